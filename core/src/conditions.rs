@@ -1,0 +1,129 @@
+//! The conditions of a run: a number without its conditions is not a result.
+//!
+//! Facts only, gathered by `host::facts`; what they mean is judged elsewhere. `None` is "could not be read".
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Machine, kernel, knobs, load and tools of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Conditions {
+    /// Wall-clock time of the start, RFC 3339.
+    pub started: Option<String>,
+    /// Length of the measurement, seconds.
+    pub duration_s: Option<f64>,
+    /// The command that made this run.
+    pub command: Option<String>,
+    /// Version of the tool that made it.
+    pub tool: Option<String>,
+    /// Name of the host.
+    pub host: Option<String>,
+    /// Machine and firmware.
+    pub machine: Machine,
+    /// Kernel.
+    pub kernel: Kernel,
+    /// Settings that change latency.
+    pub knobs: Knobs,
+    /// Load during the measurement; `None` is "not known", `"none"` is "none".
+    pub load: Option<String>,
+    /// What this process may do, and what it lacks.
+    pub capabilities: Vec<Capability>,
+    /// What could not be read or held, in one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Hardware, firmware, host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// `x86_64`, `aarch64`.
+    pub architecture: Option<String>,
+    /// Model of the CPU.
+    pub cpu_model: Option<String>,
+    /// Online CPUs as a list.
+    pub cpus_online: Option<String>,
+    /// CPUs measured, as a list.
+    pub cpus_measured: Option<String>,
+    /// Highest clock frequency in Hz, for the rule of thumb.
+    pub cpu_max_hz: Option<u64>,
+    /// Main memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Board or product name, with firmware version.
+    pub product: Option<String>,
+    /// Hypervisor, when the CPU says there is one; `"none"` when it says there is none.
+    pub hypervisor: Option<String>,
+    /// Whether hyperthreads share cores.
+    pub smt: Option<String>,
+}
+
+/// Kernel and its boot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Kernel {
+    /// `uname -r`.
+    pub release: Option<String>,
+    /// `uname -v`.
+    pub version: Option<String>,
+    /// Preemption model as compiled: `PREEMPT_RT`, `PREEMPT_DYNAMIC`, …
+    pub preemption: Option<String>,
+    /// The model in force where it can change at run time (`none`, `voluntary`, `full`, `lazy`).
+    pub preemption_in_force: Option<String>,
+    /// Whether it is a PREEMPT_RT kernel.
+    pub realtime: Option<bool>,
+    /// Command line.
+    pub command_line: Option<String>,
+    /// Timer tick, Hz.
+    pub hz: Option<u32>,
+}
+
+/// Settings that change latency.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Knobs {
+    /// Clock source in use.
+    pub clocksource: Option<String>,
+    /// Frequency governor of each CPU (CPU list → governor); empty: no frequency scaling visible.
+    pub governors: BTreeMap<String, String>,
+    /// Idle states: name and exit latency in µs, of the first measured CPU.
+    pub idle_states: Vec<IdleState>,
+    /// Latency that `/dev/cpu_dma_latency` allowed at the start, µs.
+    pub cpu_dma_latency_us: Option<i32>,
+    /// What this tool wrote there, µs.
+    pub cpu_dma_latency_held_us: Option<i32>,
+    /// Who else held `/dev/cpu_dma_latency` open (`comm/pid`).
+    pub cpu_dma_latency_holders: Vec<String>,
+    /// `sched_rt_runtime_us`; -1 is "no throttling".
+    pub rt_runtime_us: Option<i64>,
+    /// `sched_rt_period_us`.
+    pub rt_period_us: Option<i64>,
+    /// Fair server per CPU (`runtime/period` in ns).
+    pub fair_server: BTreeMap<String, String>,
+    /// Any other knob, by path.
+    #[serde(default)]
+    pub other: BTreeMap<String, String>,
+}
+
+/// An idle state of the CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleState {
+    /// Number.
+    pub state: u32,
+    /// Name.
+    pub name: String,
+    /// Declared exit latency, µs.
+    pub exit_latency_us: Option<u64>,
+    /// Disabled by the user.
+    pub disabled: Option<bool>,
+}
+
+/// Something the tool needs, whether it is there, and what its absence costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Capability {
+    /// `bpf`, `btf`, `sched_fifo`, `mlock`, `kernel_symbols`, …
+    pub name: String,
+    /// Whether it is there.
+    pub present: bool,
+    /// When absent: why, what that costs, and how to get it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}

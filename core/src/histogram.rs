@@ -1,0 +1,446 @@
+//! Latency histogram: linear bins of a chosen width, then log-linear ones, so that no value is ever clipped.
+//!
+//! Why not linear bins alone (cyclictest, jitterdebugger): the worst case is the product, and a clipped top bin hides
+//! it. Why not log-linear alone (HdrHistogram): tables of 1 µs rows, as engineers and their scripts read them, must be
+//! exact. Minimum, maximum, sum and count are kept beside the bins and are exact always.
+//!
+//! The same index function runs in the kernel (`host/src/bpf/hist.h`); a test in `host` holds the two equal.
+//!
+//! Accuracy: below `width * linear_bins` a value is known to one bin width; above, to 1/32 (3.1 %) of itself.
+//! [`Histogram::quantile`] answers with the upper edge of a bin, never above the exact maximum.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Ns;
+
+/// Log-linear part: 2^5 bins per octave.
+const SUB_BITS: u32 = 5;
+
+/// How values map to bins. Two histograms merge only when their layouts are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Layout {
+    width_ns: u32,    // in [1, 10^9]
+    linear_bins: u32, // in [32, 2^20]: from 2^SUB_BITS on, log-linear bins are at most as wide as their value / 32
+}
+
+/// A layout that no histogram can have.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("histogram layout out of range: width {width_ns} ns (1 to 10^9), {linear_bins} linear bins (32 to 1048576)")]
+pub struct BadLayout {
+    width_ns: u32,
+    linear_bins: u32,
+}
+
+impl Layout {
+    /// Latencies: 1 µs rows up to 10.24 ms (the classic `latency_hist` range).
+    pub const LATENCY: Layout = Layout { width_ns: 1_000, linear_bins: 10_240 };
+
+    /// `width_ns` per linear bin (1 to 10^9), `linear_bins` of them (32 to 2^20).
+    ///
+    /// # Errors
+    /// Says which of the two is out of range.
+    pub fn new(width_ns: u32, linear_bins: u32) -> Result<Layout, BadLayout> {
+        if (1..=1_000_000_000).contains(&width_ns) && (1 << SUB_BITS..=1 << 20).contains(&linear_bins) {
+            Ok(Layout { width_ns, linear_bins })
+        } else {
+            Err(BadLayout { width_ns, linear_bins })
+        }
+    }
+
+    /// Width of a linear bin.
+    #[must_use]
+    pub fn width(self) -> Ns {
+        Ns(u64::from(self.width_ns))
+    }
+
+    /// Number of linear bins.
+    #[must_use]
+    pub fn linear_bins(self) -> usize {
+        self.linear_bins as usize
+    }
+
+    /// Bins needed so that every `u64` of nanoseconds has one.
+    #[must_use]
+    pub fn bins(self) -> usize {
+        self.index(Ns(u64::MAX)) + 1
+    }
+
+    /// The bin of `value`. About 1 ns: one division and, above the linear part, one bit scan.
+    #[inline]
+    #[must_use]
+    pub fn index(self, value: Ns) -> usize {
+        let steps = value.0 / u64::from(self.width_ns);
+        if steps < u64::from(self.linear_bins) {
+            steps as usize
+        } else {
+            self.linear_bins as usize + log_linear(steps) - log_linear(u64::from(self.linear_bins))
+        }
+    }
+
+    /// Smallest value of bin `index`.
+    #[must_use]
+    pub fn lower(self, index: usize) -> Ns {
+        let width = u64::from(self.width_ns);
+        if index < self.linear_bins as usize {
+            return Ns(index as u64 * width);
+        }
+        let first = log_linear(u64::from(self.linear_bins));
+        let steps = log_linear_lower(index - self.linear_bins as usize + first);
+        Ns(steps.max(u64::from(self.linear_bins)).saturating_mul(width))
+    }
+
+    /// Largest value of bin `index`.
+    #[must_use]
+    pub fn upper(self, index: usize) -> Ns {
+        if index + 1 >= self.bins() {
+            Ns(u64::MAX)
+        } else {
+            Ns(self.lower(index + 1).0 - 1)
+        }
+    }
+}
+
+/// Exponent in the high bits, the value's top `SUB_BITS + 1` bits added on.
+#[inline]
+fn log_linear(steps: u64) -> usize {
+    let shift = steps.max(1).ilog2().max(SUB_BITS) - SUB_BITS;
+    ((shift as usize) << SUB_BITS) + (steps >> shift) as usize
+}
+
+/// Smallest number of steps that [`log_linear`] maps to `index`.
+fn log_linear_lower(index: usize) -> u64 {
+    let shift = (index >> SUB_BITS).saturating_sub(1);
+    ((index - (shift << SUB_BITS)) as u64) << shift
+}
+
+/// Counts of durations. Invariants: the bins add up to `count`; `min` and `max` were observed, not rounded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    layout: Layout,
+    bins: Box<[u64]>,
+    count: u64,
+    sum_ns: u64, // saturates: 2^64 ns is 584 years of latency
+    min: Ns,     // u64::MAX while empty
+    max: Ns,     // 0 while empty
+}
+
+/// Histograms of different layouts do not merge: rows would no longer mean what they say.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("histograms of different layouts ({0:?} and {1:?}) cannot be merged exactly")]
+pub struct LayoutMismatch(pub Layout, pub Layout);
+
+impl Histogram {
+    /// An empty histogram. Allocates once; [`Histogram::record`] never does.
+    #[must_use]
+    pub fn new(layout: Layout) -> Histogram {
+        Histogram {
+            layout,
+            bins: vec![0; layout.bins()].into_boxed_slice(),
+            count: 0,
+            sum_ns: 0,
+            min: Ns(u64::MAX),
+            max: Ns(0),
+        }
+    }
+
+    /// Counts one duration. Cannot fail, allocate or block: safe in a measuring loop.
+    #[inline]
+    pub fn record(&mut self, value: Ns) {
+        self.bins[self.layout.index(value)] += 1;
+        self.count += 1;
+        self.sum_ns = self.sum_ns.saturating_add(value.0);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Adds what was counted elsewhere (a recorder in the kernel): bins by index, exact extremes beside them.
+    ///
+    /// # Errors
+    /// The first thing that does not fit: an index outside the layout, or extremes that the bins contradict.
+    pub fn add_counts(&mut self, counts: &[(usize, u64)], exact: Exact) -> Result<(), BadCounts> {
+        let total =
+            counts.iter().try_fold(0u64, |sum, &(_, n)| sum.checked_add(n)).ok_or(BadCounts::Overflow)?;
+        let occupied = || counts.iter().filter(|&&(_, n)| n > 0).map(|&(index, _)| index);
+        if let Some(index) = occupied().find(|&index| index >= self.bins.len()) {
+            return Err(BadCounts::Index(index, self.bins.len()));
+        }
+        if total == 0 {
+            return Ok(());
+        }
+        let edges = (occupied().min(), occupied().max());
+        if exact.min > exact.max
+            || edges != (Some(self.layout.index(exact.min)), Some(self.layout.index(exact.max)))
+        {
+            return Err(BadCounts::Extremes(exact.min, exact.max));
+        }
+        self.count = self.count.checked_add(total).ok_or(BadCounts::Overflow)?;
+        for &(index, n) in counts.iter().filter(|&&(_, n)| n > 0) {
+            self.bins[index] += n;
+        }
+        self.sum_ns = self.sum_ns.saturating_add(exact.sum_ns);
+        self.min = self.min.min(exact.min);
+        self.max = self.max.max(exact.max);
+        Ok(())
+    }
+
+    /// Adds all of `other`. Associative and commutative.
+    ///
+    /// # Errors
+    /// When the layouts differ; nothing is added then.
+    pub fn merge(&mut self, other: &Histogram) -> Result<(), LayoutMismatch> {
+        if self.layout != other.layout {
+            return Err(LayoutMismatch(self.layout, other.layout));
+        }
+        for (into, from) in self.bins.iter_mut().zip(&other.bins) {
+            *into += from;
+        }
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        Ok(())
+    }
+
+    /// How values map to bins.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Number of durations counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Smallest duration, exact; `None` when empty.
+    #[must_use]
+    pub fn min(&self) -> Option<Ns> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// Largest duration, exact; `None` when empty.
+    #[must_use]
+    pub fn max(&self) -> Option<Ns> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// Arithmetic mean from the exact sum; `None` when empty.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+
+    /// Exact sum of all durations in ns (saturating).
+    #[must_use]
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// Upper edge of the bin that holds the `q`-quantile (`q` in 0..=1), never above the exact maximum.
+    ///
+    /// `None` when empty: 0 would read as "perfect".
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<Ns> {
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (index, &n) in self.bins.iter().enumerate() {
+            seen += n;
+            if n > 0 && seen >= rank {
+                return Some(self.layout.upper(index).min(self.max).max(self.min));
+            }
+        }
+        self.max()
+    }
+
+    /// Durations in bins that begin at or above `value`: exact when `value` is a bin edge, else a lower bound.
+    #[must_use]
+    pub fn count_from(&self, value: Ns) -> u64 {
+        let at = self.layout.index(value);
+        let first = if self.layout.lower(at) == value { at } else { at + 1 };
+        self.bins[first.min(self.bins.len())..].iter().sum()
+    }
+
+    /// Counts of the linear rows: row `i` holds `[i, i + 1)` bin widths.
+    #[must_use]
+    pub fn rows(&self) -> &[u64] {
+        &self.bins[..self.layout.linear_bins()]
+    }
+
+    /// Occupied bins in ascending order: (smallest value, largest value, count).
+    pub fn occupied(&self) -> impl DoubleEndedIterator<Item = (Ns, Ns, u64)> + '_ {
+        let layout = self.layout;
+        self.bins
+            .iter()
+            .enumerate()
+            .filter(|(_, &n)| n > 0)
+            .map(move |(i, &n)| (layout.lower(i), layout.upper(i), n))
+    }
+}
+
+/// Exact figures that travel beside counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact {
+    /// Sum of all durations, ns.
+    pub sum_ns: u64,
+    /// Smallest duration.
+    pub min: Ns,
+    /// Largest duration.
+    pub max: Ns,
+}
+
+/// Counts that cannot belong to this layout.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadCounts {
+    /// An index outside the layout.
+    #[error("bin {0} does not exist: this layout has {1} bins")]
+    Index(usize, usize),
+    /// Minimum or maximum lies in an empty bin.
+    #[error("exact minimum {0} and maximum {1} do not lie in the outermost occupied bins")]
+    Extremes(Ns, Ns),
+    /// More than 2^64 counts.
+    #[error("the counts add up to more than 2^64")]
+    Overflow,
+}
+
+/// The form in run files: occupied bins only, `[index, count]` ascending.
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Histogram")]
+struct Wire {
+    #[serde(flatten)]
+    layout: Layout,
+    count: u64,
+    sum_ns: u64,
+    min_ns: Option<Ns>,
+    max_ns: Option<Ns>,
+    bins: Vec<(usize, u64)>,
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bins = self.bins.iter().enumerate().filter(|(_, &n)| n > 0).map(|(i, &n)| (i, n)).collect();
+        let (min_ns, max_ns) = (self.min(), self.max());
+        Wire { layout: self.layout, count: self.count, sum_ns: self.sum_ns, min_ns, max_ns, bins }
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let wire = Wire::deserialize(deserializer)?;
+        let layout = Layout::new(wire.layout.width_ns, wire.layout.linear_bins).map_err(D::Error::custom)?;
+        let mut histogram = Histogram::new(layout);
+        let exact = Exact {
+            sum_ns: wire.sum_ns,
+            min: wire.min_ns.unwrap_or_default(),
+            max: wire.max_ns.unwrap_or_default(),
+        };
+        histogram.add_counts(&wire.bins, exact).map_err(D::Error::custom)?;
+        if histogram.count != wire.count {
+            return Err(D::Error::custom(format!(
+                "histogram bins add up to {}, but count says {}",
+                histogram.count, wire.count
+            )));
+        }
+        Ok(histogram)
+    }
+}
+
+impl schemars::JsonSchema for Histogram {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Histogram".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Wire::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut h = Histogram::new(Layout::LATENCY);
+        values.iter().for_each(|&v| h.record(Ns(v)));
+        h
+    }
+
+    #[test]
+    fn every_value_lies_between_the_edges_of_its_bin() {
+        for layout in [Layout::LATENCY, Layout::new(1, 32).unwrap(), Layout::new(10, 1_000).unwrap()] {
+            let powers = (3..64).flat_map(|s| [(1u64 << s) - 1, 1 << s, (1 << s) + 1]);
+            for v in (0..70_000).chain(powers).chain([u64::MAX - 1, u64::MAX]) {
+                let i = layout.index(Ns(v));
+                assert!(layout.lower(i) <= Ns(v) && Ns(v) <= layout.upper(i), "{v} in bin {i} of {layout:?}");
+            }
+            assert_eq!(layout.index(Ns(u64::MAX)), layout.bins() - 1);
+        }
+    }
+
+    #[test]
+    fn bins_are_adjacent_and_ascending() {
+        let layout = Layout::LATENCY;
+        for i in 1..layout.bins() {
+            assert_eq!(layout.upper(i - 1).0 + 1, layout.lower(i).0, "gap before bin {i}");
+        }
+    }
+
+    #[test]
+    fn the_worst_case_is_exact_and_empty_is_not_zero() {
+        assert_eq!(of(&[]).quantile(1.0), None);
+        let h = of(&[900, 1_000, 123_456_789_012]);
+        assert_eq!(h.quantile(1.0), Some(Ns(123_456_789_012)));
+        assert_eq!(h.max(), Some(Ns(123_456_789_012)));
+        assert_eq!(h.count_from(Ns(1_000)), 2);
+    }
+
+    #[test]
+    fn a_file_that_contradicts_itself_is_refused() {
+        let text = serde_json::to_string(&of(&[5_000, 7_000])).unwrap();
+        for (from, to) in
+            [("\"count\":2", "\"count\":3"), ("[5,1]", "[999999,1]"), ("\"max_ns\":7000", "\"max_ns\":9000")]
+        {
+            let damaged = text.replace(from, to);
+            assert_ne!(damaged, text);
+            assert!(serde_json::from_str::<Histogram>(&damaged).is_err(), "{damaged}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_associative_and_loses_nothing(a in vec_of(), b in vec_of(), c in vec_of()) {
+            let (ha, hb, hc) = (of(&a), of(&b), of(&c));
+            let mut left = ha.clone();
+            left.merge(&hb).unwrap();
+            left.merge(&hc).unwrap();
+            let mut right = hb.clone();
+            right.merge(&hc).unwrap();
+            let mut right_all = ha.clone();
+            right_all.merge(&right).unwrap();
+            prop_assert_eq!(&left, &right_all);
+            let all: Vec<u64> = a.iter().chain(&b).chain(&c).copied().collect();
+            prop_assert_eq!(&left, &of(&all));
+            let text = serde_json::to_string(&left).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), left);
+        }
+
+        #[test]
+        fn quantiles_enclose_the_sorted_value(mut values in vec_of(), q in 0.0f64..=1.0) {
+            prop_assume!(!values.is_empty());
+            values.sort_unstable();
+            let rank = ((q * values.len() as f64).ceil() as usize).max(1);
+            let exact = values[rank - 1];
+            let got = of(&values).quantile(q).unwrap().0;
+            prop_assert!(got >= exact && got <= *values.last().unwrap());
+            prop_assert!(got as f64 <= exact as f64 * 1.04 + 1_000.0);
+        }
+    }
+
+    fn vec_of() -> impl Strategy<Value = Vec<u64>> {
+        proptest::collection::vec(prop_oneof![0u64..20_000_000, 0u64..1 << 40], 0..50)
+    }
+}

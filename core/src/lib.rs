@@ -1,0 +1,27 @@
+//! The pure core of lathunt: what a latency is, how it is kept, explained and judged.
+//!
+//! Contract: bytes and plain values in, values and bytes out. This crate opens no file, reads no clock, starts
+//! no thread and knows no environment; `clippy.toml` beside this crate makes each of those an error. It compiles on
+//! any operating system, so every rule here is tested without root.
+//!
+//! Where to look:
+//! - [`time`], [`cpuset`]: quantities as types.
+//! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
+//! - [`trace`]: recorded kernel events as one normalized stream.
+//! - [`explain`]: from events to a tree of causes whose parts add up.
+//! - [`stats`], [`verdict`]: what may be claimed.
+//! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
+#![forbid(unsafe_code)]
+
+pub mod conditions;
+pub mod cpuset;
+pub mod explain;
+pub mod histogram;
+pub mod peak;
+pub mod report;
+pub mod run;
+pub mod series;
+pub mod stats;
+pub mod time;
+pub mod trace;
+pub mod verdict;

@@ -1,0 +1,90 @@
+//! A peak: one of the worst samples, with who suffered, who did it, and (where evidence exists) why.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::explain::Explanation;
+use crate::series::{Quantity, Thread};
+use crate::time::{Cpu, Mono, Ns};
+
+/// One of the K worst samples of a series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Peak {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// Where.
+    pub cpu: Cpu,
+    /// The moment from which the latency counts (the programmed wake-up, the expiry, the waking).
+    pub begin: Mono,
+    /// The latency.
+    pub total_ns: Ns,
+    /// Who suffered it.
+    pub victim: Thread,
+    /// Who held the CPU longest inside it, when the evidence names somebody.
+    pub culprit: Option<String>,
+    /// Where the time went; `None` when there is no evidence (then `no_evidence` says why).
+    pub explanation: Option<Explanation>,
+    /// Why there is no explanation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_evidence: Option<String>,
+}
+/// Keeps the `limit` worst of a stream of values, worst first. Equal totals keep the earlier one.
+#[derive(Clone, Debug)]
+pub struct Worst<T> {
+    limit: usize,
+    kept: Vec<(Ns, T)>, // descending, at most `limit`
+}
+
+impl<T> Worst<T> {
+    /// Keeps at most `limit` (0 keeps none).
+    #[must_use]
+    pub fn new(limit: usize) -> Worst<T> {
+        Worst { limit, kept: Vec::with_capacity(limit.saturating_add(1).min(1 << 16)) }
+    }
+
+    /// Whether a value of this size would be kept now.
+    #[must_use]
+    pub fn would_keep(&self, total: Ns) -> bool {
+        self.limit > 0
+            && (self.kept.len() < self.limit || self.kept.last().is_some_and(|(least, _)| total > *least))
+    }
+
+    /// Offers a value; it is dropped when `limit` worse ones are known.
+    pub fn offer(&mut self, total: Ns, value: T) {
+        if self.would_keep(total) {
+            let at = self.kept.partition_point(|(kept, _)| *kept >= total);
+            self.kept.insert(at, (total, value));
+            self.kept.truncate(self.limit);
+        }
+    }
+
+    /// The kept values, worst first.
+    pub fn iter(&self) -> impl Iterator<Item = &(Ns, T)> {
+        self.kept.iter()
+    }
+
+    /// Takes the kept values, worst first.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<(Ns, T)> {
+        self.kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_kept_ones_are_the_worst_in_order(values in proptest::collection::vec(0u64..100, 0..60), k in 0usize..10) {
+            let mut worst = Worst::new(k);
+            values.iter().enumerate().for_each(|(i, &v)| worst.offer(Ns(v), i));
+            let mut expected: Vec<(Ns, usize)> = values.iter().enumerate().map(|(i, &v)| (Ns(v), i)).collect();
+            expected.sort_by_key(|&(v, i)| (std::cmp::Reverse(v), i));
+            expected.truncate(k);
+            prop_assert_eq!(worst.into_vec(), expected);
+        }
+    }
+}

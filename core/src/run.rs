@@ -1,0 +1,145 @@
+//! The run: everything one measurement found, in one versioned file (`*.lathunt.json`, docs/FORMAT.md).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::Conditions;
+use crate::peak::Peak;
+use crate::series::Series;
+use crate::time::{Cpu, Ns};
+use crate::verdict::Verdict;
+
+/// Value of `format` in every run file.
+pub const FORMAT: &str = "lathunt-run";
+/// The version this code writes. Readers accept it and all older ones.
+pub const VERSION: u32 = 1;
+
+/// One measurement with all it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Always `lathunt-run`.
+    pub format: String,
+    /// Version of the format.
+    pub version: u32,
+    /// False while the measurement is still going on (a file that was saved on the way).
+    pub complete: bool,
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// Whether the instruments were proved to see what they should.
+    pub calibration: Vec<Calibration>,
+    /// What was measured.
+    pub series: Vec<Series>,
+    /// The worst cases, worst first.
+    pub peaks: Vec<Peak>,
+    /// Records that were lost, by counter (only those above zero).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
+    /// What may be claimed.
+    pub verdict: Option<Verdict>,
+}
+
+/// A known disturbance and what was seen of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibration {
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// Kind of disturbance (`preemptoff`, …).
+    pub kind: String,
+    /// Its actual length.
+    pub injected_ns: Option<Ns>,
+    /// What the instrument measured.
+    pub instrument_ns: Option<Ns>,
+    /// What the recorder measured; `None` where there is no recorder.
+    pub recorder_ns: Option<Ns>,
+    /// Median latency without the disturbance.
+    pub undisturbed_ns: Option<Ns>,
+    /// Whether they agree.
+    pub passed: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// A loss counter above zero.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// Name of the counter.
+    pub counter: String,
+    /// How many.
+    pub count: u64,
+    /// What it means for the result.
+    pub meaning: String,
+}
+
+/// Why a run file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotARun {
+    /// No JSON.
+    #[error("not a run file: {0}")]
+    Json(#[from] serde_json::Error),
+    /// JSON of something else.
+    #[error("not a run file: its \"format\" is {0}, expected \"{FORMAT}\"")]
+    Format(String),
+    /// Written by a newer version.
+    #[error("run file of version {0}; this lathunt reads up to {VERSION}: use a newer lathunt")]
+    Version(u64),
+}
+
+impl Run {
+    /// An empty run under `conditions`.
+    #[must_use]
+    pub fn new(conditions: Conditions) -> Run {
+        Run {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            complete: true,
+            conditions,
+            calibration: Vec::new(),
+            series: Vec::new(),
+            peaks: Vec::new(),
+            losses: Vec::new(),
+            verdict: None,
+        }
+    }
+
+    /// Reads a run file.
+    ///
+    /// # Errors
+    /// Says whether it is damaged (with line and column), of another kind, or of a newer version.
+    pub fn from_json(text: &str) -> Result<Run, NotARun> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default)]
+            format: serde_json::Value,
+            #[serde(default)]
+            version: serde_json::Value,
+        }
+        let head: Head = serde_json::from_str(text)?;
+        if head.format != FORMAT {
+            return Err(NotARun::Format(head.format.to_string()));
+        }
+        match head.version.as_u64() {
+            Some(version) if version > u64::from(VERSION) => Err(NotARun::Version(version)),
+            _ => Ok(serde_json::from_str(text)?),
+        }
+    }
+
+    /// The text of a run file.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self)
+            .unwrap_or_else(|error| unreachable!("a run has only string keys: {error}"))
+    }
+
+    /// The series that were measured by `quantity`, in order.
+    pub fn of(&self, quantity: crate::series::Quantity) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(move |series| series.quantity == quantity)
+    }
+
+    /// The largest latency of any series of `quantity`; `None` when there is no sample.
+    #[must_use]
+    pub fn max_of(&self, quantity: crate::series::Quantity) -> Option<Ns> {
+        self.of(quantity).filter_map(|series| series.histogram.max()).max()
+    }
+}

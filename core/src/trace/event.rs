@@ -1,0 +1,227 @@
+//! The normalized event: small, `Copy`, with texts interned beside it.
+//!
+//! Every recorder and every format decodes to this. A decoder that lacks a field says so with `None`; it never
+//! invents a value. Kernel names are kept for what the kernel names.
+
+use std::collections::HashMap;
+
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+
+/// A text in the [`Strings`] of the same trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sym(pub u32);
+
+/// Interned texts of one trace. `Sym(0)` is the empty text.
+#[derive(Clone, Debug)]
+pub struct Strings {
+    texts: Vec<Box<str>>,
+    index: HashMap<Box<str>, Sym>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Strings { texts: vec!["".into()], index: HashMap::from([("".into(), Sym(0))]) }
+    }
+}
+
+impl Strings {
+    /// The symbol of `text`, new or known.
+    pub fn intern(&mut self, text: &str) -> Sym {
+        if let Some(&sym) = self.index.get(text) {
+            return sym;
+        }
+        let sym = Sym(self.texts.len() as u32);
+        self.texts.push(text.into());
+        self.index.insert(text.into(), sym);
+        sym
+    }
+
+    /// The text of `sym`; empty for a symbol of another trace.
+    #[must_use]
+    pub fn get(&self, sym: Sym) -> &str {
+        self.texts.get(sym.0 as usize).map_or("", |text| text)
+    }
+}
+
+/// A thread as an event shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TaskRef {
+    /// Thread id; 0 is the idle task.
+    pub tid: Tid,
+    /// Priority at that moment.
+    pub prio: Option<Prio>,
+    /// Name at that moment.
+    pub comm: Option<Sym>,
+}
+
+/// Why a thread left the CPU (`prev_state` of sched_switch, reduced to what matters).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeftAs {
+    /// Still runnable: preempted inside the kernel (0x100) or on the way back to user space (0).
+    Runnable,
+    /// Blocked, with the kernel's state bits (1 interruptible, 2 uninterruptible, …).
+    Blocked(u32),
+    /// Ended.
+    Dead,
+}
+
+/// System vectors of x86-64 (`irq_vectors:*`); other architectures report IPIs by [`Kind::IrqEntry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the kernel's own names
+pub enum Vector {
+    LocalTimer,
+    Reschedule,
+    CallFunction,
+    CallFunctionSingle,
+    IrqWork,
+    ThermalApic,
+    DeferredError,
+    ThresholdApic,
+    ErrorApic,
+    SpuriousApic,
+    PlatformIpi,
+    Other(u8),
+}
+
+impl Vector {
+    /// The kernel's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Vector::LocalTimer => "local_timer",
+            Vector::Reschedule => "reschedule",
+            Vector::CallFunction => "call_function",
+            Vector::CallFunctionSingle => "call_function_single",
+            Vector::IrqWork => "irq_work",
+            Vector::ThermalApic => "thermal_apic",
+            Vector::DeferredError => "deferred_error_apic",
+            Vector::ThresholdApic => "threshold_apic",
+            Vector::ErrorApic => "error_apic",
+            Vector::SpuriousApic => "spurious_apic",
+            Vector::PlatformIpi => "x86_platform_ipi",
+            Vector::Other(_) => "vector",
+        }
+    }
+}
+
+/// Names of softirq vectors, by number (include/linux/interrupt.h).
+pub const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// What happened. Fields are the kernel's own, under the kernel's names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum Kind {
+    /// `sched_switch`.
+    Switch { prev: TaskRef, left_as: LeftAs, next: TaskRef },
+    /// `sched_waking` / `sched_wakeup_new`: the wake-up begins, in the waker's context.
+    Waking { task: TaskRef, target_cpu: Option<Cpu> },
+    /// `sched_wakeup`: the task is on a run queue.
+    Wakeup { task: TaskRef, target_cpu: Option<Cpu> },
+    /// `sched_migrate_task`.
+    Migrate { task: TaskRef, from: Cpu, to: Cpu },
+    /// `sched_pi_setprio`.
+    PiSetprio { task: TaskRef, old: Prio, new: Prio },
+    /// `irq_handler_entry`: one action of a hard interrupt.
+    IrqEntry { irq: u32, name: Option<Sym> },
+    /// `irq_handler_exit`.
+    IrqExit { irq: u32 },
+    /// `irq_vectors:*_entry`.
+    VectorEntry(Vector),
+    /// `irq_vectors:*_exit`.
+    VectorExit(Vector),
+    /// `softirq_entry`.
+    SoftirqEntry { vec: u8 },
+    /// `softirq_exit`.
+    SoftirqExit { vec: u8 },
+    /// `nmi_handler`: reported at its end, with its duration.
+    Nmi { duration: Ns },
+    /// `hrtimer_start`: armed.
+    HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns },
+    /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known.
+    TimerExpireEntry { timer: u64, function: Option<Sym>, expires: Option<Mono> },
+    /// `hrtimer_expire_exit`.
+    TimerExpireExit { timer: u64 },
+    /// `cpu_idle` with a state: the CPU goes idle.
+    IdleEnter { state: u32 },
+    /// `cpu_idle` with -1: it leaves.
+    IdleExit,
+    /// `csd_function_entry`: a function sent by another CPU begins.
+    CsdEntry { function: Option<Sym>, csd: u64 },
+    /// `csd_function_exit`.
+    CsdExit { csd: u64 },
+    /// `page_fault_user` / `page_fault_kernel`, `count` of them since the last such event on this CPU.
+    PageFault { address: u64, count: u32 },
+    /// `count` events were lost here before this moment (`None`: some, number unknown).
+    Lost { count: Option<u64> },
+    /// An event of another kind (its name), kept for evidence and display.
+    Other { name: Sym },
+}
+
+/// One event. Within a CPU times do not decrease in a [`Window`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: Mono,
+    /// Where.
+    pub cpu: Cpu,
+    /// The thread whose context it was recorded in (`common_pid`); in an interrupt, the interrupted one.
+    pub current: Option<Tid>,
+    /// What.
+    pub kind: Kind,
+}
+
+/// Events around a passage, in the order of time, with what is needed to read them.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// All CPUs, ascending in time.
+    pub events: Vec<Event>,
+    /// Texts.
+    pub strings: Strings,
+    /// Names of threads that no event names.
+    pub comms: HashMap<Tid, String>,
+    /// Names of interrupt lines: what `/proc/interrupts` calls them.
+    pub irq_names: HashMap<u32, String>,
+    /// Names of idle states per state number.
+    pub idle_states: HashMap<u32, String>,
+    /// Kernel stacks taken while recording: when, where, innermost first.
+    pub stacks: Vec<StackSample>,
+    /// From when on the record of each CPU is complete; absent: nothing was recorded there.
+    pub complete_from: HashMap<Cpu, Mono>,
+}
+
+/// A kernel stack, taken by the recorder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StackSample {
+    /// When.
+    pub at: Mono,
+    /// Where.
+    pub cpu: Cpu,
+    /// Whose.
+    pub tid: Tid,
+    /// Symbols, innermost first; raw addresses where symbols may not be read.
+    pub frames: Vec<String>,
+    /// The interrupted code was in user mode (then interrupts were on, and a late timer has another cause).
+    pub in_user: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_share_a_symbol_and_foreign_symbols_are_empty() {
+        let mut strings = Strings::default();
+        let a = strings.intern("ksoftirqd/0");
+        assert_eq!(strings.intern("ksoftirqd/0"), a);
+        assert_eq!(strings.get(a), "ksoftirqd/0");
+        assert_eq!(strings.get(Sym(99)), "");
+        assert_eq!(strings.intern(""), Sym(0));
+    }
+
+    #[test]
+    fn an_event_stays_small() {
+        assert!(size_of::<Event>() <= 80, "{}", size_of::<Event>());
+    }
+}

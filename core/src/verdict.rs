@@ -1,0 +1,63 @@
+//! What may be claimed: PASS, FAIL or INCONCLUSIVE, with reasons.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::time::Ns;
+
+/// The answer to "does it meet its deadline?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Outcome {
+    /// Nothing observed above the deadline, and nothing that makes the observation doubtful.
+    Pass,
+    /// At least one sample above the deadline.
+    Fail,
+    /// Nothing may be claimed; the reasons say why.
+    Inconclusive,
+}
+
+/// A verdict with what it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The answer; `None` when no deadline was given.
+    pub outcome: Option<Outcome>,
+    /// The deadline.
+    pub deadline_ns: Option<Ns>,
+    /// Why, one line each, the weightiest first.
+    pub reasons: Vec<String>,
+    /// What holds without any model of the tail.
+    pub model_free: Option<ModelFree>,
+    /// A rule of thumb, for orientation only.
+    pub rule_of_thumb: Option<RuleOfThumb>,
+}
+
+/// "N samples, k above X: with confidence c fewer than 1 in M".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelFree {
+    /// Samples.
+    pub samples: u64,
+    /// The level.
+    pub level_ns: Ns,
+    /// Samples above it.
+    pub above: u64,
+    /// One-sided confidence, e.g. 0.95.
+    pub confidence: f64,
+    /// Upper limit of the probability that an activation exceeds the level.
+    pub probability_below: f64,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+/// A named rule with its source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleOfThumb {
+    /// Name of the rule.
+    pub name: String,
+    /// The bound it gives on this machine.
+    pub bound_ns: Ns,
+    /// Where it comes from.
+    pub source: String,
+    /// Whether the observed maximum is below it.
+    pub met: bool,
+}

@@ -1,0 +1,65 @@
+//! The error of this crate: what was being done, to what, why it failed, and what the user can do.
+
+use std::fmt;
+use std::io;
+
+/// `cannot DOING WHAT: SOURCE; HINT` on one line.
+#[derive(Debug)]
+pub struct Error {
+    doing: &'static str,
+    what: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    hint: String,
+}
+
+/// Result with [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// `cannot doing what`, with the last error of the operating system or library.
+    pub fn new(
+        doing: &'static str,
+        what: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Error { doing, what: what.into(), source: Some(source.into()), hint: String::new() }
+    }
+
+    /// The same where nothing but ourselves refuses.
+    pub fn refused(doing: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Error {
+        Error { doing, what: what.into(), source: None, hint: hint.into() }
+    }
+
+    /// `errno` of the system call that just failed.
+    pub fn last_os(doing: &'static str, what: impl Into<String>) -> Error {
+        Error::new(doing, what, io::Error::last_os_error())
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hint = hint.into();
+        self
+    }
+
+    /// Kind of the operating system's error, if it was one.
+    #[must_use]
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        self.source.as_ref()?.downcast_ref::<io::Error>().map(io::Error::kind)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}", self.doing, self.what)?;
+        if let Some(source) = &self.source {
+            write!(f, ": {}", source.to_string().trim_end().replace('\n', "; "))?;
+        }
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,3 @@
+//! Privileged Linux I/O: every system call, `/proc`, `/sys`, BPF, and every `unsafe` of lathunt.
+
+pub mod error;
