@@ -1,3 +1,4 @@
 //! Privileged Linux I/O: every system call, `/proc`, `/sys`, BPF, and every `unsafe` of lathunt.
 
 pub mod error;
+pub mod testing;
