@@ -1,0 +1,49 @@
+# Two commands do everything, set-up included: `make hunt` and `make test`. The rest is for those who change lathunt.
+
+# rustup's cargo is found also before the first new login.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+# How long `make hunt` measures, and anything else for it: make hunt DURATION=10s HUNT_ARGS="--deadline 100us".
+DURATION ?= 60s
+HUNT_ARGS ?=
+BINARY := target/release/lathunt
+
+.PHONY: help setup build hunt test lab bench check install uninstall
+
+help: ## This list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
+
+setup:
+	@scripts/setup
+
+build: setup ## Build the release binary (target/release/lathunt)
+	cargo build --release --locked --package lathunt
+
+hunt: build ## Measure this machine for 60 s under load, explain the worst, give a verdict and a report
+	$(BINARY) hunt -D $(DURATION) $(HUNT_ARGS)
+
+test: ## All tests, also those that need root and the PREEMPT_RT lab; says what was skipped
+	@scripts/setup test
+	@scripts/test
+
+lab: ## Only the lab: our binary under Debian's PREEMPT_RT kernel in QEMU
+	@scripts/setup test
+	cargo test --locked --package lathunt --test lab -- --include-ignored --show-output
+
+bench: ## Cost and speed, as ratios to the peers measured in the same run
+	@scripts/setup test
+	cargo bench --locked --workspace
+
+check: ## What must be clean before a commit: format, lints, docs, sizes, links, aarch64
+	@scripts/setup test
+	@scripts/check
+
+# Debian's own cyclictest is not shadowed unless asked: see docs/decisions/0003-install-layout.md.
+install: ## Install binary, links and manual pages (PREFIX, DESTDIR; CYCLICTEST=yes puts the drop-in into bin)
+	@test -x $(BINARY) || { echo "make install: run 'make build' first (as yourself, not as root)" >&2; exit 1; }
+	@scripts/install "$(DESTDIR)" "$(PREFIX)" "$(CYCLICTEST)"
+
+uninstall: ## Remove what install put there
+	@scripts/install --remove "$(DESTDIR)" "$(PREFIX)"
