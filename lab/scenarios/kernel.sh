@@ -1,0 +1,5 @@
+# The guest is what it claims to be, and our binary starts in it.
+uname -r >release
+uname -v >version
+cat /sys/kernel/realtime >realtime
+lathunt --version >lathunt-version
