@@ -31,6 +31,7 @@ test: ## All tests, also those that need root and the PREEMPT_RT lab; says what 
 
 lab: ## Only the lab: our binary under Debian's PREEMPT_RT kernel in QEMU
 	@scripts/setup test
+	@lab/prepare >/dev/null
 	cargo test --locked --package lathunt --test lab -- --include-ignored --show-output
 
 bench: ## Cost and speed, as ratios to the peers measured in the same run
