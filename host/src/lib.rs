@@ -4,6 +4,7 @@ pub mod arch;
 pub mod debugfs;
 pub mod error;
 pub mod facts;
+pub mod knob;
 pub mod load;
 pub mod testing;
 pub mod topology;
