@@ -2,7 +2,7 @@
 //! `lathunt restore`.
 //!
 //! The order is the promise: the old value is in the journal and on disk *before* the new one is written
-//! ([`journal`]). Putting back is compare-and-set: a knob that somebody else has changed since is reported and left
+//! (`journal.rs`). Putting back is compare-and-set: a knob that somebody else has changed since is reported and left
 //! alone, and so is one that has gone or is now another object. One lock for all: a second lathunt that wants to
 //! change knobs while the first still holds some is refused, because neither could then tell whose value it sees.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Why a load: an idle machine shows its worst latencies rarely. It is `stress-ng` where that is installed, else the
 //! built-in one ([`builtin`]), or a command of the user's. All of it runs at SCHED_OTHER, below a *keeper* process
-//! ([`keeper`]) that ends everything when told to, when its time is over, or when this process dies, be it by
+//! (`keeper.rs`) that ends everything when told to, when its time is over, or when this process dies, be it by
 //! `kill -9`; its files lie in one private directory, removed at the end.
 //!
 //! Start a load before locking memory: the keeper is forked, and what is locked later is made private at once.

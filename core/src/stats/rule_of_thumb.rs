@@ -2,8 +2,9 @@
 //!
 //! For orientation only: a rule of thumb is neither a deadline nor a bound.
 //!
-//! The rule is told by OSADL with its latency plots (Carsten Emde: "Preemption latency of real-time Linux systems. How
-//! to measure it, and how to fix it, if it's too high?", 2016-09-17): 100 µs at 1 GHz, 33 µs at 3 GHz.
+//! The rule is attributed to OSADL, the maker of the latency plots (Carsten Emde: "Preemption latency of real-time
+//! Linux systems. How to measure it, and how to fix it, if it's too high?", 2016-09-17): 100 µs at 1 GHz, 33 µs at
+//! 3 GHz.
 
 use crate::time::Ns;
 use crate::verdict::RuleOfThumb;
@@ -13,8 +14,9 @@ pub const PERIODS: u64 = 100_000;
 /// Name of the rule.
 pub const NAME: &str = "10^5 clock periods";
 /// Where the rule comes from.
-pub const SOURCE: &str = "OSADL, C. Emde: Preemption latency of real-time Linux systems (2016), \
-                          https://www.osadl.org/Single-View.111+M55de407c182.0.html";
+pub const SOURCE: &str =
+    "attributed to OSADL (C. Emde: Preemption latency of real-time Linux systems, 2016, \
+                          https://www.osadl.org/Single-View.111+M55de407c182.0.html)";
 
 /// The rule on a CPU of `max_hz`, and whether `worst` stays below; `None` without a clock frequency.
 #[must_use]
