@@ -174,8 +174,15 @@ fn the_old_value_is_on_disk_before_the_new_one_is_written() {
         fs::write(&path, &written).unwrap(); // the read back
         (written, known)
     });
-    assert!(knobs.set(&machine.knob("governor"), "performance").unwrap());
-    let (written, known) = other_side.join().unwrap();
+    let knob = machine.knob("governor");
+    let changing = std::thread::spawn(move || (knobs.set(&knob, "performance").unwrap(), knobs));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !(other_side.is_finished() && changing.is_finished()) {
+        assert!(Instant::now() < deadline, "the order read, write, read back was not kept");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ((written, known), (changed, knobs)) = (other_side.join().unwrap(), changing.join().unwrap());
+    assert!(changed);
     assert_eq!(written, "performance");
     assert!(known.contains("\"old\":\"powersave\",\"new\":\"performance\""), "{known}");
     fs::remove_file(machine.knob("governor")).unwrap();
