@@ -1,0 +1,3 @@
+//! Instruments: what takes samples in user space. One file (or folder) each.
+
+pub mod cyclic;
