@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod instrument;
+pub mod named_pipe;
 pub mod pm_qos;
 pub mod sched;
 pub mod signals;

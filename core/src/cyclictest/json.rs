@@ -62,6 +62,32 @@ pub struct Thread {
     pub interval_us: u64,
 }
 
+/// A time in RFC 2822, UTC: `Sat, 21 Nov 2026 19:08:38 +0000`.
+#[must_use]
+pub fn rfc2822(unix_seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, seconds) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // H. Hinnant, "chrono-compatible low-level date algorithms": civil_from_days
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12;
+    let year = year_of_era + era * 400 + u64::from(month < 2);
+    format!(
+        "{}, {day:02} {} {year} {:02}:{:02}:{:02} +0000",
+        DAYS[(days % 7) as usize],
+        MONTHS[month as usize],
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -166,6 +192,14 @@ mod tests {
             threshold: None,
             threads,
         }
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        assert_eq!(rfc2822(0), "Thu, 01 Jan 1970 00:00:00 +0000");
+        assert_eq!(rfc2822(951_782_400), "Tue, 29 Feb 2000 00:00:00 +0000");
+        assert_eq!(rfc2822(1_795_288_118), "Sat, 21 Nov 2026 19:08:38 +0000");
+        assert_eq!(rfc2822(4_102_444_799), "Thu, 31 Dec 2099 23:59:59 +0000");
     }
 
     #[test]

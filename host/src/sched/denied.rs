@@ -78,6 +78,15 @@ pub fn why_no_realtime(priority: i32) -> Denied {
     })
 }
 
+/// Whether this thread may have real-time priority `priority`, as far as its own rights go.
+#[must_use]
+pub fn has_realtime_right(priority: i32) -> bool {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    effective_capability(&read("/proc/thread-self/status"), CAP_SYS_NICE)
+        || soft_limit(&read("/proc/thread-self/limits"), "Max realtime priority")
+            >= u64::try_from(priority).unwrap_or(0)
+}
+
 const CAP_SYS_NICE: u32 = 23; // include/uapi/linux/capability.h
 
 /// What the decision rests on.

@@ -66,6 +66,29 @@ pub fn resolution(clock: Clock) -> u64 {
     resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64
 }
 
+/// Smallest step seen between consecutive readings of `clock`, ns: its resolution, or the cost of reading it when
+/// that is more. Takes about 1 ms; 0 when it never advanced.
+#[must_use]
+pub fn measured_resolution(clock: Clock) -> u64 {
+    let begin = clock.now();
+    let (mut last, mut smallest) = (begin, u64::MAX);
+    for _ in 0..100_000 {
+        let now = clock.now();
+        if now > last {
+            smallest = smallest.min(now - last);
+        }
+        last = now;
+        if now - begin > 1_000_000 {
+            break;
+        }
+    }
+    if smallest == u64::MAX {
+        0
+    } else {
+        smallest
+    }
+}
+
 /// How a wait ended.
 pub(super) enum Woken {
     /// By its time; holds the time that was programmed, and how many expiries of a timer were overrun.
