@@ -54,23 +54,44 @@ pub fn rank(peaks: &[Peak]) -> Vec<Cause> {
     ranked
 }
 
-/// Indices of peaks that do not lie in a longer peak of the same CPU, the longest first.
+/// Indices of peaks that stand for themselves, the longest first.
 #[must_use]
 pub fn distinct(peaks: &[Peak]) -> Vec<usize> {
+    stalls(peaks).into_iter().map(|stall| stall.peak).collect()
+}
+
+/// One stall: its longest peak, and the shorter ones that saw the same on the same CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Index of the longest peak.
+    pub peak: usize,
+    /// Indices of the others.
+    pub also: Vec<usize>,
+}
+
+/// Peaks that overlap on one CPU put together, the longest first. An explained peak is never put under an
+/// unexplained one.
+#[must_use]
+pub fn stalls(peaks: &[Peak]) -> Vec<Stall> {
     let mut order: Vec<usize> = (0..peaks.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(peaks[i].total_ns), i));
-    let mut kept: Vec<usize> = Vec::new();
+    let mut stalls: Vec<Stall> = Vec::new();
     for i in order {
-        let (begin, end) = (peaks[i].begin, peaks[i].begin + peaks[i].total_ns);
-        let overlaps = |&k: &usize| {
-            let other: &Peak = &peaks[k];
-            other.cpu == peaks[i].cpu && begin < other.begin + other.total_ns && other.begin < end
+        let this = &peaks[i];
+        let end = this.begin + this.total_ns;
+        let holds = |stall: &&mut Stall| {
+            let other: &Peak = &peaks[stall.peak];
+            other.cpu == this.cpu
+                && this.begin < other.begin + other.total_ns
+                && other.begin < end
+                && (other.explanation.is_some() || this.explanation.is_none())
         };
-        if !kept.iter().any(overlaps) {
-            kept.push(i);
+        match stalls.iter_mut().find(holds) {
+            Some(stall) => stall.also.push(i),
+            None => stalls.push(Stall { peak: i, also: Vec::new() }),
         }
     }
-    kept
+    stalls
 }
 
 fn add_leaves(node: &Segment, shares: &mut HashMap<String, Ns>) {

@@ -210,6 +210,7 @@ fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
 
 struct PeakView {
     number: usize,
+    also: String,
     total: String,
     quantity: &'static str,
     cpu: String,
@@ -225,13 +226,22 @@ struct PeakView {
 
 fn peaks(run: &Run) -> Vec<PeakView> {
     let begin = begin(run);
-    run.peaks.iter().enumerate().map(|(i, peak)| peak_view(i + 1, peak, begin)).collect()
+    let also = |stall: &causes::Stall| {
+        let said = |&i: &usize| format!("{} {}", run.peaks[i].quantity.name(), run.peaks[i].total_ns);
+        stall.also.iter().map(said).collect::<Vec<_>>().join(", ")
+    };
+    let view = |(nth, stall): (usize, &causes::Stall)| PeakView {
+        also: also(stall),
+        ..peak_view(nth + 1, &run.peaks[stall.peak], begin)
+    };
+    causes::stalls(&run.peaks).iter().enumerate().map(view).collect()
 }
 
 fn peak_view(number: usize, peak: &Peak, begin: Option<Mono>) -> PeakView {
     let explanation = peak.explanation.as_ref();
     PeakView {
         number,
+        also: String::new(),
         total: peak.total_ns.to_string(),
         quantity: peak.quantity.name(),
         cpu: peak.cpu.to_string(),
@@ -260,11 +270,13 @@ struct CauseRow {
 }
 
 fn cause_rows(run: &Run) -> Vec<CauseRow> {
+    let order = causes::distinct(&run.peaks);
+    let number = |peak: usize| order.iter().position(|&i| i == peak).map_or(0, |nth| nth + 1);
     let row = |cause: causes::Cause| CauseRow {
         name: cause.name,
         worst: cause.worst_ns.to_string(),
         worst_ns: cause.worst_ns.0,
-        worst_peak: cause.worst_peak + 1,
+        worst_peak: number(cause.worst_peak),
         peaks: cause.peaks,
         time: cause.time_ns.to_string(),
         time_ns: cause.time_ns.0,

@@ -76,7 +76,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
         subtitle: String::new(),
         x: Axis { label: format!("latency [{unit}]"), unit, scale: x },
         y: Axis {
-            label: format!("samples per class of {width}"),
+            label: format!("samples per class of {}", whole(width)),
             unit: "",
             scale: Scale { kind: Kind::Log, lo: 0.7, hi: top, from: BOTTOM, to: TOP },
         },
@@ -134,8 +134,16 @@ fn classes_note(curves: &[Curve], max: Ns, width: Ns) -> String {
     };
     match curves.iter().map(linear_to).min() {
         Some(edge) if max >= edge => {
-            format!("Classes of {width} up to {edge}; above, a class is up to 3.1 % of its value wide.")
+            format!("Classes of {} up to {edge}; above, a class is up to 3.1 % of its value wide.", whole(width))
         }
-        _ => format!("Classes of {width}, all values shown."),
+        _ => format!("Classes of {}, all values shown.", whole(width)),
+    }
+}
+
+/// A class width without needless decimals: `1 µs`, not `1.0 µs`.
+fn whole(width: Ns) -> String {
+    match width.0 {
+        us if us % 1_000 == 0 => format!("{} µs", us / 1_000),
+        ns => format!("{ns} ns"),
     }
 }

@@ -4,7 +4,7 @@
 //! and say how many they leave out. Causes and CPUs are ordered so that what is left out is the harmless part.
 
 use super::causes;
-use super::figures::{grouped, mean, meaning, or_dash, quantities, Figures};
+use super::figures::{grouped, mean, or_dash, quantities, Figures};
 use super::printable::{cut, wrap};
 use crate::peak::Peak;
 use crate::run::Run;
@@ -59,7 +59,7 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     // Headings and the empty lines between the parts.
     let fixed = top.len() + bottom.len() + 2 + if peaks.is_empty() { 0 } else { 2 } + usize::from(!causes.is_empty());
     let room = if screen.lines == 0 { usize::MAX } else { screen.lines.saturating_sub(fixed) };
-    let shares = share(room, &[(rows.len(), 3), (peaks.len(), 3), (causes.len(), 2)]);
+    let shares = share(room, &[(rows.len(), 3), (peaks.len(), 3), (causes.len(), 3)]);
     let mut lines = top;
     lines.push(String::new());
     lines.push(cut(&heading, screen.width));
@@ -188,9 +188,8 @@ fn table(run: &Run) -> (String, Vec<String>) {
         series.sort_by_key(|s| std::cmp::Reverse(s.histogram.max()));
     }
     let heading = row(
-        first.name(),
+        &format!("{} latency", first.name()),
         ["samples", "min", "avg", "p99.9", "max", "missed", "lost"].map(str::to_owned),
-        meaning(first),
     );
     let mut rows: Vec<String> =
         series.iter().map(|s| figures_row(&s.label(), &Figures::of(s))).collect();
@@ -214,14 +213,14 @@ fn figures_row(label: &str, f: &Figures) -> String {
         grouped(f.missed),
         grouped(f.lost),
     ];
-    row(label, cells, "")
+    row(label, cells)
 }
 
-fn row(label: &str, cells: [String; 7], end: &str) -> String {
+fn row(label: &str, cells: [String; 7]) -> String {
     let [samples, min, avg, p99_9, max, missed, lost] = cells;
     format!(
-        "{:<18} {samples:>13} {min:>9} {avg:>9} {p99_9:>9} {max:>9} {missed:>7} {lost:>5}  {end}",
-        cut(label, 18)
+        "{:<20} {samples:>15} {min:>10} {avg:>10} {p99_9:>10} {max:>10} {missed:>9} {lost:>8}",
+        cut(label, 20)
     )
 }
 
@@ -235,9 +234,9 @@ fn peak_lines(run: &Run, width: usize) -> Vec<String> {
     let begin = begin(run);
     let line = |(nth, index): (usize, usize)| {
         let peak = &run.peaks[index];
-        let at = begin.map(|b| format!("+{:.3} s", peak.begin.since(b).as_secs())).unwrap_or_default();
+        let at = begin.map(|b| format!("+{:.3}s", peak.begin.since(b).as_secs())).unwrap_or_default();
         let text = format!(
-            "{:>2} {:>9}  CPU {:<3} {at:>10}  {}",
+            "{:>2} {:>8} CPU {:<2} {at:>9}  {}",
             nth + 1,
             peak.total_ns.to_string(),
             peak.cpu.to_string(),
@@ -285,7 +284,17 @@ fn closing(run: &Run, screen: &Screen) -> Vec<String> {
         let text = format!("For orientation: {} gives {}: {met} ({})", rule.name, rule.bound_ns, rule.source);
         lines.push(cut(&text, screen.width));
     }
-    let longest = screen.paths.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0);
-    lines.extend(screen.paths.iter().map(|(what, path)| format!("{what:<longest$}  {path}")));
+    lines.extend(paths(screen));
     lines
+}
+
+/// The files, on one line where they fit; never cut, because they are to be copied.
+fn paths(screen: &Screen) -> Vec<String> {
+    let each: Vec<String> = screen.paths.iter().map(|(what, path)| format!("{what}: {path}")).collect();
+    let together = each.join("   ");
+    if together.chars().count() <= screen.width && !each.is_empty() {
+        vec![together]
+    } else {
+        each
+    }
 }
