@@ -44,7 +44,7 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
         causes: cause_rows(run),
         facts: groups(facts(&run.conditions)),
     };
-    page.render()
+    Ok(page.render()? + "\n")
 }
 
 /// A page of plots alone (`lathunt plot -o x.html`).
@@ -54,7 +54,7 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
 pub fn plots(title: &str, plots: &[Plot]) -> Result<String, askama::Error> {
     let views = plots.iter().map(PlotView::of).collect();
     let css = format!("{}{CSS}", svg::page_css());
-    PlotsPage { css, js: JS, title: title.to_owned(), plots: views }.render()
+    PlotsPage { css, js: JS, title: title.to_owned(), plots: views }.render().map(|page| page + "\n")
 }
 
 /// `host, kernel, start, load`: under which conditions, in one line.
@@ -126,6 +126,7 @@ struct Section {
     meaning: &'static str,
     rows: Vec<FigureRow>,
     replayed: bool,
+    threads: bool,
     plots: Vec<PlotView>,
 }
 
@@ -201,6 +202,7 @@ fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
             name: quantity.name(),
             meaning: meaning(quantity),
             rows: run.of(quantity).map(|series| FigureRow::of(series, deadline)).collect(),
+            threads: run.of(quantity).any(|series| series.thread.is_some()),
             replayed: run.of(quantity).any(|series| series.replayed.is_some()),
             plots: drawn.iter().flatten().map(PlotView::of).collect(),
         }

@@ -72,9 +72,9 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     let top = 10f64.powf((most * 1.05).log10().ceil()).max(10.0);
     Some(Plot {
         id: format!("latency-{}", quantity.name().replace('+', "-")),
-        title: format!("Latency: {} ({})", quantity.name(), meaning(quantity)),
+        title: format!("Latency: {}", quantity.name()),
         subtitle: String::new(),
-        x: Axis { label: format!("latency [{unit}]"), unit, scale: x },
+        x: Axis { label: format!("latency [{unit}]: {}", meaning(quantity)), unit, scale: x },
         y: Axis {
             label: format!("samples per class of {}", whole(width)),
             unit: "",

@@ -9,7 +9,7 @@ use crate::time::Ns;
 /// Left edge of the plotting area, user units of the SVG.
 pub const LEFT: f64 = 70.0;
 /// Right edge.
-pub const RIGHT: f64 = 944.0;
+pub const RIGHT: f64 = 926.0;
 /// Upper edge.
 pub const TOP: f64 = 14.0;
 /// Lower edge.

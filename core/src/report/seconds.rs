@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::meaning;
 use super::latency::Curve;
 use super::plot::{
     reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP,
@@ -49,7 +48,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     let hi = span.div_ceil(per_column) as f64 * per_column as f64 / seconds;
     Some(Plot {
         id: format!("seconds-{}", quantity.name().replace('+', "-")),
-        title: format!("Maxima over time: {} ({})", quantity.name(), meaning(quantity)),
+        title: format!("Maxima over time: {}", quantity.name()),
         subtitle: String::new(),
         x: Axis {
             label: format!("time since the series began [{time_unit}]"),
