@@ -26,7 +26,8 @@ impl Loaded {
     /// A short name: the directory of a `run.lathunt.json`, else the file's name without its endings.
     pub fn name(&self) -> String {
         let file = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let directory = self.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let directory =
+            self.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         match directory {
             Some(directory) if file == RUN_FILE => directory,
             _ => file.trim_end_matches(".json").trim_end_matches(".lathunt").to_owned(),
@@ -52,8 +53,12 @@ pub fn read_run(path: &Path) -> Result<Loaded> {
     if bytes.len() as u64 > LARGEST_BYTES {
         bail!("cannot read {shown}: larger than {} MiB, so it is not a run file", LARGEST_BYTES >> 20);
     }
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|error| anyhow!("cannot read {shown}: no UTF-8 text from byte {} on; the file is damaged", error.valid_up_to()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        anyhow!(
+            "cannot read {shown}: no UTF-8 text from byte {} on; the file is damaged",
+            error.valid_up_to()
+        )
+    })?;
     if text.trim().is_empty() {
         bail!("cannot read {shown}: the file is empty; was the disk full when it was written?");
     }
@@ -73,7 +78,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     match fs::metadata(path) {
         Ok(target) if target.is_dir() => bail!("cannot write {shown}: it is a directory; name a file"),
         Ok(target) if !target.is_file() => {
-            let mut file = OpenOptions::new().write(true).open(path).with_context(|| format!("cannot write {shown}"))?;
+            let mut file =
+                OpenOptions::new().write(true).open(path).with_context(|| format!("cannot write {shown}"))?;
             return file.write_all(bytes).map_err(|error| said(path, &error));
         }
         _ => {}
@@ -107,7 +113,9 @@ fn write_and_rename(temporary: &Path, target: &Path, bytes: &[u8]) -> std::io::R
 
 fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space or name another place with -o",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "; free some space or name another place with -o"
+        }
         ErrorKind::NotFound => "; the directory does not exist",
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "; name another place with -o",
         _ => "",

@@ -61,13 +61,18 @@ fn a_run_damaged_anywhere_is_refused_or_shown() {
             }
         }
     }
-    assert!(read > 100, "only {read} damaged files could still be read: the damage is too coarse to test the views");
+    assert!(
+        read > 100,
+        "only {read} damaged files could still be read: the damage is too coarse to test the views"
+    );
 }
 
 #[test]
 fn counters_at_their_limit_are_shown() {
     let most = u64::MAX.to_string();
-    let text = small().replace("\"missed\":0", &format!("\"missed\":{most}")).replace("\"lost\":0", &format!("\"lost\":{most}"));
+    let text = small()
+        .replace("\"missed\":0", &format!("\"missed\":{most}"))
+        .replace("\"lost\":0", &format!("\"lost\":{most}"));
     let mut run = Run::from_json(&text).unwrap();
     let half = format!(
         "{{\"width_ns\":1000,\"linear_bins\":10240,\"count\":{n},\"sum_ns\":{most},\"min_ns\":4100,\"max_ns\":4900,\"bins\":[[4,{n}]]}}",
@@ -146,10 +151,15 @@ fn hostile_names_stay_text_in_every_view() {
         let page = html::report(&run).unwrap();
         let plain = html::report(&example::run(2, 300)).unwrap();
         for tag in ["<script", "</script", "<img", "<style", "</svg"] {
-            assert_eq!(page.matches(tag).count(), plain.matches(tag).count(), "{tag} smuggled in by {name:?}");
+            assert_eq!(
+                page.matches(tag).count(),
+                plain.matches(tag).count(),
+                "{tag} smuggled in by {name:?}"
+            );
         }
         assert!(!page.contains("\"onmouseover=\"") && !page.contains("onerror=alert(1)>"), "{name:?}");
-        let terminal = text::summary(&run, &text::Screen::default()) + &text::verdict(&run, &text::Screen::default());
+        let terminal =
+            text::summary(&run, &text::Screen::default()) + &text::verdict(&run, &text::Screen::default());
         let compared = Comparison::of(&[(name, &run), ("plain", &example::run(2, 300))]).to_text(100);
         for shown in [page, terminal, compared] {
             let hidden = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);

@@ -61,7 +61,9 @@ fn names(schema: &Value, found: &mut BTreeSet<String>) {
 fn every_field_and_every_value_is_documented() {
     let mut wanted = BTreeSet::new();
     names(&schema(), &mut wanted);
-    assert!(wanted.contains("unexplained_ns") && wanted.contains("timer+wakeup") && wanted.contains("irqs_off"));
+    assert!(
+        wanted.contains("unexplained_ns") && wanted.contains("timer+wakeup") && wanted.contains("irqs_off")
+    );
     let text = fs::read_to_string(docs("FORMAT.md")).unwrap();
     let missing: Vec<_> = wanted.iter().filter(|name| !text.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "docs/FORMAT.md does not mention {missing:?}");

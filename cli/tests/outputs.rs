@@ -83,7 +83,11 @@ fn a_png_is_made_where_rsvg_convert_is_and_its_absence_is_one_line() {
     assert_eq!(without.status.code(), Some(1));
     assert!(said.contains("librsvg2-bin") && said.lines().count() == 1, "{said}");
     assert!(!directory.path().join("x.png").exists());
-    let absent = Command::new("rsvg-convert").arg("--version").output().err().map(|_| "needs rsvg-convert (librsvg2-bin)");
+    let absent = Command::new("rsvg-convert")
+        .arg("--version")
+        .output()
+        .err()
+        .map(|_| "needs rsvg-convert (librsvg2-bin)");
     if !lathunt_host::testing::may_run("a_png_is_made_where_rsvg_convert_is", absent) {
         return;
     }
@@ -115,7 +119,8 @@ fn a_full_disk_gives_one_line_and_keeps_the_old_file() {
     let directory = two_runs();
     let disk = directory.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&disk).status().unwrap();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&disk).status().unwrap();
     assert!(mounted.success());
     fs::write(disk.join("report.html"), "old").unwrap();
     let output = lathunt(directory.path(), &["report", "b", "-o", "disk/report.html"]);

@@ -75,8 +75,9 @@ fn a_far_maximum_makes_the_axis_logarithmic_and_the_plot_says_so() {
 #[test]
 fn long_runs_keep_the_largest_of_each_column() {
     let mut run = run_of(&[5_000], Layout::LATENCY);
-    run.series[0].seconds =
-        (0..90_000).map(|second| SecondMax { second, max_ns: Ns(if second == 77_777 { 99_000 } else { 5_000 }) }).collect();
+    run.series[0].seconds = (0..90_000)
+        .map(|second| SecondMax { second, max_ns: Ns(if second == 77_777 { 99_000 } else { 5_000 }) })
+        .collect();
     let [_, plot] = plots(&run, None, Wanted::Auto);
     let steps = &plot.lines[0].steps;
     assert!(steps.len() <= 2_048, "{}", steps.len());

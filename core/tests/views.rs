@@ -62,8 +62,13 @@ fn a_summary_fits_one_screen() {
         let text = text::summary(&run, &text::Screen { paths: &paths, ..text::Screen::default() });
         assert!(text.lines().count() <= 24, "{cpus} CPUs:\n{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{cpus} CPUs:\n{text}");
-        assert!(text.contains("PASS") && text.contains("Without any model") && text.contains("out/report.html"));
-        assert!(text.contains(&run.max_of(Quantity::Cyclic).unwrap().to_string()), "the worst is shown:\n{text}");
+        assert!(
+            text.contains("PASS") && text.contains("Without any model") && text.contains("out/report.html")
+        );
+        assert!(
+            text.contains(&run.max_of(Quantity::Cyclic).unwrap().to_string()),
+            "the worst is shown:\n{text}"
+        );
         let whole = text::summary(&run, &text::Screen { lines: 0, ..text::Screen::default() });
         assert!((0..cpus).all(|cpu| whole.contains(&format!("\nCPU {cpu} "))));
         assert!(!whole.contains("more"), "nothing is left out where there is room:\n{whole}");
@@ -90,8 +95,10 @@ fn two_runs_side_by_side() {
 fn skeleton(page: &str) -> String {
     let mut rest = page;
     let mut kept = String::new();
-    while let Some((before, tag, after)) =
-        ["<style", "<script", "<svg"].iter().filter_map(|t| rest.find(t).map(|at| (&rest[..at], *t, &rest[at..]))).min_by_key(|f| f.0.len())
+    while let Some((before, tag, after)) = ["<style", "<script", "<svg"]
+        .iter()
+        .filter_map(|t| rest.find(t).map(|at| (&rest[..at], *t, &rest[at..])))
+        .min_by_key(|f| f.0.len())
     {
         let close = format!("</{}>", &tag[1..]);
         let end = after.find(&close).expect("every element is closed") + close.len();
@@ -101,7 +108,10 @@ fn skeleton(page: &str) -> String {
         rest = &after[end..];
     }
     let kept = kept + rest;
-    kept.lines().filter(|line| !line.trim().is_empty()).map(|line| line.trim_end().to_owned() + "\n").collect()
+    kept.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
 #[test]
@@ -118,7 +128,13 @@ fn the_report_of_a_small_run() {
 fn an_empty_run_says_so_everywhere() {
     let run = Run::new(Default::default());
     let page = html::report(&run).unwrap();
-    for said in ["NO VERDICT", "No series was measured", "No single case was kept", "Nothing was calibrated", "not known"] {
+    for said in [
+        "NO VERDICT",
+        "No series was measured",
+        "No single case was kept",
+        "Nothing was calibrated",
+        "not known",
+    ] {
         assert!(page.contains(said), "{said}");
     }
     let text = text::summary(&run, &text::Screen::default());

@@ -26,7 +26,8 @@ pub struct CompareArgs {
 pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let names: Vec<String> = loaded.iter().map(|loaded| loaded.path.display().to_string()).collect();
-    let sides: Vec<_> = names.iter().zip(&loaded).map(|(name, loaded)| (name.as_str(), &loaded.run)).collect();
+    let sides: Vec<_> =
+        names.iter().zip(&loaded).map(|(name, loaded)| (name.as_str(), &loaded.run)).collect();
     let comparison = Comparison::of(&sides);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&comparison)?);

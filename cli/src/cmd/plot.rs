@@ -65,7 +65,8 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let quantity = quantity(args.quantity.as_deref(), &loaded)?;
     let bytes = if ending == "html" {
-        let kinds = if args.kind == Kind::Latency { vec![Kind::Latency, Kind::Seconds] } else { vec![args.kind] };
+        let kinds =
+            if args.kind == Kind::Latency { vec![Kind::Latency, Kind::Seconds] } else { vec![args.kind] };
         let plots: Vec<Plot> =
             kinds.into_iter().filter_map(|kind| draw(&args, kind, quantity, &loaded)).collect();
         if plots.is_empty() {
@@ -75,7 +76,11 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
     } else {
         let plot = draw(&args, args.kind, quantity, &loaded).ok_or_else(|| nothing(quantity, args.kind))?;
         let drawing = svg::standalone(&plot);
-        if ending == "png" { to_png(&drawing)? } else { drawing.into_bytes() }
+        if ending == "png" {
+            to_png(&drawing)?
+        } else {
+            drawing.into_bytes()
+        }
     };
     write_atomic(&args.output, &bytes)?;
     eprintln!("plot: {}", args.output.display());
@@ -147,7 +152,9 @@ fn to_png(drawing: &str) -> Result<Vec<u8>> {
         .stderr(Stdio::piped())
         .spawn();
     let mut child = spawned.map_err(|error| {
-        anyhow!("cannot make a PNG: rsvg-convert: {error}; install librsvg2-bin (Debian, Ubuntu), or write .svg")
+        anyhow!(
+            "cannot make a PNG: rsvg-convert: {error}; install librsvg2-bin (Debian, Ubuntu), or write .svg"
+        )
     })?;
     let mut input = child.stdin.take().context("rsvg-convert has no input")?;
     // It reads all before it writes anything, so one after the other cannot block.
@@ -156,7 +163,10 @@ fn to_png(drawing: &str) -> Result<Vec<u8>> {
     let output = child.wait_with_output().context("cannot make a PNG: rsvg-convert")?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || fed.is_err() {
-        bail!("cannot make a PNG: rsvg-convert: {}; write .svg instead", complaint.trim().replace('\n', "; "));
+        bail!(
+            "cannot make a PNG: rsvg-convert: {}; write .svg instead",
+            complaint.trim().replace('\n', "; ")
+        );
     }
     Ok(output.stdout)
 }

@@ -28,7 +28,11 @@ fn opened(test: &str, run: &Run) -> Option<(tempfile::TempDir, Browser)> {
 }
 
 fn text(browser: &mut Browser, selector: &str) -> String {
-    browser.eval(&format!("document.querySelector('{selector}').textContent")).as_str().unwrap_or("").to_owned()
+    browser
+        .eval(&format!("document.querySelector('{selector}').textContent"))
+        .as_str()
+        .unwrap_or("")
+        .to_owned()
 }
 
 /// Where a share of the plotting area lies in the window, after scrolling the plot into view.
@@ -50,7 +54,9 @@ fn view(browser: &mut Browser, plot: &str) -> (f64, f64) {
 
 #[test]
 fn the_report_is_drawn_without_complaint_or_request() {
-    let Some((_directory, mut browser)) = opened("the_report_is_drawn", &example::run(4, 60_000)) else { return };
+    let Some((_directory, mut browser)) = opened("the_report_is_drawn", &example::run(4, 60_000)) else {
+        return;
+    };
     let drawn = browser.eval(
         "[...document.querySelectorAll('.plot-figure')].map((f) => [f.id, f.querySelectorAll('.lines .line').length, \
          [...f.querySelectorAll('.lines .line')].every((l) => l.getTotalLength() > 100), \
@@ -64,10 +70,17 @@ fn the_report_is_drawn_without_complaint_or_request() {
     assert_eq!(browser.eval("document.querySelectorAll('.peak').length"), 12);
     assert_eq!(browser.eval("document.documentElement.scrollWidth <= innerWidth"), true, "nothing overflows");
     assert_eq!(browser.complaints(), Vec::<&Value>::new());
-    assert!(browser.requests().iter().all(|url| url.starts_with("file://") || url == "data:,"), "{:?}", browser.requests());
+    assert!(
+        browser.requests().iter().all(|url| url.starts_with("file://") || url == "data:,"),
+        "{:?}",
+        browser.requests()
+    );
     // The policy in the page forbids connections even to a script that tries.
     browser.eval("let refused; fetch('http://127.0.0.1:9/').catch(() => 0); addEventListener('securitypolicyviolation', (e) => { refused = e.effectiveDirective; }); 0");
-    browser.call("Runtime.evaluate", json!({"expression": "new Promise((r) => setTimeout(r, 200))", "awaitPromise": true}));
+    browser.call(
+        "Runtime.evaluate",
+        json!({"expression": "new Promise((r) => setTimeout(r, 200))", "awaitPromise": true}),
+    );
     assert_eq!(browser.eval("refused"), "connect-src");
 }
 
@@ -122,7 +135,8 @@ fn the_keyboard_does_all_that_the_mouse_does() {
         browser.eval(&format!("document.getElementById('{plot}').focus()"));
         browser.key("End", false);
         let last = text(&mut browser, &format!("#{plot} .reading"));
-        let wanted = if plot == "latency-cyclic" { "86 to 87 µs, CPU 0: 1 sample" } else { "59 to 60 s, CPU " };
+        let wanted =
+            if plot == "latency-cyclic" { "86 to 87 µs, CPU 0: 1 sample" } else { "59 to 60 s, CPU " };
         assert!(last.starts_with(wanted), "{last}");
         browser.key("ArrowLeft", false);
         let before = text(&mut browser, &format!("#{plot} .reading"));
@@ -168,7 +182,9 @@ fn a_logarithmic_axis_zooms_and_reads_right_too() {
 
 #[test]
 fn causes_sort_links_open_cases_and_paper_shows_all() {
-    let Some((_directory, mut browser)) = opened("causes_and_paper", &example::run(2, 60_000)) else { return };
+    let Some((_directory, mut browser)) = opened("causes_and_paper", &example::run(2, 60_000)) else {
+        return;
+    };
     let first = "table.sortable tbody th";
     let by_worst = text(&mut browser, first);
     browser.eval("document.querySelectorAll('table.sortable thead button')[1].click()");

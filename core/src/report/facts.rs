@@ -96,7 +96,11 @@ fn knob_facts(c: &Conditions) -> Vec<Fact> {
         fact("knobs", "idle states", or_none(idle_states(&k.idle_states), "none visible")),
         fact("knobs", "cpu_dma_latency allowed", us(k.cpu_dma_latency_us.map(i64::from))),
         fact("knobs", "cpu_dma_latency held by the tool", us(k.cpu_dma_latency_held_us.map(i64::from))),
-        fact("knobs", "cpu_dma_latency held by others", or_none(k.cpu_dma_latency_holders.join(", "), "nobody seen")),
+        fact(
+            "knobs",
+            "cpu_dma_latency held by others",
+            or_none(k.cpu_dma_latency_holders.join(", "), "nobody seen"),
+        ),
         fact("knobs", "real-time throttling: runtime", throttling),
         fact("knobs", "real-time throttling: period", us(k.rt_period_us)),
         fact("knobs", "fair server", or_none(pairs(&k.fair_server), "none visible")),

@@ -57,8 +57,7 @@ impl Figures {
         let mut merged = first.histogram.clone();
         let samples = total(series, |s| s.histogram.count());
         // A file may claim more samples than a counter holds: then nothing is added up.
-        let mergeable =
-            samples < u64::MAX && rest.iter().all(|other| merged.merge(&other.histogram).is_ok());
+        let mergeable = samples < u64::MAX && rest.iter().all(|other| merged.merge(&other.histogram).is_ok());
         let figures = if mergeable {
             Figures::of_histogram(&merged)
         } else {

@@ -4,9 +4,7 @@
 //! field reads it at a glance. Unlike there the range follows the data: no value is left out.
 
 use super::figures::{grouped, meaning};
-use super::plot::{
-    reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP,
-};
+use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP};
 use super::scale::{Kind, Scale};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -40,7 +38,12 @@ pub fn curves<'a>(runs: &[(&str, &'a Run)], quantity: Quantity) -> Vec<Curve<'a>
         series
             .into_iter()
             .enumerate()
-            .map(move |(index, series)| Curve { label: format!("{name}{}", series.label()), series, run, index })
+            .map(move |(index, series)| Curve {
+                label: format!("{name}{}", series.label()),
+                series,
+                run,
+                index,
+            })
             .collect::<Vec<_>>()
     };
     runs.iter().enumerate().flat_map(of_run).collect()
@@ -134,7 +137,10 @@ fn classes_note(curves: &[Curve], max: Ns, width: Ns) -> String {
     };
     match curves.iter().map(linear_to).min() {
         Some(edge) if max >= edge => {
-            format!("Classes of {} up to {edge}; above, a class is up to 3.1 % of its value wide.", whole(width))
+            format!(
+                "Classes of {} up to {edge}; above, a class is up to 3.1 % of its value wide.",
+                whole(width)
+            )
         }
         _ => format!("Classes of {}, all values shown.", whole(width)),
     }

@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::latency::Curve;
-use super::plot::{
-    reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP,
-};
+use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP};
 use super::scale::{Kind, Scale};
 use crate::series::Quantity;
 use crate::time::Ns;
@@ -27,8 +25,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     let (unit, unit_ns) = if max.0 < 20_000 && least.0 < 1_000 { ("ns", 1.0) } else { ("µs", 1e3) };
     let (time_unit, seconds) = time_unit(span);
     let per_column = span.div_ceil(COLUMNS);
-    let lines: Vec<Line> =
-        curves.iter().map(|c| line(c, curves, per_column, seconds, unit_ns)).collect();
+    let lines: Vec<Line> = curves.iter().map(|c| line(c, curves, per_column, seconds, unit_ns)).collect();
     let deadline = deadline.map(|deadline| Deadline::new(deadline, unit_ns, false));
     let end = reach(max.0 as f64 / unit_ns, deadline.as_ref());
     let mut notes = Vec::new();

@@ -23,10 +23,12 @@ const DASH: [&str; super::plot::DASHES] = ["", "7 3", "2 2", "9 3 2 3"];
 /// Rules for the classes of a plot inside a page, for light and dark.
 #[must_use]
 pub fn page_css() -> String {
-    let variables =
-        |colours: &[&str]| colours.iter().enumerate().map(|(i, c)| format!("--c{i}:{c};")).collect::<String>();
+    let variables = |colours: &[&str]| {
+        colours.iter().enumerate().map(|(i, c)| format!("--c{i}:{c};")).collect::<String>()
+    };
     let mut css = format!(":root{{{}}}\n", variables(&ON_WHITE));
-    let _ = writeln!(css, "@media screen and (prefers-color-scheme: dark){{:root{{{}}}}}", variables(&ON_DARK));
+    let _ =
+        writeln!(css, "@media screen and (prefers-color-scheme: dark){{:root{{{}}}}}", variables(&ON_DARK));
     for i in 0..COLOURS {
         let _ = writeln!(css, ".c{i}{{stroke:var(--c{i})}}");
     }
@@ -85,7 +87,8 @@ pub fn standalone(plot: &Plot) -> String {
     }
     for (i, note) in plot.notes.iter().enumerate() {
         let y = legend_top + rows * LEGEND_ROW + i as f64 * 15.0;
-        let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\" class=\"small\">{}</text>", number(y), markup(note));
+        let _ =
+            writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\" class=\"small\">{}</text>", number(y), markup(note));
     }
     svg.push_str("</svg>\n");
     svg

@@ -57,13 +57,18 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     let (heading, rows) = table(run);
     let (peaks, causes) = (peak_lines(run, screen.width), cause_lines(run, screen.width));
     // Headings and the empty lines between the parts.
-    let fixed = top.len() + bottom.len() + 2 + if peaks.is_empty() { 0 } else { 2 } + usize::from(!causes.is_empty());
+    let fixed =
+        top.len() + bottom.len() + 2 + if peaks.is_empty() { 0 } else { 2 } + usize::from(!causes.is_empty());
     let room = if screen.lines == 0 { usize::MAX } else { screen.lines.saturating_sub(fixed) };
     let shares = share(room, &[(rows.len(), 3), (peaks.len(), 3), (causes.len(), 3)]);
     let mut lines = top;
     lines.push(String::new());
     lines.push(cut(&heading, screen.width));
-    lines.extend(limited(rows.iter().map(|row| cut(row, screen.width)).collect(), shares[0], "lines, none worse"));
+    lines.extend(limited(
+        rows.iter().map(|row| cut(row, screen.width)).collect(),
+        shares[0],
+        "lines, none worse",
+    ));
     if !peaks.is_empty() {
         lines.push(String::new());
         lines.push("Worst cases".to_owned());
@@ -149,7 +154,11 @@ pub fn largest(run: &Run) -> String {
 
 fn bullet(text: &str, width: usize) -> Vec<String> {
     let lines = wrap(text, width.saturating_sub(4));
-    lines.into_iter().enumerate().map(|(i, line)| format!("  {} {line}", if i == 0 { '·' } else { ' ' })).collect()
+    lines
+        .into_iter()
+        .enumerate()
+        .map(|(i, line)| format!("  {} {line}", if i == 0 { '·' } else { ' ' }))
+        .collect()
 }
 
 /// Failed calibration and losses: what makes the rest doubtful.
@@ -170,7 +179,12 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
     if let Some(loss) = run.losses.iter().max_by_key(|loss| loss.count) {
         let text = match run.losses.len() {
             1 => format!("lost: {} {} ({})", grouped(loss.count), loss.counter, loss.meaning),
-            n => format!("lost, {n} counters: most {} {} ({})", grouped(loss.count), loss.counter, loss.meaning),
+            n => format!(
+                "lost, {n} counters: most {} {} ({})",
+                grouped(loss.count),
+                loss.counter,
+                loss.meaning
+            ),
         };
         lines.push(format!("  ! {}", cut(&text, width.saturating_sub(4))));
     }
@@ -191,8 +205,7 @@ fn table(run: &Run) -> (String, Vec<String>) {
         &format!("{} latency", first.name()),
         ["samples", "min", "avg", "p99.9", "max", "missed", "lost"].map(str::to_owned),
     );
-    let mut rows: Vec<String> =
-        series.iter().map(|s| figures_row(&s.label(), &Figures::of(s))).collect();
+    let mut rows: Vec<String> = series.iter().map(|s| figures_row(&s.label(), &Figures::of(s))).collect();
     let others = quantities.iter().skip(1).map(|&quantity| {
         let all: Vec<&Series> = run.of(quantity).collect();
         figures_row(&format!("{} (all)", quantity.name()), &Figures::of_all(&all))
@@ -276,7 +289,9 @@ fn cause_lines(run: &Run, width: usize) -> Vec<String> {
 fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     let mut lines = vec![String::new()];
     if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
-        lines.extend(wrap(&format!("Without any model: {}", model_free.sentence), screen.width).into_iter().take(3));
+        lines.extend(
+            wrap(&format!("Without any model: {}", model_free.sentence), screen.width).into_iter().take(3),
+        );
     }
     let no_verdict = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_none());
     if let Some(rule) = no_verdict.and_then(|v| v.rule_of_thumb.as_ref()) {

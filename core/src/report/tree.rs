@@ -57,9 +57,8 @@ impl Whole {
     }
 
     fn add(&self, node: &Segment, depth: usize, rows: &mut Vec<Row>) {
-        let evidence = |e: &crate::explain::Evidence| {
-            format!("+{} CPU {}: {}", e.at.since(self.begin), e.cpu, e.event)
-        };
+        let evidence =
+            |e: &crate::explain::Evidence| format!("+{} CPU {}: {}", e.at.since(self.begin), e.cpu, e.event);
         rows.push(Row {
             depth,
             label: node.label.clone(),

@@ -120,7 +120,8 @@ fn irqs_off(cpu: u32) -> Peak {
     let at = Ns(20_500_000_000 + u64::from(cpu) * 1_000_000_000);
     let begin = BEGIN + at;
     let late = Ns(total.0 - 14_000);
-    let mut held = Segment::leaf(Kind::IrqsOff, "interrupts off: kworker/u8:3/731", begin, Ns(late.0 - 2_600));
+    let mut held =
+        Segment::leaf(Kind::IrqsOff, "interrupts off: kworker/u8:3/731", begin, Ns(late.0 - 2_600));
     held.thread = Some(Thread { tid: Tid(731), comm: "kworker/u8:3".into(), prio: Some(Prio(120)) });
     held.stack = ["_raw_spin_unlock_irqrestore", "virtqueue_add_sgs", "virtblk_prep_rq", "virtio_queue_rq"]
         .map(String::from)
@@ -143,12 +144,8 @@ fn irqs_off(cpu: u32) -> Peak {
         Ns(9_400),
         vec![irq, Segment::leaf(Kind::Scheduler, "scheduler", begin + late + Ns(6_400), Ns(7_000))],
     );
-    let mut back = Segment::leaf(
-        Kind::ReturnToUser,
-        "switch → user space",
-        begin + late + Ns(12_500),
-        Ns(1_500),
-    );
+    let mut back =
+        Segment::leaf(Kind::ReturnToUser, "switch → user space", begin + late + Ns(12_500), Ns(1_500));
     back.inferred = true;
     let tree =
         Segment::group(Kind::Passage, "cyclic latency", begin, total, vec![timer, interrupt, wait, back]);
@@ -156,7 +153,8 @@ fn irqs_off(cpu: u32) -> Peak {
         "{} of {total} passed before the timer interrupt came: kworker/u8:3/731 had interrupts off in virtqueue_add_sgs.",
         Ns(late.0 - 2_600)
     );
-    let advice = "Move virtio0-req.0 (IRQ 25) and its workers to another CPU: /proc/irq/25/smp_affinity_list.";
+    let advice =
+        "Move virtio0-req.0 (IRQ 25) and its workers to another CPU: /proc/irq/25/smp_affinity_list.";
     peak(cpu, at, tree, sentence, advice, "interrupts off: kworker/u8:3/731")
 }
 
@@ -173,15 +171,12 @@ fn preempted(cpu: u32) -> Peak {
         vec![hog, Segment::leaf(Kind::Scheduler, "scheduler", begin + Ns(36_000), Ns(3_700))],
     );
     let timer = Segment::unexplained(Kind::TimerLate, "timer late", begin, Ns(1_200));
-    let interrupt = Segment::leaf(
-        Kind::TimerInterrupt,
-        "timer interrupt up to the waking",
-        begin + Ns(1_200),
-        Ns(3_000),
-    );
+    let interrupt =
+        Segment::leaf(Kind::TimerInterrupt, "timer interrupt up to the waking", begin + Ns(1_200), Ns(3_000));
     let total = Ns(39_700 + u64::from(cpu) * 100);
     let tree = Segment::group(Kind::Passage, "cyclic latency", begin, total, vec![timer, interrupt, wait]);
-    let sentence = "irq/24-eth0/388 (RT 50) held the CPU for 31.0 µs while the victim was ready to run.".into();
+    let sentence =
+        "irq/24-eth0/388 (RT 50) held the CPU for 31.0 µs while the victim was ready to run.".into();
     peak(
         cpu,
         at,
