@@ -1,0 +1,159 @@
+//! A live peak as a tree: timer late, timer interrupt, waking → switched in, switched in → user space.
+//!
+//! The same stretches serve any passage of any thread: what follows the first waking is the sequence of the
+//! thread's states ([`super::thread`]), each explained by its own module.
+
+use super::cpu::Context;
+use super::lateness::{self, Firing};
+use super::record::Record;
+use super::segment::{Explanation, Kind, Segment};
+use super::share::{tally, Phase, Role, Share};
+use super::thread::{states, State, Stretch};
+use super::{causes, wait};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind as What, Window};
+
+/// A programmed wake-up that came late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerPassage {
+    /// The victim.
+    pub tid: Tid,
+    /// Where it was measured.
+    pub cpu: Cpu,
+    /// The programmed expiry.
+    pub begin: Mono,
+    /// The first instruction in user space, or the switch-in where that is what was measured.
+    pub end: Mono,
+}
+
+/// A wake-up without a timer: waking → switched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakePassage {
+    /// The victim.
+    pub tid: Tid,
+    /// Where it was switched in.
+    pub cpu: Cpu,
+    /// The waking.
+    pub begin: Mono,
+    /// The switch-in.
+    pub end: Mono,
+}
+
+/// What the rules and the sentence look at.
+pub struct Scene<'r, 'w> {
+    /// The events.
+    pub record: &'r Record<'w>,
+    /// Who suffered.
+    pub victim: Thread,
+    /// Where it was measured.
+    pub cpu: Cpu,
+    /// The whole.
+    pub total: Ns,
+    /// Every share of every phase.
+    pub shares: Vec<Share>,
+    /// The tree.
+    pub tree: Segment,
+}
+
+/// Where the time from a programmed wake-up went. Never fails: what the window does not show is unexplained.
+#[must_use]
+pub fn explain_peak(window: &Window, passage: &TimerPassage) -> Explanation {
+    explain(&Record::new(window), passage, true)
+}
+
+/// The same for a wake-up without a timer.
+#[must_use]
+pub fn explain_wakeup(window: &Window, passage: &WakePassage) -> Explanation {
+    let WakePassage { tid, cpu, begin, end } = *passage;
+    explain(&Record::new(window), &TimerPassage { tid, cpu, begin, end }, false)
+}
+
+fn explain(record: &Record, passage: &TimerPassage, by_timer: bool) -> Explanation {
+    let TimerPassage { tid, cpu, begin, .. } = *passage;
+    let end = passage.end.max(begin);
+    let victim = victim(record, tid, begin, end);
+    let mut shares = Vec::new();
+    let mut parts = Vec::new();
+    let mut from = begin;
+    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| by_timer) {
+        if let Some(firing) = Firing::of(record, waking) {
+            parts.extend(lateness::explain(record, tid, begin, &firing, &mut shares));
+            from = waking.1.at;
+        }
+    }
+    for stretch in states(record, tid, from, end) {
+        parts.push(stretch_part(record, &victim, &stretch, &mut shares));
+    }
+    let label = if by_timer { "programmed wake-up → user space" } else { "waking → switched in" };
+    let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);
+    tree.thread = Some(victim.clone());
+    let scene = Scene { record, victim, cpu, total: tree.duration_ns, shares, tree };
+    causes::conclude(scene, begin, end)
+}
+
+/// The victim as its waking or its switch-in in the passage shows it.
+fn victim(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
+    let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
+        What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),
+        _ => None,
+    });
+    task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task))
+}
+
+fn first_waking<'w>(record: &Record<'w>, tid: Tid, begin: Mono, end: Mono) -> Option<(u32, &'w Event)> {
+    record
+        .events_of(tid, begin, end)
+        .find(|(_, event)| matches!(event.kind, What::Waking { task, .. } if task.tid == tid))
+}
+
+/// One state of the victim as a part of the tree.
+fn stretch_part(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Segment {
+    let (kind, label, parts) = match stretch.state {
+        State::Woken => (
+            Kind::WakeupWait,
+            "waking → switched in".to_owned(),
+            wait::explain(record, victim, stretch, shares),
+        ),
+        State::Preempted => (
+            Kind::WakeupWait,
+            "preempted, waits for a CPU".to_owned(),
+            wait::explain(record, victim, stretch, shares),
+        ),
+        State::Running => (
+            Kind::ReturnToUser,
+            "switched in → user space".to_owned(),
+            running(record, victim, stretch, shares),
+        ),
+        State::Blocked(_) => (Kind::Blocked, "blocked".to_owned(), Vec::new()),
+        State::Ended => (Kind::Blocked, "ended".to_owned(), Vec::new()),
+        State::Unknown => {
+            (Kind::Lost, "what the victim did is not recorded".to_owned(), Vec::new())
+        }
+    };
+    let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
+    part.inferred = stretch.inferred;
+    part.evidence.extend(stretch.began_by.map(|index| record.evidence(index)));
+    part
+}
+
+/// Time on the CPU: the victim's own, and what interrupted it.
+fn running(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
+    let Some(cpu) = stretch.cpu else { return Vec::new() };
+    let counted = tally(record, Phase::Running, cpu, &record.slices(cpu, stretch.begin, stretch.end));
+    let mut parts = counted.gaps;
+    for mut share in counted.shares {
+        let mut label = share.label();
+        if share.context == Context::Thread(victim.tid) {
+            share.role = Role::Victim;
+            share.kind = Kind::ReturnToUser;
+            "return to user space".clone_into(&mut label);
+            if share.faults > 0 {
+                label = format!("return to user space, with {} page faults", share.faults);
+            }
+        }
+        parts.push(share.leaf(label));
+        shares.push(share);
+    }
+    parts
+}
