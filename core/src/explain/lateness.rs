@@ -58,8 +58,9 @@ impl<'w> Firing<'w> {
             .flatten();
         match inside {
             Some(expire) => Some(Firing { waking, handler: expire.1.at, expire: Some(expire) }),
-            None => timer_interrupt(record, event)
-                .map(|begin| Firing { waking, handler: begin, expire: None }),
+            None => {
+                timer_interrupt(record, event).map(|begin| Firing { waking, handler: begin, expire: None })
+            }
         }
     }
 }
@@ -201,7 +202,7 @@ impl<'r> Reading<'r> {
             _ => return Ok(share.label()),
         };
         if let Some(at) = self.not_pending_at {
-            return Err(format!("timer late: not pending at {at}, when interrupts came back on"));
+            return Err(format!("timer late: not pending when interrupts came back on at {at}"));
         }
         if share.role == Role::Idle {
             return Ok(format!("exit from {}", share.name));
@@ -248,14 +249,21 @@ fn not_pending(slices: &[Slice], own: Mono) -> Option<Mono> {
     None
 }
 
-enum Code<'s> {
+/// What an interrupt interrupted.
+pub(super) enum Code<'s> {
+    /// Code in user mode.
     User,
-    Kernel { frames: &'s [String] },
+    /// Code in the kernel, innermost function first.
+    Kernel {
+        /// Without the frames of the interrupt itself.
+        frames: &'s [String],
+    },
+    /// The sample does not say.
     Unknown,
 }
 
 /// What the timer interrupted, from a stack taken in its handler or with the handler's frames already removed.
-fn interrupted_code(sample: &StackSample) -> Code<'_> {
+pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
     let entry = sample.frames.iter().position(|frame| is_entry(frame));
     let frames = &sample.frames[entry.map_or(0, |entry| entry + 1)..];
     match (sample.in_user, frames.is_empty()) {
@@ -276,7 +284,12 @@ fn is_entry(frame: &str) -> bool {
 /// Whether the interrupted function is one that turns interrupts on: then they were off before.
 fn sure(sample: &StackSample) -> bool {
     let Code::Kernel { frames } = interrupted_code(sample) else { return false };
-    let enabling =
-        ["irqrestore", "unlock_irq", "irq_enable", "irq_restore", "finish_task_switch", "exec_single"];
-    frames.first().is_some_and(|frame| enabling.iter().any(|name| frame.contains(name)))
+    frames.first().is_some_and(|frame| enables_interrupts(frame))
+}
+
+/// Functions at whose end interrupts come back on, by parts of their names.
+pub(super) fn enables_interrupts(frame: &str) -> bool {
+    ["irqrestore", "unlock_irq", "irq_enable", "irq_restore", "finish_task_switch", "exec_single"]
+        .iter()
+        .any(|name| frame.contains(name))
 }

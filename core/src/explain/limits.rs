@@ -61,19 +61,25 @@ fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>
 
 /// Which tracepoint would have answered what stayed open.
 fn missing_tracepoints(scene: &Scene, limits: &mut Vec<String>) {
-    let recorded = |wanted: fn(&Kind) -> bool| scene.record.window.events.iter().any(|event| wanted(&event.kind));
+    let recorded =
+        |wanted: fn(&Kind) -> bool| scene.record.window.events.iter().any(|event| wanted(&event.kind));
     let mut gaps = Vec::new();
     causes::collect_gaps(&scene.tree, &mut gaps);
-    let late: Ns = gaps.iter().filter(|gap| gap.label.starts_with("timer late")).map(|gap| gap.duration_ns).sum();
+    let late: Ns =
+        gaps.iter().filter(|gap| gap.label.starts_with("timer late")).map(|gap| gap.duration_ns).sum();
     if causes::part(late, scene.total) > causes::WORTH_A_REMARK {
         limits.push("when interrupts are off is not traced (preemptirq:irq_disable would tell)".to_owned());
     }
     let timed = scene.shares.iter().any(|share| share.phase == Phase::TimerLate);
     if timed && !recorded(|kind| matches!(kind, Kind::TimerExpireEntry { .. })) {
-        limits.push("hrtimer_expire_entry is not recorded: where the timer's handler began is concluded".to_owned());
+        limits.push(
+            "hrtimer_expire_entry is not recorded: where the timer's handler began is concluded".to_owned(),
+        );
     }
     let stateless = |share: &&Share| share.role == Role::Idle && share.context == Context::Idle(None);
-    if scene.shares.iter().any(|share| stateless(&share)) && !recorded(|k| matches!(k, Kind::IdleEnter { .. })) {
+    if scene.shares.iter().any(|share| stateless(&share))
+        && !recorded(|k| matches!(k, Kind::IdleEnter { .. }))
+    {
         limits.push("cpu_idle is not recorded: the idle state is not known".to_owned());
     }
 }

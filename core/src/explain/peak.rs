@@ -127,9 +127,7 @@ fn stretch_part(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mu
         ),
         State::Blocked(_) => (Kind::Blocked, "blocked".to_owned(), Vec::new()),
         State::Ended => (Kind::Blocked, "ended".to_owned(), Vec::new()),
-        State::Unknown => {
-            (Kind::Lost, "what the victim did is not recorded".to_owned(), Vec::new())
-        }
+        State::Unknown => (Kind::Lost, "what the victim did is not recorded".to_owned(), Vec::new()),
     };
     let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
     part.inferred = stretch.inferred;

@@ -39,7 +39,8 @@ impl<'w> Record<'w> {
             record.index(index);
         }
         for (&cpu, indices) in &record.on_cpu {
-            let events: Vec<(u32, &Event)> = indices.iter().map(|&i| (i, &window.events[i as usize])).collect();
+            let events: Vec<(u32, &Event)> =
+                indices.iter().map(|&i| (i, &window.events[i as usize])).collect();
             let complete_from = window.complete_from.get(&cpu).copied();
             record.timelines.insert(cpu, Timeline::read(&events, complete_from, record.until));
         }
@@ -102,13 +103,23 @@ impl<'w> Record<'w> {
     }
 
     /// Events of one CPU in `[a, b]`, ascending in time, with their indices.
-    pub fn events_on(&self, cpu: Cpu, a: Mono, b: Mono) -> impl DoubleEndedIterator<Item = (u32, &'w Event)> + '_ {
+    pub fn events_on(
+        &self,
+        cpu: Cpu,
+        a: Mono,
+        b: Mono,
+    ) -> impl DoubleEndedIterator<Item = (u32, &'w Event)> + '_ {
         let indices = self.on_cpu.get(&cpu).map_or(&[][..], Vec::as_slice);
         self.range(indices, a, b)
     }
 
     /// Events that concern a thread (switch, waking, migration, or the first that names it as running) in `[a, b]`.
-    pub fn events_of(&self, tid: Tid, a: Mono, b: Mono) -> impl DoubleEndedIterator<Item = (u32, &'w Event)> + '_ {
+    pub fn events_of(
+        &self,
+        tid: Tid,
+        a: Mono,
+        b: Mono,
+    ) -> impl DoubleEndedIterator<Item = (u32, &'w Event)> + '_ {
         let indices = self.of_thread.get(&tid).map_or(&[][..], Vec::as_slice);
         self.range(indices, a, b)
     }
@@ -154,7 +165,8 @@ impl<'w> Record<'w> {
             Kind::IrqEntry { name: Some(name), .. } => Some(self.window.strings.get(name)),
             _ => None,
         });
-        match recorded.filter(|name| !name.is_empty()).or(self.window.irq_names.get(&irq).map(String::as_str)) {
+        match recorded.filter(|name| !name.is_empty()).or(self.window.irq_names.get(&irq).map(String::as_str))
+        {
             Some(name) => format!("hard IRQ {irq} ({name})"),
             None => format!("hard IRQ {irq}"),
         }

@@ -44,6 +44,8 @@ pub enum Role {
         /// How it left the CPU.
         left: Option<LeftAs>,
     },
+    /// It was being switched away from, in no more time than the scheduler needs.
+    Switching,
     /// It had the CPU by right: equal or higher priority.
     Wins,
     /// Both are ordinary threads, and shared the CPU.

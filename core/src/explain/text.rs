@@ -45,7 +45,13 @@ impl Page {
     fn node(&self, text: &mut String, node: &Segment, depth: usize) {
         let mark = if node.inferred { '~' } else { ' ' };
         let count = if node.count > 1 { format!(" ({}×)", node.count) } else { String::new() };
-        text.push_str(&self.line(node.duration_ns, node.begin, mark, depth, &format!("{}{count}", node.label)));
+        text.push_str(&self.line(
+            node.duration_ns,
+            node.begin,
+            mark,
+            depth,
+            &format!("{}{count}", node.label),
+        ));
         if self.options.stacks && !node.stack.is_empty() {
             let stack = format!("stack: {}", node.stack.join(" < "));
             note(text, depth, &stack);
@@ -65,20 +71,26 @@ impl Page {
     }
 
     fn line(&self, duration: Ns, begin: Mono, mark: char, depth: usize, what: &str) -> String {
-        let share = if self.total == Ns::ZERO { 0.0 } else { 100.0 * duration.0 as f64 / self.total.0 as f64 };
+        let share =
+            if self.total == Ns::ZERO { 0.0 } else { 100.0 * duration.0 as f64 / self.total.0 as f64 };
         let begin = format!("+{:.1}", begin.since(self.begin).as_us());
         line(&format!("{:.1}", duration.as_us()), &format!("{share:.1}"), &begin, mark, depth, what)
     }
 }
 
 fn line(duration: &str, share: &str, begin: &str, mark: char, depth: usize, what: &str) -> String {
-    let head = format!("{duration:>10} {share:>6} {begin:>11} {mark} {}", "  ".repeat(depth));
-    format!("{head}{}\n", cut(what, WIDTH.saturating_sub(head.chars().count())))
+    let mut text = String::new();
+    wrap(&mut text, &format!("{duration:>10} {share:>6} {begin:>11} {mark} {}", indent(depth)), what);
+    text
+}
+
+/// Deeper levels than fit are shown as the deepest that does.
+fn indent(depth: usize) -> String {
+    "  ".repeat(depth.min(20))
 }
 
 fn note(text: &mut String, depth: usize, what: &str) {
-    let head = format!("{:31} {}  ", "", "  ".repeat(depth));
-    text.push_str(&format!("{head}{}\n", cut(what, WIDTH.saturating_sub(head.chars().count()))));
+    wrap(text, &format!("{:31} {}  ", "", indent(depth)), what);
 }
 
 fn cut(text: &str, columns: usize) -> String {

@@ -136,13 +136,20 @@ fn backwards(tid: Tid, index: u32, event: &Event, blank: Stretch) -> Stretch {
 /// The state that `event` leads to; `None` when it changes nothing.
 fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> {
     let next = |state, cpu, inferred| {
-        Some(Stretch { begin: event.at, end: event.at, state, cpu, began_by: Some(index), ended_by: None, inferred })
+        Some(Stretch {
+            begin: event.at,
+            end: event.at,
+            state,
+            cpu,
+            began_by: Some(index),
+            ended_by: None,
+            inferred,
+        })
     };
     match event.kind {
-        Kind::Switch { next: to, .. } if to.tid == tid => {
-            (now.state != State::Running || now.cpu != Some(event.cpu))
-                .then(|| next(State::Running, Some(event.cpu), false))?
-        }
+        Kind::Switch { next: to, .. } if to.tid == tid => (now.state != State::Running
+            || now.cpu != Some(event.cpu))
+        .then(|| next(State::Running, Some(event.cpu), false))?,
         Kind::Switch { prev, left_as, .. } if prev.tid == tid => match left_as {
             LeftAs::Runnable => next(State::Preempted, Some(event.cpu), false),
             LeftAs::Blocked(bits) => next(State::Blocked(bits), Some(event.cpu), false),
@@ -153,18 +160,13 @@ fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> 
             matches!(now.state, State::Blocked(_) | State::Unknown | State::Ended)
                 .then(|| next(State::Woken, target_cpu, false))?
         }
-        Kind::Migrate { task, to, .. } if task.tid == tid => {
-            (now.state.waits_for_cpu() && now.cpu.is_some_and(|cpu| cpu != to))
-                .then(|| next(now.state, Some(to), false))?
-        }
-        Kind::Wakeup { task, .. } if task.tid == tid => {
-            matches!(now.state, State::Blocked(_) | State::Ended)
-                .then(|| next(State::Woken, Some(event.cpu), true))?
-        }
-        _ if event.current == Some(tid) => {
-            (now.state != State::Running || now.cpu != Some(event.cpu))
-                .then(|| next(State::Running, Some(event.cpu), true))?
-        }
+        Kind::Migrate { task, to, .. } if task.tid == tid => (now.state.waits_for_cpu()
+            && now.cpu.is_some_and(|cpu| cpu != to))
+        .then(|| next(now.state, Some(to), false))?,
+        Kind::Wakeup { task, .. } if task.tid == tid => matches!(now.state, State::Blocked(_) | State::Ended)
+            .then(|| next(State::Woken, Some(event.cpu), true))?,
+        _ if event.current == Some(tid) => (now.state != State::Running || now.cpu != Some(event.cpu))
+            .then(|| next(State::Running, Some(event.cpu), true))?,
         _ => None,
     }
 }

@@ -23,7 +23,9 @@ fn key(blame: &Blame) -> String {
 
 fn clause(blame: &Blame) -> String {
     match blame.count {
-        0..STORM => format!("{} ran on CPU {}{}", blame.share.name, blame.share.cpu, super::times(blame.count)),
+        0..STORM => {
+            format!("{} ran on CPU {}{}", blame.share.name, blame.share.cpu, super::times(blame.count))
+        }
         count => format!("a storm of {count} × {} ran on CPU {}", blame.share.name, blame.share.cpu),
     }
 }
@@ -31,7 +33,11 @@ fn clause(blame: &Blame) -> String {
 fn advice(blame: &Blame) -> String {
     let Context::HardIrq(irq) = blame.share.context else { return String::new() };
     match blame.count {
-        0..STORM => format!("move it to another CPU: /proc/irq/{irq}/smp_affinity_list; or shorten its handler"),
-        _ => format!("move it (/proc/irq/{irq}/smp_affinity_list) and limit its rate: interrupt coalescing, budget"),
+        0..STORM => {
+            format!("move it to another CPU: /proc/irq/{irq}/smp_affinity_list; or shorten its handler")
+        }
+        _ => format!(
+            "move it (/proc/irq/{irq}/smp_affinity_list) and limit its rate: interrupt coalescing, budget"
+        ),
     }
 }

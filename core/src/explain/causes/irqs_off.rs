@@ -1,6 +1,7 @@
 //! A thread or softirq ran with interrupts off while the timer was due.
 
 use super::{Blame, Cause};
+use crate::explain::lateness::enables_interrupts;
 use crate::explain::share::{Role, Share};
 
 /// The rule.
@@ -14,19 +15,27 @@ fn key(blame: &Blame) -> String {
     format!("irqs off: {}", blame.share.comm())
 }
 
+/// The innermost function that is not itself the one that turns interrupts on.
+fn section(share: &Share) -> Option<&str> {
+    let frames = || share.stack.iter().map(String::as_str);
+    frames().find(|frame| !enables_interrupts(frame)).or(frames().next())
+}
+
 fn clause(blame: &Blame) -> String {
     let share = blame.share;
-    let place = share.stack.first().map_or(String::new(), |frame| format!(", in {frame}"));
+    let place = section(share).map_or(String::new(), |frame| format!(", in {frame},"));
     match share.role {
         Role::IrqsOff { sure: true } => {
             format!("{} kept interrupts off on CPU {}{place}", share.name, share.cpu)
         }
-        _ => format!("{} ran kernel code on CPU {}{place}, probably with interrupts off,", share.name, share.cpu),
+        _ => {
+            format!("{} ran kernel code on CPU {}{place} probably with interrupts off", share.name, share.cpu)
+        }
     }
 }
 
 fn advice(blame: &Blame) -> String {
-    match blame.share.stack.first() {
+    match section(blame.share) {
         Some(frame) => format!(
             "find the section around {frame} that disables interrupts (driver or kernel update), or move {} away",
             blame.share.comm()

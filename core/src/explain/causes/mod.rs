@@ -16,6 +16,7 @@ mod not_preempted;
 mod page_fault;
 mod softirq;
 mod softirq_thread;
+mod switching;
 mod thread;
 mod timer_interrupt;
 mod vector;
@@ -42,9 +43,10 @@ pub struct Cause {
 }
 
 /// All causes; the first that matches has a share.
-const CAUSES: [&Cause; 14] = [
+const CAUSES: [&Cause; 15] = [
     &irqs_off::CAUSE,
     &victim::CAUSE,
+    &switching::CAUSE,
     &page_fault::CAUSE,
     &softirq_thread::CAUSE,
     &irq_thread::CAUSE,
@@ -165,7 +167,10 @@ fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, 
     let late = largest.label.starts_with("timer late");
     let lost = largest.label.starts_with("events lost");
     let (key, advice) = if late {
-        ("timer late, unexplained", "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts")
+        (
+            "timer late, unexplained",
+            "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
+        )
     } else if lost {
         ("events lost", "the evidence is gone: enlarge the flight ring, or record fewer events")
     } else if largest.label.starts_with("blocked") {

@@ -1,5 +1,5 @@
 //! A thread of lower priority kept the CPU although the victim was runnable: preemption disabled, or a kernel that
-//! does not preempt kernel code.
+//! does not preempt kernel code. Found in user mode it could have been preempted: then the victim was not let run.
 
 use super::{Blame, Cause};
 use crate::explain::share::{Role, Share};
@@ -13,7 +13,10 @@ fn matches(share: &Share) -> bool {
 }
 
 fn key(blame: &Blame) -> String {
-    format!("preemption off: {}", blame.share.comm())
+    match blame.share.role {
+        Role::Keeps { in_user: Some(true), .. } => format!("not let run, behind {}", blame.share.comm()),
+        _ => format!("preemption off: {}", blame.share.comm()),
+    }
 }
 
 /// Whether the model in force preempts kernel code for a real-time thread (`lazy` does: kernel/sched/core.c, 6.13).
@@ -25,9 +28,12 @@ fn clause(blame: &Blame) -> String {
     let share = blame.share;
     let Role::Keeps { in_user, left } = share.role else { return share.name.clone() };
     let how = match (in_user, blame.preemption) {
-        (Some(true), _) => "though the waking found it in user mode".to_owned(),
-        (_, Some(model)) if preempts(model) => "with preemption disabled".to_owned(),
-        (_, Some(model)) => format!("in kernel code that preemption model '{model}' does not preempt"),
+        (Some(true), _) => "though the waking found it in user mode,".to_owned(),
+        (_, Some(model)) if !preempts(model) => {
+            format!("in kernel code that preemption model '{model}' does not preempt")
+        }
+        _ if share.stack.is_empty() => "and was not preempted (no stack tells why)".to_owned(),
+        (_, Some(_)) => "with preemption disabled".to_owned(),
         (_, None) => "not preemptible there".to_owned(),
     };
     let until = match left {

@@ -19,11 +19,14 @@ fn key(_: &Blame) -> String {
 
 fn clause(blame: &Blame) -> String {
     match blame.share.functions.first() {
-        Some((function, _)) => format!("timer interrupts (most in {function}) ran on CPU {}", blame.share.cpu),
+        Some((function, _)) => {
+            format!("timer interrupts (most in {function}) ran on CPU {}", blame.share.cpu)
+        }
         None => format!("timer interrupts ran on CPU {}", blame.share.cpu),
     }
 }
 
 fn advice(_: &Blame) -> String {
-    "keep other timers off this CPU: nohz_full= and rcu_nocbs= against the tick, timer users pinned elsewhere".to_owned()
+    "keep other timers off this CPU: nohz_full= and rcu_nocbs= against the tick, timer users pinned elsewhere"
+        .to_owned()
 }

@@ -23,7 +23,9 @@ fn clause(blame: &Blame) -> String {
 fn advice(blame: &Blame) -> String {
     match blame.share.context {
         Context::Vector(Vector::ThermalApic) => "the CPU is too hot: look at cooling and power limits",
-        Context::Vector(Vector::Reschedule) => "wake-ups from other CPUs: keep threads that wake each other together",
+        Context::Vector(Vector::Reschedule) => {
+            "wake-ups from other CPUs: keep threads that wake each other together"
+        }
         Context::Vector(Vector::IrqWork) => "find who queues irq_work here: perf and tracing do",
         _ => "look at /proc/interrupts for the line that counts up on this CPU",
     }

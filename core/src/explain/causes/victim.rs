@@ -28,7 +28,9 @@ fn clause(blame: &Blame) -> String {
 
 fn advice(blame: &Blame) -> String {
     match (blame.share.phase, blame.faults) {
-        (Phase::Running, 0) => "the switch and the way to user space took this long: compare with an idle machine",
+        (Phase::Running, 0) => {
+            "the switch and the way to user space took this long: compare with an idle machine"
+        }
         (Phase::Running, _) => "lock and touch all memory of the victim before it starts (mlockall)",
         _ => "the work of one period did not end before the next: shorten it or lengthen the period",
     }

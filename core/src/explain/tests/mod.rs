@@ -1,6 +1,6 @@
 //! Tests of the engine: events as text in, the printed explanation out.
 
-
+mod causes;
 mod notation;
 mod streams;
 
@@ -10,7 +10,6 @@ use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::Window;
 
 /// The passage of thread 50 on CPU 1 from `begin` to `end` (µs).
-#[allow(dead_code)]
 fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
     let passage =
         TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
@@ -22,7 +21,6 @@ fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
 }
 
 /// The same as text, with a line for the cause, compared line by line.
-#[allow(dead_code)]
 fn expect(events: &str, begin: u64, end: u64, expected: &str) {
     let explanation = explained(&notation::window(events), begin, end);
     let text = format!(

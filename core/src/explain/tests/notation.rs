@@ -1,5 +1,4 @@
 //! Events as text, one a line: `TIME_US cCPU WHAT …`. `#` begins a comment.
-#![allow(dead_code)]
 //!
 //! | line | event |
 //! |---|---|
@@ -12,6 +11,9 @@
 //! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs |
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
+//! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
+//! | `runs A` | an event without meaning, recorded in the context of A |
+//! | `preemption none` | the preemption model (else `full`) |
 //! | `faults 3`, `lost 12`, `other name` | |
 //! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first |
 //!
@@ -43,6 +45,13 @@ pub fn window(text: &str) -> Window {
             });
             continue;
         }
+        if *what == "preemption" {
+            window.preemption = Some(rest[0].into());
+            continue;
+        }
+        if *what == "runs" {
+            current.insert(cpu, task(&mut window.strings, rest[0]).tid);
+        }
         let kind = kind(&mut window, what, rest);
         window.events.push(Event { at, cpu, current: current.get(&cpu).copied(), kind });
         if let Kind::Switch { next, .. } = kind {
@@ -67,10 +76,16 @@ fn task(strings: &mut crate::trace::event::Strings, text: &str) -> TaskRef {
 }
 
 fn vector(name: &str) -> Vector {
-    [Vector::LocalTimer, Vector::Reschedule, Vector::CallFunction, Vector::CallFunctionSingle, Vector::IrqWork]
-        .into_iter()
-        .find(|vector| vector.name() == name)
-        .unwrap()
+    [
+        Vector::LocalTimer,
+        Vector::Reschedule,
+        Vector::CallFunction,
+        Vector::CallFunctionSingle,
+        Vector::IrqWork,
+    ]
+    .into_iter()
+    .find(|vector| vector.name() == name)
+    .unwrap()
 }
 
 fn softirq(name: &str) -> u8 {
@@ -86,7 +101,8 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
     };
     match what {
         "switch" => {
-            let (prev, state) = rest[0].split_once(':').unwrap_or((rest[0], "R"));
+            let state = rest[0].rsplit_once(':').filter(|(_, state)| state.len() == 1);
+            let (prev, state) = state.unwrap_or((rest[0], "R"));
             let left_as = match state {
                 "R" => LeftAs::Runnable,
                 "S" => LeftAs::Blocked(1),
@@ -124,6 +140,11 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "csd-" => Kind::CsdExit { csd: 1 },
         "faults" => Kind::PageFault { address: 0, count: irq },
         "lost" => Kind::Lost { count: number(0) },
+        "setprio" => {
+            let new = Prio::from_rt(number(1).unwrap() as i32);
+            Kind::PiSetprio { task: task(strings, rest[0]), old: Prio(120), new }
+        }
+        "runs" => Kind::Other { name: strings.intern("event") },
         "other" => Kind::Other { name: strings.intern(rest[0]) },
         unknown => panic!("no such event: {unknown}"),
     }

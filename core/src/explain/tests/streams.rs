@@ -15,7 +15,12 @@ fn task() -> impl Strategy<Value = TaskRef> {
 }
 
 fn left_as() -> impl Strategy<Value = LeftAs> {
-    prop_oneof![Just(LeftAs::Runnable), Just(LeftAs::Blocked(1)), Just(LeftAs::Blocked(2)), Just(LeftAs::Dead)]
+    prop_oneof![
+        Just(LeftAs::Runnable),
+        Just(LeftAs::Blocked(1)),
+        Just(LeftAs::Blocked(2)),
+        Just(LeftAs::Dead)
+    ]
 }
 
 fn vector() -> impl Strategy<Value = Vector> {
@@ -67,14 +72,21 @@ fn stack() -> impl Strategy<Value = StackSample> {
         Just(vec!["asm_sysvec_apic_timer_interrupt".to_owned(), "_raw_spin_unlock_irqrestore".to_owned()]),
     ];
     (0u64..20_000, 0u32..3, 0i32..5, frames, proptest::option::of(any::<bool>())).prop_map(
-        |(at, cpu, tid, frames, in_user)| StackSample { at: Mono(at), cpu: Cpu(cpu), tid: Tid(tid), frames, in_user },
+        |(at, cpu, tid, frames, in_user)| StackSample {
+            at: Mono(at),
+            cpu: Cpu(cpu),
+            tid: Tid(tid),
+            frames,
+            in_user,
+        },
     )
 }
 
 fn window() -> impl Strategy<Value = Window> {
     let events = proptest::collection::vec(event(), 0..120);
     let stacks = proptest::collection::vec(stack(), 0..4);
-    let complete = proptest::collection::hash_map((0u32..3).prop_map(Cpu), (0u64..20_000).prop_map(Mono), 0..3);
+    let complete =
+        proptest::collection::hash_map((0u32..3).prop_map(Cpu), (0u64..20_000).prop_map(Mono), 0..3);
     (events, stacks, complete, any::<bool>()).prop_map(|(mut events, stacks, complete_from, sorted)| {
         if sorted {
             events.sort_by_key(|event| event.at);
