@@ -43,7 +43,10 @@ struct Reader {
     soft: Option<Frame>,
     functions: [Option<(u64, Option<Sym>)>; 2], // timer, cross-CPU call
     occurrences: u32,
-    fresh: bool, // nothing but this event since the record's begin or a loss
+    // Since the record's begin or a loss a hard interrupt (a softirq) may be open whose entry is not recorded: from
+    // this slice on. `None`: an event has settled it.
+    hard_open_since: Option<usize>,
+    soft_open_since: Option<usize>,
 }
 
 const TIMER: usize = 0;
@@ -65,7 +68,8 @@ impl Reader {
             soft: None,
             functions: [None; 2],
             occurrences: 0,
-            fresh: true,
+            hard_open_since: Some(0),
+            soft_open_since: Some(0),
         }
     }
 
@@ -86,7 +90,6 @@ impl Reader {
             }
         }
         self.apply(index, event);
-        self.fresh = matches!(event.kind, Kind::Lost { .. });
     }
 
     fn apply(&mut self, index: u32, event: &Event) {
@@ -219,6 +222,7 @@ impl Reader {
     }
 
     fn enter_hard(&mut self, index: u32, context: Context) {
+        self.hard_open_since = None;
         if let Some(open) = self.hard.take() {
             self.discard(open);
         }
@@ -226,37 +230,39 @@ impl Reader {
     }
 
     fn leave_hard(&mut self, index: u32, context: Context) {
+        let since = self.hard_open_since.take();
         if self.hard.is_some_and(|open| open.context == context) {
             self.hard = None;
             self.functions = [None; 2];
-        } else {
-            self.end_of_first(index, context);
+        } else if let Some(since) = since {
+            self.was_open(index, context, since);
         }
     }
 
     fn leave_soft(&mut self, index: u32, context: Context) {
+        self.hard_open_since = None;
+        let since = self.soft_open_since.take();
         if let Some(open) = self.hard.take() {
             self.discard(open);
         }
         if self.soft.is_some_and(|open| open.context == context) {
             self.soft = None;
             self.functions = [None; 2];
-        } else {
-            self.end_of_first(index, context);
+        } else if let Some(since) = since {
+            self.was_open(index, context, since);
         }
     }
 
-    /// An exit as the first event: the record began inside that interrupt.
-    fn end_of_first(&mut self, index: u32, context: Context) {
-        if !self.fresh {
-            return;
-        }
+    /// An exit whose entry lies before the record or in a loss: what seemed to be the thread was that interrupt.
+    fn was_open(&mut self, index: u32, context: Context, since: usize) {
         self.occurrences += 1;
-        if let Some(slice) = self.slices.last_mut().filter(|slice| slice.context != Context::Lost) {
-            slice.context = context;
-            slice.occurrence = self.occurrences;
-            slice.proof = Some(index);
-            slice.inferred = true;
+        for slice in &mut self.slices[since..] {
+            if slice.context.is_task() || (slice.context == Context::Unknown && self.task.is_none()) {
+                slice.context = context;
+                slice.occurrence = self.occurrences;
+                slice.proof = Some(index);
+                slice.inferred = true;
+            }
         }
     }
 
@@ -269,7 +275,10 @@ impl Reader {
         }
     }
 
+    /// No interrupt is open here: a softirq begins, or the scheduler runs.
     fn drop_frames(&mut self) {
+        self.hard_open_since = None;
+        self.soft_open_since = None;
         for frame in [self.hard.take(), self.soft.take()].into_iter().flatten() {
             self.discard(frame);
         }
@@ -287,6 +296,8 @@ impl Reader {
         self.idle_state = None;
         self.pending_from = self.slices.len();
         self.sure_from = self.slices.len();
+        self.hard_open_since = Some(self.slices.len());
+        self.soft_open_since = Some(self.slices.len());
     }
 
     fn mark_before(&mut self, complete_from: Mono) {

@@ -2,6 +2,7 @@
 
 mod causes;
 mod notation;
+mod oracle;
 mod streams;
 
 use super::peak::{explain_peak, TimerPassage};
