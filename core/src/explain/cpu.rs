@@ -12,6 +12,8 @@
 
 mod reader;
 
+use std::collections::HashMap;
+
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Sym, TaskRef, Vector};
 
@@ -84,10 +86,11 @@ impl Slice {
 /// All slices of one CPU.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    slices: Vec<Slice>,   // ascending, without holes or overlaps
-    last: Slice,          // what the CPU did after its last event
-    recorded_until: Mono, // the last event of any CPU
-    complete_from: Mono,  // before it nothing is known
+    slices: Vec<Slice>,          // ascending, without holes or overlaps
+    last: Slice,                 // what the CPU did after its last event
+    wakers: HashMap<u32, Slice>, // contexts of wakings
+    recorded_until: Mono,        // the last event of any CPU
+    complete_from: Mono,         // before it nothing is known
 }
 
 impl Timeline {
@@ -97,8 +100,8 @@ impl Timeline {
     pub fn read(events: &[(u32, &Event)], complete_from: Option<Mono>, recorded_until: Mono) -> Timeline {
         let first = events.first().map(|(_, event)| event.at);
         let complete_from = complete_from.or(first).unwrap_or(recorded_until);
-        let (slices, last) = reader::read(events, complete_from, recorded_until);
-        Timeline { slices, last, recorded_until, complete_from }
+        let reader::Read { slices, last, wakers } = reader::read(events, complete_from, recorded_until);
+        Timeline { slices, last, wakers, recorded_until, complete_from }
     }
 
     /// The slices of `[a, b)`, clipped, covering it exactly.
@@ -136,6 +139,12 @@ impl Timeline {
     pub fn before(&self, at: Mono) -> Option<&Slice> {
         let index = self.slices.partition_point(|slice| slice.begin < at);
         index.checked_sub(1).and_then(|index| self.slices.get(index)).filter(|slice| slice.end >= at)
+    }
+
+    /// The context in which the waking at this index was recorded.
+    #[must_use]
+    pub fn waker(&self, waking: u32) -> Option<&Slice> {
+        self.wakers.get(&waking)
     }
 
     /// From when on the record of this CPU is whole.

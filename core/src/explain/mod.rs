@@ -8,13 +8,16 @@
 //! elimination.
 //!
 //! From the bottom up: [`record`] indexes a window; [`cpu`] says who had a CPU when, [`thread`] what a thread did;
-//! [`share`] adds up who had how much; `lateness` and `wait` read two of the phases; [`peak`] puts them together;
+//! [`share`] adds up who had how much; `lateness`, `wait` and `blocked` read the phases, `passage` puts
+//! them in order for any thread, [`peak`] for a live peak;
 //! [`causes`] judges, [`rank`] compares many, [`text`] prints.
 
+mod blocked;
 pub mod causes;
 pub mod cpu;
 mod lateness;
 mod limits;
+mod passage;
 pub mod peak;
 pub mod rank;
 pub mod record;

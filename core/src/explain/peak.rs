@@ -1,15 +1,12 @@
 //! A live peak as a tree: timer late, timer interrupt, waking → switched in, switched in → user space.
 //!
-//! The same stretches serve any passage of any thread: what follows the first waking is the sequence of the
-//! thread's states ([`super::thread`]), each explained by its own module.
+//! What follows the waking is a passage like any other and explained as such by `passage`.
 
-use super::cpu::Context;
 use super::lateness::{self, Firing};
 use super::record::Record;
 use super::segment::{Explanation, Kind, Segment};
-use super::share::{tally, Phase, Role, Share};
-use super::thread::{states, State, Stretch};
-use super::{causes, wait};
+use super::share::Share;
+use super::{causes, passage};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, Window};
@@ -82,9 +79,7 @@ fn explain(record: &Record, passage: &TimerPassage, by_timer: bool) -> Explanati
             from = waking.1.at;
         }
     }
-    for stretch in states(record, tid, from, end) {
-        parts.push(stretch_part(record, &victim, &stretch, &mut shares));
-    }
+    parts.extend(passage::parts(record, &victim, from, end, 0, &mut shares));
     let label = if by_timer { "programmed wake-up → user space" } else { "waking → switched in" };
     let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);
     tree.thread = Some(victim.clone());
@@ -105,53 +100,4 @@ fn first_waking<'w>(record: &Record<'w>, tid: Tid, begin: Mono, end: Mono) -> Op
     record
         .events_of(tid, begin, end)
         .find(|(_, event)| matches!(event.kind, What::Waking { task, .. } if task.tid == tid))
-}
-
-/// One state of the victim as a part of the tree.
-fn stretch_part(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Segment {
-    let (kind, label, parts) = match stretch.state {
-        State::Woken => (
-            Kind::WakeupWait,
-            "waking → switched in".to_owned(),
-            wait::explain(record, victim, stretch, shares),
-        ),
-        State::Preempted => (
-            Kind::WakeupWait,
-            "preempted, waits for a CPU".to_owned(),
-            wait::explain(record, victim, stretch, shares),
-        ),
-        State::Running => (
-            Kind::ReturnToUser,
-            "switched in → user space".to_owned(),
-            running(record, victim, stretch, shares),
-        ),
-        State::Blocked(_) => (Kind::Blocked, "blocked".to_owned(), Vec::new()),
-        State::Ended => (Kind::Blocked, "ended".to_owned(), Vec::new()),
-        State::Unknown => (Kind::Lost, "what the victim did is not recorded".to_owned(), Vec::new()),
-    };
-    let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
-    part.inferred = stretch.inferred;
-    part.evidence.extend(stretch.began_by.map(|index| record.evidence(index)));
-    part
-}
-
-/// Time on the CPU: the victim's own, and what interrupted it.
-fn running(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
-    let Some(cpu) = stretch.cpu else { return Vec::new() };
-    let counted = tally(record, Phase::Running, cpu, &record.slices(cpu, stretch.begin, stretch.end));
-    let mut parts = counted.gaps;
-    for mut share in counted.shares {
-        let mut label = share.label();
-        if share.context == Context::Thread(victim.tid) {
-            share.role = Role::Victim;
-            share.kind = Kind::ReturnToUser;
-            "return to user space".clone_into(&mut label);
-            if share.faults > 0 {
-                label = format!("return to user space, with {} page faults", share.faults);
-            }
-        }
-        parts.push(share.leaf(label));
-        shares.push(share);
-    }
-    parts
 }

@@ -102,6 +102,12 @@ impl<'w> Record<'w> {
         self.timelines.get(&cpu).and_then(|timeline| timeline.before(at))
     }
 
+    /// The context in which the waking at this index was recorded.
+    #[must_use]
+    pub fn waker(&self, waking: u32) -> Option<&Slice> {
+        self.timelines.get(&self.event(waking).cpu).and_then(|timeline| timeline.waker(waking))
+    }
+
     /// Events of one CPU in `[a, b]`, ascending in time, with their indices.
     pub fn events_on(
         &self,

@@ -56,6 +56,8 @@ pub enum Role {
     Idle,
     /// It is the victim itself.
     Victim,
+    /// The victim was blocked until it did something.
+    Awaited,
 }
 
 /// The time one source had in one phase.
@@ -227,6 +229,14 @@ impl Sum {
         share.functions = functions.map(|(sym, time)| (record.text(sym).to_owned(), time)).collect();
         share.functions.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         share
+    }
+}
+
+impl Share {
+    /// A share without time: the source of `slice`, to be filled in.
+    #[must_use]
+    pub fn of(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> Share {
+        Sum::new(record, phase, cpu, slice).finish(record)
     }
 }
 

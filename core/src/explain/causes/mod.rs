@@ -21,6 +21,7 @@ mod thread;
 mod timer_interrupt;
 mod vector;
 mod victim;
+mod waited_for;
 
 use super::limits;
 use super::peak::Scene;
@@ -43,9 +44,10 @@ pub struct Cause {
 }
 
 /// All causes; the first that matches has a share.
-const CAUSES: [&Cause; 15] = [
+const CAUSES: [&Cause; 16] = [
     &irqs_off::CAUSE,
     &victim::CAUSE,
+    &waited_for::CAUSE,
     &switching::CAUSE,
     &page_fault::CAUSE,
     &softirq_thread::CAUSE,

@@ -1,15 +1,17 @@
 //! From the events of one CPU to its slices: a machine of one state for the thread and one for each interrupt level.
 
+use std::collections::HashMap;
+
 use super::{blank, Context, Slice};
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym, TaskRef};
 
-/// The slices of a CPU, ascending and without holes, and what it did after its last event.
+/// Reads the events of one CPU, in time order.
 pub(super) fn read(
     events: &[(u32, &Event)],
     complete_from: Mono,
     recorded_until: Mono,
-) -> (Vec<Slice>, Slice) {
+) -> Read {
     let first = events.first().map_or(complete_from, |(_, event)| event.at);
     let mut reader = Reader::new(first.min(complete_from));
     for &(index, event) in events {
@@ -17,7 +19,17 @@ pub(super) fn read(
     }
     reader.mark_before(complete_from);
     let last = reader.top(recorded_until, recorded_until);
-    (carve(reader.slices, &reader.nmis), last)
+    Read { slices: carve(reader.slices, &reader.nmis), last, wakers: reader.wakers }
+}
+
+/// What the events of a CPU say.
+pub(super) struct Read {
+    /// Ascending and without holes.
+    pub slices: Vec<Slice>,
+    /// What it did after its last event.
+    pub last: Slice,
+    /// The context of each waking, by the index of its event.
+    pub wakers: HashMap<u32, Slice>,
 }
 
 /// An interrupt that has begun.
@@ -32,6 +44,7 @@ struct Frame {
 struct Reader {
     slices: Vec<Slice>,
     nmis: Vec<Slice>,
+    wakers: HashMap<u32, Slice>,
     at: Mono,
     task: Option<TaskRef>,
     task_proof: Option<u32>,
@@ -57,6 +70,7 @@ impl Reader {
         Reader {
             slices: Vec::new(),
             nmis: Vec::new(),
+            wakers: HashMap::new(),
             at,
             task: None,
             task_proof: None,
@@ -128,6 +142,10 @@ impl Reader {
                 }
             }
             Kind::Lost { .. } => self.lose(),
+            Kind::Waking { .. } => {
+                let context = self.waker(event.at);
+                self.wakers.insert(index, context);
+            }
             _ => {}
         }
     }
@@ -147,6 +165,17 @@ impl Reader {
             slice.occurrence = self.task_occurrence;
             slice.proof = self.task_proof;
         }
+        slice
+    }
+
+    /// The context now, as far as it is certain: no thread where an interrupt may be open unseen.
+    fn waker(&self, at: Mono) -> Slice {
+        let mut slice = self.top(at, at);
+        let unsure = self.hard_open_since.is_some() || self.soft_open_since.is_some();
+        if slice.context.is_task() && unsure {
+            slice.context = Context::Unknown;
+        }
+        slice.function = slice.function.or(self.functions[TIMER].and_then(|(_, function)| function));
         slice
     }
 
