@@ -13,7 +13,7 @@
 
 use super::cpu::{Context, Slice};
 use super::record::Record;
-use super::segment::{Kind, Segment};
+use super::segment::{Evidence, Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
 use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
@@ -221,6 +221,8 @@ impl<'r> Reading<'r> {
             Code::Kernel { frames } => {
                 share.kind = Kind::IrqsOff;
                 share.stack = frames.to_vec();
+                let event = "kernel stack taken in the timer's interrupt".to_owned();
+                share.evidence.push(Evidence { event, cpu: sample.cpu, at: sample.at });
                 share.role = Role::IrqsOff { sure: sure(sample) };
                 share.inferred |= !sure(sample);
                 Ok(format!("interrupts off in {}", share.label()))
@@ -234,7 +236,7 @@ fn not_pending(slices: &[Slice], own: Mono) -> Option<Mono> {
     let mut run = Ns::ZERO;
     let mut task = None;
     for slice in slices.iter().rev().filter(|slice| slice.begin < own) {
-        let switched = task.is_some() && slice.task.map(|task| task.tid) != task;
+        let switched = slice.task.is_some_and(|earlier| task.is_some_and(|tid| tid != earlier.tid));
         if slice.context.is_hard() || switched {
             if run >= DELIVERY {
                 return Some(slice.end);

@@ -63,3 +63,37 @@ pub fn rank<'e>(peaks: impl IntoIterator<Item = (Cpu, Mono, &'e Explanation)>, b
     });
     ranked
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::{Kind, Segment};
+    use super::*;
+
+    fn explained(cause: &str, total: u64) -> Explanation {
+        Explanation {
+            sentence: String::new(),
+            advice: String::new(),
+            tree: Segment::leaf(Kind::Passage, "", Mono(0), Ns(total)),
+            total_ns: Ns(total),
+            unexplained_ns: Ns(0),
+            cause: cause.to_owned(),
+            limits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_order_puts_another_cause_first_and_the_worst_keeps_its_moment() {
+        let peaks =
+            [("a", 100), ("b", 60), ("b", 70), ("c", 20), ("c", 21), ("c", 22)].map(|(c, t)| explained(c, t));
+        let listed = || peaks.iter().zip(1..).map(|(peak, at)| (Cpu(at as u32 % 2), Mono(at), peak));
+        let names = |by| rank(listed(), by).into_iter().map(|cause| cause.cause).collect::<Vec<_>>();
+        assert_eq!(names(By::Worst), ["a", "b", "c"]);
+        assert_eq!(names(By::Count), ["c", "b", "a"]);
+        assert_eq!(names(By::Total), ["b", "a", "c"]);
+        let b = rank(listed(), By::Total).remove(0);
+        assert_eq!(
+            (b.worst, b.worst_at, b.worst_cpu, b.count, b.total),
+            (Ns(70), Mono(3), Cpu(1), 2, Ns(130))
+        );
+    }
+}

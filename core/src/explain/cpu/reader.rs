@@ -7,11 +7,7 @@ use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym, TaskRef};
 
 /// Reads the events of one CPU, in time order.
-pub(super) fn read(
-    events: &[(u32, &Event)],
-    complete_from: Mono,
-    recorded_until: Mono,
-) -> Read {
+pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until: Mono) -> Read {
     let first = events.first().map_or(complete_from, |(_, event)| event.at);
     let mut reader = Reader::new(first.min(complete_from));
     for &(index, event) in events {
@@ -329,9 +325,16 @@ impl Reader {
         self.soft_open_since = Some(self.slices.len());
     }
 
+    /// Events from before the record is whole tell who ran when it began, but not what happened until then.
     fn mark_before(&mut self, complete_from: Mono) {
-        for slice in self.slices.iter_mut().take_while(|slice| slice.begin < complete_from) {
-            *slice = blank(slice.begin, slice.end, Context::Lost);
+        let known = self.slices.partition_point(|slice| slice.end <= complete_from);
+        let begin = self.slices.first().map_or(complete_from, |slice| slice.begin);
+        if let Some(straddling) = self.slices.get_mut(known) {
+            straddling.begin = straddling.begin.max(complete_from);
+        }
+        self.slices.drain(..known);
+        if begin < complete_from {
+            self.slices.insert(0, blank(begin, complete_from, Context::Lost));
         }
     }
 }
