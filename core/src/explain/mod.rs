@@ -29,5 +29,5 @@ pub mod text;
 pub mod thread;
 mod wait;
 
-pub use peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
+pub use peak::{explain_passage, explain_peak, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};

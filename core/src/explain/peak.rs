@@ -37,6 +37,14 @@ pub struct WakePassage {
     pub end: Mono,
 }
 
+/// What is measured from where to where.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Timer,
+    Wake,
+    Life,
+}
+
 /// What the rules and the sentence look at.
 pub struct Scene<'r, 'w> {
     /// The events.
@@ -56,31 +64,42 @@ pub struct Scene<'r, 'w> {
 /// Where the time from a programmed wake-up went. Never fails: what the window does not show is unexplained.
 #[must_use]
 pub fn explain_peak(window: &Window, passage: &TimerPassage) -> Explanation {
-    explain(&Record::new(window), passage, true)
+    explain(&Record::new(window), passage, Of::Timer)
 }
 
 /// The same for a wake-up without a timer.
 #[must_use]
 pub fn explain_wakeup(window: &Window, passage: &WakePassage) -> Explanation {
     let WakePassage { tid, cpu, begin, end } = *passage;
-    explain(&Record::new(window), &TimerPassage { tid, cpu, begin, end }, false)
+    explain(&Record::new(window), &TimerPassage { tid, cpu, begin, end }, Of::Wake)
 }
 
-fn explain(record: &Record, passage: &TimerPassage, by_timer: bool) -> Explanation {
+/// Where the time of any passage of any thread went, from an indexed record: blocked time is followed through the
+/// chain of wakers. The passage's `cpu` is only where the limits look first.
+#[must_use]
+pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
+    explain(record, passage, Of::Life)
+}
+
+fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
     let TimerPassage { tid, cpu, begin, .. } = *passage;
     let end = passage.end.max(begin);
     let victim = victim(record, tid, begin, end);
     let mut shares = Vec::new();
     let mut parts = Vec::new();
     let mut from = begin;
-    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| by_timer) {
+    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| of == Of::Timer) {
         if let Some(firing) = Firing::of(record, waking) {
             parts.extend(lateness::explain(record, tid, begin, &firing, &mut shares));
             from = waking.1.at;
         }
     }
     parts.extend(passage::parts(record, &victim, from, end, 0, &mut shares));
-    let label = if by_timer { "programmed wake-up → user space" } else { "waking → switched in" };
+    let label = match of {
+        Of::Timer => "programmed wake-up → user space",
+        Of::Wake => "waking → switched in",
+        Of::Life => "passage",
+    };
     let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);
     tree.thread = Some(victim.clone());
     let scene = Scene { record, victim, cpu, total: tree.duration_ns, shares, tree };

@@ -1,10 +1,10 @@
 //! Rules that turn shares of time into a cause, a sentence and a line of advice. One file a cause.
 //!
-//! A rule sees one share and says whether it is its own; the first rule in [`CAUSES`] that says yes has it. Shares
+//! A rule sees one share and says whether it is its own; the first rule in `CAUSES` that says yes has it. Shares
 //! of one rule and one culprit are added up over all phases, and the largest sum is the main cause. What is not
 //! recorded competes like a cause of its own: where it is the largest, the answer is "unexplained".
 //!
-//! To add a cause: a file here with a `pub const CAUSE`, its line in [`CAUSES`], and a case in `tests/causes.rs`.
+//! To add a cause: a file here with a `pub const CAUSE`, its line in `CAUSES`, and a case in `tests/causes/`.
 
 mod function_call;
 mod hard_irq;

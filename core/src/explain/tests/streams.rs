@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
+use super::super::peak::{explain_passage, explain_peak, explain_wakeup, TimerPassage, WakePassage};
 use super::super::record::Record;
 use super::super::text::{render, Options};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
@@ -105,7 +105,8 @@ proptest! {
         let (tid, cpu, begin, end) = (Tid(tid), Cpu(cpu), Mono(begin), Mono(end));
         let timer = explain_peak(&window, &TimerPassage { tid, cpu, begin, end });
         let wake = explain_wakeup(&window, &WakePassage { tid, cpu, begin, end });
-        for explanation in [timer, wake] {
+        let life = explain_passage(&Record::new(&window), &TimerPassage { tid, cpu, begin, end });
+        for explanation in [timer, wake, life] {
             let tree = &explanation.tree;
             prop_assert!(tree.adds_up(), "{explanation:#?}");
             prop_assert_eq!(tree.duration_ns, end.since(begin));
