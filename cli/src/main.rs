@@ -1,4 +1,20 @@
-//! The `lathunt` binary: arguments, terminal, files, exit codes.
-fn main() {
-    println!("lathunt {}", env!("CARGO_PKG_VERSION"));
+//! The `lathunt` binary: arguments, terminal, files, exit codes. What it does is in `lathunt_host` and `lathunt_core`.
+
+mod cli;
+mod cmd;
+mod exit;
+mod file;
+mod hunt;
+mod live;
+mod out;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let called_as = arguments.next().unwrap_or_default();
+    match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
+        Some("cyclictest") => cmd::cyclictest::main(arguments.collect()),
+        _ => cli::main(),
+    }
 }

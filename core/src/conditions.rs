@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::time::{Cpu, Ns};
+
 /// Machine, kernel, knobs, load and tools of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
@@ -30,9 +32,51 @@ pub struct Conditions {
     pub load: Option<String>,
     /// What this process may do, and what it lacks.
     pub capabilities: Vec<Capability>,
+    /// What happened on the machine while it was measured.
+    #[serde(default)]
+    pub during: During,
     /// What could not be read or held, in one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// What happened between the begin and the end of the measurement, from counters read at both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct During {
+    /// Time that the host took from each CPU, in steps of a clock tick (10 ms); `None`: not counted here.
+    #[serde(default)]
+    pub steal: Option<Vec<CpuSteal>>,
+    /// System management interrupts of each CPU; `None`: not countable here.
+    #[serde(default)]
+    pub smi: Option<Vec<CpuCount>>,
+    /// Thermal throttling events of each CPU; `None`: not counted here.
+    #[serde(default)]
+    pub thermal_throttle: Option<Vec<CpuCount>>,
+    /// Kernel messages that matter to latency (real-time throttling, clock trouble, stalls); `None`: the kernel's
+    /// log could not be read.
+    #[serde(default)]
+    pub kernel_messages: Option<Vec<String>>,
+    /// How the load ended before the measurement did; `None`: it did not.
+    #[serde(default)]
+    pub load_ended_early: Option<String>,
+}
+
+/// Time that the host took from one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuSteal {
+    /// Which CPU.
+    pub cpu: Cpu,
+    /// How much.
+    pub steal_ns: Ns,
+}
+
+/// A count on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuCount {
+    /// Which CPU.
+    pub cpu: Cpu,
+    /// How many.
+    pub count: u64,
 }
 
 /// Hardware, firmware, host.
@@ -75,6 +119,10 @@ pub struct Kernel {
     pub command_line: Option<String>,
     /// Timer tick, Hz.
     pub hz: Option<u32>,
+    /// Build options that change latency, as the kernel's configuration gives them (`y`, `n`, a number); empty when
+    /// no configuration could be read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, String>,
 }
 
 /// Settings that change latency.

@@ -15,6 +15,7 @@
 
 pub mod conditions;
 pub mod cpuset;
+pub mod cyclictest;
 pub mod explain;
 pub mod histogram;
 pub mod peak;

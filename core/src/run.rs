@@ -31,6 +31,9 @@ pub struct Run {
     pub series: Vec<Series>,
     /// The worst cases, worst first.
     pub peaks: Vec<Peak>,
+    /// Who took time from threads, per CPU and source, the largest total first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interference: Vec<Interference>,
     /// Records that were lost, by counter (only those above zero).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
@@ -45,7 +48,7 @@ pub struct Calibration {
     pub cpu: Cpu,
     /// Kind of disturbance (`preemptoff`, …).
     pub kind: String,
-    /// Its actual length.
+    /// How much of it lay after a programmed wake-up: what an instrument must see, give or take.
     pub injected_ns: Option<Ns>,
     /// What the instrument measured.
     pub instrument_ns: Option<Ns>,
@@ -60,6 +63,21 @@ pub struct Calibration {
     pub note: String,
 }
 
+/// Time that one source of interrupts took on one CPU, net of what interrupted it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interference {
+    /// Where.
+    pub cpu: Cpu,
+    /// Who: `hard IRQ 25 (virtio0)`, `vector local_timer`, `softirq NET_RX`, `NMI`.
+    pub source: String,
+    /// How often.
+    pub count: u64,
+    /// In all.
+    pub total_ns: Ns,
+    /// The longest.
+    pub max_ns: Ns,
+}
+
 /// A loss counter above zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
@@ -69,6 +87,9 @@ pub struct Loss {
     pub count: u64,
     /// What it means for the result.
     pub meaning: String,
+    /// It touches explanations alone: no sample of an instrument was lost by it.
+    #[serde(default)]
+    pub evidence_only: bool,
 }
 
 /// Why a run file cannot be read.
@@ -98,6 +119,7 @@ impl Run {
             calibration: Vec::new(),
             series: Vec::new(),
             peaks: Vec::new(),
+            interference: Vec::new(),
             losses: Vec::new(),
             verdict: None,
         }

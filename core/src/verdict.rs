@@ -1,4 +1,14 @@
 //! What may be claimed: PASS, FAIL or INCONCLUSIVE, with reasons.
+//!
+//! One sample above the deadline fails, whatever else is doubtful: it was observed. Without one, each doubt of
+//! `doubts.rs` makes the answer INCONCLUSIVE. Without a deadline there is nothing to pass; the answer is then absent
+//! unless the measurement itself is void (nothing sampled, samples lost, an instrument that failed its calibration).
+//! Extrapolation beyond the samples is not here.
+
+mod doubts;
+mod judge;
+
+pub use judge::{exit_code, judge, Rules};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

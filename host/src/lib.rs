@@ -1,4 +1,19 @@
 //! Privileged Linux I/O: every system call, `/proc`, `/sys`, BPF, and every `unsafe` of lathunt.
 
+pub mod arch;
+pub mod debugfs;
 pub mod error;
+pub mod facts;
+pub mod inject;
+pub mod instrument;
+pub mod knob;
+pub mod load;
+pub mod named_pipe;
+pub mod pm_qos;
+pub mod recorder;
+pub mod sched;
+pub mod signals;
+pub mod symbols;
+pub mod terminal;
 pub mod testing;
+pub mod topology;

@@ -26,6 +26,7 @@ pub fn lacks_root() -> Option<&'static str> {
 /// Why a test that loads BPF cannot run; `None` when it can.
 #[must_use]
 pub fn lacks_bpf() -> Option<&'static str> {
-    lacks_root()
-        .or_else(|| (!std::path::Path::new("/sys/kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF"))
+    lacks_root().or_else(|| {
+        (!std::path::Path::new("/sys/kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF")
+    })
 }

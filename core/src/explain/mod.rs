@@ -6,7 +6,28 @@
 //! The rule of this module: *leaves plus `unexplained` equal the total, always*, for any stream of events, also with
 //! lost, duplicated or unmatched ones. What the evidence does not show is `unexplained`; nothing is blamed by
 //! elimination.
+//!
+//! From the bottom up: [`record`] indexes a window; [`cpu`] says who had a CPU when, [`thread`] what a thread did;
+//! [`share`] adds up who had how much; `lateness`, `wait` and `blocked` read the phases, `passage` puts
+//! them in order for any thread, [`peak`] for a live peak;
+//! [`causes`] judges, [`rank`] compares many, [`text`] prints.
 
+mod blocked;
+pub mod causes;
+pub mod cpu;
+mod lateness;
+mod limits;
+mod passage;
+pub mod peak;
+pub mod rank;
+pub mod record;
 pub mod segment;
+pub mod share;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod thread;
+mod wait;
 
+pub use peak::{explain_passage, explain_peak, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};

@@ -1,1 +1,23 @@
-//! (module list)
+//! Everything that shows a run: plots, the HTML report, the terminal summary, comparisons.
+//!
+//! Values in, text out; the same run always gives the same bytes. What a run says comes from strangers (thread names
+//! are whatever a program called itself), so every text passes [`printable`] and, where it becomes markup, escaping.
+//!
+//! - [`figures`]: the numbers of a series, the same in every view.
+//! - [`plot`]: what a plot shows, in data; [`latency`] and [`seconds`] build the two kinds, [`svg`] draws them.
+//! - [`causes`]: causes ranked by worst, count and time. [`facts`]: conditions as a table.
+//! - [`html`], [`text`], [`compare`]: the views.
+
+pub mod causes;
+pub mod compare;
+pub mod facts;
+pub mod figures;
+pub mod html;
+pub mod latency;
+pub mod plot;
+pub mod printable;
+pub mod scale;
+pub mod seconds;
+pub mod svg;
+pub mod text;
+pub mod tree;

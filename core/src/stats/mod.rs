@@ -1,1 +1,4 @@
-//! (module list)
+//! What the numbers allow to say: first without any model of the tail, then by named rules.
+
+pub mod model_free;
+pub mod rule_of_thumb;

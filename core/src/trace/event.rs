@@ -65,6 +65,19 @@ pub enum LeftAs {
     Dead,
 }
 
+impl std::fmt::Display for LeftAs {
+    /// In the letters of `ps`: `R` preempted, `S`, `D`, `X` ended.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            LeftAs::Runnable => f.write_str("R"),
+            LeftAs::Blocked(bits) if bits & 2 != 0 => f.write_str("D"),
+            LeftAs::Blocked(bits) if bits & 1 != 0 => f.write_str("S"),
+            LeftAs::Blocked(bits) => write!(f, "{bits:#x}"),
+            LeftAs::Dead => f.write_str("X"),
+        }
+    }
+}
+
 /// System vectors of x86-64 (`irq_vectors:*`); other architectures report IPIs by [`Kind::IrqEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the kernel's own names
@@ -189,6 +202,8 @@ pub struct Window {
     pub stacks: Vec<StackSample>,
     /// From when on the record of each CPU is complete; absent: nothing was recorded there.
     pub complete_from: HashMap<Cpu, Mono>,
+    /// The kernel's preemption model in force (`none`, `voluntary`, `lazy`, `full`, `rt`), where known.
+    pub preemption: Option<String>,
 }
 
 /// A kernel stack, taken by the recorder.

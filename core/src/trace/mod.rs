@@ -4,3 +4,4 @@
 //! losses as values; damaged input is never an abort.
 
 pub mod event;
+pub mod flight;

@@ -1,0 +1,108 @@
+//! The command line: one subcommand a question.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{cmd, exit};
+
+/// Does this machine meet its deadline, how sure can I be, and when it does not, who did it?
+#[derive(Parser)]
+#[command(name = "lathunt", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure this machine under load, explain its worst latencies, give a verdict
+    Hunt(cmd::hunt::HuntArgs),
+    /// How late does a timed thread wake up? (drop-in cyclictest when called by that name)
+    Cyclic(cmd::cyclic::CyclicArgs),
+    /// Make a known disturbance, to prove that the instruments see it
+    Inject(cmd::inject::InjectArgs),
+    /// Draw the latency plot of one or more runs
+    Plot(cmd::plot::PlotArgs),
+    /// Write the report of a run
+    Report(cmd::report::ReportArgs),
+    /// Put runs side by side
+    Compare(cmd::compare::CompareArgs),
+    /// Turn output of cyclictest into a run
+    Import(cmd::import::ImportArgs),
+    /// Put back what a killed lathunt left changed
+    Restore(cmd::restore::RestoreArgs),
+}
+
+/// Parses the process's arguments and runs the command.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap would exit with 2, which here means "deadline exceeded".
+            let _ = error.print();
+            return if error.use_stderr() { exit::COULD_NOT_MEASURE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let outcome = match cli.command {
+        Command::Hunt(args) => cmd::hunt::run(args),
+        Command::Cyclic(args) => cmd::cyclic::run(args),
+        Command::Inject(args) => cmd::inject::run(args),
+        Command::Plot(args) => cmd::plot::run(args),
+        Command::Report(args) => cmd::report::run(args),
+        Command::Compare(args) => cmd::compare::run(args),
+        Command::Import(args) => cmd::import::run(args),
+        Command::Restore(args) => cmd::restore::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("lathunt: {}", exit::one_line(&error));
+        exit::COULD_NOT_MEASURE.into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    /// One manual page a command, generated from the same text as `--help`. `LATHUNT_BLESS=1` writes them anew.
+    #[test]
+    fn manual_pages_say_what_the_help_says() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/man");
+        let mut whole = Cli::command();
+        whole.build();
+        let mut pages = vec![("lathunt.1".to_owned(), page(whole.clone()))];
+        for command in whole.get_subcommands().filter(|command| command.get_name() != "help") {
+            let name = format!("lathunt-{}", command.get_name());
+            pages.push((
+                format!("{name}.1"),
+                page(command.clone().name(name).version(env!("CARGO_PKG_VERSION"))),
+            ));
+        }
+        for (file, text) in pages {
+            let path = folder.join(&file);
+            if std::env::var_os("LATHUNT_BLESS").is_some() {
+                std::fs::write(&path, &text).unwrap();
+            }
+            let kept = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                kept == text,
+                "docs/man/{file} is stale: LATHUNT_BLESS=1 cargo test -p lathunt writes it anew"
+            );
+        }
+    }
+
+    fn page(command: clap::Command) -> String {
+        let mut bytes = Vec::new();
+        clap_mangen::Man::new(command).date("").render(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+}

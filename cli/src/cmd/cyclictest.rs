@@ -1,0 +1,586 @@
+//! `cyclictest`: this binary under that name. Same options, same output, same exit codes, with our instrument.
+//!
+//! What to print is `core::cyclictest`; what single samples leave behind is [`tap`]. Here is the order of things:
+//! options, rights, CPUs, memory, PM QoS, threads, a turn of the screen every 10 ms, and the summary.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lathunt_core::cyclictest::options::{self, Align, Options, Policy};
+use lathunt_core::cyclictest::plan::{self, Plan};
+use lathunt_core::cyclictest::text::{self, Figures};
+use lathunt_core::cyclictest::{json, RT_TESTS_VERSION};
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
+use lathunt_host::instrument::cyclic::{
+    self as instrument, Alignment, Clock, Cyclic, Hooks, ThreadResult, ThreadSpec, Wait,
+};
+use lathunt_host::named_pipe::NamedPipe;
+use lathunt_host::{pm_qos, sched, signals};
+
+use super::cyclic::BreakWatch;
+
+mod machine;
+mod output;
+mod status_file;
+mod tap;
+mod usage;
+
+/// What went wrong, as it goes to stderr.
+type Failure = String;
+
+/// Runs with the words of the command line, the name of the program first.
+pub fn main(words: Vec<OsString>) -> ExitCode {
+    main_watched(words, &mut |_| None)
+}
+
+/// The same with evidence for `-b`: `watch` is asked for a [`BreakWatch`] when a limit was given.
+pub fn main_watched(
+    words: Vec<OsString>,
+    watch: &mut dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>>,
+) -> ExitCode {
+    let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
+    let (name, rest) = match words.split_first() {
+        Some((name, rest)) => (String::from_utf8_lossy(name).into_owned(), rest),
+        None => ("cyclictest".to_owned(), &words[..]),
+    };
+    let options = match options::parse(rest) {
+        Ok(options) => options,
+        Err(error) => return refuse(&name, &error),
+    };
+    if options.help {
+        print!("{}", usage::text());
+        return ExitCode::SUCCESS;
+    }
+    for warning in &options.warnings {
+        warn(warning);
+    }
+    let (count, online) = machine::cpu_counts();
+    let allowed = sched::affinity().unwrap_or_else(|_| (0..count).map(Cpu).collect());
+    let plan = match plan::plan(&options, &allowed, count) {
+        Ok(plan) => plan,
+        Err(error) => return refuse(&name, &error),
+    };
+    let command: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    let mut session = Session::new(options, plan, command.join(" "));
+    match session.run((count, online), watch) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = session.out.flush();
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn warn(text: &str) {
+    eprintln!("WARN: {text}");
+}
+
+fn refuse(name: &str, error: &str) -> ExitCode {
+    eprintln!("{name}: {error}");
+    print!("{}", usage::text());
+    ExitCode::FAILURE
+}
+
+/// One run.
+struct Session {
+    options: Options,
+    plan: Plan,
+    command: String,
+    started: SystemTime,
+    out: std::io::BufWriter<std::io::Stdout>,
+    smis: Vec<machine::SmiCounter>,
+    status: Option<status_file::StatusFile>,
+    fifo: Option<NamedPipe>,
+    rings: Vec<Arc<tap::Ring>>,
+    overflows: Vec<Arc<tap::Overflows>>,
+    spikes: Option<Arc<tap::Spikes>>,
+    /// Of `-v`: what was printed up to where.
+    printed: Vec<Printed>,
+    again: bool,
+    lost: u64,
+}
+
+/// How far the samples of one thread are printed, with the reduction of `-o`.
+#[derive(Clone, Copy, Default)]
+struct Printed {
+    next: u64,
+    in_group: u64,
+    worst: (u64, u64), // cycle, latency
+}
+
+impl Session {
+    fn new(options: Options, plan: Plan, command: String) -> Session {
+        let threads = plan.threads.len();
+        let each = |wanted: bool| if wanted { threads } else { 0 };
+        let rows = options.histogram.unwrap_or(0);
+        Session {
+            rings: (0..each(options.verbose)).map(|_| Arc::new(tap::Ring::new())).collect(),
+            overflows: (0..each(rows > 0)).map(|_| Arc::new(tap::Overflows::new(rows))).collect(),
+            spikes: (options.spike > 0).then(|| Arc::new(tap::Spikes::new(options.spike_nodes as usize))),
+            printed: vec![Printed::default(); threads],
+            options,
+            plan,
+            command,
+            started: SystemTime::now(),
+            out: std::io::BufWriter::with_capacity(1 << 16, std::io::stdout()),
+            smis: Vec::new(),
+            status: None,
+            fifo: None,
+            again: false,
+            lost: 0,
+        }
+    }
+
+    fn run(
+        &mut self,
+        cpus: (u32, u32),
+        watch: &mut dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>>,
+    ) -> Result<(), Failure> {
+        let rights = self.set_up(cpus)?;
+        let _held = self.hold_latency();
+        self.check_resolution();
+        signals::install().map_err(|error| error.to_string())?;
+        self.status = status_file::StatusFile::create();
+        self.fifo = match &self.options.fifo {
+            Some(path) => Some(NamedPipe::create(&path_of(path)).map_err(|error| error.to_string())?),
+            None => None,
+        };
+        self.say_intervals();
+        let specs = self.specs();
+        let mut watch = (self.options.breaktrace > 0).then(|| watch(&specs)).flatten();
+        let hooks = self.hooks(&mut watch);
+        let settings = self.settings(specs, rights);
+        let cyclic = Cyclic::start(settings, hooks)
+            .map_err(|error| format!("Unable to change scheduling policy!\n{error}"))
+            .map_err(|text| {
+                if rights {
+                    text.replacen("Unable to change scheduling policy!\n", "", 1)
+                } else {
+                    text
+                }
+            })?;
+        let ended = self.watch(&cyclic);
+        let broke = cyclic.broke();
+        let results = cyclic.finish();
+        let summary = self.summary(&results, broke, watch);
+        ended.and(summary)?;
+        match results.iter().find_map(|result| result.error.as_ref()) {
+            Some(error) => Err(format!("FATAL: {error}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Rights, CPUs of the main thread, counters. Answers whether real time is allowed.
+    fn set_up(&mut self, (count, online): (u32, u32)) -> Result<bool, Failure> {
+        let plan = &self.plan;
+        for remark in &plan.remarks {
+            eprintln!("{remark}");
+        }
+        let highest = plan.threads.iter().map(|thread| thread.priority).max().unwrap_or(0);
+        let rights = sched::denied::has_realtime_right(highest.max(1));
+        if !rights && highest == 0 {
+            warn("no right to real time: the threads run as SCHED_OTHER, and latencies include its timer slack");
+        }
+        if self.options.verbose {
+            let named = plan.named_cpus.as_ref().map(|cpus| format!("Using {} cpus.\n", cpus.len()));
+            let named = named.unwrap_or_default();
+            self.print(&format!("{named}Max CPUs = {count}\nOnline CPUs = {online}\n{named}"))?;
+        }
+        let allowed = sched::affinity().unwrap_or_default();
+        let main = match &self.options.main_affinity {
+            Some(spec) => Some(spec.resolve(&allowed, count)?),
+            None => self.plan.named_cpus.clone(),
+        };
+        if let Some(Err(error)) = main.map(|cpus| sched::set_affinity(&cpus)) {
+            warn(&format!("Couldn't setaffinity in main thread: {error}"));
+        }
+        if self.options.smi {
+            for thread in &self.plan.threads {
+                let counter = machine::SmiCounter::start(thread.cpu).map_err(|why| {
+                    format!("FATAL: SMI counter is not supported on this processor ({why})")
+                })?;
+                self.smis.push(counter);
+            }
+        }
+        Ok(rights)
+    }
+
+    /// Holds `/dev/cpu_dma_latency` as cyclictest does, and says so.
+    fn hold_latency(&mut self) -> Option<pm_qos::Held> {
+        if self.options.default_system || self.options.laptop {
+            let why = if self.options.laptop { "to save battery power" } else { "from cyclictest" };
+            warn(&format!("not setting cpu_dma_latency {why}"));
+            return None;
+        }
+        match pm_qos::hold(self.options.latency_us) {
+            Ok(held) => {
+                let _ = self.print(&text::latency_target(self.options.latency_us)); // a closed pipe shows later
+                Some(held)
+            }
+            Err(error) => {
+                warn(&error.to_string());
+                None
+            }
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        if self.options.clock == 1 {
+            Clock::Realtime
+        } else {
+            Clock::Monotonic
+        }
+    }
+
+    fn check_resolution(&self) {
+        if !self.options.resolution {
+            return;
+        }
+        let reported = instrument::clock::resolution(self.clock());
+        let measured = instrument::clock::measured_resolution(self.clock());
+        if self.options.verbose || measured > reported {
+            warn(&format!("reported clock resolution: {reported} nsec"));
+            warn(&format!("measured clock resolution approximately: {measured} nsec"));
+        }
+    }
+
+    fn say_intervals(&mut self) {
+        if !self.options.verbose {
+            return;
+        }
+        // cyclictest has added the distance already when it prints the interval
+        let distance = match self.options.histogram {
+            None => self.options.distance_us.unwrap_or(500),
+            Some(_) => 0,
+        };
+        let mut lines = String::new();
+        for (index, thread) in self.plan.threads.iter().enumerate() {
+            if self.plan.named_cpus.is_some() {
+                lines += &format!("Thread {index} using cpu {}.\n", thread.cpu);
+            }
+            lines += &format!("Thread {index} Interval: {}\n", thread.interval_us as i64 + distance);
+        }
+        let _ = self.print(&lines); // a closed pipe shows at the next turn
+    }
+
+    fn specs(&self) -> Vec<ThreadSpec> {
+        let spec = |thread: &plan::ThreadPlan| ThreadSpec {
+            cpu: Some(thread.cpu),
+            priority: thread.priority,
+            interval: Ns::from_us(thread.interval_us),
+        };
+        self.plan.threads.iter().map(spec).collect()
+    }
+
+    fn settings(&self, threads: Vec<ThreadSpec>, rights: bool) -> instrument::Options {
+        let options = &self.options;
+        let unit = output::unit(options);
+        let policy = match self.plan.policy {
+            _ if threads.iter().all(|thread| thread.priority == 0) => sched::Policy::Other,
+            Policy::RoundRobin => sched::Policy::RoundRobin,
+            _ => sched::Policy::Fifo,
+        };
+        let wait = match (options.posix_timers, options.system) {
+            (true, _) => Wait::PosixTimer { absolute: !options.relative },
+            (false, true) => Wait::Nanosleep,
+            (false, false) if options.relative => Wait::Relative,
+            (false, false) => Wait::Absolute,
+        };
+        let alignment = match options.align {
+            Align::No => Alignment::None,
+            Align::Together(us) => Alignment::Together(Ns::from_us(us)),
+            Align::Second(us) => Alignment::FullSecond(Ns::from_us(us)),
+        };
+        // "greater than the limit" after truncation to the unit of the output
+        let above = |limit: u64| Ns((limit + 1) * unit - 1);
+        instrument::Options {
+            threads,
+            policy,
+            clock: self.clock(),
+            wait,
+            alignment,
+            duration: (options.duration_s > 0).then(|| Ns(options.duration_s.saturating_mul(1_000_000_000))),
+            loops: (options.loops > 0).then_some(options.loops),
+            layout: output::layout(options),
+            peaks: 0,
+            peak_floor: Ns::ZERO,
+            break_at: (options.breaktrace > 0).then(|| above(options.breaktrace)),
+            lock_memory: options.mlockall,
+            runaway: rights.then(|| Ns::from_ms(2_000)),
+            thread_name: None,
+        }
+    }
+
+    fn hooks(&self, watch: &mut Option<Box<dyn BreakWatch>>) -> Vec<Hooks> {
+        let options = &self.options;
+        let unit = output::unit(options);
+        let rows = u64::from(options.histogram.unwrap_or(0));
+        let mut marker_failed = false;
+        (0..self.plan.threads.len())
+            .map(|thread| {
+                let tap = tap::Tap {
+                    thread,
+                    unit,
+                    ring: self.rings.get(thread).cloned(),
+                    overflows: self.overflows.get(thread).map(|overflows| (rows, Arc::clone(overflows))),
+                    spikes: self.spikes.as_ref().map(|spikes| (options.spike, Arc::clone(spikes))),
+                };
+                let mut hooks = Hooks { peak: None, sample: None };
+                if tap.is_needed() {
+                    hooks.sample = Some(Box::new(tap));
+                }
+                hooks.peak = watch.as_mut().and_then(|watch| watch.on_peak(thread));
+                if options.tracemark && options.breaktrace > 0 && !marker_failed {
+                    match TraceMarker::open() {
+                        Ok(marker) => {
+                            let (limit, unit) = (options.breaktrace as i64, Ns(unit));
+                            let next = hooks.peak.take();
+                            hooks.peak = Some(Box::new(MarkOnBreak { marker, limit, unit, next }));
+                        }
+                        Err(error) => {
+                            warn(&format!("no trace mark will be written: {error}"));
+                            marker_failed = true;
+                        }
+                    }
+                }
+                hooks
+            })
+            .collect()
+    }
+
+    /// Turns the screen every 10 ms until the end.
+    fn watch(&mut self, cyclic: &Cyclic) -> Result<(), Failure> {
+        let mut turn = 0u64;
+        loop {
+            self.show(cyclic)?;
+            self.answer_requests(cyclic, turn);
+            std::thread::sleep(Duration::from_millis(10));
+            if signals::stop_requested().is_some() || !cyclic.is_running() {
+                return Ok(());
+            }
+            if cyclic.done() > 0 {
+                // as cyclictest: the first thread that has its loops ends the run, the others have 50 ms more
+                std::thread::sleep(Duration::from_millis(50));
+                return Ok(());
+            }
+            turn += 1;
+            if self.options.refresh_on_max && !self.wait_for_max(cyclic) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until some maximum has grown; false when the end came first.
+    fn wait_for_max(&mut self, cyclic: &Cyclic) -> bool {
+        let threads = self.plan.threads.len();
+        let maxima =
+            |cyclic: &Cyclic| -> Vec<_> { (0..threads).map(|index| cyclic.live(index).max).collect() };
+        let shown = maxima(cyclic);
+        let mut turn = 0;
+        while maxima(cyclic) == shown {
+            if signals::stop_requested().is_some() || !cyclic.is_running() || cyclic.done() > 0 {
+                return false;
+            }
+            self.answer_requests(cyclic, turn);
+            turn += 1;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    fn figures(&self, cyclic: &Cyclic) -> Vec<Figures> {
+        let smis = |index| self.smis.get(index).map(machine::SmiCounter::count);
+        (0..self.plan.threads.len())
+            .map(|index| output::figures(&self.options, &self.plan, index, &cyclic.live(index), smis(index)))
+            .collect()
+    }
+
+    fn show(&mut self, cyclic: &Cyclic) -> Result<(), Failure> {
+        if self.options.verbose {
+            self.print_samples()
+        } else if !self.options.quiet {
+            let figures = self.figures(cyclic);
+            self.print_screen(&figures)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn print_screen(&mut self, figures: &[Figures]) -> Result<(), Failure> {
+        let policy = match self.plan.policy {
+            Policy::Other => "other",
+            Policy::Batch => "batch",
+            Policy::Idle => "idle",
+            Policy::Fifo => "fifo",
+            Policy::RoundRobin => "rr",
+        };
+        let policy = if self.plan.other { format!("{policy}/other") } else { policy.to_owned() };
+        let screen = text::screen(self.again, &policy, &machine::load(), figures, self.options.nsecs);
+        self.again = true;
+        self.print(&screen)
+    }
+
+    fn print_samples(&mut self) -> Result<(), Failure> {
+        let mut lines = String::new();
+        for (thread, (ring, printed)) in self.rings.iter().zip(&mut self.printed).enumerate() {
+            let Printed { mut next, mut in_group, mut worst } = *printed;
+            self.lost += ring.drain(&mut next, |cycle, latency| {
+                if latency > worst.1 {
+                    worst = (cycle, latency);
+                }
+                in_group += 1;
+                if in_group == self.options.oscope {
+                    lines += &text::sample_line(thread, worst.0, worst.1);
+                    (in_group, worst) = (0, (cycle + 1, 0));
+                }
+            });
+            *printed = Printed { next, in_group, worst };
+        }
+        self.print(&lines)
+    }
+
+    /// Signals and readers of the pipe.
+    fn answer_requests(&mut self, cyclic: &Cyclic, turn: u64) {
+        let (asked, asked_file) = (signals::take_status_request(), signals::take_status_file_request());
+        let reader = self.fifo.as_ref().filter(|_| turn.is_multiple_of(5)).and_then(NamedPipe::reader_waits);
+        if !asked && !asked_file && reader.is_none() {
+            return;
+        }
+        let figures = self.figures(cyclic);
+        if asked {
+            eprint!("{}", text::status_report(&figures, self.options.nsecs));
+        }
+        if let Some(file) = self.status.as_mut().filter(|_| asked_file) {
+            file.write(&text::status_report(&figures, self.options.nsecs));
+        }
+        if let Some(mut reader) = reader {
+            let _ = reader.write_all(text::status_lines(&figures, self.options.nsecs).as_bytes());
+            // it went away
+        }
+    }
+
+    fn summary(
+        &mut self,
+        results: &[ThreadResult],
+        broke: Option<(usize, Ns)>,
+        watch: Option<Box<dyn BreakWatch>>,
+    ) -> Result<(), Failure> {
+        let smis = |index| self.smis.get(index).map(machine::SmiCounter::count);
+        let figures: Vec<Figures> = results
+            .iter()
+            .enumerate()
+            .map(|(index, result)| {
+                let live = output::last_state(result);
+                output::figures(&self.options, &self.plan, index, &live, smis(index))
+            })
+            .collect();
+        let unit = output::unit(&self.options);
+        let broke = broke.map(|(thread, latency)| (thread, latency.0 / unit));
+        if self.options.verbose {
+            self.print_samples()?;
+        } else if !self.options.quiet {
+            self.print_screen(&figures)?;
+        }
+        self.write_json(results, broke)?;
+        if self.options.quiet && self.options.histogram.is_none() {
+            self.print(&text::status_lines(&figures, self.options.nsecs))?;
+        }
+        if let Some(spikes) = self.spikes.clone() {
+            let (kept, count) = spikes.collect();
+            self.print(&text::spikes(&kept, count))?;
+        }
+        self.print_histogram(results, &figures)?;
+        if self.options.breaktrace > 0 {
+            let tids: Vec<i32> = figures.iter().map(|figures| figures.tid).collect();
+            self.print(&text::breaktrace(&tids, broke.map(|(thread, value)| (tids[thread], value))))?;
+            let explanation = watch.filter(|_| broke.is_some()).map(|watch| watch.explain(results));
+            for line in explanation.unwrap_or_default() {
+                self.print(&format!("# {line}\n"))?;
+            }
+        }
+        if self.lost > 0 {
+            warn(&format!("{} samples were overwritten before -v could print them", self.lost));
+        }
+        Ok(())
+    }
+
+    fn print_histogram(&mut self, results: &[ThreadResult], figures: &[Figures]) -> Result<(), Failure> {
+        if self.options.histogram.is_none() {
+            return Ok(());
+        }
+        let columns: Vec<text::Column> = results
+            .iter()
+            .zip(figures)
+            .enumerate()
+            .map(|(index, (result, figures))| {
+                let overflows = self.overflows.get(index).map(AsRef::as_ref);
+                output::column(&self.options, result, figures, overflows)
+            })
+            .collect();
+        let block = text::histogram(&columns, self.options.histofall);
+        match &self.options.histfile {
+            Some(path) => write_file(path, &block, "opening histogram file:"),
+            None => self.print(&block),
+        }
+    }
+
+    fn write_json(&mut self, results: &[ThreadResult], broke: Option<(usize, u64)>) -> Result<(), Failure> {
+        let Some(path) = self.options.json.clone() else { return Ok(()) };
+        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let names = machine::Names::read();
+        let threads: Vec<json::Thread> = results
+            .iter()
+            .enumerate()
+            .map(|(index, result)| output::json_thread(&self.options, &self.plan, index, result))
+            .collect();
+        let text = json::write(&json::Report {
+            command: &self.command,
+            start: &json::rfc2822(seconds(self.started)),
+            end: &json::rfc2822(seconds(SystemTime::now())),
+            return_code: 0,
+            system: json::System {
+                sysname: &names.sysname,
+                nodename: &names.nodename,
+                release: &names.release,
+                version: &names.version,
+                machine: std::env::consts::ARCH,
+                realtime: machine::is_realtime_kernel(),
+            },
+            nsecs: self.options.nsecs,
+            threshold: (self.options.breaktrace > 0).then_some((self.options.breaktrace, broke)),
+            threads: &threads,
+        });
+        if path == b"-" {
+            self.print(&text)
+        } else {
+            write_file(&path, &text, "Failed to open")
+        }
+    }
+
+    /// To stdout at once: whoever reads it reads it live.
+    fn print(&mut self, text: &str) -> Result<(), Failure> {
+        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        written.map_err(|error| format!("cannot write to stdout: {error}"))
+    }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+fn write_file(path: &[u8], text: &str, doing: &str) -> Result<(), Failure> {
+    let path = path_of(path);
+    std::fs::write(&path, text).map_err(|error| format!("{doing} '{}': {error}", path.display()))
+}
+
+/// `cyclictest V 2.40`, for whoever asks which cyclictest this is.
+pub fn version_line() -> String {
+    format!("cyclictest V {RT_TESTS_VERSION}\n")
+}

@@ -1,0 +1,69 @@
+//! `lathunt hunt`: the main job. Facts, calibration, measurement under load, explanation, verdict, report.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::Ns;
+
+use crate::cmd::units::{microseconds, seconds};
+use crate::hunt::{self, Plan};
+
+/// Measure this machine under load, explain its worst latencies, and give a verdict.
+///
+/// Exit status: 0 within the deadline (or none given), 1 could not measure, 2 deadline exceeded, 3 measured but
+/// inconclusive.
+#[derive(Args, Debug)]
+pub struct HuntArgs {
+    /// How long to measure: 60s, 10m, 2h
+    #[arg(short = 'D', long, default_value = "60s", value_parser = seconds)]
+    duration: Ns,
+    /// CPUs to measure, as a list (0-3,6); default: all online ones
+    #[arg(short = 'c', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// Real-time priority of the measuring threads (SCHED_FIFO)
+    #[arg(short = 'p', long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(1..=99))]
+    priority: i32,
+    /// Distance of two activations; a bare number counts in µs
+    #[arg(short = 'i', long, default_value = "1000", value_parser = microseconds)]
+    interval: Ns,
+    /// Latency that must not be exceeded; a bare number counts in µs
+    #[arg(long, value_name = "TIME", value_parser = microseconds)]
+    deadline: Option<Ns>,
+    /// auto: stress-ng or a built-in load; none; or a shell command that makes the load
+    #[arg(long, value_name = "auto|none|CMD", default_value = "auto")]
+    load: String,
+    /// Explain so many worst cases of each CPU
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    peaks: u16,
+    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME
+    #[arg(short = 'o', long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the run file on stdout instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Print only the verdict and its reasons
+    #[arg(short = 'q', long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When nothing could be measured, or the result could not be written.
+pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
+    let plan = Plan {
+        duration: args.duration,
+        cpus: args.cpus,
+        priority: args.priority,
+        interval: args.interval,
+        deadline: args.deadline,
+        load: args.load,
+        peaks: usize::from(args.peaks),
+        output: args.output,
+        json: args.json,
+        quiet: args.quiet,
+    };
+    hunt::run(&plan)
+}

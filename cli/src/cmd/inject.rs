@@ -1,0 +1,136 @@
+//! `lathunt inject`: a known disturbance, to prove that instruments see it.
+
+use std::process::ExitCode;
+
+use lathunt_core::time::{parse_duration, Cpu, Ns};
+use lathunt_host::inject::{inject, Kind, Options, Report};
+
+/// A known disturbance on one CPU, to prove that instruments see it.
+///
+/// Needs root (or CAP_BPF, CAP_PERFMON and CAP_SYS_NICE). Every pulse ends by itself.
+#[derive(Debug, clap::Args)]
+pub struct InjectArgs {
+    /// What holds the CPU: irqoff, preemptoff, softirq, thread (FIFO hog) or pagefault
+    #[arg(value_name = "KIND")]
+    pub kind: Kind,
+    /// CPU to hold
+    #[arg(short = 'c', long, value_name = "CPU", value_parser = cpu)]
+    pub cpu: Cpu,
+    /// Length of each pulse
+    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = micros)]
+    pub length: Ns,
+    /// From the beginning of one pulse to the next
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = micros)]
+    pub every: Ns,
+    /// Number of pulses
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    pub count: u32,
+    /// FIFO priority of the kinds thread and pagefault
+    #[arg(short = 'p', long, value_name = "PRIO", default_value_t = 98, value_parser = clap::value_parser!(i32).range(1..=99))]
+    pub priority: i32,
+    /// Allow pulses longer than one second
+    #[arg(long)]
+    pub yes_really: bool,
+    /// Print the report as JSON, with every pulse
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Injects and prints what was done.
+///
+/// # Errors
+/// When it was refused or did not work; nothing is held any more then.
+pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        cpu: args.cpu,
+        length: args.length,
+        every: args.every,
+        count: args.count,
+        priority: args.priority,
+        first: None,
+        yes_really: args.yes_really,
+        stop: None,
+    };
+    let report = inject(args.kind, &options)?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{}", text(&report));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(report: &Report) -> String {
+    let shown = |ns: Option<Ns>| ns.map_or("-".to_owned(), |ns| format!("{:.3} us", ns.as_us()));
+    let mut text = format!(
+        "{} on CPU {}: {} of {} pulses of {:.3} us\nactual: min {}, median {}, max {}\nby {}\n",
+        report.kind,
+        report.cpu,
+        report.count,
+        report.requested_count,
+        report.requested_ns.as_us(),
+        shown(report.min_ns),
+        shown(report.median_ns),
+        shown(report.max_ns),
+        report.method,
+    );
+    report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    text
+}
+
+fn cpu(text: &str) -> Result<Cpu, String> {
+    text.parse().map(Cpu).map_err(|_| format!("'{text}' is not a CPU number"))
+}
+
+/// A bare number counts in microseconds.
+fn micros(text: &str) -> Result<Ns, String> {
+    parse_duration(text, Ns::from_us(1)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use lathunt_core::time::Mono;
+    use lathunt_host::inject::Pulse;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: InjectArgs,
+    }
+
+    #[test]
+    fn the_command_line_of_the_manual_is_understood() {
+        let line = "inject irqoff -c 1 --length 2ms --every 20ms --count 7 --yes-really --json";
+        let args = Line::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{error}")).args;
+        assert_eq!((args.kind, args.cpu, args.count), (Kind::Irqoff, Cpu(1), 7));
+        assert_eq!((args.length, args.every), (Ns::from_ms(2), Ns::from_ms(20)));
+        assert!(args.yes_really && args.json);
+        for bad in ["inject nothing -c 1", "inject thread", "inject thread -c x", "inject thread -c 1 -p 100"]
+        {
+            assert!(Line::try_parse_from(bad.split(' ')).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_report_says_what_was_asked_and_what_happened() {
+        let report = Report {
+            kind: Kind::Thread,
+            cpu: Cpu(1),
+            method: "FIFO thread",
+            requested_ns: Ns::from_us(500),
+            requested_count: 2,
+            count: 1,
+            min_ns: Some(Ns(500_020)),
+            median_ns: Some(Ns(500_020)),
+            max_ns: Some(Ns(500_020)),
+            notes: vec!["stopped".to_owned()],
+            pulses: vec![Pulse { begin: Mono(1), end: Mono(500_021) }],
+        };
+        let text = text(&report);
+        assert!(text.contains("thread on CPU 1: 1 of 2 pulses of 500.000 us"), "{text}");
+        assert!(text.contains("median 500.020 us") && text.ends_with("note: stopped\n"), "{text}");
+    }
+}

@@ -1,0 +1,13 @@
+//! One file per command: its arguments and what it does with them. What is measured and judged lives in `host` and
+//! `core`.
+
+pub mod compare;
+pub mod cyclic;
+pub mod cyclictest;
+pub mod hunt;
+pub mod import;
+pub mod inject;
+pub mod plot;
+pub mod report;
+pub mod restore;
+pub mod units;

@@ -1,0 +1,172 @@
+//! `lathunt plot`: the standard latency plot, or the maxima over time, of one or several runs.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{anyhow, bail, Context, Result};
+use lathunt_core::report::plot::{Plot, Wanted};
+use lathunt_core::report::{figures, html, latency, seconds, svg};
+use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
+
+use crate::file::{read_run, write_atomic, Loaded};
+
+/// Draws runs as SVG, PNG or HTML; several runs are laid over each other.
+#[derive(Debug, clap::Args)]
+pub struct PlotArgs {
+    /// Run files, or directories that hold run.lathunt.json
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// Where the plot goes; the ending decides: .svg, .png or .html
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// What to draw
+    #[arg(long, value_enum, default_value_t = Kind::Latency)]
+    kind: Kind,
+    /// Which quantity (cyclic, timer, wakeup, timer+wakeup, npt, …); default: the first run's main one
+    #[arg(long, value_name = "NAME")]
+    quantity: Option<String>,
+    /// Scale of the latency axis
+    #[arg(long, value_enum, default_value_t = Axis::Auto)]
+    axis: Axis,
+    /// Title instead of the names of the runs
+    #[arg(long)]
+    title: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// How often each latency occurred
+    Latency,
+    /// The largest latency of each second
+    Seconds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Axis {
+    /// Linear unless that would hide the body of the distribution
+    Auto,
+    /// Linear in any case
+    Linear,
+    /// Logarithmic in any case
+    Log,
+}
+
+/// Reads, draws, writes.
+///
+/// # Errors
+/// One line: a file that cannot be read or written, a quantity nobody measured, a PNG without `rsvg-convert`.
+pub fn run(args: PlotArgs) -> Result<ExitCode> {
+    let ending = args.output.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
+    if !["svg", "png", "html"].contains(&ending.as_str()) {
+        bail!("cannot plot to {}: the name must end in .svg, .png or .html", args.output.display());
+    }
+    let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
+    let quantity = quantity(args.quantity.as_deref(), &loaded)?;
+    let bytes = if ending == "html" {
+        let kinds =
+            if args.kind == Kind::Latency { vec![Kind::Latency, Kind::Seconds] } else { vec![args.kind] };
+        let plots: Vec<Plot> =
+            kinds.into_iter().filter_map(|kind| draw(&args, kind, quantity, &loaded)).collect();
+        if plots.is_empty() {
+            return Err(nothing(quantity, args.kind));
+        }
+        html::plots(&title(&args, &loaded), &plots)?.into_bytes()
+    } else {
+        let plot = draw(&args, args.kind, quantity, &loaded).ok_or_else(|| nothing(quantity, args.kind))?;
+        let drawing = svg::standalone(&plot);
+        if ending == "png" {
+            to_png(&drawing)?
+        } else {
+            drawing.into_bytes()
+        }
+    };
+    write_atomic(&args.output, &bytes)?;
+    eprintln!("plot: {}", args.output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn nothing(quantity: Quantity, kind: Kind) -> anyhow::Error {
+    match kind {
+        Kind::Latency => anyhow!("nothing to plot: no run has a sample of {}", quantity.name()),
+        Kind::Seconds => anyhow!("nothing to plot: no run kept maxima over time of {}", quantity.name()),
+    }
+}
+
+fn title(args: &PlotArgs, loaded: &[Loaded]) -> String {
+    let names = || loaded.iter().map(Loaded::name).collect::<Vec<_>>().join(", ");
+    args.title.clone().unwrap_or_else(names)
+}
+
+fn draw(args: &PlotArgs, kind: Kind, quantity: Quantity, loaded: &[Loaded]) -> Option<Plot> {
+    let wanted = match args.axis {
+        Axis::Auto => Wanted::Auto,
+        Axis::Linear => Wanted::Linear,
+        Axis::Log => Wanted::Log,
+    };
+    let names: Vec<String> = loaded.iter().map(Loaded::name).collect();
+    let runs: Vec<_> = names.iter().zip(loaded).map(|(name, loaded)| (name.as_str(), &loaded.run)).collect();
+    let curves = latency::curves(&runs, quantity);
+    let mut plot = match kind {
+        Kind::Latency => latency::plot(quantity, &curves, deadline(loaded), wanted)?,
+        Kind::Seconds => seconds::plot(quantity, &curves, deadline(loaded), wanted)?,
+    };
+    plot.subtitle = match (loaded, &args.title) {
+        ([one], None) => html::subtitle(&one.run),
+        _ => title(args, loaded),
+    };
+    Some(plot)
+}
+
+/// The deadline, if all runs have the same.
+fn deadline(loaded: &[Loaded]) -> Option<Ns> {
+    let of = |loaded: &Loaded| loaded.run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
+    let first = of(loaded.first()?)?;
+    loaded.iter().all(|other| of(other) == Some(first)).then_some(first)
+}
+
+/// The quantity asked for, or the first run's main one.
+fn quantity(asked: Option<&str>, loaded: &[Loaded]) -> Result<Quantity> {
+    let mut measured: Vec<Quantity> = Vec::new();
+    for quantity in loaded.iter().flat_map(|loaded| figures::quantities(&loaded.run)) {
+        if !measured.contains(&quantity) {
+            measured.push(quantity);
+        }
+    }
+    let Some(asked) = asked else {
+        return measured.first().copied().ok_or_else(|| anyhow!("nothing to plot: the run has no series"));
+    };
+    measured.iter().copied().find(|quantity| quantity.name() == asked).ok_or_else(|| {
+        let names: Vec<&str> = measured.iter().map(|quantity| quantity.name()).collect();
+        anyhow!("cannot plot '{asked}': measured were {}", names.join(", "))
+    })
+}
+
+/// PNG by librsvg's own program, at twice the size so that it is sharp in a document.
+fn to_png(drawing: &str) -> Result<Vec<u8>> {
+    let spawned = Command::new("rsvg-convert")
+        .args(["--zoom", "2", "--format", "png"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = spawned.map_err(|error| {
+        anyhow!(
+            "cannot make a PNG: rsvg-convert: {error}; install librsvg2-bin (Debian, Ubuntu), or write .svg"
+        )
+    })?;
+    let mut input = child.stdin.take().context("rsvg-convert has no input")?;
+    // It reads all before it writes anything, so one after the other cannot block.
+    let fed = input.write_all(drawing.as_bytes());
+    drop(input);
+    let output = child.wait_with_output().context("cannot make a PNG: rsvg-convert")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() || fed.is_err() {
+        bail!(
+            "cannot make a PNG: rsvg-convert: {}; write .svg instead",
+            complaint.trim().replace('\n', "; ")
+        );
+    }
+    Ok(output.stdout)
+}

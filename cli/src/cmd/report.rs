@@ -1,0 +1,47 @@
+//! `lathunt report`: the HTML report of a run, or its summary on the terminal.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use lathunt_core::report::{html, text};
+
+use crate::file::{read_run, write_atomic};
+
+/// Builds the report of a run.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// A run file, or a directory that holds run.lathunt.json
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Where the HTML goes; default: report.html beside the run file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the summary on the terminal; writes no HTML unless -o is given
+    #[arg(long)]
+    text: bool,
+    /// Print only the verdict and its reasons
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Reads, builds, writes.
+///
+/// # Errors
+/// One line about the file that cannot be read or written.
+pub fn run(args: ReportArgs) -> Result<ExitCode> {
+    let loaded = read_run(&args.run)?;
+    let screen = text::Screen { colour: std::io::stdout().is_terminal(), ..text::Screen::default() };
+    if args.quiet {
+        print!("{}", text::verdict(&loaded.run, &screen));
+    } else if args.text {
+        print!("{}", text::summary(&loaded.run, &screen));
+    }
+    if args.output.is_some() || !(args.text || args.quiet) {
+        let output = args.output.unwrap_or_else(|| loaded.path.with_file_name("report.html"));
+        write_atomic(&output, html::report(&loaded.run)?.as_bytes())?;
+        eprintln!("report: {}", output.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

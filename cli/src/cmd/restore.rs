@@ -1,0 +1,96 @@
+//! `lathunt restore`: puts back what a killed lathunt left changed on this machine.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lathunt_host::knob::{self, Outcome};
+
+/// Put back what a killed lathunt left changed.
+///
+/// Every start that changes something does this first by itself. Whatever somebody else has changed since is
+/// reported and left alone.
+#[derive(clap::Args, Debug)]
+pub struct RestoreArgs {
+    /// Only list what is changed, touch nothing.
+    #[arg(long)]
+    list: bool,
+    /// Print JSON: an array of {path, outcome}, or with --list of the journalled changes.
+    #[arg(long)]
+    json: bool,
+    /// Print only what could not be put back.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Where the journal lies, if not in /run/lathunt (root) or the user's runtime directory.
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+}
+
+/// Exit code 0 when nothing is left to do, 1 when something could not be put back.
+///
+/// # Errors
+/// When another lathunt holds the knobs, or the journal cannot be read.
+pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
+    let directory = args.journal.clone().unwrap_or_else(knob::default_directory);
+    if args.list {
+        return list(&args, &directory);
+    }
+    let restored = knob::recover(&directory)?;
+    let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&restored)?);
+    } else if restored.is_empty() && !args.quiet {
+        println!("Nothing to put back.");
+    } else {
+        restored.iter().filter(|one| !args.quiet || failed(&one.outcome)).for_each(|one| println!("{one}"));
+    }
+    let code = u8::from(restored.iter().any(|one| failed(&one.outcome)));
+    Ok(ExitCode::from(code))
+}
+
+fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let changes = knob::pending(directory)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&changes)?);
+    } else if changes.is_empty() && !args.quiet {
+        println!("Nothing is changed.");
+    } else {
+        for change in changes {
+            println!("{}: '{}', before that '{}'", change.path.display(), change.new, change.old);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(directory: &std::path::Path) -> RestoreArgs {
+        RestoreArgs { list: false, json: false, quiet: true, journal: Some(directory.to_owned()) }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_put_back_and_what_cannot_be_is_an_error() {
+        let machine = tempfile::tempdir().unwrap();
+        let (knob, journal) = (machine.path().join("knob"), machine.path().join("run"));
+        std::fs::write(&knob, "1").unwrap();
+        let (mut knobs, _) = knob::Knobs::open(&journal).unwrap();
+        knobs.set(&knob, "0").unwrap();
+        assert!(run(args(&journal)).is_err(), "its owner still runs");
+        let left = std::fs::read(journal.join("knobs.journal")).unwrap();
+        drop(knobs);
+        std::fs::write(journal.join("knobs.journal"), left).unwrap(); // as after kill -9
+        std::fs::write(&knob, "0").unwrap();
+        assert_eq!(run(args(&journal)).unwrap(), ExitCode::SUCCESS);
+        assert_eq!(std::fs::read_to_string(&knob).unwrap(), "1");
+        assert_eq!(run(args(&journal)).unwrap(), ExitCode::SUCCESS, "nothing is left to do");
+    }
+
+    #[test]
+    fn a_machine_on_which_nothing_was_ever_changed_needs_nothing() {
+        let machine = tempfile::tempdir().unwrap();
+        let never = machine.path().join("never");
+        assert_eq!(run(args(&never)).unwrap(), ExitCode::SUCCESS);
+        assert!(!never.exists(), "looking must not create the directory");
+    }
+}

@@ -1,0 +1,14 @@
+//! Exit codes, the same in every command.
+
+/// Could not measure, or the request makes no sense.
+pub const COULD_NOT_MEASURE: u8 = 1;
+/// An error with its causes on one line.
+#[must_use]
+pub fn one_line(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+        .split('\n')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
+}

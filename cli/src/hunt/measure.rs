@@ -1,0 +1,244 @@
+//! The measurement under load: threads measure, the recorder records, and this loop reads both every 50 ms.
+//!
+//! Everything here runs at SCHED_OTHER and touches the measuring threads only through their relaxed counters. Once a
+//! second the run so far is saved, so that a kill costs one second.
+
+use std::time::Duration;
+
+use lathunt_core::peak::Peak;
+use lathunt_core::run::{Interference, Loss};
+use lathunt_core::series::{Series, Thread};
+use lathunt_core::time::{Cpu, Mono, Ns, Prio};
+use lathunt_host::instrument::cyclic::{self, clock, Cyclic, Hooks, Live, OnPeak, ThreadSpec};
+use lathunt_host::instrument::peak_queue::{peak_queue, NewPeak, PeakReceiver, PeakSender};
+use lathunt_host::recorder::{self, Freezer, Recorder};
+use lathunt_host::sched::Policy;
+use lathunt_host::signals;
+use lathunt_host::symbols::Symbols;
+
+use super::peaks::{Kept, Peaks};
+use crate::live::state::{Progress, Row};
+use crate::live::Display;
+
+const TURN: Duration = Duration::from_millis(50);
+const SAVE_EVERY: Ns = Ns(1_000_000_000);
+/// How long frozen records are still awaited after the end.
+const LAST_RECORDS: Ns = Ns::from_ms(500);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Where, one thread each.
+    pub cpus: Vec<Cpu>,
+    /// Policy of the measuring threads.
+    pub policy: Policy,
+    /// Their priority where the policy has one.
+    pub priority: i32,
+    /// Distance of two activations.
+    pub interval: Ns,
+    /// How long.
+    pub duration: Ns,
+    /// Worst cases kept for each CPU.
+    pub peaks: usize,
+    /// Latencies below this are not worth a flight record.
+    pub peak_floor: Ns,
+    /// Preemption model in force: `none`, `voluntary`, `lazy`, `full`, `rt`.
+    pub preemption: Option<String>,
+    /// Whether memory can be locked.
+    pub lock_memory: bool,
+}
+
+/// What was measured.
+pub struct Measured {
+    /// One per CPU, then the recorder's.
+    pub series: Vec<Series>,
+    /// The worst cases with their evidence.
+    pub kept: Vec<Kept>,
+    /// Who took time from threads.
+    pub interference: Vec<Interference>,
+    /// Loss counters above zero.
+    pub losses: Vec<Loss>,
+    /// How long it really took.
+    pub duration: Ns,
+    /// The signal that ended it early.
+    pub stopped_by: Option<i32>,
+    /// Why a measuring thread ended early.
+    pub failures: Vec<String>,
+}
+
+/// The recorder, or why there is none.
+pub enum Recording {
+    /// Running.
+    On(Box<Recorder>, Symbols),
+    /// Not available: the reason for the user.
+    Off(String),
+}
+
+/// What is known while it goes on, for files that survive a kill.
+pub struct SoFar {
+    /// Series of the measuring threads.
+    pub series: Vec<Series>,
+    /// Peaks explained so far.
+    pub peaks: Vec<Peak>,
+    /// Time measured.
+    pub elapsed: Ns,
+}
+
+/// Runs in a measuring thread when a latency enters its worst: asks for the flight record, reports the sample.
+struct Report {
+    freezer: Option<Freezer>,
+    freeze_from: Ns,
+    sender: PeakSender,
+}
+
+impl OnPeak for Report {
+    fn peak(&mut self, expected: Mono, woken: Mono, latency: Ns) -> Option<u64> {
+        let freezer = self.freezer.as_ref().filter(|_| latency >= self.freeze_from);
+        let freeze = freezer.and_then(Freezer::freeze);
+        self.sender.send(NewPeak { expected, woken, latency, freeze });
+        freeze
+    }
+}
+
+/// Measures. `save` is called once a second.
+///
+/// # Errors
+/// When the measuring threads cannot be started.
+pub fn measure(
+    setting: &Setting,
+    recording: &mut Recording,
+    display: &mut Display,
+    mut save: impl FnMut(SoFar),
+) -> anyhow::Result<Measured> {
+    let (hooks, mut receivers) = hooks(setting, recording, setting.peak_floor);
+    let cyclic = Cyclic::start(options(setting), hooks)?;
+    let begun = clock::mono();
+    let mut peaks = Peaks::new(victims(&cyclic, setting), setting.peaks, setting.preemption.clone());
+    let mut saved = Ns::ZERO;
+    while cyclic.is_running() && signals::stop_requested().is_none() {
+        std::thread::sleep(TURN);
+        collect(setting, &mut receivers, recording, &mut peaks);
+        let elapsed = clock::mono().since(begun);
+        display.show(&progress(setting, &cyclic, &peaks, elapsed));
+        if elapsed.saturating_sub(saved) >= SAVE_EVERY {
+            saved = elapsed;
+            let series = cyclic.snapshot().into_iter().map(|result| result.series).collect();
+            save(SoFar { series, peaks: peaks.so_far(), elapsed });
+        }
+    }
+    let stopped_by = signals::stop_requested();
+    let duration = clock::mono().since(begun);
+    let results = cyclic.finish();
+    let waited_from = clock::mono();
+    collect(setting, &mut receivers, recording, &mut peaks);
+    while peaks.is_waiting() && clock::mono().since(waited_from) < LAST_RECORDS {
+        std::thread::sleep(TURN / 5);
+        collect(setting, &mut receivers, recording, &mut peaks);
+    }
+    let mut losses = queue_losses(&receivers);
+    let (mut series, mut failures) = (Vec::new(), Vec::new());
+    for result in results {
+        failures.extend(result.error);
+        series.push(result.series);
+    }
+    let mut interference: Vec<Interference> = Vec::new();
+    if let Recording::On(recorder, _) = recording {
+        series.extend(recorder.series().into_iter().filter(|series| series.histogram.count() > 0));
+        interference = recorder.interference().into_iter().map(taken).collect();
+        interference.sort_by_key(|taken| std::cmp::Reverse(taken.total_ns));
+        losses.extend(recorder.losses());
+    }
+    Ok(Measured { series, kept: peaks.finish(), interference, losses, duration, stopped_by, failures })
+}
+
+fn taken(by: recorder::Interference) -> Interference {
+    let recorder::Interference { cpu, source, count, total_ns, max_ns } = by;
+    Interference { cpu, source: source.to_string(), count, total_ns, max_ns }
+}
+
+pub(super) fn options(setting: &Setting) -> cyclic::Options {
+    let spec = |&cpu| ThreadSpec { cpu: Some(cpu), priority: setting.priority, interval: setting.interval };
+    cyclic::Options {
+        threads: setting.cpus.iter().map(spec).collect(),
+        policy: setting.policy,
+        duration: Some(setting.duration),
+        peaks: setting.peaks,
+        peak_floor: setting.peak_floor,
+        lock_memory: setting.lock_memory,
+        ..cyclic::Options::on([])
+    }
+}
+
+/// One hook a thread: it reports every new peak and asks for the flight record of those from `freeze_from` on.
+pub(super) fn hooks(
+    setting: &Setting,
+    recording: &Recording,
+    freeze_from: Ns,
+) -> (Vec<Hooks>, Vec<PeakReceiver>) {
+    let one = |&cpu| {
+        let (sender, receiver) = peak_queue();
+        let freezer = match recording {
+            Recording::On(recorder, _) => Some(recorder.freezer(cpu)),
+            Recording::Off(_) => None,
+        };
+        (Hooks { peak: Some(Box::new(Report { freezer, freeze_from, sender })), sample: None }, receiver)
+    };
+    setting.cpus.iter().map(one).unzip()
+}
+
+fn victims<'a>(cyclic: &'a Cyclic, setting: &'a Setting) -> impl Iterator<Item = (Cpu, Thread)> + 'a {
+    setting.cpus.iter().enumerate().map(|(index, &cpu)| {
+        let prio = if setting.policy.is_realtime() { Prio::from_rt(setting.priority) } else { Prio(120) };
+        (cpu, Thread { tid: cyclic.tid(index), comm: format!("cyclic/{index}"), prio: Some(prio) })
+    })
+}
+
+/// Brings samples and flight records together.
+fn collect(setting: &Setting, receivers: &mut [PeakReceiver], recording: &mut Recording, peaks: &mut Peaks) {
+    let no_recorder = match recording {
+        Recording::On(..) => None,
+        Recording::Off(reason) => Some(reason.as_str()),
+    };
+    for (&cpu, receiver) in setting.cpus.iter().zip(receivers) {
+        while let Some(peak) = receiver.take() {
+            peaks.report(cpu, peak, no_recorder);
+        }
+    }
+    if let Recording::On(recorder, symbols) = recording {
+        for frozen in recorder.poll() {
+            peaks.evidence(&frozen, symbols);
+        }
+    }
+}
+
+fn queue_losses(receivers: &[PeakReceiver]) -> Vec<Loss> {
+    let count: u64 = receivers.iter().map(PeakReceiver::dropped).sum();
+    let meaning =
+        "peaks whose report found the queue full: they are in the series, but not in the list of peaks";
+    let counter = "peak_queue_full".to_owned();
+    let loss = Loss { counter, count, meaning: meaning.to_owned(), evidence_only: true };
+    (count > 0).then_some(loss).into_iter().collect()
+}
+
+fn progress(setting: &Setting, cyclic: &Cyclic, peaks: &Peaks, elapsed: Ns) -> Progress {
+    let row = |(index, &cpu): (usize, &Cpu)| {
+        let Live { count, min, now, avg_ns, max, missed, .. } = cyclic.live(index);
+        Row {
+            label: format!("CPU {cpu}"),
+            count,
+            min,
+            now,
+            mean_ns: avg_ns,
+            p999: cyclic.quantile(index, 0.999),
+            max,
+            missed,
+            culprit: peaks.last_cause(cpu).to_owned(),
+        }
+    };
+    Progress {
+        phase: "measuring".to_owned(),
+        elapsed,
+        planned: Some(setting.duration),
+        rows: setting.cpus.iter().enumerate().map(row).collect(),
+    }
+}

@@ -1,0 +1,187 @@
+//! The main job: facts → calibration → measurement under load, recorded → explanations → verdict → files.
+//!
+//! What is missing (root, BPF, a load generator) narrows the answer and is named; only a measurement that cannot be
+//! taken at all is an error. The output directory is made first, so that a disk that refuses says so before a minute
+//! of measuring and not after.
+
+mod calibrate;
+mod finish;
+mod measure;
+mod output;
+mod peaks;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::run::Run;
+use lathunt_core::time::Ns;
+use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::load::{Load, LoadSpec};
+use lathunt_host::recorder::{self, Recorder};
+use lathunt_host::sched::{self, Policy};
+use lathunt_host::symbols::Symbols;
+use lathunt_host::topology::Topology;
+use lathunt_host::{knob, signals};
+
+use crate::live::Display;
+use measure::{Measured, Recording, Setting, SoFar};
+use output::Output;
+
+/// Everything the user asked for.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How long to measure.
+    pub duration: Ns,
+    /// Where; `None`: on all online CPUs.
+    pub cpus: Option<CpuSet>,
+    /// Priority of the measuring threads.
+    pub priority: i32,
+    /// Distance of two activations.
+    pub interval: Ns,
+    /// Latency that must not be exceeded.
+    pub deadline: Option<Ns>,
+    /// `auto`, `none`, or a command.
+    pub load: String,
+    /// Worst cases kept for each CPU.
+    pub peaks: usize,
+    /// Where the files go.
+    pub output: Option<PathBuf>,
+    /// The run file on stdout.
+    pub json: bool,
+    /// Only the verdict on stdout.
+    pub quiet: bool,
+}
+
+/// Root of the file system whose /proc and /sys are read.
+const ROOT: &str = "/";
+
+/// Does the main job.
+///
+/// # Errors
+/// When nothing could be measured, or the result could not be written.
+pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
+    signals::install()?;
+    let mut display = Display::new(plan.quiet);
+    for restored in knob::recover(&knob::default_directory())? {
+        display.say(&format!("put back what a killed lathunt left: {restored}"));
+    }
+    let topology = Topology::read(Path::new(ROOT))?;
+    let cpus = topology.select(plan.cpus.as_ref())?;
+    let mut conditions = conditions(&cpus, plan);
+    let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
+    let mut recording = start_recorder(&topology.online, &mut display);
+    let setting = setting(plan, &cpus, &mut conditions, &mut display);
+    let calibration = calibrate::calibrate(&setting, &mut recording, &mut display)?;
+    let setting = Setting { peak_floor: calibrate::peak_floor(&calibration), ..setting };
+
+    let mut load = start_load(plan, &mut display)?;
+    conditions.load = Some(load.describe());
+    let before = Counters::read(Path::new(ROOT), &cpus);
+    let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
+    let measured = measure::measure(&setting, &mut recording, &mut display, |so_far| {
+        output.save(&partial(&base, so_far))
+    })?;
+    let mut during = before.during(Path::new(ROOT), &cpus);
+    during.load_ended_early = load.ended_early();
+    let load_left = load.stop();
+    drop(recording);
+    display.finish();
+
+    let mut run = base;
+    run.conditions.during = during;
+    run.conditions.duration_s = Some(measured.duration.as_secs());
+    run.conditions.notes.extend(load_left.err().map(|error| error.to_string()));
+    run.conditions.notes.extend(early_end(&measured, plan));
+    finish::finish(plan, run, measured, &output)
+}
+
+fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
+    let mut conditions = facts::gather(Path::new(ROOT), cpus);
+    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    conditions.machine.cpus_measured = Some(cpus.to_string());
+    conditions.duration_s = Some(plan.duration.as_secs());
+    conditions
+}
+
+fn start_recorder(online: &CpuSet, display: &mut Display) -> Recording {
+    match Recorder::start(&recorder::Options::on(online.clone())) {
+        Ok(recorder) => {
+            let symbols = Symbols::read().unwrap_or_else(|error| {
+                display.say(&format!("{error}\n  it costs: kernel stacks show addresses instead of names"));
+                Symbols::none()
+            });
+            Recording::On(Box::new(recorder), symbols)
+        }
+        Err(error) => {
+            let reason = format!("no kernel recorder: {error}");
+            display.say(&format!("{reason}\n  it costs: worst cases are measured but not explained"));
+            Recording::Off(reason)
+        }
+    }
+}
+
+/// Real-time priority and locked memory where they are allowed; without them what remains is measured, and said.
+fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mut Display) -> Setting {
+    let mut policy = Policy::Fifo;
+    if let Err(error) = sched::may_be_realtime(plan.priority) {
+        let note = format!("measuring without real-time priority: {error}");
+        display.say(&format!(
+            "{note}\n  it costs: the latencies are those of an ordinary task, not of a real-time one"
+        ));
+        conditions.notes.push(note);
+        policy = Policy::Other;
+    }
+    let lock_memory = match sched::lock_memory() {
+        Ok(()) => true,
+        Err(error) => {
+            let note = format!("measuring without locked memory: {error}");
+            display.say(&format!(
+                "{note}\n  it costs: page faults of the instrument itself may appear as latency"
+            ));
+            conditions.notes.push(note);
+            false
+        }
+    };
+    Setting {
+        cpus: cpus.iter().collect(),
+        policy,
+        priority: plan.priority,
+        interval: plan.interval,
+        duration: plan.duration,
+        peaks: plan.peaks,
+        peak_floor: Ns::ZERO,
+        preemption: preemption(conditions),
+        lock_memory,
+    }
+}
+
+fn preemption(conditions: &Conditions) -> Option<String> {
+    match conditions.kernel.realtime {
+        Some(true) => Some("rt".to_owned()),
+        _ => conditions.kernel.preemption_in_force.clone(),
+    }
+}
+
+fn start_load(plan: &Plan, display: &mut Display) -> anyhow::Result<Load> {
+    let Ok(spec) = plan.load.parse::<LoadSpec>();
+    let load = Load::start(&spec, Duration::from_nanos(plan.duration.0))?;
+    display.say(&format!("load: {}", load.describe()));
+    Ok(load)
+}
+
+/// The run as it stands: what a killed hunt leaves behind.
+fn partial(base: &Run, so_far: SoFar) -> Run {
+    let mut run = Run { complete: false, series: so_far.series, peaks: so_far.peaks, ..base.clone() };
+    run.conditions.duration_s = Some(so_far.elapsed.as_secs());
+    run
+}
+
+fn early_end(measured: &Measured, plan: &Plan) -> Option<String> {
+    let signal = measured.stopped_by?;
+    let (took, planned) = (measured.duration.as_secs(), plan.duration.as_secs());
+    Some(format!("ended by signal {signal} after {took:.1} s of {planned:.0} s"))
+}

@@ -1,0 +1,82 @@
+//! The directory of a hunt: made before the measurement, saved into every second, completed at the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use lathunt_core::run::Run;
+
+use crate::file;
+
+/// Name of the report inside the directory.
+pub const REPORT_FILE: &str = "report.html";
+/// Name of the flight records of the peaks inside the directory (docs/FORMAT.md).
+pub const FLIGHT_FILE: &str = "flight.bin";
+
+/// The output directory.
+pub struct Output {
+    directory: PathBuf,
+}
+
+impl Output {
+    /// Makes `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and proves that it can be written.
+    ///
+    /// # Errors
+    /// One line: which directory and why not.
+    pub fn create(wanted: Option<&Path>, started: Option<&str>) -> anyhow::Result<Output> {
+        let directory =
+            wanted.map_or_else(|| PathBuf::from(name_of(started.unwrap_or_default())), Path::to_owned);
+        let shown = directory.display().to_string();
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the output directory {shown}"))?;
+        let output = Output { directory };
+        let probe = output.path(".writable");
+        file::write_atomic(&probe, b"")
+            .and_then(|()| Ok(fs::remove_file(&probe)?))
+            .with_context(|| format!("cannot write into {shown}; name another directory with -o"))?;
+        Ok(output)
+    }
+
+    /// A file inside.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Saves a run that still goes on. A failure is no reason to stop measuring: the end will say it.
+    pub fn save(&self, run: &Run) {
+        let _ = file::write_quick(&self.path(file::RUN_FILE), run.to_json().as_bytes());
+    }
+}
+
+/// `2026-11-21T21:40:05Z` → `lathunt-20261121-214005`.
+fn name_of(started: &str) -> String {
+    let digits: String = started.chars().filter(char::is_ascii_digit).take(14).collect();
+    match digits.split_at_checked(8) {
+        Some((date, time)) => format!("lathunt-{date}-{time}"),
+        None => "lathunt-run".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_name_is_named_after_its_time() {
+        assert_eq!(name_of("2026-11-21T21:40:05+01:00"), "lathunt-20261121-214005");
+        assert_eq!(name_of(""), "lathunt-run");
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_refused_before_the_measurement() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error =
+            Output::create(Some(&file.join("below")), None).err().map(|error| format!("{error:#}")).unwrap();
+        assert!(error.contains("cannot make the output directory"), "{error}");
+        let output = Output::create(Some(&place.path().join("a/b")), None).unwrap();
+        assert_eq!(fs::read_dir(&output.directory).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,169 @@
+//! The worst cases of each CPU, from the moment a measuring thread reports one to its explanation.
+//!
+//! A peak arrives in two halves: the sample (from the measuring thread, through a queue) and the frozen flight record
+//! (from the recorder). They meet by the id of the freeze. Only what is among the K worst of its CPU is explained;
+//! what a larger one pushes out is forgotten with its evidence.
+
+use std::collections::BTreeMap;
+
+use lathunt_core::explain::{self, Explanation, TimerPassage};
+use lathunt_core::peak::{Peak, Worst};
+use lathunt_core::series::{Quantity, Thread};
+use lathunt_core::time::Cpu;
+use lathunt_host::instrument::peak_queue::NewPeak;
+use lathunt_host::recorder::Frozen;
+use lathunt_host::symbols::Symbols;
+
+/// A sample that waits for its flight record, or has it.
+#[derive(Clone, Debug)]
+struct Case {
+    peak: NewPeak,
+    explanation: Option<Explanation>,
+    no_evidence: Option<String>,
+    evidence: Option<Vec<u8>>,
+}
+
+/// The worst cases of one CPU.
+#[derive(Debug)]
+struct Book {
+    victim: Thread,
+    worst: Worst<Case>,
+    last_cause: String,
+}
+
+/// The worst cases of all CPUs.
+#[derive(Debug)]
+pub struct Peaks {
+    books: BTreeMap<Cpu, Book>,
+    waiting: Vec<(Cpu, NewPeak)>,
+    preemption: Option<String>,
+}
+
+/// A peak with the flight record that explains it.
+pub struct Kept {
+    /// For the run file.
+    pub peak: Peak,
+    /// For the evidence file.
+    pub evidence: Option<Vec<u8>>,
+}
+
+impl Peaks {
+    /// Keeps `limit` worst cases for each victim; `preemption` is the kernel's model, for the wording of causes.
+    #[must_use]
+    pub fn new(
+        victims: impl IntoIterator<Item = (Cpu, Thread)>,
+        limit: usize,
+        preemption: Option<String>,
+    ) -> Peaks {
+        let book = |victim| Book { victim, worst: Worst::new(limit), last_cause: String::new() };
+        let books = victims.into_iter().map(|(cpu, victim)| (cpu, book(victim))).collect();
+        Peaks { books, waiting: Vec::new(), preemption }
+    }
+
+    /// A measuring thread reports a new peak. `no_recorder` says why there can be no evidence at all.
+    pub fn report(&mut self, cpu: Cpu, peak: NewPeak, no_recorder: Option<&str>) {
+        match (no_recorder, peak.freeze) {
+            (Some(reason), _) => self.enter(cpu, Case::without(peak, reason)),
+            (None, None) => self.enter(
+                cpu,
+                Case::without(peak, "all flight buffers of this CPU were still being read for earlier peaks"),
+            ),
+            (None, Some(_)) => self.waiting.push((cpu, peak)),
+        }
+    }
+
+    /// The recorder hands out a frozen flight record.
+    pub fn evidence(&mut self, frozen: &Frozen, symbols: &Symbols) {
+        let (mine, others) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(cpu, peak)| *cpu == frozen.cpu && peak.freeze == Some(frozen.id));
+        self.waiting = others;
+        let mine: Vec<(Cpu, NewPeak)> = mine;
+        for (cpu, peak) in mine {
+            let Some(book) = self.books.get(&cpu).filter(|book| book.worst.would_keep(peak.latency)) else {
+                continue;
+            };
+            let passage = TimerPassage { tid: book.victim.tid, cpu, begin: peak.expected, end: peak.woken };
+            let case = match frozen.decode(symbols) {
+                Ok(mut window) => Case {
+                    peak,
+                    explanation: Some({
+                        window.preemption.clone_from(&self.preemption);
+                        explain::explain_peak(&window, &passage)
+                    }),
+                    no_evidence: None,
+                    evidence: Some(frozen.bytes.clone()),
+                },
+                Err(damage) => Case::without(peak, &format!("its flight record is damaged: {damage}")),
+            };
+            self.enter(cpu, case);
+        }
+    }
+
+    fn enter(&mut self, cpu: Cpu, case: Case) {
+        let Some(book) = self.books.get_mut(&cpu) else { return };
+        if let Some(explanation) = &case.explanation {
+            book.last_cause.clone_from(&explanation.cause);
+        }
+        book.worst.offer(case.peak.latency, case);
+    }
+
+    /// Cause of the latest explained peak of `cpu`; empty before the first.
+    #[must_use]
+    pub fn last_cause(&self, cpu: Cpu) -> &str {
+        self.books.get(&cpu).map_or("", |book| &book.last_cause)
+    }
+
+    /// Whether a flight record is still expected.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// All kept cases, worst first. Peaks whose record never came are among them, and say so.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Kept> {
+        for (cpu, peak) in std::mem::take(&mut self.waiting) {
+            self.enter(cpu, Case::without(peak, "the measurement ended before its flight record was read"));
+        }
+        let kept = |(cpu, victim, case): (Cpu, &Thread, &Case)| Kept {
+            peak: case.peak(cpu, victim),
+            evidence: case.evidence.clone(),
+        };
+        self.cases().into_iter().map(kept).collect()
+    }
+
+    /// The peaks that [`Peaks::finish`] would give now.
+    #[must_use]
+    pub fn so_far(&self) -> Vec<Peak> {
+        self.cases().into_iter().map(|(cpu, victim, case)| case.peak(cpu, victim)).collect()
+    }
+
+    fn cases(&self) -> Vec<(Cpu, &Thread, &Case)> {
+        let mut all: Vec<(Cpu, &Thread, &Case)> = Vec::new();
+        for (&cpu, book) in &self.books {
+            all.extend(book.worst.iter().map(|(_, case)| (cpu, &book.victim, case)));
+        }
+        all.sort_by_key(|(_, _, case)| (std::cmp::Reverse(case.peak.latency), case.peak.expected));
+        all
+    }
+}
+
+impl Case {
+    fn without(peak: NewPeak, reason: &str) -> Case {
+        Case { peak, explanation: None, no_evidence: Some(reason.to_owned()), evidence: None }
+    }
+
+    fn peak(&self, cpu: Cpu, victim: &Thread) -> Peak {
+        Peak {
+            quantity: Quantity::Cyclic,
+            cpu,
+            begin: self.peak.expected,
+            total_ns: self.peak.latency,
+            victim: victim.clone(),
+            culprit: self.explanation.as_ref().map(|explanation| explanation.cause.clone()),
+            explanation: self.explanation.clone(),
+            no_evidence: self.no_evidence.clone(),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Standard output that may go away: a closed pipe (`lathunt … | head`) ends the text, not the measurement.
+
+use std::io::{self, IsTerminal, Write};
+
+use lathunt_core::report::text::Screen;
+
+/// Writes `text` to stdout. A reader that left is no error; a full disk behind the redirection is.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// The screen of stdout: its width where it is a terminal, colour only there.
+#[must_use]
+pub fn screen<'a>(paths: &'a [(&'a str, &'a str)]) -> Screen<'a> {
+    let terminal = io::stdout().is_terminal();
+    let width = lathunt_host::terminal::columns().filter(|_| terminal).unwrap_or(100).clamp(60, 120);
+    Screen { width, colour: terminal && std::env::var_os("NO_COLOR").is_none(), paths, ..Screen::default() }
+}

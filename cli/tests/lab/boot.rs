@@ -1,0 +1,175 @@
+//! Boots the guest once, within a time limit, and unpacks what it sent.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use lathunt_host::testing::may_run;
+
+/// Scenarios in their order; each is `lab/scenarios/NAME.sh`.
+const SCENARIOS: &[&str] = &["kernel", "peers", "hunt", "injection"];
+
+/// Longest life of the guest. Ten seconds of boot, and the scenarios, with room for a host that has other work.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Why there are no results.
+enum NoGuest {
+    /// Something is missing on this machine.
+    Missing(String),
+    /// It was tried and went wrong.
+    Failed(String),
+}
+
+/// What one scenario left behind.
+pub struct Outcome {
+    directory: PathBuf,
+}
+
+impl Outcome {
+    /// The results of `scenario`; `None` when the test called `test` is skipped because the lab cannot run here.
+    ///
+    /// # Panics
+    /// When the guest did not come up, or the scenario did not end with 0; shows what it said.
+    pub fn of(scenario: &str, test: &str) -> Option<Outcome> {
+        static GUEST: OnceLock<Result<PathBuf, NoGuest>> = OnceLock::new();
+        match GUEST.get_or_init(boot) {
+            Err(NoGuest::Missing(reason)) => {
+                let ran = may_run(test, Some(reason));
+                assert!(!ran, "a reason was given");
+                None
+            }
+            Err(NoGuest::Failed(what)) => panic!("{what}"),
+            Ok(results) => {
+                let outcome = Outcome { directory: results.join(scenario) };
+                let status = outcome.text("status");
+                assert_eq!(status.trim(), "0", "scenario {scenario} failed:\n{}", outcome.text("stderr"));
+                Some(outcome)
+            }
+        }
+    }
+
+    /// The same for a scenario that needs `commands`: skipped where the binary does not have them (yet).
+    pub fn with(commands: &[&str], scenario: &str, test: &str) -> Option<Outcome> {
+        let there = Outcome::of("kernel", test)?.text("commands");
+        let absent = commands.iter().find(|&&command| !there.lines().any(|line| line == command));
+        let reason = absent.map(|command| format!("this lathunt has no command '{command}'"));
+        if may_run(test, reason.as_deref()) {
+            Outcome::of(scenario, test)
+        } else {
+            None
+        }
+    }
+
+    /// A file that the scenario wrote.
+    pub fn text(&self, file: &str) -> String {
+        let path = self.directory.join(file);
+        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn boot() -> Result<PathBuf, NoGuest> {
+    let directory = prepared()?;
+    let results = directory.join("results");
+    let (console, sent) = (directory.join("console.log"), directory.join("results.tgz"));
+    // Left over from an earlier boot, perhaps by another user.
+    for old in [&console, &sent] {
+        let _ = fs::remove_file(old);
+    }
+    let _ = fs::remove_dir_all(&results);
+    fs::create_dir_all(&results).map_err(|error| failed("create", &results, &error))?;
+
+    let ended = run_guest(&directory, &console, &sent)?;
+    // Several tars one after the other; the check sums of gzip show whether the serial line lost anything.
+    let unpacked = Command::new("tar")
+        .args(["--extract", "--gzip", "--ignore-zeros", "--file"])
+        .arg(&sent)
+        .arg("--directory")
+        .arg(&results)
+        .output()
+        .map_err(|error| failed("unpack", &sent, &error))?;
+    if ended && unpacked.status.success() {
+        return Ok(results);
+    }
+    let end = if ended { "its results are damaged" } else { "it did not end in time and was killed" };
+    let talk = String::from_utf8_lossy(&unpacked.stderr);
+    Err(NoGuest::Failed(format!("the lab's guest failed: {end}\n{talk}\n{}", tail(&console))))
+}
+
+/// Runs QEMU; false when it had to be killed.
+fn run_guest(directory: &Path, console: &Path, sent: &Path) -> Result<bool, NoGuest> {
+    // noirqdebug: with the interrupt of the serial port in a thread, the kernel takes the port's interrupts for
+    // spurious ones after some 100 KB and turns them off.
+    let line = format!(
+        "console=ttyS0 quiet panic=-1 tsc=reliable clocksource=tsc noirqdebug lab.run={}",
+        SCENARIOS.join(",")
+    );
+    let mut guest = Command::new("qemu-system-x86_64")
+        .args([
+            "-accel",
+            "tcg",
+            "-smp",
+            "2",
+            "-m",
+            "1G",
+            "-no-reboot",
+            "-display",
+            "none",
+            "-monitor",
+            "none",
+        ])
+        .args(["-net", "none", "-append", &line])
+        .arg("-kernel")
+        .arg(directory.join("vmlinuz"))
+        .arg("-initrd")
+        .arg(directory.join("initrd"))
+        .args(["-serial", &format!("file:{}", console.display())])
+        .args(["-serial", &format!("file:{}", sent.display())])
+        .stdin(Stdio::null())
+        .spawn()
+        .map_err(|error| failed("start", Path::new("qemu-system-x86_64"), &error))?;
+    let begin = Instant::now();
+    loop {
+        let over = guest.try_wait().map_err(|error| failed("wait for", Path::new("qemu"), &error))?;
+        if over.is_some() {
+            eprintln!("the guest lived {:.1} s", begin.elapsed().as_secs_f64());
+            return Ok(true);
+        }
+        if begin.elapsed() > LIMIT {
+            let _ = guest.kill();
+            let _ = guest.wait();
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The directory with kernel and initrd: `LATHUNT_LAB` when it was prepared before, else `lab/prepare` makes it.
+fn prepared() -> Result<PathBuf, NoGuest> {
+    if let Some(directory) = std::env::var_os("LATHUNT_LAB") {
+        return Ok(directory.into());
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/prepare");
+    let output = Command::new(&script).output().map_err(|error| failed("run", &script, &error))?;
+    let (said, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    match output.status.code() {
+        Some(0) => Ok(said.lines().last().unwrap_or_default().into()),
+        Some(77) => {
+            Err(NoGuest::Missing(talk.lines().last().unwrap_or("lab/prepare gave no reason").to_owned()))
+        }
+        _ => Err(NoGuest::Failed(format!("lab/prepare failed:\n{talk}"))),
+    }
+}
+
+fn failed(doing: &str, what: &Path, error: &std::io::Error) -> NoGuest {
+    NoGuest::Failed(format!("cannot {doing} {}: {error}", what.display()))
+}
+
+/// The end of the console, for a failure message; all of it stays in target/lab.
+fn tail(console: &Path) -> String {
+    let text = String::from_utf8_lossy(&fs::read(console).unwrap_or_default()).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    format!("{}:\n{}", console.display(), lines[lines.len().saturating_sub(60)..].join("\n"))
+}

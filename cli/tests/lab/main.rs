@@ -1,0 +1,20 @@
+//! The lab: does it also work on a real PREEMPT_RT kernel? Debian's is booted in QEMU with our static binary, runs the
+//! scenarios of `lab/scenarios/`, and what they left behind is judged here, outside.
+//!
+//! One boot serves all tests of this file. Sizes are judged generously: an emulated CPU is itself late by
+//! milliseconds. What is exact is *whom* a latency is blamed on, and that parts add up.
+
+mod boot;
+mod peers;
+mod runs;
+
+use boot::Outcome;
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn the_guest_runs_a_preempt_rt_kernel_and_our_binary_starts_there() {
+    let Some(kernel) = Outcome::of("kernel", "lab: kernel") else { return };
+    assert!(kernel.text("version").contains("PREEMPT_RT"), "{}", kernel.text("version"));
+    assert_eq!(kernel.text("realtime").trim(), "1");
+    assert_eq!(kernel.text("lathunt-version").trim(), concat!("lathunt ", env!("CARGO_PKG_VERSION")));
+}

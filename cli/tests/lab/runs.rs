@@ -1,0 +1,110 @@
+//! What `lathunt` itself finds there: the recorders load from the same object, a hunt ends with a valid run, and known
+//! disturbances are found, sized and blamed.
+
+use lathunt_core::explain::Explanation;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Cpu, Ns};
+
+use crate::boot::Outcome;
+
+/// Length of the injected disturbances, as `lab/scenarios/injection.sh` asks for.
+const INJECTED: Ns = Ns(20_000_000);
+
+fn run_of(outcome: &Outcome, file: &str) -> Run {
+    let text = outcome.text(file);
+    Run::from_json(&text).unwrap_or_else(|error| panic!("{file}: {error}\n{}", outcome.text("stderr")))
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn a_short_hunt_ends_with_a_valid_run_on_preempt_rt() {
+    let Some(outcome) = Outcome::with(&["hunt"], "hunt", "lab: hunt") else { return };
+    let run = run_of(&outcome, "run.json");
+    assert_ne!(outcome.text("hunt-status").trim(), "1", "hunt could not measure");
+    assert!(run.complete);
+    assert_eq!(run.conditions.kernel.realtime, Some(true), "{:?}", run.conditions.kernel);
+    assert!(run.verdict.is_some());
+    for cpu in [Cpu(0), Cpu(1)] {
+        let samples: u64 = of_cpu(&run, Quantity::Cyclic, cpu);
+        assert!(samples > 1000, "CPU {cpu}: {samples} samples in 5 s at 1 ms");
+    }
+    let kept = Run::from_json(&outcome.text("hunt/run.lathunt.json")).expect("the file is a run, too");
+    assert_eq!(kept.series, run.series, "stdout and file tell the same");
+    assert!(outcome.text("hunt/report.html").contains("</html>"));
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn the_recorders_load_from_the_same_object_and_see_every_cpu() {
+    let Some(outcome) = Outcome::with(&["hunt"], "hunt", "lab: recorders") else { return };
+    let run = run_of(&outcome, "run.json");
+    for quantity in [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup] {
+        for cpu in [Cpu(0), Cpu(1)] {
+            assert!(of_cpu(&run, quantity, cpu) > 1000, "no {} on CPU {cpu}", quantity.name());
+        }
+    }
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn parts_add_up_in_every_explanation() {
+    let Some(outcome) = Outcome::with(&["hunt"], "hunt", "lab: parts") else { return };
+    let run = run_of(&outcome, "run.json");
+    let explained: Vec<&Explanation> =
+        run.peaks.iter().filter_map(|peak| peak.explanation.as_ref()).collect();
+    assert!(!explained.is_empty(), "no peak is explained");
+    for explanation in explained {
+        assert!(explanation.tree.adds_up(), "{explanation:#?}");
+        assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, explanation.total_ns);
+    }
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn injected_irqoff_is_found_and_blamed() {
+    injected_is_found_and_blamed("irqoff", &["call_function", "inject", "lathunt"]);
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn injected_preemptoff_is_found_and_blamed() {
+    injected_is_found_and_blamed("preemptoff", &["inject", "lathunt"]);
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn an_injected_thread_is_found_and_blamed() {
+    injected_is_found_and_blamed("thread", &["inject", "lathunt"]);
+}
+
+/// The worst peak on CPU 1 is the injected one: at least its length (less one activation, since pulses fall anywhere
+/// between two), and its longest leaf names one of `culprits` and is most of it.
+fn injected_is_found_and_blamed(kind: &str, culprits: &[&str]) {
+    let Some(outcome) = Outcome::with(&["hunt", "inject"], "injection", &format!("lab: inject {kind}"))
+    else {
+        return;
+    };
+    let run = run_of(&outcome, &format!("{kind}.json"));
+    let at_least = Ns(INJECTED.0 - 1_000_000);
+    let found = run.peaks.iter().filter(|peak| peak.cpu == Cpu(1) && peak.total_ns >= at_least);
+    let blamed = found.filter_map(|peak| peak.explanation.as_ref()).any(|explanation| {
+        let leaves = explanation.tree.leaves();
+        leaves.iter().max_by_key(|leaf| leaf.duration_ns).is_some_and(|leaf| {
+            let comm = leaf.thread.as_ref().map_or("", |thread| thread.comm.as_str());
+            let named = culprits.iter().any(|name| leaf.label.contains(name) || comm.contains(name));
+            named && leaf.duration_ns.0 > INJECTED.0 * 3 / 4
+        })
+    });
+    let told: Vec<_> =
+        run.peaks.iter().map(|p| (p.cpu, p.total_ns, p.explanation.as_ref().map(|e| &e.sentence))).collect();
+    assert!(
+        blamed,
+        "{kind} of {INJECTED} is not found or not blamed in {told:#?}\n{}",
+        outcome.text("stderr")
+    );
+}
+
+fn of_cpu(run: &Run, quantity: Quantity, cpu: Cpu) -> u64 {
+    run.of(quantity).filter(|series| series.cpu == Some(cpu)).map(|series| series.histogram.count()).sum()
+}

@@ -1,0 +1,133 @@
+//! What report, plot and compare write, through the binary.
+
+#[path = "../../core/tests/example/mod.rs"]
+mod example;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn lathunt(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lathunt")).current_dir(directory).args(arguments).output().unwrap()
+}
+
+fn two_runs() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, cpus) in [("a", 2), ("b", 3)] {
+        fs::create_dir(directory.path().join(name)).unwrap();
+        let file = directory.path().join(name).join("run.lathunt.json");
+        fs::write(file, example::run(cpus, 60_000).to_json()).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn a_report_lands_beside_its_run_or_where_asked() {
+    let directory = two_runs();
+    assert!(lathunt(directory.path(), &["report", "a"]).status.success());
+    assert!(lathunt(directory.path(), &["report", "a/run.lathunt.json", "-o", "x.html"]).status.success());
+    let page = fs::read_to_string(directory.path().join("a/report.html")).unwrap();
+    assert_eq!(page, fs::read_to_string(directory.path().join("x.html")).unwrap());
+    assert!(page.contains("PASS") && page.contains("id=\"latency-cyclic\""));
+    for outside in ["http://", "https://", "src=", "@import", "url(//"] {
+        let at = page.replace("http://www.w3.org/2000/svg", "").find(outside);
+        assert_eq!(at, None, "the page must be whole by itself, but holds {outside}");
+    }
+}
+
+#[test]
+fn text_and_quiet_go_to_stdout() {
+    let directory = two_runs();
+    let text = String::from_utf8(lathunt(directory.path(), &["report", "a", "--text"]).stdout).unwrap();
+    assert!(text.starts_with("PASS  deadline 100 µs") && text.contains("Worst cases"), "{text}");
+    let quiet = String::from_utf8(lathunt(directory.path(), &["report", "a", "-q"]).stdout).unwrap();
+    assert!(text.starts_with(&quiet) && quiet.lines().count() == 4, "{quiet}");
+    assert!(!directory.path().join("a/report.html").exists());
+}
+
+#[test]
+fn plots_of_one_and_of_several_runs() {
+    let directory = two_runs();
+    for arguments in [
+        &["plot", "a", "-o", "one.svg"][..],
+        &["plot", "a", "b", "-o", "two.svg"],
+        &["plot", "a", "--kind", "seconds", "--quantity", "timer", "-o", "seconds.svg"],
+        &["plot", "a", "b", "-o", "two.html"],
+    ] {
+        let output = lathunt(directory.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    let lines = |name: &str| read(name).matches("vector-effect=\"non-scaling-stroke\" d=\"M").count();
+    // Each line has its path and its maximum; the latency plot has the deadline besides.
+    assert_eq!(lines("one.svg"), 2 * 2 + 1);
+    assert_eq!(lines("two.svg"), 5 * 2 + 1);
+    assert_eq!(lines("seconds.svg"), 2 * 2);
+    assert!(read("two.svg").contains(">a: CPU 0: max") && read("two.svg").contains(">b: CPU 2: max"));
+    assert!(read("two.html").contains("id=\"seconds-cyclic\""));
+    let unknown = lathunt(directory.path(), &["plot", "a", "--quantity", "npt", "-o", "x.svg"]);
+    let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(said.contains("measured were cyclic, timer, wakeup"), "{said}");
+}
+
+#[test]
+fn a_png_is_made_where_rsvg_convert_is_and_its_absence_is_one_line() {
+    let directory = two_runs();
+    let without = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .current_dir(directory.path())
+        .args(["plot", "a", "-o", "x.png"])
+        .env("PATH", directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(without.stderr).unwrap();
+    assert_eq!(without.status.code(), Some(1));
+    assert!(said.contains("librsvg2-bin") && said.lines().count() == 1, "{said}");
+    assert!(!directory.path().join("x.png").exists());
+    let absent = Command::new("rsvg-convert")
+        .arg("--version")
+        .output()
+        .err()
+        .map(|_| "needs rsvg-convert (librsvg2-bin)");
+    if !lathunt_host::testing::may_run("a_png_is_made_where_rsvg_convert_is", absent) {
+        return;
+    }
+    let output = lathunt(directory.path(), &["plot", "a", "-o", "x.png"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let png = fs::read(directory.path().join("x.png")).unwrap();
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    let width = u32::from_be_bytes(png[16..20].try_into().unwrap());
+    assert_eq!(width, 1920);
+}
+
+#[test]
+fn a_comparison_is_a_table_or_json() {
+    let directory = two_runs();
+    let table = String::from_utf8(lathunt(directory.path(), &["compare", "a", "b"]).stdout).unwrap();
+    assert!(table.contains("B/A") && table.contains("! machine: CPUs online"), "{table}");
+    let json = lathunt(directory.path(), &["compare", "a", "b", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(json["rows"][0]["ratios"][0]["max"], 1.0);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_full_disk_gives_one_line_and_keeps_the_old_file() {
+    if !lathunt_host::testing::may_run("a_full_disk", lathunt_host::testing::lacks_root()) {
+        return;
+    }
+    let directory = two_runs();
+    let disk = directory.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&disk).status().unwrap();
+    assert!(mounted.success());
+    fs::write(disk.join("report.html"), "old").unwrap();
+    let output = lathunt(directory.path(), &["report", "b", "-o", "disk/report.html"]);
+    let (left, old) = (fs::read_dir(&disk).unwrap().count(), fs::read(disk.join("report.html")).unwrap());
+    assert!(Command::new("umount").arg(&disk).status().unwrap().success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("free some space") && said.lines().count() == 1, "{said}");
+    assert_eq!((left, old.as_slice()), (1, &b"old"[..]), "nothing half-written stays");
+}

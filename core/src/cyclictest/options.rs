@@ -1,0 +1,590 @@
+//! The command line of cyclictest, every option of it, also those that were removed and are still passed.
+//!
+//! Different from the original on purpose: what cannot be meant is an error (`-i 0`, `-l abc`, unknown options),
+//! where cyclictest reads a number as 0, loops for ever, or prints its usage and reports success. `-smp` (written for
+//! `--smp`) is understood and warned about.
+
+use super::getopt::{self, Found, Spec, Takes};
+use crate::cpuset::CpuSet;
+use crate::time::Cpu;
+
+/// Scheduling policy by the names of `--policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Policy {
+    Other,
+    Batch,
+    Idle,
+    Fifo,
+    RoundRobin,
+}
+
+/// How many threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// This many.
+    Count(u32),
+    /// One per CPU that may be used.
+    PerCpu,
+}
+
+/// A set of CPUs as libnuma reads it; meaning depends on the machine, see [`CpuSpec::resolve`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpuSpec {
+    /// `all`.
+    All,
+    /// `0-3,5`.
+    These(CpuSet),
+    /// `!0`: all others.
+    AllBut(CpuSet),
+    /// `+0-1`: counted within the CPUs that may be used.
+    Relative(CpuSet),
+}
+
+impl CpuSpec {
+    fn parse(text: &str) -> Option<CpuSpec> {
+        let list = |text: &str| text.parse::<CpuSet>().ok().filter(|set| !set.is_empty());
+        match text.trim() {
+            "all" => Some(CpuSpec::All),
+            text => match text.as_bytes().first()? {
+                b'!' => list(&text[1..]).map(CpuSpec::AllBut),
+                b'+' => list(&text[1..]).map(CpuSpec::Relative),
+                _ => list(text).map(CpuSpec::These),
+            },
+        }
+    }
+
+    /// The CPUs meant, of those `allowed`; `count` is the number of CPUs of the machine.
+    ///
+    /// # Errors
+    /// Names the CPU that does not exist, or says that none is left.
+    pub fn resolve(&self, allowed: &CpuSet, count: u32) -> Result<CpuSet, String> {
+        let all: CpuSet = (0..count).map(Cpu).collect();
+        let named = match self {
+            CpuSpec::All => all.clone(),
+            CpuSpec::These(set) => set.clone(),
+            CpuSpec::AllBut(set) => all.minus(set),
+            CpuSpec::Relative(set) => {
+                let nth = |index: &Cpu| allowed.iter().nth(index.0 as usize);
+                set.iter().filter_map(|index| nth(&index)).collect()
+            }
+        };
+        if let Some(cpu) = named.minus(&all).iter().next() {
+            return Err(format!("cpu argument {cpu} is out of range: this machine has CPU {all}"));
+        }
+        let usable: CpuSet = named.iter().filter(|&cpu| allowed.contains(cpu)).collect();
+        if usable.is_empty() {
+            return Err(format!("CPU {named} may not be used by this process (allowed: {allowed})"));
+        }
+        Ok(usable)
+    }
+}
+
+/// When the periods begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// At any time.
+    No,
+    /// `--aligned`: all threads at one moment, each later by this many µs.
+    Together(u64),
+    /// `--secaligned`: at a full second plus this many µs.
+    Second(u64),
+}
+
+/// Everything a command line of cyclictest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the options
+pub struct Options {
+    /// `None`: not given.
+    pub affinity: Option<CpuSpec>,
+    pub main_affinity: Option<CpuSpec>,
+    pub align: Align,
+    /// In µs, or ns with `nsecs`; 0: off.
+    pub breaktrace: u64,
+    /// 0 CLOCK_MONOTONIC, 1 CLOCK_REALTIME.
+    pub clock: u8,
+    pub default_system: bool,
+    pub distance_us: Option<i64>,
+    /// 0: endless.
+    pub duration_s: u64,
+    pub fifo: Option<Vec<u8>>,
+    /// Number of rows.
+    pub histogram: Option<u32>,
+    pub histofall: bool,
+    pub histfile: Option<Vec<u8>>,
+    pub interval_us: u64,
+    pub json: Option<Vec<u8>>,
+    pub laptop: bool,
+    pub latency_us: i32,
+    /// 0: endless.
+    pub loops: u64,
+    pub mlockall: bool,
+    pub refresh_on_max: bool,
+    pub nsecs: bool,
+    pub oscope: u64,
+    pub priority: i32,
+    pub priospread: bool,
+    pub policy: Policy,
+    pub quiet: bool,
+    pub relative: bool,
+    pub resolution: bool,
+    pub system: bool,
+    pub smp: bool,
+    pub smi: bool,
+    pub spike: u64,
+    pub spike_nodes: u64,
+    pub threads: Threads,
+    pub tracemark: bool,
+    pub unbuffered: bool,
+    pub verbose: bool,
+    pub debug: bool,
+    pub posix_timers: bool,
+    pub help: bool,
+    /// What to say on stderr, in order.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            affinity: None,
+            main_affinity: None,
+            align: Align::No,
+            breaktrace: 0,
+            clock: 0,
+            default_system: false,
+            distance_us: None,
+            duration_s: 0,
+            fifo: None,
+            histogram: None,
+            histofall: false,
+            histfile: None,
+            interval_us: 1_000,
+            json: None,
+            laptop: false,
+            latency_us: 0,
+            loops: 0,
+            mlockall: false,
+            refresh_on_max: false,
+            nsecs: false,
+            oscope: 1,
+            priority: 0,
+            priospread: false,
+            policy: Policy::Other,
+            quiet: false,
+            relative: false,
+            resolution: false,
+            system: false,
+            smp: false,
+            smi: false,
+            spike: 0,
+            spike_nodes: 1_024,
+            threads: Threads::Count(1),
+            tracemark: false,
+            unbuffered: false,
+            verbose: false,
+            debug: false,
+            posix_timers: false,
+            help: false,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Id {
+    Affinity,
+    Aligned,
+    Breaktrace,
+    Clock,
+    DefaultSystem,
+    Distance,
+    Duration,
+    Latency,
+    Fifo,
+    Histogram,
+    Histofall,
+    Histfile,
+    Interval,
+    Json,
+    Laptop,
+    Loops,
+    Mainaffinity,
+    Mlockall,
+    RefreshOnMax,
+    Nsecs,
+    Oscope,
+    Priority,
+    Priospread,
+    Policy,
+    Quiet,
+    Relative,
+    Resolution,
+    Secaligned,
+    System,
+    Smi,
+    Smp,
+    Spike,
+    SpikeNodes,
+    Threads,
+    Tracemark,
+    Unbuffered,
+    Verbose,
+    Debug,
+    Help,
+    PosixTimers,
+    Numa,
+    /// Removed; had no say in what is measured.
+    Retired,
+}
+
+const fn spec(id: Id, short: Option<u8>, long: &'static str, takes: Takes) -> Spec<Id> {
+    Spec { id, short, long: Some(long), takes }
+}
+
+const fn letter(id: Id, short: u8, takes: Takes) -> Spec<Id> {
+    Spec { id, short: Some(short), long: None, takes }
+}
+
+/// In the order of cyclictest's own table, which shows in the message about ambiguous names.
+const SPECS: [Spec<Id>; 41] = {
+    use Takes::{Argument, Nothing, Optional};
+    [
+        spec(Id::Affinity, Some(b'a'), "affinity", Optional),
+        spec(Id::Aligned, Some(b'A'), "aligned", Optional),
+        spec(Id::Breaktrace, Some(b'b'), "breaktrace", Argument),
+        spec(Id::Clock, Some(b'c'), "clock", Argument),
+        spec(Id::DefaultSystem, None, "default-system", Nothing),
+        spec(Id::Distance, Some(b'd'), "distance", Argument),
+        spec(Id::Duration, Some(b'D'), "duration", Argument),
+        spec(Id::Latency, None, "latency", Argument),
+        spec(Id::Fifo, Some(b'F'), "fifo", Argument),
+        spec(Id::Histogram, Some(b'h'), "histogram", Argument),
+        spec(Id::Histofall, Some(b'H'), "histofall", Argument),
+        spec(Id::Histfile, None, "histfile", Argument),
+        spec(Id::Interval, Some(b'i'), "interval", Argument),
+        spec(Id::Json, None, "json", Argument),
+        spec(Id::Laptop, None, "laptop", Nothing),
+        spec(Id::Loops, Some(b'l'), "loops", Argument),
+        spec(Id::Mainaffinity, None, "mainaffinity", Argument),
+        spec(Id::Mlockall, Some(b'm'), "mlockall", Nothing),
+        spec(Id::RefreshOnMax, Some(b'M'), "refresh_on_max", Nothing),
+        spec(Id::Nsecs, Some(b'N'), "nsecs", Nothing),
+        spec(Id::Oscope, Some(b'o'), "oscope", Argument),
+        spec(Id::Priority, Some(b'p'), "priority", Argument),
+        spec(Id::Quiet, Some(b'q'), "quiet", Nothing),
+        spec(Id::Priospread, None, "priospread", Nothing),
+        spec(Id::Relative, Some(b'r'), "relative", Nothing),
+        spec(Id::Resolution, Some(b'R'), "resolution", Nothing),
+        spec(Id::Secaligned, None, "secaligned", Optional),
+        spec(Id::System, Some(b's'), "system", Nothing),
+        spec(Id::Smi, None, "smi", Nothing),
+        spec(Id::Smp, Some(b'S'), "smp", Nothing),
+        spec(Id::Spike, None, "spike", Argument),
+        spec(Id::SpikeNodes, None, "spike-nodes", Argument),
+        spec(Id::Threads, Some(b't'), "threads", Optional),
+        spec(Id::Tracemark, None, "tracemark", Nothing),
+        spec(Id::Unbuffered, Some(b'u'), "unbuffered", Nothing),
+        spec(Id::Verbose, Some(b'v'), "verbose", Nothing),
+        spec(Id::Debug, None, "dbg_cyclictest", Nothing),
+        spec(Id::Policy, None, "policy", Argument),
+        spec(Id::Help, None, "help", Nothing),
+        spec(Id::PosixTimers, Some(b'x'), "posix_timers", Nothing),
+        // exact, it wins over --priority and --priospread, of which it is a prefix
+        spec(Id::Priority, None, "prio", Argument),
+    ]
+};
+
+/// Options of versions before 2.0. Those with a meaning today keep it; the rest is accepted and ignored.
+const RETIRED: [Spec<Id>; 20] = {
+    use Takes::{Argument, Nothing};
+    [
+        spec(Id::Numa, Some(b'U'), "numa", Nothing),
+        letter(Id::Policy, b'y', Argument),
+        letter(Id::Latency, b'e', Argument),
+        letter(Id::Priospread, b'Q', Nothing),
+        spec(Id::Retired, Some(b'n'), "nanosleep", Nothing),
+        spec(Id::Retired, None, "notrace", Nothing),
+        spec(Id::Retired, Some(b'B'), "preemptirqs", Nothing),
+        spec(Id::Retired, Some(b'C'), "context", Nothing),
+        spec(Id::Retired, Some(b'E'), "event", Nothing),
+        spec(Id::Retired, Some(b'f'), "ftrace", Nothing),
+        spec(Id::Retired, Some(b'I'), "irqsoff", Nothing),
+        spec(Id::Retired, Some(b'O'), "traceopt", Argument),
+        spec(Id::Retired, Some(b'P'), "preemptoff", Nothing),
+        spec(Id::Retired, Some(b'T'), "tracer", Argument),
+        spec(Id::Retired, Some(b'w'), "wakeup", Nothing),
+        spec(Id::Retired, Some(b'W'), "wakeuprt", Nothing),
+        spec(Id::Retired, Some(b'X'), "dbg", Nothing),
+        spec(Id::Retired, Some(b'G'), "gnuplot", Argument),
+        spec(Id::Retired, None, "deepest-idle-state", Argument),
+        spec(Id::Retired, Some(b'g'), "of_max", Argument),
+    ]
+};
+
+/// Reads the words after the name of the program.
+///
+/// # Errors
+/// One line that names the option and what is wrong with it.
+pub fn parse(words: &[Vec<u8>]) -> Result<Options, String> {
+    let (words, smp_warning) = understand_smp(words);
+    let parsed = getopt::parse(&words, &SPECS, &RETIRED).map_err(|error| error.to_string())?;
+    let mut options = Options::default();
+    options.warnings.extend(smp_warning);
+    let mut given = Given::default();
+    for found in &parsed.options {
+        options.apply(found, &mut given)?;
+    }
+    let taken: Vec<&[u8]> = given.looked_at;
+    for operand in parsed.operands.iter().filter(|operand| !taken.contains(operand)) {
+        options.warnings.push(format!("'{}' is no option and is ignored", String::from_utf8_lossy(operand)));
+    }
+    options.settle(given.affinity_after_smp)?;
+    Ok(options)
+}
+
+/// What only matters while parsing.
+#[derive(Default)]
+struct Given<'a> {
+    affinity_after_smp: bool,
+    looked_at: Vec<&'a [u8]>,
+}
+
+/// `-smp` is three options for getopt, of which the last takes the next word: `-smp -p 80` runs at priority "-p".
+fn understand_smp(words: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<String>) {
+    let Some(at) = words.iter().position(|word| word == b"-smp") else { return (words.to_vec(), None) };
+    if words.get(at + 1).is_some_and(|next| next.iter().all(u8::is_ascii_digit)) {
+        let priority = String::from_utf8_lossy(&words[at + 1]).into_owned();
+        let warning =
+            format!("-smp {priority} is read as -s -m -p {priority}; for one thread per CPU write --smp");
+        return (words.to_vec(), Some(warning));
+    }
+    let mut words = words.to_vec();
+    words[at] = b"--smp".to_vec();
+    (words, Some("-smp is read as --smp (cyclictest reads it as -s -m -p); write -S or --smp".to_owned()))
+}
+
+fn text<'a>(found: &Found<'a, Id>) -> std::borrow::Cow<'a, str> {
+    String::from_utf8_lossy(found.argument.unwrap_or_default())
+}
+
+fn bad(found: &Found<'_, Id>, expected: &str) -> String {
+    format!("option '{}' needs {expected}, not '{}'", found.written, text(found))
+}
+
+/// A whole number within `range`.
+fn number(found: &Found<'_, Id>, range: std::ops::RangeInclusive<i64>, what: &str) -> Result<i64, String> {
+    text(found).trim().parse().ok().filter(|n| range.contains(n)).ok_or_else(|| bad(found, what))
+}
+
+const INT_MAX: i64 = i32::MAX as i64;
+
+/// Microseconds; a suffix `us` is allowed.
+fn micros(found: &Found<'_, Id>, range: std::ops::RangeInclusive<i64>, what: &str) -> Result<i64, String> {
+    let text = text(found);
+    let digits = text.trim().trim_end_matches("us").trim_end();
+    digits.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| bad(found, what))
+}
+
+/// Seconds, or with a suffix: `30s`, `5m`, `2h`, `1d`.
+fn seconds(found: &Found<'_, Id>) -> Result<u64, String> {
+    let what = "a time such as 60, 30s, 5m, 2h or 1d";
+    let text = text(found).trim().to_ascii_lowercase();
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3_600),
+        Some((at, 'd')) => (&text[..at], 86_400),
+        _ => (text.as_str(), 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad(found, what))?;
+    number.checked_mul(unit).filter(|s| *s <= INT_MAX as u64).ok_or_else(|| bad(found, what))
+}
+
+/// The argument of an option whose argument is optional but often written as a word of its own.
+fn loose<'a>(
+    found: &Found<'a, Id>,
+    given: &mut Given<'a>,
+    counts: fn(&str) -> bool,
+) -> Option<Found<'a, Id>> {
+    if found.argument.is_some() {
+        return Some(found.clone());
+    }
+    let next = found.next_word.filter(|word| std::str::from_utf8(word).is_ok_and(counts))?;
+    given.looked_at.push(next);
+    Some(Found { argument: Some(next), ..found.clone() })
+}
+
+fn begins_with_number_above_zero(word: &str) -> bool {
+    let digits = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
+    word[..digits].parse::<u64>().is_ok_and(|number| number > 0)
+}
+
+fn begins_like_a_cpu_list(word: &str) -> bool {
+    word == "all" || word.starts_with(|c: char| c.is_ascii_digit() || c == '!' || c == '+')
+}
+
+impl Options {
+    fn apply<'a>(&mut self, found: &Found<'a, Id>, given: &mut Given<'a>) -> Result<(), String> {
+        let path = || found.argument.map(<[u8]>::to_vec).filter(|path| !path.is_empty());
+        let need_path = || path().ok_or_else(|| bad(found, "a file name"));
+        match found.id {
+            Id::Affinity => return self.apply_affinity(found, given),
+            Id::Aligned | Id::Secaligned => return self.apply_alignment(found, given),
+            Id::Threads => return self.apply_threads(found, given),
+            Id::Breaktrace => self.breaktrace = micros(found, 0..=INT_MAX, "a latency in µs")? as u64,
+            Id::Clock => {
+                self.clock = number(found, 0..=1, "0 (CLOCK_MONOTONIC) or 1 (CLOCK_REALTIME)")? as u8;
+            }
+            Id::DefaultSystem => self.default_system = true,
+            Id::Distance => self.distance_us = Some(micros(found, -INT_MAX..=INT_MAX, "a distance in µs")?),
+            Id::Duration => self.duration_s = seconds(found)?,
+            Id::Latency => {
+                self.latency_us = micros(found, -INT_MAX..=INT_MAX, "a latency in µs")?.max(0) as i32;
+            }
+            Id::Fifo => self.fifo = Some(need_path()?),
+            Id::Histogram | Id::Histofall => {
+                let rows = micros(found, 1..=INT_MAX, "a number of rows of at least 1")?;
+                if rows > MOST_ROWS {
+                    self.warnings
+                        .push(format!("{} {rows}: a histogram has at most {MOST_ROWS} rows", found.written));
+                }
+                self.histogram = Some(rows.min(MOST_ROWS) as u32);
+                self.histofall |= found.id == Id::Histofall;
+            }
+            Id::Histfile => self.histfile = Some(need_path()?),
+            Id::Interval => {
+                self.interval_us = micros(found, 1..=INT_MAX, "an interval of at least 1 µs")? as u64;
+            }
+            Id::Json => self.json = Some(need_path()?),
+            Id::Laptop => self.laptop = true,
+            Id::Loops => self.loops = number(found, 0..=i64::MAX, "a number of loops (0: endless)")? as u64,
+            Id::Mainaffinity => {
+                let cpus = CpuSpec::parse(&text(found)).ok_or_else(|| bad(found, "a CPU list"))?;
+                self.main_affinity = Some(cpus);
+            }
+            Id::Mlockall => self.mlockall = true,
+            Id::RefreshOnMax => self.refresh_on_max = true,
+            Id::Nsecs => self.nsecs = true,
+            Id::Oscope => self.oscope = number(found, 1..=INT_MAX, "a factor of at least 1")? as u64,
+            Id::Priority => self.apply_priority(found)?,
+            Id::Priospread => self.priospread = true,
+            Id::Policy => self.policy = policy(found)?,
+            Id::Quiet => self.quiet = true,
+            Id::Relative => self.relative = true,
+            Id::Resolution => self.resolution = true,
+            Id::System => self.system = true,
+            Id::Smi => self.smi = true,
+            Id::Smp | Id::Numa => {
+                self.smp = true;
+                self.threads = Threads::PerCpu;
+                self.affinity = Some(CpuSpec::All);
+            }
+            Id::Spike => self.spike = micros(found, 0..=INT_MAX, "a latency in µs")? as u64,
+            Id::SpikeNodes => self.spike_nodes = number(found, 1..=INT_MAX, "a number of at least 1")? as u64,
+            Id::Tracemark => self.tracemark = true,
+            Id::Unbuffered => self.unbuffered = true,
+            Id::Verbose => self.verbose = true,
+            Id::Debug => self.debug = true,
+            Id::Help => self.help = true,
+            Id::PosixTimers => self.posix_timers = true,
+            Id::Retired => {
+                self.warnings
+                    .push(format!("option '{}' was removed from cyclictest and is ignored", found.written));
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_affinity<'a>(&mut self, found: &Found<'a, Id>, given: &mut Given<'a>) -> Result<(), String> {
+        let found = loose(found, given, begins_like_a_cpu_list);
+        if self.smp {
+            given.affinity_after_smp = true;
+            return Ok(());
+        }
+        self.affinity = Some(match found {
+            Some(found) => CpuSpec::parse(&text(&found)).ok_or_else(|| bad(&found, "a CPU list"))?,
+            None => CpuSpec::All,
+        });
+        Ok(())
+    }
+
+    fn apply_alignment<'a>(&mut self, found: &Found<'a, Id>, given: &mut Given<'a>) -> Result<(), String> {
+        let offset = match loose(found, given, begins_with_number_above_zero) {
+            Some(found) => micros(&found, 0..=INT_MAX, "an offset in µs")? as u64,
+            None => 0,
+        };
+        let align = if found.id == Id::Aligned { Align::Together(offset) } else { Align::Second(offset) };
+        if self.align != Align::No && std::mem::discriminant(&self.align) != std::mem::discriminant(&align) {
+            return Err("options --aligned and --secaligned exclude each other".to_owned());
+        }
+        self.align = align;
+        Ok(())
+    }
+
+    fn apply_threads<'a>(&mut self, found: &Found<'a, Id>, given: &mut Given<'a>) -> Result<(), String> {
+        let found = loose(found, given, begins_with_number_above_zero);
+        if self.smp {
+            self.warnings.push("-t ignored due to smp mode".to_owned());
+            return Ok(());
+        }
+        self.threads = match found {
+            Some(found) => Threads::Count(number(&found, 1..=65_536, "a number of threads")? as u32),
+            None => Threads::PerCpu,
+        };
+        Ok(())
+    }
+
+    fn apply_priority(&mut self, found: &Found<'_, Id>) -> Result<(), String> {
+        self.priority = number(found, 0..=99, "a priority from 0 to 99")? as i32;
+        if !matches!(self.policy, Policy::Fifo | Policy::RoundRobin) {
+            self.policy = Policy::Fifo;
+        }
+        Ok(())
+    }
+
+    /// What can be judged only when all options are known.
+    fn settle(&mut self, affinity_after_smp: bool) -> Result<(), String> {
+        let mut warn = |text: &str| self.warnings.push(text.to_owned());
+        if self.system && self.posix_timers {
+            warn("The system option requires clock_nanosleep");
+            warn("and is not compatible with posix_timers");
+            warn("Using clock_nanosleep");
+            self.posix_timers = false;
+        }
+        if affinity_after_smp {
+            warn("-a ignored due to smp mode");
+        }
+        if self.histogram.is_some() && self.distance_us.is_some_and(|distance| distance != 0) {
+            warn("distance is ignored and set to 0, if histogram enabled");
+        }
+        if self.tracemark && self.breaktrace == 0 {
+            warn("--tracemark does nothing without -b");
+        }
+        if self.oscope > 1 && !self.verbose {
+            return Err("-o option only meaningful, if verbose".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a histogram, at most.
+pub const MOST_ROWS: i64 = 1_000_000;
+
+fn policy(found: &Found<'_, Id>) -> Result<Policy, String> {
+    let name = text(found).trim().to_ascii_lowercase();
+    let known = [
+        ("other", Policy::Other),
+        ("normal", Policy::Other),
+        ("batch", Policy::Batch),
+        ("idle", Policy::Idle),
+        ("fifo", Policy::Fifo),
+        ("rr", Policy::RoundRobin),
+    ];
+    let policy = known.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, policy)| policy);
+    policy.ok_or_else(|| bad(found, "one of other, normal, batch, idle, fifo, rr"))
+}
+
+#[cfg(test)]
+#[path = "options_tests.rs"]
+mod tests;

@@ -1,0 +1,117 @@
+//! From options to threads: which thread runs where, at which priority and interval.
+
+use super::options::{CpuSpec, Options, Policy, Threads};
+use crate::cpuset::CpuSet;
+use crate::time::Cpu;
+
+/// One measuring thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadPlan {
+    /// Where.
+    pub cpu: Cpu,
+    /// Real-time priority; 0 means `SCHED_OTHER`, whatever the policy.
+    pub priority: i32,
+    /// Distance of two activations, µs.
+    pub interval_us: u64,
+}
+
+/// All threads, and what follows from them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// In the order of their numbers.
+    pub threads: Vec<ThreadPlan>,
+    /// The policy that the screen names.
+    pub policy: Policy,
+    /// Some thread is `SCHED_OTHER` instead.
+    pub other: bool,
+    /// The CPUs given with `-a`, when they were given.
+    pub named_cpus: Option<CpuSet>,
+    /// What to say on stderr without the word WARN.
+    pub remarks: Vec<String>,
+}
+
+/// Plans the threads of `options` on a machine with `count` CPUs of which `allowed` may be used.
+///
+/// # Errors
+/// A CPU that does not exist, or a distance that makes an interval vanish.
+pub fn plan(options: &Options, allowed: &CpuSet, count: u32) -> Result<Plan, String> {
+    let named_cpus = match &options.affinity {
+        None | Some(CpuSpec::All) => None,
+        Some(spec) => Some(spec.resolve(allowed, count)?),
+    };
+    let cpus: Vec<Cpu> = named_cpus.as_ref().unwrap_or(allowed).iter().collect();
+    if cpus.is_empty() {
+        return Err("no CPU may be used by this process".to_owned());
+    }
+    let number = match options.threads {
+        Threads::Count(number) => number as usize,
+        Threads::PerCpu => cpus.len(),
+    };
+    let mut remarks = Vec::new();
+    let (mut priority, mut policy) = (options.priority, options.policy);
+    let mut default_priority = |priority: &mut i32| {
+        *priority = (number as i32 + 1).min(99);
+        remarks.push(format!("defaulting realtime priority to {}", *priority));
+    };
+    if options.priospread && priority == 0 {
+        default_priority(&mut priority);
+    }
+    let realtime = |policy| matches!(policy, Policy::Fifo | Policy::RoundRobin);
+    if realtime(policy) && priority == 0 {
+        default_priority(&mut priority);
+    }
+    if priority > 0 && !realtime(policy) {
+        remarks.push("policy and priority don't match: setting policy to SCHED_FIFO".to_owned());
+        policy = Policy::Fifo;
+    }
+    let distance = if options.histogram.is_some() { 0 } else { options.distance_us.unwrap_or(500) };
+    let mut threads = Vec::with_capacity(number);
+    for index in 0..number {
+        let interval = options.interval_us as i64 + distance * index as i64;
+        let interval_us = u64::try_from(interval).ok().filter(|&us| us > 0).ok_or_else(|| {
+            format!("distance {distance} leaves thread {index} an interval of {interval} µs; it must be at least 1")
+        })?;
+        let spread = if options.priospread { index as i32 } else { 0 };
+        threads.push(ThreadPlan {
+            cpu: cpus[index % cpus.len()],
+            priority: (priority - spread).max(0),
+            interval_us,
+        });
+    }
+    let other = threads.iter().any(|thread| thread.priority == 0);
+    Ok(Plan { threads, policy, other, named_cpus, remarks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(line: &str) -> Result<Plan, String> {
+        let words: Vec<Vec<u8>> = line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect();
+        plan(&super::super::options::parse(&words).unwrap(), &"0-1".parse().unwrap(), 2)
+    }
+
+    fn rows(line: &str) -> Vec<(u32, i32, u64)> {
+        let threads = planned(line).unwrap().threads;
+        threads.iter().map(|t| (t.cpu.0, t.priority, t.interval_us)).collect()
+    }
+
+    #[test]
+    fn threads_are_spread_as_cyclictest_spreads_them() {
+        assert_eq!(rows("-S -p90 -i 200"), [(0, 90, 200), (1, 90, 700)]);
+        assert_eq!(rows("-Sp90 -i 500 -h 9"), [(0, 90, 500), (1, 90, 500)]);
+        assert_eq!(rows("-t 3 -a 1"), [(1, 0, 1000), (1, 0, 1500), (1, 0, 2000)]);
+        assert_eq!(rows("-p 3 --priospread -t4").iter().map(|t| t.1).collect::<Vec<_>>(), [3, 2, 1, 0]);
+        assert_eq!(rows("-t2 -d -500"), [(0, 0, 1000), (1, 0, 500)]);
+    }
+
+    #[test]
+    fn defaults_and_contradictions_are_remarked_on() {
+        let plan = planned("--policy=fifo").unwrap();
+        assert_eq!((plan.threads[0].priority, plan.remarks.len()), (2, 1));
+        let plan = planned("-p 5 --policy=batch").unwrap();
+        assert_eq!((plan.policy, plan.remarks.len()), (Policy::Fifo, 1));
+        assert!(planned("-t3 -d -500").unwrap_err().contains("thread 2"));
+        assert!(planned("-a 7").unwrap_err().contains("out of range"));
+    }
+}

@@ -1,0 +1,40 @@
+//! Functions that other CPUs had run here by interrupt (`smp_call_function`), once or as a flood.
+
+use super::{Blame, Cause};
+use crate::explain::cpu::Context;
+use crate::explain::share::Share;
+use crate::trace::event::Vector;
+
+/// The rule.
+pub const CAUSE: Cause = Cause { name: "function call", matches, key, clause, advice };
+
+/// From so many in one passage on it is a flood.
+const FLOOD: u32 = 10;
+
+fn matches(share: &Share) -> bool {
+    matches!(share.context, Context::Vector(Vector::CallFunction | Vector::CallFunctionSingle))
+}
+
+fn key(blame: &Blame) -> String {
+    match blame.count {
+        0..FLOOD => blame.share.name.clone(),
+        _ => format!("flood of {}", blame.share.name),
+    }
+}
+
+fn clause(blame: &Blame) -> String {
+    let label = blame.share.label();
+    match blame.count {
+        0..FLOOD => format!("{label} ran on CPU {}{}", blame.share.cpu, super::times(blame.count)),
+        count => format!("a flood of {count} × {label} ran on CPU {}", blame.share.cpu),
+    }
+}
+
+fn advice(blame: &Blame) -> String {
+    match blame.share.functions.first() {
+        Some((function, _)) => format!(
+            "another CPU had {function} run here: find the sender (tracepoints csd_queue_cpu, ipi_send_cpu) and stop it"
+        ),
+        None => "record csd_function_entry to see which function another CPU had run here".to_owned(),
+    }
+}

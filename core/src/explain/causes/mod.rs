@@ -1,0 +1,194 @@
+//! Rules that turn shares of time into a cause, a sentence and a line of advice. One file a cause.
+//!
+//! A rule sees one share and says whether it is its own; the first rule in `CAUSES` that says yes has it. Shares
+//! of one rule and one culprit are added up over all phases, and the largest sum is the main cause. What is not
+//! recorded competes like a cause of its own: where it is the largest, the answer is "unexplained".
+//!
+//! To add a cause: a file here with a `pub const CAUSE`, its line in `CAUSES`, and a case in `tests/causes/`.
+
+mod function_call;
+mod hard_irq;
+mod idle_exit;
+mod irq_thread;
+mod irqs_off;
+mod nmi;
+mod not_preempted;
+mod page_fault;
+mod softirq;
+mod softirq_thread;
+mod switching;
+mod thread;
+mod timer_interrupt;
+mod vector;
+mod victim;
+mod waited_for;
+
+use super::limits;
+use super::peak::Scene;
+use super::segment::{Explanation, Gap, Segment};
+use super::share::Share;
+use crate::time::{Mono, Ns};
+
+/// One kind of cause.
+pub struct Cause {
+    /// Its name, for grouping.
+    pub name: &'static str,
+    /// Whether a share is of this kind.
+    pub matches: fn(&Share) -> bool,
+    /// Short stable name for rankings.
+    pub key: fn(&Blame) -> String,
+    /// What it did, as a clause: `hog/99 (RT 98) held CPU 1`; the amount is appended.
+    pub clause: fn(&Blame) -> String,
+    /// What to do about it, in one line.
+    pub advice: fn(&Blame) -> String,
+}
+
+/// All causes; the first that matches has a share.
+const CAUSES: [&Cause; 16] = [
+    &irqs_off::CAUSE,
+    &victim::CAUSE,
+    &waited_for::CAUSE,
+    &switching::CAUSE,
+    &page_fault::CAUSE,
+    &softirq_thread::CAUSE,
+    &irq_thread::CAUSE,
+    &not_preempted::CAUSE,
+    &thread::CAUSE,
+    &idle_exit::CAUSE,
+    &timer_interrupt::CAUSE,
+    &function_call::CAUSE,
+    &vector::CAUSE,
+    &hard_irq::CAUSE,
+    &softirq::CAUSE,
+    &nmi::CAUSE,
+];
+
+/// What one culprit did in one way, over all phases.
+pub struct Blame<'s> {
+    cause: &'static Cause,
+    /// Its largest share.
+    pub share: &'s Share,
+    /// Net time of all its shares.
+    pub net: Ns,
+    /// Occurrences.
+    pub count: u32,
+    /// Page faults.
+    pub faults: u32,
+    /// The preemption model in force, where known.
+    pub preemption: Option<&'s str>,
+}
+
+/// Below this share of the total a second cause is not worth a clause.
+const WORTH_A_CLAUSE: f64 = 0.2;
+/// Above this share of the total the sentence says what is unexplained.
+pub(super) const WORTH_A_REMARK: f64 = 0.05;
+
+/// The explanation of a scene: its tree with main cause, sentence, advice and limits.
+#[must_use]
+pub fn conclude(scene: Scene, begin: Mono, end: Mono) -> Explanation {
+    let blames = blames(&scene);
+    let mut gaps = Vec::new();
+    collect_gaps(&scene.tree, &mut gaps);
+    let unexplained = scene.tree.total_unexplained();
+    let main = blames.first().filter(|blame| blame.net >= unexplained && blame.net > Ns::ZERO);
+    let (cause, what, advice) = match main {
+        Some(blame) => ((blame.cause.key)(blame), told(blame, scene.total), (blame.cause.advice)(blame)),
+        None => unexplained_cause(&scene, &gaps, unexplained),
+    };
+    let mut sentence = format!("waited {}: {what}", scene.total);
+    let second = if main.is_some() { blames.get(1) } else { blames.first() };
+    if let Some(blame) = second.filter(|blame| part(blame.net, scene.total) >= WORTH_A_CLAUSE) {
+        sentence.push_str(&format!("; {}", told(blame, scene.total)));
+    }
+    if main.is_some() && part(unexplained, scene.total) > WORTH_A_REMARK {
+        sentence.push_str(&format!("; {} unexplained", amount(unexplained, scene.total)));
+    }
+    let limits = limits::of(&scene, begin, end);
+    Explanation {
+        sentence,
+        advice,
+        total_ns: scene.tree.duration_ns,
+        unexplained_ns: unexplained,
+        cause,
+        limits,
+        tree: scene.tree,
+    }
+}
+
+fn told(blame: &Blame, total: Ns) -> String {
+    format!("{} for {}", (blame.cause.clause)(blame), amount(blame.net, total))
+}
+
+/// `498 µs (97 %)`.
+fn amount(net: Ns, total: Ns) -> String {
+    format!("{net} ({:.0} %)", 100.0 * part(net, total))
+}
+
+/// `net` as a share of `total`, 0..=1.
+pub(super) fn part(net: Ns, total: Ns) -> f64 {
+    if total == Ns::ZERO {
+        return 0.0;
+    }
+    net.0 as f64 / total.0 as f64
+}
+
+/// All shares by cause and culprit, largest first.
+fn blames<'s>(scene: &'s Scene) -> Vec<Blame<'s>> {
+    let preemption = scene.record.window.preemption.as_deref();
+    let mut blames: Vec<Blame> = Vec::new();
+    for share in &scene.shares {
+        let Some(cause) = CAUSES.into_iter().find(|cause| (cause.matches)(share)) else { continue };
+        let same = |blame: &&mut Blame| blame.cause.name == cause.name && blame.share.name == share.name;
+        if let Some(blame) = blames.iter_mut().find(same) {
+            blame.net = blame.net + share.net;
+            blame.count = blame.count.saturating_add(share.count);
+            blame.faults = blame.faults.saturating_add(share.faults);
+            if share.net > blame.share.net {
+                blame.share = share;
+            }
+        } else {
+            let Share { net, count, faults, .. } = *share;
+            blames.push(Blame { cause, share, net, count, faults, preemption });
+        }
+    }
+    blames.sort_by_key(|blame| std::cmp::Reverse(blame.net));
+    blames
+}
+
+/// All gaps of a tree.
+pub(super) fn collect_gaps<'t>(node: &'t Segment, gaps: &mut Vec<&'t Gap>) {
+    gaps.extend(&node.gaps);
+    node.children.iter().for_each(|child| collect_gaps(child, gaps));
+}
+
+/// Cause, clause and advice where the largest part is not explained.
+fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, String, String) {
+    let Some(largest) = gaps.iter().max_by_key(|gap| gap.duration_ns) else {
+        return ("nothing".to_owned(), "there is nothing to explain".to_owned(), String::new());
+    };
+    let late = largest.label.starts_with("timer late");
+    let lost = largest.label.starts_with("events lost");
+    let (key, advice) = if late {
+        (
+            "timer late, unexplained",
+            "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
+        )
+    } else if lost {
+        ("events lost", "the evidence is gone: enlarge the flight ring, or record fewer events")
+    } else if largest.label.starts_with("blocked") {
+        ("blocked", "the thread waited for something it asked for: record it with `lathunt trace` and ask `lathunt explain`")
+    } else {
+        ("unexplained", "the record does not show it: see the limits below for what is missing")
+    };
+    let what = format!("{} unexplained, most of it: {}", amount(unexplained, scene.total), largest.label);
+    (key.to_owned(), what, advice.to_owned())
+}
+
+/// ` 12 times`, or nothing for a single time.
+fn times(count: u32) -> String {
+    if count > 1 {
+        format!(" {count} times")
+    } else {
+        String::new()
+    }
+}

@@ -1,0 +1,60 @@
+//! A thread of lower priority kept the CPU although the victim was runnable: preemption disabled, or a kernel that
+//! does not preempt kernel code. Found in user mode it could have been preempted: then the victim was not let run.
+
+use super::{Blame, Cause};
+use crate::explain::share::{Role, Share};
+use crate::trace::event::LeftAs;
+
+/// The rule.
+pub const CAUSE: Cause = Cause { name: "not preempted", matches, key, clause, advice };
+
+fn matches(share: &Share) -> bool {
+    matches!(share.role, Role::Keeps { .. })
+}
+
+fn key(blame: &Blame) -> String {
+    match blame.share.role {
+        Role::Keeps { in_user: Some(true), .. } => format!("not let run, behind {}", blame.share.comm()),
+        _ => format!("preemption off: {}", blame.share.comm()),
+    }
+}
+
+/// Whether the model in force preempts kernel code for a real-time thread (`lazy` does: kernel/sched/core.c, 6.13).
+fn preempts(model: &str) -> bool {
+    matches!(model, "full" | "rt" | "lazy")
+}
+
+fn clause(blame: &Blame) -> String {
+    let share = blame.share;
+    let Role::Keeps { in_user, left } = share.role else { return share.name.clone() };
+    let how = match (in_user, blame.preemption) {
+        (Some(true), _) => "though the waking found it in user mode,".to_owned(),
+        (_, Some(model)) if !preempts(model) => {
+            format!("in kernel code that preemption model '{model}' does not preempt")
+        }
+        _ if share.stack.is_empty() => "and was not preempted (no stack tells why)".to_owned(),
+        (_, Some(_)) => "with preemption disabled".to_owned(),
+        (_, None) => "not preemptible there".to_owned(),
+    };
+    let until = match left {
+        Some(LeftAs::Blocked(_)) => " until it blocked",
+        Some(LeftAs::Dead) => " until it ended",
+        _ => "",
+    };
+    let place = share.stack.first().map_or(String::new(), |frame| format!(" (in {frame})"));
+    format!("{} held CPU {} {how}{until}{place}", share.name, share.cpu)
+}
+
+fn advice(blame: &Blame) -> String {
+    let comm = blame.share.comm();
+    match (blame.share.role, blame.preemption) {
+        (Role::Keeps { in_user: Some(true), .. }, _) => {
+            "the victim was not let run: look at RT throttling (sched_rt_runtime_us), the fair server and cgroup limits"
+                .to_owned()
+        }
+        (_, Some(model)) if !preempts(model) => {
+            format!("boot with preempt=full or use PREEMPT_RT ('{model}' is in force), or keep {comm} off this CPU")
+        }
+        _ => format!("keep {comm} off this CPU, or shorten its section with preemption disabled (see the stack)"),
+    }
+}

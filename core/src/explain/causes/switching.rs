@@ -1,0 +1,24 @@
+//! The scheduler's own time: from the wake-up's interrupt to the switch.
+
+use super::{Blame, Cause};
+use crate::explain::share::{Role, Share};
+
+/// The rule.
+pub const CAUSE: Cause = Cause { name: "switching", matches, key, clause, advice };
+
+fn matches(share: &Share) -> bool {
+    share.role == Role::Switching
+}
+
+fn key(_: &Blame) -> String {
+    "switching".to_owned()
+}
+
+fn clause(blame: &Blame) -> String {
+    format!("the scheduler switched away from {} on CPU {}", blame.share.name, blame.share.cpu)
+}
+
+fn advice(_: &Blame) -> String {
+    "this is what a switch costs here: compare with an idle machine, and look at frequency and cache"
+        .to_owned()
+}

@@ -1,0 +1,32 @@
+//! The timer's own interrupt: other timers before the victim's, the tick, and its way to the waking.
+
+use super::{Blame, Cause};
+use crate::explain::cpu::Context;
+use crate::explain::segment::Kind;
+use crate::explain::share::Share;
+use crate::trace::event::Vector;
+
+/// The rule.
+pub const CAUSE: Cause = Cause { name: "timer interrupt", matches, key, clause, advice };
+
+fn matches(share: &Share) -> bool {
+    share.kind == Kind::TimerInterrupt || share.context == Context::Vector(Vector::LocalTimer)
+}
+
+fn key(_: &Blame) -> String {
+    "timer interrupt".to_owned()
+}
+
+fn clause(blame: &Blame) -> String {
+    match blame.share.functions.first() {
+        Some((function, _)) => {
+            format!("timer interrupts (most in {function}) ran on CPU {}", blame.share.cpu)
+        }
+        None => format!("timer interrupts ran on CPU {}", blame.share.cpu),
+    }
+}
+
+fn advice(_: &Blame) -> String {
+    "keep other timers off this CPU: nohz_full= and rcu_nocbs= against the tick, timer users pinned elsewhere"
+        .to_owned()
+}

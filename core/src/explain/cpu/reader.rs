@@ -1,0 +1,385 @@
+//! From the events of one CPU to its slices: a machine of one state for the thread and one for each interrupt level.
+
+use std::collections::HashMap;
+
+use super::{blank, Context, Slice};
+use crate::time::{Mono, Tid};
+use crate::trace::event::{Event, Kind, Sym, TaskRef};
+
+/// Reads the events of one CPU, in time order.
+pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until: Mono) -> Read {
+    let first = events.first().map_or(complete_from, |(_, event)| event.at);
+    let mut reader = Reader::new(first.min(complete_from));
+    for &(index, event) in events {
+        reader.step(index, event);
+    }
+    reader.mark_before(complete_from);
+    let last = reader.top(recorded_until, recorded_until);
+    Read { slices: carve(reader.slices, &reader.nmis), last, wakers: reader.wakers }
+}
+
+/// What the events of a CPU say.
+pub(super) struct Read {
+    /// Ascending and without holes.
+    pub slices: Vec<Slice>,
+    /// What it did after its last event.
+    pub last: Slice,
+    /// The context of each waking, by the index of its event.
+    pub wakers: HashMap<u32, Slice>,
+}
+
+/// An interrupt that has begun.
+#[derive(Clone, Copy)]
+struct Frame {
+    context: Context,
+    occurrence: u32,
+    first_slice: usize,
+    proof: u32,
+}
+
+struct Reader {
+    slices: Vec<Slice>,
+    nmis: Vec<Slice>,
+    wakers: HashMap<u32, Slice>,
+    at: Mono,
+    task: Option<TaskRef>,
+    task_proof: Option<u32>,
+    task_occurrence: u32,
+    sure_from: usize,    // slices from here on rest on the last proof of `task`
+    pending_from: usize, // slices from here on wait for a first proof (while `task` is None)
+    idle_state: Option<u32>,
+    hard: Option<Frame>,
+    soft: Option<Frame>,
+    functions: [Option<(u64, Option<Sym>)>; 2], // timer, cross-CPU call
+    occurrences: u32,
+    // Since the record's begin or a loss a hard interrupt (a softirq) may be open whose entry is not recorded: from
+    // this slice on. `None`: an event has settled it.
+    hard_open_since: Option<usize>,
+    soft_open_since: Option<usize>,
+}
+
+const TIMER: usize = 0;
+const CALL: usize = 1;
+
+impl Reader {
+    fn new(at: Mono) -> Reader {
+        Reader {
+            slices: Vec::new(),
+            nmis: Vec::new(),
+            wakers: HashMap::new(),
+            at,
+            task: None,
+            task_proof: None,
+            task_occurrence: 0,
+            sure_from: 0,
+            pending_from: 0,
+            idle_state: None,
+            hard: None,
+            soft: None,
+            functions: [None; 2],
+            occurrences: 0,
+            hard_open_since: Some(0),
+            soft_open_since: Some(0),
+        }
+    }
+
+    fn step(&mut self, index: u32, event: &Event) {
+        if event.at > self.at {
+            let slice = self.top(self.at, event.at);
+            self.slices.push(slice);
+            self.at = event.at;
+        }
+        match event.kind {
+            Kind::Switch { prev, .. } => self.see_task(index, prev, true),
+            Kind::IdleEnter { .. } | Kind::IdleExit => self.see_task(index, TaskRef::default(), true),
+            Kind::Lost { .. } => {}
+            _ => {
+                if let Some(tid) = event.current {
+                    self.see_task(index, TaskRef { tid, prio: None, comm: None }, false);
+                }
+            }
+        }
+        self.apply(index, event);
+    }
+
+    fn apply(&mut self, index: u32, event: &Event) {
+        match event.kind {
+            Kind::Switch { next, .. } => self.switch_to(index, next),
+            Kind::IrqEntry { irq, .. } => self.enter_hard(index, Context::HardIrq(irq)),
+            Kind::IrqExit { irq } => self.leave_hard(index, Context::HardIrq(irq)),
+            Kind::VectorEntry(vector) => self.enter_hard(index, Context::Vector(vector)),
+            Kind::VectorExit(vector) => self.leave_hard(index, Context::Vector(vector)),
+            Kind::SoftirqEntry { vec } => {
+                self.drop_frames();
+                self.soft = Some(self.frame(index, Context::Softirq(vec)));
+            }
+            Kind::SoftirqExit { vec } => self.leave_soft(index, Context::Softirq(vec)),
+            Kind::Nmi { duration } => {
+                let begin = Mono(event.at.0.saturating_sub(duration.0));
+                self.occurrences += 1;
+                let occurrence = self.occurrences;
+                let nmi = blank(begin, event.at, Context::Nmi);
+                self.nmis.push(Slice { occurrence, proof: Some(index), task: self.task, ..nmi });
+            }
+            Kind::IdleEnter { state } => self.enter_idle(Some(state)),
+            Kind::IdleExit => self.enter_idle(None),
+            Kind::TimerExpireEntry { timer, function, .. } => self.functions[TIMER] = Some((timer, function)),
+            Kind::TimerExpireExit { .. } => self.functions[TIMER] = None,
+            Kind::CsdEntry { csd, function } => self.functions[CALL] = Some((csd, function)),
+            Kind::CsdExit { .. } => self.functions[CALL] = None,
+            Kind::PageFault { count, .. } => {
+                if let Some(slice) = self.slices.last_mut() {
+                    slice.faults = slice.faults.saturating_add(count);
+                }
+            }
+            Kind::PiSetprio { task, new, .. } => {
+                if let Some(running) = self.task.as_mut().filter(|running| running.tid == task.tid) {
+                    running.prio = Some(new);
+                }
+            }
+            Kind::Lost { .. } => self.lose(),
+            Kind::Waking { .. } => {
+                let context = self.waker(event.at);
+                self.wakers.insert(index, context);
+            }
+            _ => {}
+        }
+    }
+
+    /// The context now, as a slice.
+    fn top(&self, begin: Mono, end: Mono) -> Slice {
+        let function = self.functions[CALL].or(self.functions[TIMER]).and_then(|(_, function)| function);
+        let mut slice = blank(begin, end, Context::Unknown);
+        slice.task = self.task;
+        if let Some(frame) = self.hard.or(self.soft) {
+            slice.context = frame.context;
+            slice.occurrence = frame.occurrence;
+            slice.proof = Some(frame.proof);
+            slice.function = function;
+        } else if let Some(task) = self.task {
+            slice.context = task_context(task.tid, self.idle_state);
+            slice.occurrence = self.task_occurrence;
+            slice.proof = self.task_proof;
+        }
+        slice
+    }
+
+    /// The context now, as far as it is certain: no thread where an interrupt may be open unseen.
+    fn waker(&self, at: Mono) -> Slice {
+        let mut slice = self.top(at, at);
+        let unsure = self.hard_open_since.is_some() || self.soft_open_since.is_some();
+        if slice.context.is_task() && unsure {
+            slice.context = Context::Unknown;
+        }
+        slice.function = slice.function.or(self.functions[TIMER].and_then(|(_, function)| function));
+        slice
+    }
+
+    /// An event shows that `task` is on the CPU just before it.
+    fn see_task(&mut self, index: u32, task: TaskRef, by_scheduler: bool) {
+        match self.task {
+            Some(known) if known.tid == task.tid => {
+                if let (Some(known), true) = (self.task.as_mut(), task.comm.is_some()) {
+                    known.comm = task.comm;
+                    known.prio = task.prio.or(known.prio);
+                }
+            }
+            Some(known) => {
+                self.contradict(known.tid == Tid::IDLE && !by_scheduler);
+                self.drop_frames();
+                self.set_task(index, task);
+            }
+            None => {
+                self.set_task(index, task);
+                self.resolve_pending(index, task);
+            }
+        }
+        self.sure_from = self.slices.len();
+    }
+
+    fn set_task(&mut self, index: u32, task: TaskRef) {
+        self.occurrences += 1;
+        self.task = Some(task);
+        self.task_proof = Some(index);
+        self.task_occurrence = self.occurrences;
+        self.idle_state = None;
+    }
+
+    fn resolve_pending(&mut self, index: u32, task: TaskRef) {
+        let occurrence = self.task_occurrence;
+        for slice in &mut self.slices[self.pending_from..] {
+            slice.task = Some(task);
+            if slice.context == Context::Unknown {
+                slice.context = task_context(task.tid, None);
+                slice.proof = Some(index);
+                slice.occurrence = occurrence;
+            }
+        }
+        self.pending_from = self.slices.len();
+    }
+
+    /// Somebody else runs than was thought: his switch-in was not recorded. The idle task of some CPUs leaves no
+    /// switch-out at all, so there the first event of the next thread stands for it, marked as inferred.
+    fn contradict(&mut self, idle_without_switch: bool) {
+        for slice in self.slices[self.sure_from..].iter_mut().filter(|slice| slice.context.is_task()) {
+            if idle_without_switch {
+                slice.inferred = true;
+            } else {
+                slice.context = Context::Unknown;
+            }
+        }
+    }
+
+    fn switch_to(&mut self, index: u32, next: TaskRef) {
+        self.drop_frames();
+        self.set_task(index, next);
+    }
+
+    fn enter_idle(&mut self, state: Option<u32>) {
+        self.drop_frames();
+        self.idle_state = state;
+    }
+
+    fn frame(&mut self, index: u32, context: Context) -> Frame {
+        self.occurrences += 1;
+        self.functions = [None; 2];
+        Frame { context, occurrence: self.occurrences, first_slice: self.slices.len(), proof: index }
+    }
+
+    fn enter_hard(&mut self, index: u32, context: Context) {
+        self.hard_open_since = None;
+        if let Some(open) = self.hard.take() {
+            self.discard(open);
+        }
+        self.hard = Some(self.frame(index, context));
+    }
+
+    fn leave_hard(&mut self, index: u32, context: Context) {
+        let since = self.hard_open_since.take();
+        if self.hard.is_some_and(|open| open.context == context) {
+            self.hard = None;
+            self.functions = [None; 2];
+        } else if let Some(since) = since {
+            self.was_open(index, context, since);
+        }
+    }
+
+    fn leave_soft(&mut self, index: u32, context: Context) {
+        self.hard_open_since = None;
+        let since = self.soft_open_since.take();
+        if let Some(open) = self.hard.take() {
+            self.discard(open);
+        }
+        if self.soft.is_some_and(|open| open.context == context) {
+            self.soft = None;
+            self.functions = [None; 2];
+        } else if let Some(since) = since {
+            self.was_open(index, context, since);
+        }
+    }
+
+    /// An exit whose entry lies before the record or in a loss: what seemed to be the thread was that interrupt.
+    fn was_open(&mut self, index: u32, context: Context, since: usize) {
+        self.occurrences += 1;
+        for slice in &mut self.slices[since..] {
+            if slice.context.is_task() || (slice.context == Context::Unknown && self.task.is_none()) {
+                slice.context = context;
+                slice.occurrence = self.occurrences;
+                slice.proof = Some(index);
+                slice.inferred = true;
+            }
+        }
+    }
+
+    /// The exit of an interrupt was not recorded: where it ended is unknown.
+    fn discard(&mut self, frame: Frame) {
+        for slice in self.slices[frame.first_slice..].iter_mut() {
+            if slice.occurrence == frame.occurrence {
+                slice.context = Context::Unknown;
+            }
+        }
+    }
+
+    /// No interrupt is open here: a softirq begins, or the scheduler runs.
+    fn drop_frames(&mut self) {
+        self.hard_open_since = None;
+        self.soft_open_since = None;
+        for frame in [self.hard.take(), self.soft.take()].into_iter().flatten() {
+            self.discard(frame);
+        }
+        self.functions = [None; 2];
+    }
+
+    fn lose(&mut self) {
+        if let Some(slice) = self.slices.last_mut().filter(|slice| slice.end == self.at) {
+            *slice = Slice { faults: 0, ..blank(slice.begin, slice.end, Context::Lost) };
+        }
+        self.hard = None;
+        self.soft = None;
+        self.functions = [None; 2];
+        self.task = None;
+        self.idle_state = None;
+        self.pending_from = self.slices.len();
+        self.sure_from = self.slices.len();
+        self.hard_open_since = Some(self.slices.len());
+        self.soft_open_since = Some(self.slices.len());
+    }
+
+    /// Events from before the record is whole tell who ran when it began, but not what happened until then.
+    fn mark_before(&mut self, complete_from: Mono) {
+        let known = self.slices.partition_point(|slice| slice.end <= complete_from);
+        let begin = self.slices.first().map_or(complete_from, |slice| slice.begin);
+        if let Some(straddling) = self.slices.get_mut(known) {
+            straddling.begin = straddling.begin.max(complete_from);
+        }
+        self.slices.drain(..known);
+        if begin < complete_from {
+            self.slices.insert(0, blank(begin, complete_from, Context::Lost));
+        }
+    }
+}
+
+fn task_context(tid: Tid, idle_state: Option<u32>) -> Context {
+    if tid == Tid::IDLE {
+        Context::Idle(idle_state)
+    } else {
+        Context::Thread(tid)
+    }
+}
+
+/// Cuts the NMIs (ascending in their ends) out of the slices.
+fn carve(slices: Vec<Slice>, nmis: &[Slice]) -> Vec<Slice> {
+    let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return slices };
+    let (from, until) = (first.begin, last.end);
+    let mut free_from = from;
+    let mut cuts: Vec<Slice> = Vec::with_capacity(nmis.len());
+    for nmi in nmis {
+        let cut = Slice { begin: nmi.begin.max(free_from), end: nmi.end.min(until), ..*nmi };
+        if cut.begin < cut.end {
+            free_from = cut.end;
+            cuts.push(cut);
+        }
+    }
+    let mut carved = Vec::with_capacity(slices.len() + 2 * cuts.len());
+    let mut cuts = cuts.into_iter().peekable();
+    for slice in slices {
+        let mut at = slice.begin;
+        while let Some(cut) = cuts.peek_mut().filter(|cut| cut.begin < slice.end) {
+            if at < cut.begin {
+                carved.push(Slice { begin: at, end: cut.begin, faults: 0, ..slice });
+            }
+            let end = cut.end.min(slice.end);
+            carved.push(Slice { begin: cut.begin, end, ..*cut });
+            at = end;
+            if cut.end > slice.end {
+                cut.begin = slice.end;
+                break;
+            }
+            cuts.next();
+        }
+        if at < slice.end {
+            carved.push(Slice { begin: at, ..slice });
+        }
+    }
+    carved
+}

@@ -1,0 +1,297 @@
+//! Programmed expiry → timer handler → waking: why the timer's interrupt came late, and what it did first.
+//!
+//! What is known: interrupts and vectors that ran in between kept the timer waiting (they run with interrupts off).
+//! An idle CPU had to leave its idle state. A thread or softirq that ran there kept interrupts off *only if* the
+//! timer's interrupt was pending all the time, and that is claimed only when the stack taken in the timer's
+//! interrupt shows kernel code. Two observations refute it, and then the stretch stays unexplained (late timer
+//! hardware, or a host that did not run this CPU):
+//! - the interrupted code was in user mode, where interrupts are on;
+//! - another interrupt was taken and the CPU went on for longer than a delivery takes: its return enabled
+//!   interrupts, and a pending timer would have come at once. A context switch proves the same.
+//!
+//! The alternative, rtla's, blames whatever ran; on virtual machines that is wrong more often than right.
+
+use super::cpu::{Context, Slice};
+use super::record::Record;
+use super::segment::{Evidence, Kind, Segment};
+use super::share::{tally, Phase, Role, Share};
+use super::wait::interrupt_begin;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind as What, StackSample, TaskRef};
+
+/// Longest time from enabling interrupts to the entry of a pending one: its delivery, the kernel's entry code up to
+/// the tracepoint, and the exit code of the interrupt before it (1.5 µs and more lie outside the tracepoints).
+const DELIVERY: Ns = Ns::from_us(5);
+
+/// Below this, kernel code in the stack says nothing: lateness of this size is common with interrupts on.
+const TELLING: Ns = Ns::from_us(10);
+
+/// Where a timer woke a thread.
+pub struct Firing<'w> {
+    /// Index and event of the waking.
+    pub waking: (u32, &'w Event),
+    /// When the handler began: `hrtimer_expire_entry`, else the interrupt around the waking.
+    pub handler: Mono,
+    /// `hrtimer_expire_entry`, where recorded.
+    pub expire: Option<(u32, &'w Event)>,
+}
+
+impl<'w> Firing<'w> {
+    /// How the waking came from a timer; `None` when it did not.
+    #[must_use]
+    pub fn of(record: &Record<'w>, waking: (u32, &'w Event)) -> Option<Firing<'w>> {
+        let (index, event) = waking;
+        let inside = record
+            .events_on(event.cpu, Mono(0), event.at)
+            .rev()
+            .skip_while(|(earlier, _)| *earlier != index)
+            .find_map(|(earlier, event)| match event.kind {
+                What::TimerExpireEntry { .. } => Some(Some((earlier, event))),
+                What::TimerExpireExit { .. }
+                | What::VectorEntry(_)
+                | What::IrqEntry { .. }
+                | What::Switch { .. }
+                | What::CsdEntry { .. }
+                | What::Lost { .. } => Some(None),
+                _ => None,
+            })
+            .flatten();
+        match inside {
+            Some(expire) => Some(Firing { waking, handler: expire.1.at, expire: Some(expire) }),
+            None => {
+                timer_interrupt(record, event).map(|begin| Firing { waking, handler: begin, expire: None })
+            }
+        }
+    }
+}
+
+/// Begin of the local timer's interrupt around `event`, on kernels whose timer events were not recorded.
+fn timer_interrupt(record: &Record, event: &Event) -> Option<Mono> {
+    let records_timers =
+        record.window.events.iter().any(|event| matches!(event.kind, What::TimerExpireEntry { .. }));
+    let slice = record.slice_before(event.cpu, event.at)?;
+    let is_timer = match slice.context {
+        Context::Vector(vector) => vector == crate::trace::event::Vector::LocalTimer,
+        Context::HardIrq(irq) => record.irq_name(irq, slice.proof).contains("timer"),
+        _ => false,
+    };
+    (is_timer && !records_timers).then(|| interrupt_begin(record, event.cpu, event.at))
+}
+
+/// The parts `timer late` and `timer interrupt` of `[begin, waking)`, with their shares.
+pub fn explain(
+    record: &Record,
+    victim: Tid,
+    begin: Mono,
+    firing: &Firing,
+    shares: &mut Vec<Share>,
+) -> Vec<Segment> {
+    let waking = firing.waking.1;
+    let woken = waking.at.max(begin);
+    let handler = firing.handler.clamp(begin, woken);
+    let late = late(record, victim, begin, handler, firing, shares);
+    let inside = interrupt(record, handler, woken, firing, shares);
+    vec![
+        Segment::group(Kind::TimerLate, "timer late", begin, handler.since(begin), late),
+        Segment::group(Kind::TimerInterrupt, "timer interrupt", handler, woken.since(handler), inside),
+    ]
+}
+
+/// Handler → waking.
+fn interrupt(
+    record: &Record,
+    handler: Mono,
+    woken: Mono,
+    firing: &Firing,
+    shares: &mut Vec<Share>,
+) -> Vec<Segment> {
+    let cpu = firing.waking.1.cpu;
+    let counted = tally(record, Phase::TimerInterrupt, cpu, &record.slices(cpu, handler, woken));
+    let mut parts = counted.gaps;
+    for mut share in counted.shares {
+        share.role = Role::Interrupt;
+        if share.context != Context::Nmi {
+            share.kind = Kind::TimerInterrupt;
+            share.evidence = firing.expire.iter().map(|(index, _)| record.evidence(*index)).collect();
+        }
+        share.evidence.push(record.evidence(firing.waking.0));
+        parts.push(share.leaf(share.label()));
+        shares.push(share);
+    }
+    parts
+}
+
+/// Expiry → handler.
+fn late(
+    record: &Record,
+    victim: Tid,
+    begin: Mono,
+    handler: Mono,
+    firing: &Firing,
+    shares: &mut Vec<Share>,
+) -> Vec<Segment> {
+    let cpu = firing.waking.1.cpu;
+    let mut parts = Vec::new();
+    let due = programmed(firing).unwrap_or(begin).clamp(begin, handler);
+    if due > begin {
+        let label = "the timer was programmed to expire later than wanted (timer slack)";
+        let mut slack = Segment::leaf(Kind::TimerLate, label, begin, due.since(begin));
+        slack.evidence = firing.expire.iter().map(|(index, _)| record.evidence(*index)).collect();
+        parts.push(slack);
+    }
+    let slices = record.slices(cpu, due, handler);
+    let own = interrupt_begin(record, cpu, handler).clamp(due, handler);
+    let reading = Reading::new(record, cpu, own, firing, &slices);
+    let counted = tally(record, Phase::TimerLate, cpu, &slices);
+    parts.extend(counted.gaps);
+    for mut share in counted.shares {
+        match reading.judge(&mut share, victim) {
+            Ok(label) => {
+                parts.push(share.leaf(label));
+                shares.push(share);
+            }
+            Err(label) => parts.push(Segment::unexplained(Kind::TimerLate, label, share.begin, share.net)),
+        }
+    }
+    parts
+}
+
+fn programmed(firing: &Firing) -> Option<Mono> {
+    match firing.expire?.1.kind {
+        What::TimerExpireEntry { expires, .. } => expires,
+        _ => None,
+    }
+}
+
+/// What can be said about the stretch before the timer's interrupt.
+struct Reading<'r> {
+    /// When it was seen that the timer was due and not pending.
+    not_pending_at: Option<Mono>,
+    /// The thread that the timer interrupted.
+    interrupted: Option<Tid>,
+    /// What the stack taken in the timer's interrupt shows.
+    sample: Option<&'r StackSample>,
+}
+
+impl<'r> Reading<'r> {
+    fn new(record: &Record<'r>, cpu: Cpu, own: Mono, firing: &Firing, slices: &[Slice]) -> Reading<'r> {
+        let before = slices.iter().rfind(|slice| slice.begin < own && !slice.context.is_hard());
+        let interrupted = before.and_then(|slice| slice.task).map(|task: TaskRef| task.tid);
+        let waking = firing.waking.1;
+        let end = record
+            .events_on(cpu, waking.at, record.until())
+            .find(|(_, event)| {
+                matches!(event.kind, What::VectorExit(_) | What::IrqExit { .. } | What::Switch { .. })
+            })
+            .map_or(waking.at, |(_, event)| event.at);
+        let sample = record.stacks(cpu, own, end).find(|sample| Some(sample.tid) == interrupted);
+        Reading { not_pending_at: not_pending(slices, own), interrupted, sample }
+    }
+
+    /// The label of a share that explains its time, or of the gap where it does not.
+    fn judge(&self, share: &mut Share, victim: Tid) -> Result<String, String> {
+        let tid = match share.context {
+            Context::Thread(tid) if tid == victim => {
+                share.role = Role::Victim;
+                share.kind = Kind::Running;
+                return Ok(format!("{}, itself still busy: the timer was armed late", share.label()));
+            }
+            Context::Thread(tid) => Some(tid),
+            Context::Softirq(_) => self.interrupted,
+            Context::Idle(_) => Some(Tid::IDLE),
+            _ => return Ok(share.label()),
+        };
+        if let Some(at) = self.not_pending_at {
+            return Err(format!("timer late: not pending when interrupts came back on at {at}"));
+        }
+        if share.role == Role::Idle {
+            return Ok(format!("exit from {}", share.name));
+        }
+        let Some(sample) = self.sample.filter(|sample| Some(sample.tid) == tid) else {
+            return Err(format!("timer late while {} ran, without a stack to tell why", share.name));
+        };
+        match interrupted_code(sample) {
+            Code::User => {
+                Err(format!("timer late while {} ran in user mode: interrupts were on", share.name))
+            }
+            Code::Unknown => Err(format!("timer late while {} ran; its stack does not tell why", share.name)),
+            Code::Kernel { .. } if share.net < TELLING && !sure(sample) => {
+                Err(format!("timer late by little; {} was in the kernel", share.name))
+            }
+            Code::Kernel { frames } => {
+                share.kind = Kind::IrqsOff;
+                share.stack = frames.to_vec();
+                let event = "kernel stack taken in the timer's interrupt".to_owned();
+                share.evidence.push(Evidence { event, cpu: sample.cpu, at: sample.at });
+                share.role = Role::IrqsOff { sure: sure(sample) };
+                share.inferred |= !sure(sample);
+                Ok(format!("interrupts off in {}", share.label()))
+            }
+        }
+    }
+}
+
+/// The last moment at which interrupts were on, the timer due, and its interrupt did not come.
+fn not_pending(slices: &[Slice], own: Mono) -> Option<Mono> {
+    let mut run = Ns::ZERO;
+    let mut task = None;
+    for slice in slices.iter().rev().filter(|slice| slice.begin < own) {
+        let switched = slice.task.is_some_and(|earlier| task.is_some_and(|tid| tid != earlier.tid));
+        if slice.context.is_hard() || switched {
+            if run >= DELIVERY {
+                return Some(slice.end);
+            }
+            run = Ns::ZERO;
+        }
+        if !slice.context.is_hard() && slice.context != Context::Nmi {
+            run = run + slice.length();
+        }
+        task = slice.task.map(|task| task.tid).or(task);
+    }
+    None
+}
+
+/// What an interrupt interrupted.
+pub(super) enum Code<'s> {
+    /// Code in user mode.
+    User,
+    /// Code in the kernel, innermost function first.
+    Kernel {
+        /// Without the frames of the interrupt itself.
+        frames: &'s [String],
+    },
+    /// The sample does not say.
+    Unknown,
+}
+
+/// What the timer interrupted, from a stack taken in its handler or with the handler's frames already removed.
+pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
+    let entry = sample.frames.iter().position(|frame| is_entry(frame));
+    let frames = &sample.frames[entry.map_or(0, |entry| entry + 1)..];
+    match (sample.in_user, frames.is_empty()) {
+        (Some(true), _) => Code::User,
+        (None, true) if entry.is_some() => Code::User,
+        (_, true) => Code::Unknown,
+        (_, false) => Code::Kernel { frames },
+    }
+}
+
+/// The assembly entry of an interrupt (arch/x86/include/asm/idtentry.h; arch/arm64/kernel/entry.S).
+fn is_entry(frame: &str) -> bool {
+    ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq", "el0t_64_irq"]
+        .iter()
+        .any(|entry| frame.starts_with(entry))
+}
+
+/// Whether the interrupted function is one that turns interrupts on: then they were off before.
+fn sure(sample: &StackSample) -> bool {
+    let Code::Kernel { frames } = interrupted_code(sample) else { return false };
+    frames.first().is_some_and(|frame| enables_interrupts(frame))
+}
+
+/// Functions at whose end interrupts come back on, by parts of their names.
+pub(super) fn enables_interrupts(frame: &str) -> bool {
+    ["irqrestore", "unlock_irq", "irq_enable", "irq_restore", "finish_task_switch", "exec_single"]
+        .iter()
+        .any(|name| frame.contains(name))
+}

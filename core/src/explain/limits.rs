@@ -1,0 +1,85 @@
+//! What an explanation cannot know: lost events, a record that begins late, tracepoints that are missing.
+
+use std::collections::BTreeSet;
+
+use super::causes;
+use super::cpu::Context;
+use super::peak::Scene;
+use super::share::{Phase, Role, Share};
+use crate::time::{Cpu, Mono, Ns};
+use crate::trace::event::Kind;
+
+/// One line for each limit of `scene`, whose passage is `[begin, end)`.
+#[must_use]
+pub fn of(scene: &Scene, begin: Mono, end: Mono) -> Vec<String> {
+    let mut limits = Vec::new();
+    let cpus: BTreeSet<Cpu> = scene.shares.iter().map(|share| share.cpu).chain([scene.cpu]).collect();
+    for &cpu in &cpus {
+        reach(scene, cpu, begin, end, &mut limits);
+    }
+    let until = scene.record.until();
+    if until < end && scene.total > Ns::ZERO {
+        limits.push(format!("the record ends {} before the end", end.since(until.max(begin))));
+    }
+    victim_events(scene, begin, end, &mut limits);
+    missing_tracepoints(scene, &mut limits);
+    limits
+}
+
+fn reach(scene: &Scene, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<String>) {
+    match scene.record.complete_from(cpu) {
+        None => limits.push(format!("nothing was recorded on CPU {cpu}")),
+        Some(from) if from > begin => {
+            limits.push(format!("the record of CPU {cpu} begins {} after the begin", from.since(begin)));
+        }
+        Some(_) => {}
+    }
+    for (_, event) in scene.record.events_on(cpu, begin, end) {
+        match event.kind {
+            Kind::Lost { count: Some(count) } => {
+                limits.push(format!("{count} events of CPU {cpu} were lost before {}", event.at));
+            }
+            Kind::Lost { count: None } => {
+                limits.push(format!("events of CPU {cpu} were lost before {}", event.at));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>) {
+    let tid = scene.victim.tid;
+    let mut events = scene.record.events_of(tid, begin, end);
+    if !events.any(|(_, event)| matches!(event.kind, Kind::Waking { task, .. } if task.tid == tid)) {
+        limits.push("no waking of the victim is recorded in the passage".to_owned());
+    }
+    let mut events = scene.record.events_of(tid, begin, end);
+    if !events.any(|(_, event)| matches!(event.kind, Kind::Switch { next, .. } if next.tid == tid)) {
+        limits.push("no switch-in of the victim is recorded in the passage".to_owned());
+    }
+}
+
+/// Which tracepoint would have answered what stayed open.
+fn missing_tracepoints(scene: &Scene, limits: &mut Vec<String>) {
+    let recorded =
+        |wanted: fn(&Kind) -> bool| scene.record.window.events.iter().any(|event| wanted(&event.kind));
+    let mut gaps = Vec::new();
+    causes::collect_gaps(&scene.tree, &mut gaps);
+    let late: Ns =
+        gaps.iter().filter(|gap| gap.label.starts_with("timer late")).map(|gap| gap.duration_ns).sum();
+    if causes::part(late, scene.total) > causes::WORTH_A_REMARK {
+        limits.push("when interrupts are off is not traced (preemptirq:irq_disable would tell)".to_owned());
+    }
+    let timed = scene.shares.iter().any(|share| share.phase == Phase::TimerLate);
+    if timed && !recorded(|kind| matches!(kind, Kind::TimerExpireEntry { .. })) {
+        limits.push(
+            "hrtimer_expire_entry is not recorded: where the timer's handler began is concluded".to_owned(),
+        );
+    }
+    let stateless = |share: &&Share| share.role == Role::Idle && share.context == Context::Idle(None);
+    if scene.shares.iter().any(|share| stateless(&share))
+        && !recorded(|k| matches!(k, Kind::IdleEnter { .. }))
+    {
+        limits.push("cpu_idle is not recorded: the idle state is not known".to_owned());
+    }
+}

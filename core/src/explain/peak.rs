@@ -1,0 +1,122 @@
+//! A live peak as a tree: timer late, timer interrupt, waking → switched in, switched in → user space.
+//!
+//! What follows the waking is a passage like any other and explained as such by `passage`.
+
+use super::lateness::{self, Firing};
+use super::record::Record;
+use super::segment::{Explanation, Kind, Segment};
+use super::share::Share;
+use super::{causes, passage};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind as What, Window};
+
+/// A programmed wake-up that came late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerPassage {
+    /// The victim.
+    pub tid: Tid,
+    /// Where it was measured.
+    pub cpu: Cpu,
+    /// The programmed expiry.
+    pub begin: Mono,
+    /// The first instruction in user space, or the switch-in where that is what was measured.
+    pub end: Mono,
+}
+
+/// A wake-up without a timer: waking → switched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakePassage {
+    /// The victim.
+    pub tid: Tid,
+    /// Where it was switched in.
+    pub cpu: Cpu,
+    /// The waking.
+    pub begin: Mono,
+    /// The switch-in.
+    pub end: Mono,
+}
+
+/// What is measured from where to where.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Timer,
+    Wake,
+    Life,
+}
+
+/// What the rules and the sentence look at.
+pub struct Scene<'r, 'w> {
+    /// The events.
+    pub record: &'r Record<'w>,
+    /// Who suffered.
+    pub victim: Thread,
+    /// Where it was measured.
+    pub cpu: Cpu,
+    /// The whole.
+    pub total: Ns,
+    /// Every share of every phase.
+    pub shares: Vec<Share>,
+    /// The tree.
+    pub tree: Segment,
+}
+
+/// Where the time from a programmed wake-up went. Never fails: what the window does not show is unexplained.
+#[must_use]
+pub fn explain_peak(window: &Window, passage: &TimerPassage) -> Explanation {
+    explain(&Record::new(window), passage, Of::Timer)
+}
+
+/// The same for a wake-up without a timer.
+#[must_use]
+pub fn explain_wakeup(window: &Window, passage: &WakePassage) -> Explanation {
+    let WakePassage { tid, cpu, begin, end } = *passage;
+    explain(&Record::new(window), &TimerPassage { tid, cpu, begin, end }, Of::Wake)
+}
+
+/// Where the time of any passage of any thread went, from an indexed record: blocked time is followed through the
+/// chain of wakers. The passage's `cpu` is only where the limits look first.
+#[must_use]
+pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
+    explain(record, passage, Of::Life)
+}
+
+fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
+    let TimerPassage { tid, cpu, begin, .. } = *passage;
+    let end = passage.end.max(begin);
+    let victim = victim(record, tid, begin, end);
+    let mut shares = Vec::new();
+    let mut parts = Vec::new();
+    let mut from = begin;
+    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| of == Of::Timer) {
+        if let Some(firing) = Firing::of(record, waking) {
+            parts.extend(lateness::explain(record, tid, begin, &firing, &mut shares));
+            from = waking.1.at;
+        }
+    }
+    parts.extend(passage::parts(record, &victim, from, end, 0, &mut shares));
+    let label = match of {
+        Of::Timer => "programmed wake-up → user space",
+        Of::Wake => "waking → switched in",
+        Of::Life => "passage",
+    };
+    let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);
+    tree.thread = Some(victim.clone());
+    let scene = Scene { record, victim, cpu, total: tree.duration_ns, shares, tree };
+    causes::conclude(scene, begin, end)
+}
+
+/// The victim as its waking or its switch-in in the passage shows it.
+fn victim(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
+    let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
+        What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),
+        _ => None,
+    });
+    task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task))
+}
+
+fn first_waking<'w>(record: &Record<'w>, tid: Tid, begin: Mono, end: Mono) -> Option<(u32, &'w Event)> {
+    record
+        .events_of(tid, begin, end)
+        .find(|(_, event)| matches!(event.kind, What::Waking { task, .. } if task.tid == tid))
+}

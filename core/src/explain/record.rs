@@ -1,0 +1,268 @@
+//! The events of a window, indexed once for any number of questions: by CPU, by thread, with names.
+//!
+//! Built in one pass; every explanation of the same window shares it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::cpu::{Slice, Timeline};
+use super::segment::Evidence;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Prio, Tid};
+use crate::trace::event::{Event, Kind, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
+
+/// A window with its indices.
+pub struct Record<'w> {
+    /// The events.
+    pub window: &'w Window,
+    timelines: BTreeMap<Cpu, Timeline>,
+    on_cpu: BTreeMap<Cpu, Vec<u32>>,
+    of_thread: HashMap<Tid, Vec<u32>>,
+    names: HashMap<Tid, (Option<Sym>, Option<Prio>)>,
+    until: Mono,
+}
+
+impl<'w> Record<'w> {
+    /// Indexes `window`. Events that are out of order are put in order.
+    #[must_use]
+    pub fn new(window: &'w Window) -> Record<'w> {
+        let mut record = Record {
+            window,
+            timelines: BTreeMap::new(),
+            on_cpu: BTreeMap::new(),
+            of_thread: HashMap::new(),
+            names: HashMap::new(),
+            until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
+        };
+        let mut order: Vec<u32> = (0..window.events.len() as u32).collect();
+        order.sort_by_key(|&index| window.events[index as usize].at); // stable; linear when already sorted
+        for index in order {
+            record.index(index);
+        }
+        for (&cpu, indices) in &record.on_cpu {
+            let events: Vec<(u32, &Event)> =
+                indices.iter().map(|&i| (i, &window.events[i as usize])).collect();
+            let complete_from = window.complete_from.get(&cpu).copied();
+            record.timelines.insert(cpu, Timeline::read(&events, complete_from, record.until));
+        }
+        record
+    }
+
+    fn index(&mut self, index: u32) {
+        let event = &self.window.events[index as usize];
+        let of_cpu = self.on_cpu.entry(event.cpu).or_default();
+        let before = of_cpu.last().and_then(|&before| self.window.events[before as usize].current);
+        of_cpu.push(index);
+        let mut of_threads: [Option<Tid>; 3] = [None; 3];
+        if event.current.is_some() && event.current != before {
+            of_threads[2] = event.current;
+        }
+        for (task, place) in tasks(&event.kind).into_iter().flatten().zip(0..) {
+            of_threads[place] = Some(task.tid);
+            let known = self.names.entry(task.tid).or_default();
+            *known = (task.comm.or(known.0), task.prio.or(known.1));
+        }
+        for place in 0..of_threads.len() {
+            let Some(tid) = of_threads[place].filter(|tid| !of_threads[..place].contains(&Some(*tid))) else {
+                continue;
+            };
+            self.of_thread.entry(tid).or_default().push(index);
+        }
+    }
+
+    /// The event at `index`.
+    #[must_use]
+    pub fn event(&self, index: u32) -> &'w Event {
+        &self.window.events[index as usize]
+    }
+
+    /// When the recorder saw its last event, on any CPU.
+    #[must_use]
+    pub fn until(&self) -> Mono {
+        self.until
+    }
+
+    /// From when on the record of `cpu` is whole; `None` when it has no event at all.
+    #[must_use]
+    pub fn complete_from(&self, cpu: Cpu) -> Option<Mono> {
+        self.timelines.get(&cpu).map(Timeline::complete_from)
+    }
+
+    /// The slices of `cpu` in `[a, b)`, covering it exactly.
+    #[must_use]
+    pub fn slices(&self, cpu: Cpu, a: Mono, b: Mono) -> Vec<Slice> {
+        match self.timelines.get(&cpu) {
+            Some(timeline) => timeline.between(a, b),
+            None => Timeline::read(&[], None, self.until).between(a, b),
+        }
+    }
+
+    /// What an event of `cpu` at `at` interrupted or was recorded in.
+    #[must_use]
+    pub fn slice_before(&self, cpu: Cpu, at: Mono) -> Option<&Slice> {
+        self.timelines.get(&cpu).and_then(|timeline| timeline.before(at))
+    }
+
+    /// The context in which the waking at this index was recorded.
+    #[must_use]
+    pub fn waker(&self, waking: u32) -> Option<&Slice> {
+        self.timelines.get(&self.event(waking).cpu).and_then(|timeline| timeline.waker(waking))
+    }
+
+    /// Events of one CPU in `[a, b]`, ascending in time, with their indices.
+    pub fn events_on(
+        &self,
+        cpu: Cpu,
+        a: Mono,
+        b: Mono,
+    ) -> impl DoubleEndedIterator<Item = (u32, &'w Event)> + '_ {
+        let indices = self.on_cpu.get(&cpu).map_or(&[][..], Vec::as_slice);
+        self.range(indices, a, b)
+    }
+
+    /// Events that concern a thread (switch, waking, migration, or the first that names it as running) in `[a, b]`.
+    pub fn events_of(
+        &self,
+        tid: Tid,
+        a: Mono,
+        b: Mono,
+    ) -> impl DoubleEndedIterator<Item = (u32, &'w Event)> + '_ {
+        let indices = self.of_thread.get(&tid).map_or(&[][..], Vec::as_slice);
+        self.range(indices, a, b)
+    }
+
+    fn range<'r>(
+        &'r self,
+        indices: &'r [u32],
+        a: Mono,
+        b: Mono,
+    ) -> impl DoubleEndedIterator<Item = (u32, &'w Event)> + 'r {
+        let window = self.window;
+        let from = indices.partition_point(|&index| window.events[index as usize].at < a);
+        let until = indices.partition_point(|&index| window.events[index as usize].at <= b).max(from);
+        indices[from..until].iter().map(move |&index| (index, &window.events[index as usize]))
+    }
+
+    /// Stack samples of a CPU in `[a, b]`.
+    pub fn stacks(&self, cpu: Cpu, a: Mono, b: Mono) -> impl Iterator<Item = &'w StackSample> {
+        self.window.stacks.iter().filter(move |stack| stack.cpu == cpu && stack.at >= a && stack.at <= b)
+    }
+
+    /// A thread with its name and priority: as the event shows them, else as any other event does.
+    #[must_use]
+    pub fn thread(&self, task: TaskRef) -> Thread {
+        let (comm, prio) = self.names.get(&task.tid).copied().unwrap_or_default();
+        let comm = match task.comm.or(comm) {
+            Some(sym) => self.window.strings.get(sym).to_owned(),
+            None => self.window.comms.get(&task.tid).cloned().unwrap_or_default(),
+        };
+        Thread { tid: task.tid, comm, prio: task.prio.or(prio) }
+    }
+
+    /// A thread known by its id alone.
+    #[must_use]
+    pub fn thread_by_id(&self, tid: Tid) -> Thread {
+        self.thread(TaskRef { tid, prio: None, comm: None })
+    }
+
+    /// `hard IRQ 25 (virtio0)`.
+    #[must_use]
+    pub fn irq_name(&self, irq: u32, proof: Option<u32>) -> String {
+        let recorded = proof.and_then(|index| match self.event(index).kind {
+            Kind::IrqEntry { name: Some(name), .. } => Some(self.window.strings.get(name)),
+            _ => None,
+        });
+        match recorded.filter(|name| !name.is_empty()).or(self.window.irq_names.get(&irq).map(String::as_str))
+        {
+            Some(name) => format!("hard IRQ {irq} ({name})"),
+            None => format!("hard IRQ {irq}"),
+        }
+    }
+
+    /// The name of an idle state: `C1`.
+    #[must_use]
+    pub fn idle_state(&self, state: u32) -> String {
+        self.window.idle_states.get(&state).cloned().unwrap_or_else(|| format!("state {state}"))
+    }
+
+    /// The text of a symbol.
+    #[must_use]
+    pub fn text(&self, sym: Sym) -> &'w str {
+        self.window.strings.get(sym)
+    }
+
+    /// The event at `index` as evidence.
+    #[must_use]
+    pub fn evidence(&self, index: u32) -> Evidence {
+        let event = self.event(index);
+        Evidence { event: self.describe(&event.kind), cpu: event.cpu, at: event.at }
+    }
+
+    fn task_text(&self, task: TaskRef) -> String {
+        if task.tid == Tid::IDLE {
+            return "idle".to_owned();
+        }
+        self.thread(task).to_string()
+    }
+
+    /// The kernel's name of the event with the fields that matter.
+    fn describe(&self, kind: &Kind) -> String {
+        let name = |sym: Option<Sym>| sym.map_or("?", |sym| self.text(sym));
+        match *kind {
+            Kind::Switch { prev, left_as, next } => {
+                format!("sched_switch {} ({left_as}) => {}", self.task_text(prev), self.task_text(next))
+            }
+            Kind::Waking { task, .. } => format!("sched_waking {}", self.task_text(task)),
+            Kind::Wakeup { task, .. } => format!("sched_wakeup {}", self.task_text(task)),
+            Kind::Migrate { task, from, to } => {
+                format!("sched_migrate_task {} {from} => {to}", self.task_text(task))
+            }
+            Kind::PiSetprio { task, old, new } => {
+                format!("sched_pi_setprio {} {old} => {new}", self.task_text(task))
+            }
+            Kind::IrqEntry { irq, .. } => format!("irq_handler_entry irq={irq}"),
+            Kind::IrqExit { irq } => format!("irq_handler_exit irq={irq}"),
+            Kind::VectorEntry(vector) => format!("{}_entry", vector.name()),
+            Kind::VectorExit(vector) => format!("{}_exit", vector.name()),
+            Kind::SoftirqEntry { vec } => format!("softirq_entry vec={}", softirq_name(vec)),
+            Kind::SoftirqExit { vec } => format!("softirq_exit vec={}", softirq_name(vec)),
+            Kind::Nmi { duration } => format!("nmi_handler delta={duration}"),
+            Kind::HrtimerStart { function, .. } => format!("hrtimer_start {}", name(function)),
+            Kind::TimerExpireEntry { function, .. } => format!("hrtimer_expire_entry {}", name(function)),
+            Kind::TimerExpireExit { .. } => "hrtimer_expire_exit".to_owned(),
+            Kind::IdleEnter { state } => format!("cpu_idle state={state}"),
+            Kind::IdleExit => "cpu_idle exit".to_owned(),
+            Kind::CsdEntry { function, .. } => format!("csd_function_entry {}", name(function)),
+            Kind::CsdExit { .. } => "csd_function_exit".to_owned(),
+            Kind::PageFault { count, .. } => format!("page_fault count={count}"),
+            Kind::Lost { count: Some(count) } => format!("{count} events lost"),
+            Kind::Lost { count: None } => "events lost".to_owned(),
+            Kind::Other { name } => self.text(name).to_owned(),
+        }
+    }
+}
+
+/// `NET_RX`, or the number where it is none of the kernel's.
+#[must_use]
+pub fn softirq_name(vec: u8) -> String {
+    SOFTIRQS.get(usize::from(vec)).map_or_else(|| vec.to_string(), |name| (*name).to_owned())
+}
+
+/// `vector local_timer`.
+#[must_use]
+pub fn vector_name(vector: Vector) -> String {
+    match vector {
+        Vector::Other(number) => format!("vector {number:#x}"),
+        named => format!("vector {}", named.name()),
+    }
+}
+
+fn tasks(kind: &Kind) -> [Option<TaskRef>; 2] {
+    match *kind {
+        Kind::Switch { prev, next, .. } => [Some(prev), Some(next)],
+        Kind::Waking { task, .. }
+        | Kind::Wakeup { task, .. }
+        | Kind::Migrate { task, .. }
+        | Kind::PiSetprio { task, .. } => [Some(task), None],
+        _ => [None, None],
+    }
+}

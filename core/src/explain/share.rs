@@ -1,0 +1,260 @@
+//! Who had how much of a stretch of a CPU: slices added up by source.
+//!
+//! A [`Share`] becomes a leaf of the tree and, with its [`Role`], what the rules in `causes` judge. Slices that say
+//! nothing become gaps. Shares and gaps of a stretch add up to it exactly, as its slices do.
+
+use std::collections::BTreeMap;
+
+use super::cpu::{Context, Slice};
+use super::record::{softirq_name, vector_name, Record};
+use super::segment::{Evidence, Kind, Segment};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{LeftAs, Sym};
+
+/// Which part of a passage a share belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The timer was due and its interrupt did not come.
+    TimerLate,
+    /// The timer's interrupt.
+    TimerInterrupt,
+    /// The victim was runnable.
+    Waiting,
+    /// The victim was on the CPU.
+    Running,
+    /// The victim waited for something.
+    Blocked,
+}
+
+/// What a share did to the victim.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Role {
+    /// It had the CPU: an interrupt, which always wins.
+    Interrupt,
+    /// It kept interrupts off.
+    IrqsOff {
+        /// The stack shows where they came back on; else it is concluded from kernel code.
+        sure: bool,
+    },
+    /// It kept the CPU from a victim that should have won.
+    Keeps {
+        /// It was in user mode when the victim was woken.
+        in_user: Option<bool>,
+        /// How it left the CPU.
+        left: Option<LeftAs>,
+    },
+    /// It was being switched away from, in no more time than the scheduler needs.
+    Switching,
+    /// It had the CPU by right: equal or higher priority.
+    Wins,
+    /// Both are ordinary threads, and shared the CPU.
+    SharesFairly,
+    /// A priority is not recorded.
+    Unranked,
+    /// The CPU was idle.
+    Idle,
+    /// It is the victim itself.
+    Victim,
+    /// The victim was blocked until it did something.
+    Awaited,
+}
+
+/// The time one source had in one phase.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// The phase.
+    pub phase: Phase,
+    /// What it did to the victim.
+    pub role: Role,
+    /// The source.
+    pub context: Context,
+    /// The kind of the leaf.
+    pub kind: Kind,
+    /// The source for people: `hard IRQ 25 (virtio0)`, `hog/99 (RT 98)`.
+    pub name: String,
+    /// Where.
+    pub cpu: Cpu,
+    /// When it first had the CPU in this phase.
+    pub begin: Mono,
+    /// Net time.
+    pub net: Ns,
+    /// Occurrences.
+    pub count: u32,
+    /// The thread, where it is one.
+    pub thread: Option<Thread>,
+    /// Its kernel stack, where recorded.
+    pub stack: Vec<String>,
+    /// Functions that ran in it (timers, cross-CPU calls), with the time of each.
+    pub functions: Vec<(String, Ns)>,
+    /// Page faults it took.
+    pub faults: u32,
+    /// What proves it.
+    pub evidence: Vec<Evidence>,
+    /// Concluded rather than recorded.
+    pub inferred: bool,
+}
+
+impl Share {
+    /// The leaf of the tree.
+    #[must_use]
+    pub fn leaf(&self, label: String) -> Segment {
+        let mut leaf = Segment::leaf(self.kind, label, self.begin, self.net);
+        leaf.count = self.count;
+        leaf.thread.clone_from(&self.thread);
+        leaf.stack.clone_from(&self.stack);
+        leaf.evidence.clone_from(&self.evidence);
+        leaf.inferred = self.inferred;
+        leaf
+    }
+
+    /// `name`, with the functions that took most of it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.functions.as_slice() {
+            [] => self.name.clone(),
+            [(only, _)] => format!("{}: {only}", self.name),
+            [(first, _), (second, _)] => format!("{}: {first}, {second}", self.name),
+            [(first, _), (second, _), ..] => format!("{}: {first}, {second}, …", self.name),
+        }
+    }
+
+    /// The name of the thread without its number, for rankings over time.
+    #[must_use]
+    pub fn comm(&self) -> String {
+        match &self.thread {
+            Some(thread) if !thread.comm.is_empty() => thread.comm.clone(),
+            Some(thread) => format!("thread {}", thread.tid),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// The shares of a stretch of one CPU, largest first, and its gaps.
+pub struct Tally {
+    /// By source.
+    pub shares: Vec<Share>,
+    /// What the slices do not say.
+    pub gaps: Vec<Segment>,
+}
+
+/// Sums slices while keeping what a share needs.
+struct Sum {
+    share: Share,
+    last_occurrence: u32,
+    longest: Ns,
+    functions: BTreeMap<Sym, Ns>,
+}
+
+/// Adds up `slices` of `cpu` by source.
+#[must_use]
+pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally {
+    let mut sums: BTreeMap<Context, Sum> = BTreeMap::new();
+    let mut gaps = Vec::new();
+    for slice in slices {
+        match slice.context {
+            Context::Unknown => gaps.push(gap(slice, "who had the CPU is not recorded")),
+            Context::Lost => gaps.push(gap(slice, "events lost")),
+            context => {
+                let source = if let Context::Idle(_) = context { Context::Idle(None) } else { context };
+                sums.entry(source).or_insert_with(|| Sum::new(record, phase, cpu, slice)).add(record, slice);
+            }
+        }
+    }
+    let mut shares: Vec<Share> = sums.into_values().map(|sum| sum.finish(record)).collect();
+    shares.sort_by_key(|share| (std::cmp::Reverse(share.net), share.begin));
+    Tally { shares, gaps }
+}
+
+fn gap(slice: &Slice, label: &str) -> Segment {
+    Segment::unexplained(Kind::Lost, label, slice.begin, slice.length())
+}
+
+impl Sum {
+    fn new(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> Sum {
+        let (kind, name, thread) = source(record, slice);
+        let role = match slice.context {
+            Context::Idle(_) => Role::Idle,
+            Context::Thread(_) => Role::Unranked,
+            _ => Role::Interrupt,
+        };
+        let share = Share {
+            phase,
+            role,
+            context: slice.context,
+            kind,
+            name,
+            cpu,
+            begin: slice.begin,
+            net: Ns::ZERO,
+            count: 0,
+            thread,
+            stack: Vec::new(),
+            functions: Vec::new(),
+            faults: 0,
+            evidence: Vec::new(),
+            inferred: false,
+        };
+        Sum { share, last_occurrence: 0, longest: Ns::ZERO, functions: BTreeMap::new() }
+    }
+
+    fn add(&mut self, record: &Record, slice: &Slice) {
+        let share = &mut self.share;
+        share.net = share.net + slice.length();
+        share.faults = share.faults.saturating_add(slice.faults);
+        share.inferred |= slice.inferred;
+        if share.count == 0 || slice.occurrence != self.last_occurrence {
+            share.count += 1;
+            self.last_occurrence = slice.occurrence;
+        }
+        if let Context::Idle(Some(state)) = slice.context {
+            if share.context == Context::Idle(None) {
+                share.context = slice.context;
+            }
+            share.name = format!("idle in {}", record.idle_state(state));
+        }
+        if let Some(function) = slice.function {
+            let time = self.functions.entry(function).or_default();
+            *time = *time + slice.length();
+        }
+        if let Some(proof) = slice.proof.filter(|_| slice.length() > self.longest) {
+            self.longest = slice.length();
+            share.evidence = vec![record.evidence(proof)];
+        }
+    }
+
+    fn finish(self, record: &Record) -> Share {
+        let mut share = self.share;
+        let functions = self.functions.into_iter();
+        share.functions = functions.map(|(sym, time)| (record.text(sym).to_owned(), time)).collect();
+        share.functions.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        share
+    }
+}
+
+impl Share {
+    /// A share without time: the source of `slice`, to be filled in.
+    #[must_use]
+    pub fn of(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> Share {
+        Sum::new(record, phase, cpu, slice).finish(record)
+    }
+}
+
+/// Kind, name and thread of a slice's source.
+fn source(record: &Record, slice: &Slice) -> (Kind, String, Option<Thread>) {
+    match slice.context {
+        Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
+        Context::Thread(tid) => {
+            let thread = match slice.task.filter(|task| task.tid == tid && tid != Tid::IDLE) {
+                Some(task) => record.thread(task),
+                None => record.thread_by_id(tid),
+            };
+            (Kind::Thread, thread.to_string(), Some(thread))
+        }
+        Context::HardIrq(irq) => (Kind::HardIrq, record.irq_name(irq, slice.proof), None),
+        Context::Vector(vector) => (Kind::Vector, vector_name(vector), None),
+        Context::Softirq(vec) => (Kind::Softirq, format!("softirq {}", softirq_name(vec)), None),
+        Context::Nmi => (Kind::Nmi, "NMI".to_owned(), None),
+        Context::Unknown | Context::Lost => (Kind::Lost, "not recorded".to_owned(), None),
+    }
+}

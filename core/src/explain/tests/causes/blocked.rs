@@ -1,0 +1,119 @@
+//! The victim was blocked.
+
+use super::super::expect;
+
+#[test]
+fn a_softirq_before_the_switch_is_named_net_of_what_interrupted_it() {
+    expect(
+        "
+          0   c1 switch idle > any/3
+        101   c1 irq+ 25 virtio0
+        103   c1 waking rt/50@95
+        105   c1 irq- 25
+        106   c1 soft+ NET_RX
+        200   c1 vec+ reschedule
+        210   c1 vec- reschedule
+        300   c1 nmi 20
+        400   c1 soft- NET_RX
+        405   c1 switch any/3:R > rt/50@95
+        450   c1 switch rt/50@95:S > idle
+        ",
+        100,
+        420,
+        "
+        cause softirq NET_RX
+        waited 320 µs: softirq NET_RX ran on CPU 1 for 264 µs (82 %)
+        → move the network interrupts and RPS away from this CPU; threadirqs or PREEMPT_RT make softirqs
+          preemptible
+                µs      %       begin   what
+             320.0  100.0        +0.0   programmed wake-up → user space
+               3.0    0.9        +0.0 ~   blocked
+               3.0    0.9        +0.0       waited for hard IRQ 25 (virtio0)
+             302.0   94.4        +3.0     waking → switched in
+             264.0   82.5        +6.0       softirq NET_RX
+              20.0    6.2      +180.0       NMI
+              10.0    3.1      +100.0       vector reschedule
+               6.0    1.9        +5.0       switching away from any/3 (nice 0)
+               2.0    0.6        +3.0       hard IRQ 25 (virtio0)
+              15.0    4.7      +305.0     switched in → user space
+              15.0    4.7      +305.0       return to user space
+        ",
+    );
+}
+
+#[test]
+fn blocked_time_leads_to_the_thread_that_ended_it_and_to_what_held_that_one_up() {
+    expect(
+        "
+         10   c1 switch rt/50@95:S > idle
+         11   c1 idle+ 1
+          0   c0 switch idle > server/60@80
+        120   c0 switch server/60@80:D > hog/99@98
+        200   c0 irq+ 25 virtio0
+        201   c0 waking server/60@80
+        203   c0 irq- 25
+        350   c0 switch hog/99@98:S > server/60@80
+        401   c0 waking rt/50@95 c1
+        450   c1 idle-
+        451   c1 vec+ reschedule
+        452   c1 vec- reschedule
+        460   c1 switch idle:R > rt/50@95
+        490   c1 switch rt/50@95:S > idle
+        ",
+        100,
+        480,
+        "
+        cause thread: hog
+        waited 380 µs: hog/99 (RT 98), of equal or higher priority, held CPU 0 for 147 µs (39 %); it was
+        blocked until hard IRQ 25 (virtio0) on CPU 0 woke it, for 81.0 µs (21 %)
+        → lower the priority of hog, shorten its runs, or pin it to another CPU
+                µs      %       begin   what
+             380.0  100.0        +0.0   programmed wake-up → user space
+             301.0   79.2        +0.0     blocked
+              20.0    5.3        +0.0       server/60 (RT 80): running
+              20.0    5.3        +0.0         server/60 (RT 80) ran
+              81.0   21.3       +20.0       server/60 (RT 80): blocked
+              81.0   21.3       +20.0         waited for hard IRQ 25 (virtio0)
+             149.0   39.2      +101.0       server/60 (RT 80): waking → switched in
+             147.0   38.7      +103.0         hog/99 (RT 98), of equal or higher priority
+               2.0    0.5      +101.0         hard IRQ 25 (virtio0)
+              51.0   13.4      +250.0       server/60 (RT 80): running
+              51.0   13.4      +250.0         server/60 (RT 80) ran
+              59.0   15.5      +301.0     waking → switched in
+              58.0   15.3      +301.0       idle in C1
+               1.0    0.3      +351.0       vector reschedule
+              20.0    5.3      +360.0     switched in → user space
+              20.0    5.3      +360.0       return to user space
+        ",
+    );
+}
+
+#[test]
+fn a_wake_in_interrupt_context_never_names_the_interrupted_thread() {
+    expect(
+        "
+         10   c1 switch rt/50@95:S > bystander/9
+        300   c1 irq+ 25 virtio0
+        302   c1 waking rt/50@95
+        304   c1 irq- 25
+        310   c1 switch bystander/9:R > rt/50@95
+        350   c1 switch rt/50@95:S > idle
+        ",
+        100,
+        320,
+        "
+        cause waited for: hard IRQ 25 (virtio0)
+        waited 220 µs: it was blocked until hard IRQ 25 (virtio0) on CPU 1 woke it, for 202 µs (92 %)
+        → this is the time until hard IRQ 25 (virtio0) came: look at the device or timer behind it
+                µs      %       begin   what
+             220.0  100.0        +0.0   programmed wake-up → user space
+             202.0   91.8        +0.0     blocked
+             202.0   91.8        +0.0       waited for hard IRQ 25 (virtio0)
+               8.0    3.6      +202.0     waking → switched in
+               6.0    2.7      +204.0       switching away from bystander/9 (nice 0)
+               2.0    0.9      +202.0       hard IRQ 25 (virtio0)
+              10.0    4.5      +210.0     switched in → user space
+              10.0    4.5      +210.0       return to user space
+        ",
+    );
+}

@@ -1,0 +1,7 @@
+//! One case for each kind of cause: events → printed explanation.
+
+mod blocked;
+mod damage;
+mod interrupts;
+mod late;
+mod threads;

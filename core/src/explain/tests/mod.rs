@@ -1,0 +1,36 @@
+//! Tests of the engine: events as text in, the printed explanation out.
+
+mod causes;
+mod evidence;
+mod notation;
+mod oracle;
+mod streams;
+
+use super::peak::{explain_peak, TimerPassage};
+use super::segment::Explanation;
+use crate::time::{Cpu, Mono, Tid};
+use crate::trace::event::Window;
+
+/// The passage of thread 50 on CPU 1 from `begin` to `end` (µs).
+fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
+    let passage =
+        TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
+    let explanation = explain_peak(window, &passage);
+    assert!(explanation.tree.adds_up(), "{explanation:#?}");
+    assert_eq!(explanation.total_ns.0, (end - begin) * 1_000);
+    assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, explanation.total_ns);
+    explanation
+}
+
+/// The same as text, with a line for the cause, compared line by line.
+fn expect(events: &str, begin: u64, end: u64, expected: &str) {
+    let explanation = explained(&notation::window(events), begin, end);
+    let text = format!(
+        "cause {}\n{}",
+        explanation.cause,
+        super::text::render(&explanation, super::text::Options::default())
+    );
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n");
+    assert!(text.lines().all(|line| line.chars().count() <= super::text::WIDTH), "{text}");
+    assert_eq!(lines(text.trim()), lines(expected.trim()), "\n{text}");
+}

@@ -1,0 +1,151 @@
+//! Events as text, one a line: `TIME_US cCPU WHAT …`. `#` begins a comment.
+//!
+//! | line | event |
+//! |---|---|
+//! | `switch A:S > B` | sched_switch; A left as `R`, `S`, `D` or `X` |
+//! | `waking A`, `wakeup A`, `migrate A 0 1` | of thread A; `waking A c1` with its target |
+//! | `irq+ 25 virtio0`, `irq- 25` | interrupt line |
+//! | `vec+ local_timer`, `vec- local_timer` | system vector |
+//! | `soft+ NET_RX`, `soft- NET_RX` | softirq |
+//! | `nmi 12` | NMI that ends here and took 12 µs |
+//! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs |
+//! | `idle+ 2`, `idle-` | cpu_idle |
+//! | `csd+ function`, `csd-` | call from another CPU |
+//! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
+//! | `runs A` | an event without meaning, recorded in the context of A |
+//! | `preemption none` | the preemption model (else `full`) |
+//! | `faults 3`, `lost 12`, `other name` | |
+//! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first |
+//!
+//! A thread is `comm/tid@95` (RT 95) or `comm/tid` (nice 0); `idle` is the idle task. `current` follows the switches.
+
+use std::collections::HashMap;
+
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::trace::event::{Event, Kind, LeftAs, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
+
+/// The window that `text` notes; its record is complete from 0 on.
+pub fn window(text: &str) -> Window {
+    let mut window = Window { preemption: Some("full".into()), ..Window::default() };
+    window.idle_states = HashMap::from([(0, "POLL".into()), (1, "C1".into()), (2, "C2".into())]);
+    let mut current: HashMap<Cpu, Tid> = HashMap::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split('#').next().unwrap().split_whitespace().collect();
+        let [time, cpu, what, rest @ ..] = words.as_slice() else { continue };
+        let at = Mono(us(time).0);
+        let cpu = Cpu(cpu.strip_prefix('c').unwrap().parse().unwrap());
+        window.complete_from.insert(cpu, Mono(0));
+        if *what == "stack" {
+            window.stacks.push(StackSample {
+                at,
+                cpu,
+                tid: task(&mut window.strings.clone(), rest[0]).tid,
+                frames: rest[2..].iter().map(|&frame| frame.into()).collect(),
+                in_user: Some(rest[1] == "user"),
+            });
+            continue;
+        }
+        if *what == "preemption" {
+            window.preemption = Some(rest[0].into());
+            continue;
+        }
+        if *what == "runs" {
+            current.insert(cpu, task(&mut window.strings, rest[0]).tid);
+        }
+        let kind = kind(&mut window, what, rest);
+        window.events.push(Event { at, cpu, current: current.get(&cpu).copied(), kind });
+        if let Kind::Switch { next, .. } = kind {
+            current.insert(cpu, next.tid);
+        }
+    }
+    window
+}
+
+fn us(text: &str) -> Ns {
+    Ns((text.parse::<f64>().unwrap() * 1e3).round() as u64)
+}
+
+fn task(strings: &mut crate::trace::event::Strings, text: &str) -> TaskRef {
+    if text == "idle" {
+        return TaskRef { tid: Tid::IDLE, prio: Some(Prio(120)), comm: Some(strings.intern("swapper")) };
+    }
+    let (name, prio) = text.split_once('@').unwrap_or((text, ""));
+    let (comm, tid) = name.rsplit_once('/').unwrap();
+    let prio = prio.parse().map_or(Prio(120), Prio::from_rt);
+    TaskRef { tid: Tid(tid.parse().unwrap()), prio: Some(prio), comm: Some(strings.intern(comm)) }
+}
+
+fn vector(name: &str) -> Vector {
+    [
+        Vector::LocalTimer,
+        Vector::Reschedule,
+        Vector::CallFunction,
+        Vector::CallFunctionSingle,
+        Vector::IrqWork,
+    ]
+    .into_iter()
+    .find(|vector| vector.name() == name)
+    .unwrap()
+}
+
+fn softirq(name: &str) -> u8 {
+    SOFTIRQS.iter().position(|&known| known == name).unwrap() as u8
+}
+
+fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
+    let number = |place: usize| rest.get(place).and_then(|text| text.parse::<u64>().ok());
+    let irq = number(0).unwrap_or(0) as u32;
+    let strings = &mut window.strings;
+    let name = |strings: &mut crate::trace::event::Strings, place: usize| -> Option<Sym> {
+        rest.get(place).map(|text| strings.intern(text))
+    };
+    match what {
+        "switch" => {
+            let state = rest[0].rsplit_once(':').filter(|(_, state)| state.len() == 1);
+            let (prev, state) = state.unwrap_or((rest[0], "R"));
+            let left_as = match state {
+                "R" => LeftAs::Runnable,
+                "S" => LeftAs::Blocked(1),
+                "D" => LeftAs::Blocked(2),
+                _ => LeftAs::Dead,
+            };
+            Kind::Switch { prev: task(strings, prev), left_as, next: task(strings, rest[2]) }
+        }
+        "waking" => {
+            let target = rest.get(1).map(|cpu| Cpu(cpu[1..].parse().unwrap()));
+            Kind::Waking { task: task(strings, rest[0]), target_cpu: target }
+        }
+        "wakeup" => Kind::Wakeup { task: task(strings, rest[0]), target_cpu: None },
+        "migrate" => Kind::Migrate {
+            task: task(strings, rest[0]),
+            from: Cpu(number(1).unwrap() as u32),
+            to: Cpu(number(2).unwrap() as u32),
+        },
+        "irq+" => Kind::IrqEntry { irq, name: name(strings, 1) },
+        "irq-" => Kind::IrqExit { irq },
+        "vec+" => Kind::VectorEntry(vector(rest[0])),
+        "vec-" => Kind::VectorExit(vector(rest[0])),
+        "soft+" => Kind::SoftirqEntry { vec: softirq(rest[0]) },
+        "soft-" => Kind::SoftirqExit { vec: softirq(rest[0]) },
+        "nmi" => Kind::Nmi { duration: us(rest[0]) },
+        "timer+" => Kind::TimerExpireEntry {
+            timer: 7,
+            function: name(strings, 0),
+            expires: number(1).map(|us| Mono(us * 1_000)),
+        },
+        "timer-" => Kind::TimerExpireExit { timer: 7 },
+        "idle+" => Kind::IdleEnter { state: irq },
+        "idle-" => Kind::IdleExit,
+        "csd+" => Kind::CsdEntry { function: name(strings, 0), csd: 1 },
+        "csd-" => Kind::CsdExit { csd: 1 },
+        "faults" => Kind::PageFault { address: 0, count: irq },
+        "lost" => Kind::Lost { count: number(0) },
+        "setprio" => {
+            let new = Prio::from_rt(number(1).unwrap() as i32);
+            Kind::PiSetprio { task: task(strings, rest[0]), old: Prio(120), new }
+        }
+        "runs" => Kind::Other { name: strings.intern("event") },
+        "other" => Kind::Other { name: strings.intern(rest[0]) },
+        unknown => panic!("no such event: {unknown}"),
+    }
+}

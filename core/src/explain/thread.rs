@@ -1,0 +1,184 @@
+//! The states of one thread over a passage: running, waiting for a CPU, blocked.
+//!
+//! From its switches, wakings and migrations. A thread that an event names as running without a switch-in runs from
+//! that event on (marked as inferred). What is contradictory or not recorded is [`State::Unknown`].
+
+use super::record::Record;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind, LeftAs};
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not known.
+    Unknown,
+    /// On a CPU.
+    Running,
+    /// On the run queue of a CPU since it was woken.
+    Woken,
+    /// On the run queue of a CPU since it was preempted (or yielded).
+    Preempted,
+    /// Waits for something, with the kernel's state bits.
+    Blocked(u32),
+    /// It has ended.
+    Ended,
+}
+
+impl State {
+    /// Whether it wants a CPU and has none.
+    #[must_use]
+    pub fn waits_for_cpu(self) -> bool {
+        matches!(self, State::Woken | State::Preempted)
+    }
+}
+
+/// A stretch `[begin, end)` in one state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// First moment.
+    pub begin: Mono,
+    /// First moment after it.
+    pub end: Mono,
+    /// The state.
+    pub state: State,
+    /// The CPU it is on, or whose run queue it is in; where blocked, the one it left.
+    pub cpu: Option<Cpu>,
+    /// The event that began it; absent where it began before the passage and no event before it is recorded.
+    pub began_by: Option<u32>,
+    /// The event that ended it; absent at the end of the passage.
+    pub ended_by: Option<u32>,
+    /// Concluded rather than recorded.
+    pub inferred: bool,
+}
+
+impl Stretch {
+    /// Its length.
+    #[must_use]
+    pub fn length(&self) -> Ns {
+        self.end.since(self.begin)
+    }
+}
+
+/// The states of `tid` in `[a, b)`, covering it exactly, each change a stretch of its own.
+///
+/// A migration on the run queue begins a new stretch, as the wait goes on behind others.
+#[must_use]
+pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
+    let mut now = start(record, tid, a);
+    let mut found: Vec<Stretch> = Vec::new();
+    for (index, event) in record.events_of(tid, a, b) {
+        let Some(next) = after(&now, tid, index, event) else { continue };
+        now.end = event.at.max(now.begin);
+        now.ended_by = Some(index);
+        if now.begin < now.end {
+            found.push(now);
+        }
+        now = Stretch { begin: event.at, end: event.at, ..next };
+    }
+    now.end = b.max(now.begin);
+    if now.begin < now.end {
+        found.push(now);
+    }
+    place_waits(&mut found, &now);
+    found
+}
+
+/// The state at `a`: from the last event before it, else concluded backwards from the first one after it.
+fn start(record: &Record, tid: Tid, a: Mono) -> Stretch {
+    let blank = Stretch {
+        begin: a,
+        end: a,
+        state: State::Unknown,
+        cpu: None,
+        began_by: None,
+        ended_by: None,
+        inferred: false,
+    };
+    let just_before = Mono(a.0.saturating_sub(1));
+    let mut now = blank;
+    // The last switch decides; events after it may change what it left.
+    let earlier: Vec<(u32, &Event)> = record
+        .events_of(tid, Mono(0), just_before)
+        .rev()
+        .scan(false, |done, found| {
+            if *done {
+                return None;
+            }
+            *done = matches!(found.1.kind, Kind::Switch { .. });
+            Some(found)
+        })
+        .collect();
+    for (index, event) in earlier.into_iter().rev() {
+        if let Some(next) = after(&now, tid, index, event) {
+            now = next;
+        }
+    }
+    if now.state == State::Unknown {
+        if let Some((index, event)) = record.events_of(tid, a, record.until()).next() {
+            now = backwards(tid, index, event, blank);
+        }
+    }
+    Stretch { begin: a, end: a, ..now }
+}
+
+/// What the first recorded event says about the time before it.
+fn backwards(tid: Tid, index: u32, event: &Event, blank: Stretch) -> Stretch {
+    let (state, cpu) = match event.kind {
+        Kind::Switch { prev, .. } if prev.tid == tid => (State::Running, Some(event.cpu)),
+        Kind::Waking { .. } => (State::Blocked(0), None),
+        Kind::Wakeup { .. } => (State::Woken, Some(event.cpu)),
+        Kind::Migrate { from, .. } => (State::Unknown, Some(from)),
+        _ => (State::Unknown, None),
+    };
+    Stretch { state, cpu, began_by: (state == State::Running).then_some(index), inferred: true, ..blank }
+}
+
+/// The state that `event` leads to; `None` when it changes nothing.
+fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> {
+    let next = |state, cpu, inferred| {
+        Some(Stretch {
+            begin: event.at,
+            end: event.at,
+            state,
+            cpu,
+            began_by: Some(index),
+            ended_by: None,
+            inferred,
+        })
+    };
+    match event.kind {
+        Kind::Switch { next: to, .. } if to.tid == tid => (now.state != State::Running
+            || now.cpu != Some(event.cpu))
+        .then(|| next(State::Running, Some(event.cpu), false))?,
+        Kind::Switch { prev, left_as, .. } if prev.tid == tid => match left_as {
+            LeftAs::Runnable => next(State::Preempted, Some(event.cpu), false),
+            LeftAs::Blocked(bits) => next(State::Blocked(bits), Some(event.cpu), false),
+            LeftAs::Dead => next(State::Ended, Some(event.cpu), false),
+        },
+        // A thread that is still running, or waits already, is not woken by a waking.
+        Kind::Waking { task, target_cpu } if task.tid == tid => {
+            matches!(now.state, State::Blocked(_) | State::Unknown | State::Ended)
+                .then(|| next(State::Woken, target_cpu, false))?
+        }
+        Kind::Migrate { task, to, .. } if task.tid == tid => (now.state.waits_for_cpu()
+            && now.cpu.is_some_and(|cpu| cpu != to))
+        .then(|| next(now.state, Some(to), false))?,
+        Kind::Wakeup { task, .. } if task.tid == tid => matches!(now.state, State::Blocked(_) | State::Ended)
+            .then(|| next(State::Woken, Some(event.cpu), true))?,
+        _ if event.current == Some(tid) => (now.state != State::Running || now.cpu != Some(event.cpu))
+            .then(|| next(State::Running, Some(event.cpu), true))?,
+        _ => None,
+    }
+}
+
+/// A wait is on the run queue of the CPU where it ends, whatever the waking aimed at: migrations that are recorded
+/// end a stretch, and of others only their result is known.
+fn place_waits(found: &mut [Stretch], last: &Stretch) {
+    let (mut state, mut cpu) = (last.state, last.cpu);
+    for stretch in found.iter_mut().rev() {
+        if stretch.state.waits_for_cpu() && (stretch.cpu.is_none() || state == State::Running) {
+            stretch.cpu = cpu;
+        }
+        (state, cpu) = (stretch.state, stretch.cpu);
+    }
+}

@@ -1,0 +1,111 @@
+//! Waking → switched in: who had the CPU that the victim was to get, and by which right.
+//!
+//! A thread of equal or higher priority interferes; one of lower priority keeps the CPU only where the kernel cannot
+//! be preempted (preemption disabled, or a preemption model that does not preempt kernel code), which its stack
+//! shows. In interrupt context the interrupt is named, never the thread it interrupted.
+
+use super::cpu::Context;
+use super::lateness::{interrupted_code, Code};
+use super::record::Record;
+use super::segment::Segment;
+use super::share::{tally, Phase, Role, Share};
+use super::thread::Stretch;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Kind as Event, LeftAs};
+
+/// The scheduler's own way from the interrupt to the switch takes this long at most (0.5-3 µs on metal, more on
+/// virtual machines); the thread that is left in this time is not blamed.
+const SWITCHING: Ns = Ns::from_us(10);
+
+/// The shares of a stretch in which `victim` was runnable, as parts of the tree.
+pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
+    let Some(cpu) = stretch.cpu else {
+        let label = "it is not recorded on which CPU it waited";
+        return vec![Segment::unexplained(super::Kind::WakeupWait, label, stretch.begin, stretch.length())];
+    };
+    let slices = record.slices(cpu, stretch.begin, stretch.end);
+    let counted = tally(record, Phase::Waiting, cpu, &slices);
+    let mut parts = counted.gaps;
+    for mut share in counted.shares {
+        if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {
+            share.role = role(record, victim, &holder, tid, cpu, stretch);
+            if matches!(share.role, Role::Keeps { .. }) && share.net <= SWITCHING {
+                share.role = Role::Switching;
+            }
+            share.kind = match share.role {
+                Role::Victim => super::Kind::Running,
+                Role::Switching => super::Kind::Scheduler,
+                _ => share.kind,
+            };
+            share.stack = stack(record, tid, cpu, stretch).0;
+            share
+                .evidence
+                .extend(departure(record, tid, cpu, stretch).map(|(index, _)| record.evidence(index)));
+        }
+        parts.push(share.leaf(label(&share)));
+        shares.push(share);
+    }
+    parts
+}
+
+fn label(share: &Share) -> String {
+    let name = share.label();
+    let mut label = match share.role {
+        Role::Keeps { .. } => format!("{name}, lower in priority, not preempted"),
+        Role::Switching => format!("switching away from {name}"),
+        Role::Wins => format!("{name}, of equal or higher priority"),
+        Role::SharesFairly => format!("{name}, by fair scheduling"),
+        Role::Unranked => format!("{name}, priority not recorded"),
+        Role::Victim => format!("{name}, itself still leaving the CPU"),
+        _ => name,
+    };
+    if share.faults > 0 {
+        label.push_str(&format!(", {} page faults", share.faults));
+    }
+    label
+}
+
+fn role(record: &Record, victim: &Thread, holder: &Thread, tid: Tid, cpu: Cpu, stretch: &Stretch) -> Role {
+    if tid == victim.tid {
+        return Role::Victim;
+    }
+    let (Some(wanting), Some(having)) = (victim.prio, holder.prio) else { return Role::Unranked };
+    if !wanting.is_realtime() && !having.is_realtime() {
+        Role::SharesFairly
+    } else if having <= wanting {
+        Role::Wins
+    } else {
+        let left = departure(record, tid, cpu, stretch).map(|(_, left)| left);
+        Role::Keeps { in_user: stack(record, tid, cpu, stretch).1, left }
+    }
+}
+
+/// How `tid` left `cpu` at the end of the stretch or before it.
+fn departure(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch) -> Option<(u32, LeftAs)> {
+    record.events_on(cpu, stretch.begin, stretch.end).rev().find_map(|(index, event)| match event.kind {
+        Event::Switch { prev, left_as, .. } if prev.tid == tid => Some((index, left_as)),
+        _ => None,
+    })
+}
+
+/// The stack of `tid` taken in the stretch, or just before it in the interrupt that woke the victim; and whether
+/// that showed user mode. The earliest one counts: what the waking found.
+fn stack(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch) -> (Vec<String>, Option<bool>) {
+    let from = interrupt_begin(record, cpu, stretch.begin);
+    let samples = record.stacks(cpu, from, stretch.end).filter(|sample| sample.tid == tid);
+    let told = samples.map(|sample| (sample.at, interrupted_code(sample)));
+    match told.filter(|(_, code)| !matches!(code, Code::Unknown)).min_by_key(|(at, _)| *at) {
+        Some((_, Code::User)) => (Vec::new(), Some(true)),
+        Some((_, Code::Kernel { frames })) => (frames.to_vec(), Some(false)),
+        _ => (Vec::new(), None),
+    }
+}
+
+/// Where the interrupt that holds `at` began; `at` itself when it is none.
+pub(super) fn interrupt_begin(record: &Record, cpu: Cpu, at: Mono) -> Mono {
+    match record.slice_before(cpu, at).filter(|slice| slice.context.is_hard()) {
+        Some(slice) => slice.proof.map_or(slice.begin, |proof| record.event(proof).at.min(slice.begin)),
+        None => at,
+    }
+}

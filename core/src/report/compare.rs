@@ -1,0 +1,286 @@
+//! Two or more runs side by side: the same quantities, and the conditions that differ.
+//!
+//! The first run is the reference; ratios are "this run over the first". A difference of numbers means little when
+//! the conditions differ too, so these stand right below.
+
+use serde::Serialize;
+
+use super::facts::{facts, is_circumstance, Fact};
+use super::figures::{grouped, or_dash, quantities, Figures};
+use super::printable::{cut, line};
+use super::text::largest;
+use crate::run::Run;
+use crate::series::{Quantity, Series};
+use crate::time::Ns;
+use crate::verdict::Outcome;
+
+/// Value of `format` in the JSON form.
+pub const FORMAT: &str = "lathunt-comparison";
+/// Version of the JSON form.
+pub const VERSION: u32 = 1;
+
+/// The comparison, ready to print or to serialize.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Always `lathunt-comparison`.
+    pub format: &'static str,
+    /// Version of this form.
+    pub version: u32,
+    /// The runs, the reference first.
+    pub runs: Vec<Side>,
+    /// One per quantity and CPU, all CPUs together first.
+    pub rows: Vec<Row>,
+    /// Conditions that are not the same in all runs.
+    pub differing: Vec<Difference>,
+    /// Number of conditions that are.
+    pub same: usize,
+}
+
+/// A run in a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// `A`, `B`, …
+    pub letter: String,
+    /// Where it was read from.
+    pub name: String,
+    /// When it was made.
+    pub started: Option<String>,
+    /// Its verdict.
+    pub outcome: Option<Outcome>,
+    /// Its largest latency, as a phrase.
+    pub largest: String,
+}
+
+/// A quantity on one CPU (or on all) in each run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// `all`, `CPU 1`, `comm/tid`.
+    pub label: String,
+    /// Of each run; `None` where it has no such series.
+    pub figures: Vec<Option<Figures>>,
+    /// Of each run over the first.
+    pub ratios: Vec<Option<Ratios>>,
+}
+
+/// Figures of a run over those of the reference. `None` where one of the two is missing or zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ratios {
+    /// Minima.
+    pub min: Option<f64>,
+    /// Medians.
+    pub median: Option<f64>,
+    /// 99.9 % quantiles.
+    pub p99_9: Option<f64>,
+    /// Maxima.
+    pub max: Option<f64>,
+}
+
+/// A condition that is not the same everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// `machine`, `kernel`, …
+    pub group: &'static str,
+    /// Which one.
+    pub name: String,
+    /// Its value in each run; `None` where it could not be read.
+    pub values: Vec<Option<String>>,
+    /// It only says when or how the run was made.
+    pub circumstance: bool,
+}
+
+impl Comparison {
+    /// Of runs with their names, the reference first.
+    #[must_use]
+    pub fn of(runs: &[(&str, &Run)]) -> Comparison {
+        let side = |(i, (name, run)): (usize, &(&str, &Run))| Side {
+            letter: letter(i),
+            name: (*name).to_owned(),
+            started: run.conditions.started.clone(),
+            outcome: run.verdict.as_ref().and_then(|verdict| verdict.outcome),
+            largest: largest(run),
+        };
+        let (differing, same) = differences(runs);
+        Comparison {
+            format: FORMAT,
+            version: VERSION,
+            runs: runs.iter().enumerate().map(side).collect(),
+            rows: rows(runs),
+            differing,
+            same,
+        }
+    }
+
+    /// For a terminal of `width` columns.
+    #[must_use]
+    pub fn to_text(&self, width: usize) -> String {
+        let mut lines = Vec::new();
+        for side in &self.runs {
+            let outcome = side.outcome.map_or("no verdict".to_owned(), |o| format!("{o:?}").to_uppercase());
+            let started = side.started.as_deref().unwrap_or("start unknown");
+            lines.push(format!("{}  {}  ({started}; {outcome}; {})", side.letter, side.name, side.largest));
+        }
+        let mut quantity = None;
+        for row in &self.rows {
+            if quantity != Some(row.quantity) {
+                quantity = Some(row.quantity);
+                lines.push(String::new());
+                let heading = ["samples", "min", "median", "p99.9", "max", "missed"].map(str::to_owned);
+                lines.push(cells(row.quantity.name(), "run", heading));
+            }
+            lines.extend(row_lines(row));
+        }
+        lines.push(String::new());
+        lines.extend(self.condition_lines(width));
+        lines.iter().fold(String::new(), |text, line| text + cut(line, width).trim_end() + "\n")
+    }
+
+    fn condition_lines(&self, width: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let (circumstances, real): (Vec<_>, Vec<_>) = self.differing.iter().partition(|d| d.circumstance);
+        if real.is_empty() {
+            lines.push(format!("All {} other conditions are the same.", self.same));
+        } else {
+            lines.push(format!("Conditions that differ ({}; {} are the same):", real.len(), self.same));
+        }
+        for difference in real {
+            lines.push(format!("! {}: {}", difference.group, line(&difference.name)));
+            for (i, value) in difference.values.iter().enumerate() {
+                let value = value.as_deref().unwrap_or("not known");
+                lines.push(cut(&format!("    {}  {value}", letter(i)), width));
+            }
+        }
+        if !circumstances.is_empty() {
+            let names: Vec<&str> = circumstances.iter().map(|d| d.name.as_str()).collect();
+            lines.push(format!("Also different, as in any two runs: {}.", names.join(", ")));
+        }
+        lines
+    }
+}
+
+/// `A` to `Z`, then `#26` and so on.
+fn letter(index: usize) -> String {
+    match u8::try_from(index) {
+        Ok(small @ 0..=25) => char::from(b'A' + small).to_string(),
+        _ => format!("#{index}"),
+    }
+}
+
+fn row_lines(row: &Row) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (i, figures) in row.figures.iter().enumerate() {
+        let label = if i == 0 { row.label.as_str() } else { "" };
+        let Some(f) = figures else {
+            lines.push(format!("{:<18} {:>4}  not measured", cut(label, 18), letter(i)));
+            continue;
+        };
+        let values = [
+            grouped(f.samples),
+            or_dash(f.min_ns),
+            or_dash(f.median_ns),
+            or_dash(f.p99_9_ns),
+            or_dash(f.max_ns),
+            grouped(f.missed),
+        ];
+        lines.push(cells(label, &letter(i), values));
+    }
+    for (i, ratios) in row.ratios.iter().enumerate().skip(1) {
+        if let Some(r) = ratios {
+            let [min, median, p99_9, max] = [r.min, r.median, r.p99_9, r.max].map(ratio_text);
+            let values = [String::new(), min, median, p99_9, max, String::new()];
+            lines.push(cells("", &format!("{}/A", letter(i)), values));
+        }
+    }
+    lines
+}
+
+fn cells(label: &str, run: &str, [samples, min, median, p99_9, max, missed]: [String; 6]) -> String {
+    let label = cut(label, 18);
+    format!("{label:<18} {run:>4} {samples:>15} {min:>10} {median:>10} {p99_9:>10} {max:>10} {missed:>9}")
+}
+
+fn ratio_text(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+fn rows(runs: &[(&str, &Run)]) -> Vec<Row> {
+    let mut found: Vec<Quantity> = Vec::new();
+    for quantity in runs.iter().flat_map(|(_, run)| quantities(run)) {
+        if !found.contains(&quantity) {
+            found.push(quantity);
+        }
+    }
+    found.into_iter().flat_map(|quantity| quantity_rows(runs, quantity)).collect()
+}
+
+fn quantity_rows(runs: &[(&str, &Run)], quantity: Quantity) -> Vec<Row> {
+    let mut labels: Vec<String> = Vec::new();
+    for label in runs.iter().flat_map(|(_, run)| run.of(quantity).map(Series::label)) {
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    let row = |label: String, pick: &dyn Fn(&Run) -> Option<Figures>| {
+        let figures: Vec<Option<Figures>> = runs.iter().map(|(_, run)| pick(run)).collect();
+        let reference = figures.first().cloned().flatten();
+        let ratios = figures.iter().map(|f| Some(Ratios::of(f.as_ref()?, reference.as_ref()?))).collect();
+        Row { quantity, label, figures, ratios }
+    };
+    let mut rows = Vec::new();
+    if labels.len() > 1 {
+        rows.push(row("all".to_owned(), &|run| {
+            let all: Vec<&Series> = run.of(quantity).collect();
+            (!all.is_empty()).then(|| Figures::of_all(&all))
+        }));
+    }
+    rows.extend(labels.into_iter().map(|label| {
+        let wanted = label.clone();
+        row(label, &move |run| {
+            let same: Vec<&Series> = run.of(quantity).filter(|s| s.label() == wanted).collect();
+            (!same.is_empty()).then(|| Figures::of_all(&same))
+        })
+    }));
+    rows
+}
+
+impl Ratios {
+    fn of(figures: &Figures, reference: &Figures) -> Ratios {
+        let ratio = |this: Option<Ns>, first: Option<Ns>| match (this, first) {
+            (Some(this), Some(first)) if first > Ns::ZERO => Some(this.0 as f64 / first.0 as f64),
+            _ => None,
+        };
+        Ratios {
+            min: ratio(figures.min_ns, reference.min_ns),
+            median: ratio(figures.median_ns, reference.median_ns),
+            p99_9: ratio(figures.p99_9_ns, reference.p99_9_ns),
+            max: ratio(figures.max_ns, reference.max_ns),
+        }
+    }
+}
+
+/// Conditions with more than one value, and how many have one.
+fn differences(runs: &[(&str, &Run)]) -> (Vec<Difference>, usize) {
+    let tables: Vec<Vec<Fact>> = runs.iter().map(|(_, run)| facts(&run.conditions)).collect();
+    let mut known: Vec<&Fact> = Vec::new();
+    for fact in tables.iter().flatten() {
+        if !known.iter().any(|k| k.group == fact.group && k.name == fact.name) {
+            known.push(fact);
+        }
+    }
+    let mut same = 0;
+    let mut differing = Vec::new();
+    for fact in known {
+        let of = |table: &Vec<Fact>| {
+            table.iter().find(|f| f.group == fact.group && f.name == fact.name).and_then(|f| f.value.clone())
+        };
+        let values: Vec<Option<String>> = tables.iter().map(of).collect();
+        if values.windows(2).all(|pair| pair[0] == pair[1]) {
+            same += 1;
+        } else {
+            let circumstance = is_circumstance(fact);
+            differing.push(Difference { group: fact.group, name: fact.name.clone(), values, circumstance });
+        }
+    }
+    (differing, same)
+}

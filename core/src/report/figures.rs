@@ -1,0 +1,170 @@
+//! The numbers of a series that every view shows: the same names, the same rounding, the same order.
+
+use serde::Serialize;
+
+use crate::histogram::Histogram;
+use crate::run::Run;
+use crate::series::{Quantity, Series};
+use crate::time::Ns;
+
+/// What a table row says of a series. `None`: there is no sample, or it cannot be known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Samples.
+    pub samples: u64,
+    /// Smallest latency, exact.
+    pub min_ns: Option<Ns>,
+    /// Arithmetic mean, ns.
+    pub avg_ns: Option<f64>,
+    /// Upper edge of the class that holds the median.
+    pub median_ns: Option<Ns>,
+    /// Upper edge of the class that holds the 99.9 % quantile.
+    pub p99_9_ns: Option<Ns>,
+    /// Largest latency, exact.
+    pub max_ns: Option<Ns>,
+    /// Activations that passed inside a stall.
+    pub missed: u64,
+    /// Samples lost before they were counted.
+    pub lost: u64,
+}
+
+impl Figures {
+    /// Of one series.
+    #[must_use]
+    pub fn of(series: &Series) -> Figures {
+        Figures { missed: series.missed, lost: series.lost, ..Figures::of_histogram(&series.histogram) }
+    }
+
+    /// Of a histogram alone.
+    #[must_use]
+    pub fn of_histogram(histogram: &Histogram) -> Figures {
+        Figures {
+            samples: histogram.count(),
+            min_ns: histogram.min(),
+            avg_ns: histogram.mean_ns(),
+            median_ns: histogram.quantile(0.5),
+            p99_9_ns: histogram.quantile(0.999),
+            max_ns: histogram.max(),
+            missed: 0,
+            lost: 0,
+        }
+    }
+
+    /// Of several series together. Where their classes differ, median and p99.9 are `None`: they cannot be known.
+    #[must_use]
+    pub fn of_all(series: &[&Series]) -> Figures {
+        let Some((first, rest)) = series.split_first() else { return Figures::default() };
+        let mut merged = first.histogram.clone();
+        let samples = total(series, |s| s.histogram.count());
+        // A file may claim more samples than a counter holds: then nothing is added up.
+        let mergeable = samples < u64::MAX && rest.iter().all(|other| merged.merge(&other.histogram).is_ok());
+        let figures = if mergeable {
+            Figures::of_histogram(&merged)
+        } else {
+            let sum: f64 = series.iter().map(|s| s.histogram.sum_ns() as f64).sum();
+            Figures {
+                samples,
+                min_ns: series.iter().filter_map(|s| s.histogram.min()).min(),
+                avg_ns: (samples > 0).then(|| sum / samples as f64),
+                max_ns: series.iter().filter_map(|s| s.histogram.max()).max(),
+                ..Figures::default()
+            }
+        };
+        Figures { missed: total(series, |s| s.missed), lost: total(series, |s| s.lost), ..figures }
+    }
+}
+
+fn total(series: &[&Series], field: impl Fn(&Series) -> u64) -> u64 {
+    series.iter().fold(0, |sum, s| sum.saturating_add(field(s)))
+}
+
+/// The quantities of a run, the one the verdict is about first: what a thread saw before what the kernel saw.
+#[must_use]
+pub fn quantities(run: &Run) -> Vec<Quantity> {
+    let weight = |quantity: &Quantity| match quantity {
+        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip => 0,
+        Quantity::TimerWakeup => 1,
+        Quantity::Timer => 2,
+        Quantity::Wakeup => 3,
+        _ => 4,
+    };
+    let mut found: Vec<Quantity> = Vec::new();
+    for series in &run.series {
+        if !found.contains(&series.quantity) {
+            found.push(series.quantity);
+        }
+    }
+    found.sort_by_key(weight);
+    found
+}
+
+/// What a quantity is, from which moment to which.
+#[must_use]
+pub fn meaning(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Cyclic => "programmed wake-up → first instruction in user space",
+        Quantity::Timer => "programmed expiry → timer handler",
+        Quantity::Wakeup => "waking → switched in",
+        Quantity::TimerWakeup => "programmed expiry → switched in",
+        Quantity::Npt => "time a loop that never stops was stopped",
+        Quantity::Hardware => "gap that no software explains",
+        Quantity::Roundtrip => "stimulus → response, seen from outside",
+    }
+}
+
+/// `1234567` as `1 234 567`.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A duration, or `–` where there is none.
+#[must_use]
+pub fn or_dash(value: Option<Ns>) -> String {
+    value.map_or_else(|| "–".to_owned(), |ns| ns.to_string())
+}
+
+/// A mean in ns as a duration, or `–`.
+#[must_use]
+pub fn mean(value: Option<f64>) -> String {
+    or_dash(value.map(|ns| Ns(ns.round() as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Layout;
+    use crate::time::Cpu;
+
+    fn series(layout: Layout, values: &[u64]) -> Series {
+        let mut histogram = Histogram::new(layout);
+        values.iter().for_each(|&v| histogram.record(Ns(v)));
+        Series { missed: 1, ..Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram) }
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1 000"), (1_234_567, "1 234 567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn different_classes_still_give_exact_extremes_but_no_quantile() {
+        let (a, b) = (series(Layout::LATENCY, &[5_000, 7_000]), series(Layout::new(1, 32).unwrap(), &[9]));
+        let both = Figures::of_all(&[&a, &b]);
+        assert_eq!((both.samples, both.missed), (3, 2));
+        assert_eq!((both.min_ns, both.max_ns, both.median_ns), (Some(Ns(9)), Some(Ns(7_000)), None));
+        let same = Figures::of_all(&[&a, &a]);
+        assert_eq!((same.samples, same.median_ns), (4, Some(Ns(5_999))));
+        assert_eq!(Figures::of_all(&[]), Figures::default());
+    }
+}

@@ -1,0 +1,325 @@
+//! The report: one HTML file that holds everything and asks no network.
+//!
+//! The plots are drawn here, not in the browser, so that the page is complete on paper and without scripts; the script
+//! (`templates/report.js`, plain JavaScript of our own) only adds hover, zoom and sorting. A content security policy
+//! in the page forbids it every connection. Escaping is askama's, by the `.html` ending of the templates; what is
+//! marked `safe` there is made in this crate.
+
+use askama::Template;
+
+use super::causes;
+use super::facts::{facts, Fact};
+use super::figures::{grouped, mean, meaning, or_dash, quantities, Figures};
+use super::plot::{Plot, Wanted};
+use super::printable::line;
+use super::svg;
+use super::text::{begin, largest, sentence};
+use super::tree::{self, Row};
+use super::{latency, seconds};
+use crate::peak::Peak;
+use crate::run::Run;
+use crate::series::Series;
+use crate::time::{Mono, Ns};
+use crate::verdict::Outcome;
+
+const CSS: &str = include_str!("../../templates/report.css");
+const JS: &str = include_str!("../../templates/report.js");
+
+/// The full report of a run.
+///
+/// # Errors
+/// Only when a text cannot be formatted, which for strings does not happen.
+pub fn report(run: &Run) -> Result<String, askama::Error> {
+    let deadline = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
+    let sections = sections(run, deadline);
+    let page = Report {
+        css: format!("{}{CSS}", svg::page_css()),
+        js: JS,
+        title: format!("lathunt: {}", subtitle(run)),
+        subtitle: subtitle(run),
+        outcome: Headline::of(run),
+        run,
+        sections,
+        peaks: peaks(run),
+        causes: cause_rows(run),
+        facts: groups(facts(&run.conditions)),
+    };
+    Ok(page.render()? + "\n")
+}
+
+/// A page of plots alone (`lathunt plot -o x.html`).
+///
+/// # Errors
+/// As [`report`].
+pub fn plots(title: &str, plots: &[Plot]) -> Result<String, askama::Error> {
+    let views = plots.iter().map(PlotView::of).collect();
+    let css = format!("{}{CSS}", svg::page_css());
+    PlotsPage { css, js: JS, title: title.to_owned(), plots: views }.render().map(|page| page + "\n")
+}
+
+/// `host, kernel, start, load`: under which conditions, in one line.
+#[must_use]
+pub fn subtitle(run: &Run) -> String {
+    let c = &run.conditions;
+    let load = c.load.as_ref().map(|load| format!("load: {load}"));
+    let kernel = c.kernel.release.as_ref().map(|release| format!("Linux {release}"));
+    let parts = [c.host.clone(), kernel, c.started.clone(), load];
+    let said: Vec<String> = parts.into_iter().flatten().map(|part| line(&part).into_owned()).collect();
+    if said.is_empty() {
+        "conditions unknown".to_owned()
+    } else {
+        said.join(" · ")
+    }
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Report<'a> {
+    css: String,
+    js: &'static str,
+    title: String,
+    subtitle: String,
+    outcome: Headline,
+    run: &'a Run,
+    sections: Vec<Section>,
+    peaks: Vec<PeakView>,
+    causes: Vec<CauseRow>,
+    facts: Vec<(&'static str, Vec<Fact>)>,
+}
+
+#[derive(Template)]
+#[template(path = "plots.html")]
+struct PlotsPage {
+    css: String,
+    js: &'static str,
+    title: String,
+    plots: Vec<PlotView>,
+}
+
+/// The word on top, with its class and what stands beside it.
+struct Headline {
+    word: &'static str,
+    class: &'static str,
+    beside: String,
+}
+
+impl Headline {
+    fn of(run: &Run) -> Headline {
+        let verdict = run.verdict.as_ref();
+        let (word, class) = match verdict.and_then(|verdict| verdict.outcome) {
+            Some(Outcome::Pass) => ("PASS", "pass"),
+            Some(Outcome::Fail) => ("FAIL", "fail"),
+            Some(Outcome::Inconclusive) => ("INCONCLUSIVE", "inconclusive"),
+            None => ("NO VERDICT", "none"),
+        };
+        let deadline = match verdict.and_then(|verdict| verdict.deadline_ns) {
+            Some(deadline) => format!("deadline {deadline}"),
+            None => "no deadline was given".to_owned(),
+        };
+        Headline { word, class, beside: format!("{deadline} · {}", largest(run)) }
+    }
+}
+
+/// One quantity: its table and its plots.
+struct Section {
+    name: &'static str,
+    meaning: &'static str,
+    rows: Vec<FigureRow>,
+    replayed: bool,
+    threads: bool,
+    plots: Vec<PlotView>,
+}
+
+struct FigureRow {
+    label: String,
+    thread: String,
+    samples: String,
+    min: String,
+    median: String,
+    avg: String,
+    p99_9: String,
+    max: String,
+    missed: String,
+    lost: String,
+    replayed_p99_9: String,
+    replayed_max: String,
+    late: bool,
+}
+
+impl FigureRow {
+    fn of(series: &Series, deadline: Option<Ns>) -> FigureRow {
+        let f = Figures::of(series);
+        let replayed = series.replayed.as_ref().map(Figures::of_histogram).unwrap_or_default();
+        FigureRow {
+            label: series.label(),
+            thread: series.thread.as_ref().map(ToString::to_string).unwrap_or_default(),
+            samples: grouped(f.samples),
+            min: or_dash(f.min_ns),
+            median: or_dash(f.median_ns),
+            avg: mean(f.avg_ns),
+            p99_9: or_dash(f.p99_9_ns),
+            max: or_dash(f.max_ns),
+            missed: grouped(f.missed),
+            lost: grouped(f.lost),
+            replayed_p99_9: or_dash(replayed.p99_9_ns),
+            replayed_max: or_dash(replayed.max_ns),
+            late: deadline.zip(f.max_ns).is_some_and(|(deadline, max)| max > deadline),
+        }
+    }
+}
+
+/// A plot in a page: drawing, data for the script, legend.
+struct PlotView {
+    id: String,
+    title: String,
+    svg: String,
+    json: String,
+    legend: Vec<(usize, usize, String)>,
+    notes: Vec<String>,
+}
+
+impl PlotView {
+    fn of(plot: &Plot) -> PlotView {
+        PlotView {
+            id: plot.id.clone(),
+            title: plot.title.clone(),
+            svg: svg::inline(plot),
+            json: plot.to_json(),
+            legend: plot.lines.iter().map(|l| (l.colour, l.dash, l.legend.clone())).collect(),
+            notes: plot.notes.clone(),
+        }
+    }
+}
+
+fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
+    let section = |quantity| {
+        let curves = latency::curves(&[("", run)], quantity);
+        let drawn = [
+            latency::plot(quantity, &curves, deadline, Wanted::Auto),
+            seconds::plot(quantity, &curves, deadline, Wanted::Auto),
+        ];
+        Section {
+            name: quantity.name(),
+            meaning: meaning(quantity),
+            rows: run.of(quantity).map(|series| FigureRow::of(series, deadline)).collect(),
+            threads: run.of(quantity).any(|series| series.thread.is_some()),
+            replayed: run.of(quantity).any(|series| series.replayed.is_some()),
+            plots: drawn.iter().flatten().map(PlotView::of).collect(),
+        }
+    };
+    quantities(run).into_iter().map(section).collect()
+}
+
+struct PeakView {
+    number: usize,
+    also: String,
+    total: String,
+    quantity: &'static str,
+    cpu: String,
+    at: String,
+    victim: String,
+    culprit: String,
+    sentence: String,
+    advice: String,
+    unexplained: String,
+    rows: Vec<Row>,
+    limits: Vec<String>,
+}
+
+fn peaks(run: &Run) -> Vec<PeakView> {
+    let begin = begin(run);
+    let also = |stall: &causes::Stall| {
+        let said = |&i: &usize| format!("{} {}", run.peaks[i].quantity.name(), run.peaks[i].total_ns);
+        stall.also.iter().map(said).collect::<Vec<_>>().join(", ")
+    };
+    let view = |(nth, stall): (usize, &causes::Stall)| PeakView {
+        also: also(stall),
+        ..peak_view(nth + 1, &run.peaks[stall.peak], begin)
+    };
+    causes::stalls(&run.peaks).iter().enumerate().map(view).collect()
+}
+
+fn peak_view(number: usize, peak: &Peak, begin: Option<Mono>) -> PeakView {
+    let explanation = peak.explanation.as_ref();
+    PeakView {
+        number,
+        also: String::new(),
+        total: peak.total_ns.to_string(),
+        quantity: peak.quantity.name(),
+        cpu: peak.cpu.to_string(),
+        at: match begin {
+            Some(begin) => format!("+{:.6} s", peak.begin.since(begin).as_secs()),
+            None => peak.begin.to_string(),
+        },
+        victim: peak.victim.to_string(),
+        culprit: peak.culprit.clone().unwrap_or_default(),
+        sentence: sentence(peak),
+        advice: explanation.map(|e| e.advice.clone()).unwrap_or_default(),
+        unexplained: explanation.map(|e| e.unexplained_ns.to_string()).unwrap_or_default(),
+        rows: explanation.map(tree::rows).unwrap_or_default(),
+        limits: explanation.map(|e| e.limits.clone()).unwrap_or_default(),
+    }
+}
+
+struct CauseRow {
+    name: String,
+    worst: String,
+    worst_ns: u64,
+    worst_peak: usize,
+    peaks: usize,
+    time: String,
+    time_ns: u64,
+}
+
+fn cause_rows(run: &Run) -> Vec<CauseRow> {
+    let order = causes::distinct(&run.peaks);
+    let number = |peak: usize| order.iter().position(|&i| i == peak).map_or(0, |nth| nth + 1);
+    let row = |cause: causes::Cause| CauseRow {
+        name: cause.name,
+        worst: cause.worst_ns.to_string(),
+        worst_ns: cause.worst_ns.0,
+        worst_peak: number(cause.worst_peak),
+        peaks: cause.peaks,
+        time: cause.time_ns.to_string(),
+        time_ns: cause.time_ns.0,
+    };
+    causes::rank(&run.peaks).into_iter().map(row).collect()
+}
+
+fn groups(facts: Vec<Fact>) -> Vec<(&'static str, Vec<Fact>)> {
+    let mut groups: Vec<(&'static str, Vec<Fact>)> = Vec::new();
+    for fact in facts {
+        match groups.iter_mut().find(|(name, _)| *name == fact.group) {
+            Some((_, rows)) => rows.push(fact),
+            None => groups.push((fact.group, vec![fact])),
+        }
+    }
+    groups
+}
+
+/// Filters the templates use: `{{ text|shown }}`.
+mod filters {
+    /// Control and direction-changing characters made visible; askama escapes the result.
+    #[askama::filter_fn]
+    pub fn shown(text: impl std::fmt::Display, _: &dyn askama::Values) -> askama::Result<String> {
+        Ok(super::line(&text.to_string()).into_owned())
+    }
+
+    /// A duration or `–`.
+    #[askama::filter_fn]
+    pub fn or_dash(value: &Option<crate::time::Ns>, _: &dyn askama::Values) -> askama::Result<String> {
+        Ok(super::or_dash(*value))
+    }
+
+    /// One decimal, enough for a per cent.
+    #[askama::filter_fn]
+    pub fn one_decimal(value: &f64, _: &dyn askama::Values) -> askama::Result<String> {
+        Ok(format!("{value:.1}"))
+    }
+
+    /// `1 234 567`.
+    #[askama::filter_fn]
+    pub fn grouped(value: &u64, _: &dyn askama::Values) -> askama::Result<String> {
+        Ok(super::grouped(*value))
+    }
+}

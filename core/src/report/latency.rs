@@ -1,0 +1,155 @@
+//! The standard latency plot: how often each latency occurred, one line per CPU, on a logarithmic count axis.
+//!
+//! The form is OSADL's (`mklatencyplot`): 1 µs classes, log count, maxima in the legend, because every engineer of the
+//! field reads it at a glance. Unlike there the range follows the data: no value is left out.
+
+use super::figures::{grouped, meaning};
+use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP};
+use super::scale::{Kind, Scale};
+use crate::run::Run;
+use crate::series::{Quantity, Series};
+use crate::time::Ns;
+
+/// Beyond this many times the p99.9 the maximum would squeeze the body of the distribution into a few pixels.
+const SQUEEZED: f64 = 50.0;
+/// As long as a class is about a pixel wide the axis stays linear.
+const CLASSES_ON_PAPER: f64 = 1_000.0;
+
+/// One line of the plot to be.
+#[derive(Clone, Debug)]
+pub struct Curve<'a> {
+    /// Its name in the legend.
+    pub label: String,
+    /// Its data.
+    pub series: &'a Series,
+    /// Which run it belongs to, counted from 0.
+    pub run: usize,
+    /// Its place among the lines of its run.
+    pub index: usize,
+}
+
+/// The series of `quantity` of all `runs`; several runs put their name before the label.
+#[must_use]
+pub fn curves<'a>(runs: &[(&str, &'a Run)], quantity: Quantity) -> Vec<Curve<'a>> {
+    let named = runs.len() > 1;
+    let of_run = |(run, (name, data)): (usize, &(&str, &'a Run))| {
+        let name = if named { format!("{name}: ") } else { String::new() };
+        let series: Vec<&'a Series> = data.of(quantity).filter(|s| s.histogram.count() > 0).collect();
+        series
+            .into_iter()
+            .enumerate()
+            .map(move |(index, series)| Curve {
+                label: format!("{name}{}", series.label()),
+                series,
+                run,
+                index,
+            })
+            .collect::<Vec<_>>()
+    };
+    runs.iter().enumerate().flat_map(of_run).collect()
+}
+
+/// The plot of `curves`, which are all of `quantity`; `None` when they hold no sample.
+#[must_use]
+pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: Wanted) -> Option<Plot> {
+    let max = curves.iter().filter_map(|c| c.series.histogram.max()).max()?;
+    let width = curves.iter().map(|c| c.series.histogram.layout().width()).min()?;
+    let (unit, unit_ns) = unit_of(width, max);
+    let lines: Vec<Line> = curves.iter().map(|curve| line(curve, curves, unit_ns)).collect();
+    let steps = || lines.iter().flat_map(|line| &line.steps);
+    let deadline = deadline.map(|deadline| Deadline::new(deadline, unit_ns, true));
+    let end = reach(steps().map(|s| s.to).fold(0.0, f64::max), deadline.as_ref());
+    let body = curves.iter().filter_map(|c| c.series.histogram.quantile(0.999)).max()?;
+    let mut notes = vec![classes_note(curves, max, width)];
+    let x = if logarithmic(wanted, max, body, width) {
+        notes.push(format!(
+            "The x axis is logarithmic so that the maximum ({max}) and the body of the distribution (99.9 % up to \
+             {body}) are both visible; nothing is cut off."
+        ));
+        let least = curves.iter().filter_map(|c| c.series.histogram.min()).min().unwrap_or_default();
+        Scale::log((least.0 as f64 / unit_ns).max(width.0 as f64 / unit_ns / 10.0), end, LEFT, RIGHT)
+    } else {
+        Scale::linear(end, LEFT, RIGHT)
+    };
+    let most = steps().map(|s| s.value).fold(1.0, f64::max);
+    let top = 10f64.powf((most * 1.05).log10().ceil()).max(10.0);
+    Some(Plot {
+        id: format!("latency-{}", quantity.name().replace('+', "-")),
+        title: format!("Latency: {}", quantity.name()),
+        subtitle: String::new(),
+        x: Axis { label: format!("latency [{unit}]: {}", meaning(quantity)), unit, scale: x },
+        y: Axis {
+            label: format!("samples per class of {}", whole(width)),
+            unit: "",
+            scale: Scale { kind: Kind::Log, lo: 0.7, hi: top, from: BOTTOM, to: TOP },
+        },
+        lines,
+        deadline,
+        notes,
+        columns: true,
+        value_unit: "samples",
+    })
+}
+
+/// µs for latencies; ns where classes are finer and everything is small.
+fn unit_of(width: Ns, max: Ns) -> (&'static str, f64) {
+    if width.0 < 1_000 && max.0 < 20_000 {
+        ("ns", 1.0)
+    } else {
+        ("µs", 1e3)
+    }
+}
+
+fn logarithmic(wanted: Wanted, max: Ns, body: Ns, width: Ns) -> bool {
+    match wanted {
+        Wanted::Linear => false,
+        Wanted::Log => true,
+        Wanted::Auto => {
+            max.0 as f64 > body.0 as f64 * SQUEEZED && max.0 as f64 > width.0 as f64 * CLASSES_ON_PAPER
+        }
+    }
+}
+
+fn line(curve: &Curve, all: &[Curve], unit_ns: f64) -> Line {
+    let histogram = &curve.series.histogram;
+    let runs = all.iter().map(|c| c.run).max().unwrap_or(0) + 1;
+    let (colour, dash) = style(curve.index, curve.run, runs);
+    let steps: Vec<Step> = histogram
+        .occupied()
+        .map(|(lower, upper, count)| Step {
+            from: lower.0 as f64 / unit_ns,
+            to: (upper.0 as f64 + 1.0) / unit_ns,
+            value: count as f64,
+        })
+        .collect();
+    let max = histogram.max().zip(steps.last()).map(|(max, step)| (max.0 as f64 / unit_ns, step.value));
+    let legend = match histogram.max() {
+        Some(max) => format!("{}: max {max} ({} samples)", curve.label, grouped(histogram.count())),
+        None => format!("{}: no sample", curve.label),
+    };
+    Line { label: curve.label.clone(), legend, colour, dash, steps, max }
+}
+
+fn classes_note(curves: &[Curve], max: Ns, width: Ns) -> String {
+    let linear_to = |c: &Curve| {
+        let layout = c.series.histogram.layout();
+        Ns(layout.width().0.saturating_mul(layout.linear_bins() as u64))
+    };
+    match curves.iter().map(linear_to).min() {
+        Some(edge) if max >= edge => {
+            format!(
+                "Classes of {} up to {edge}; above, a class is up to 3.1 % of its value wide.",
+                whole(width)
+            )
+        }
+        _ => format!("Classes of {}, all values shown.", whole(width)),
+    }
+}
+
+/// A class width without needless decimals: `1 µs`, not `1.0 µs`.
+fn whole(width: Ns) -> String {
+    match width.0 {
+        us if us % 1_000 == 0 => format!("{} µs", us / 1_000),
+        ns => format!("{ns} ns"),
+    }
+}

@@ -1,0 +1,167 @@
+//! What a plot shows, as data: [`super::svg`] draws it, the page's script reads the same data for hover and zoom.
+//!
+//! Nothing is clipped: an axis always holds the largest value, by a longer linear range or, where that would squeeze
+//! the rest into a few pixels, by a logarithmic one, and then a note in the plot says so.
+
+use super::scale::{Kind, Scale};
+use crate::time::Ns;
+
+/// Left edge of the plotting area, user units of the SVG.
+pub const LEFT: f64 = 70.0;
+/// Right edge.
+pub const RIGHT: f64 = 926.0;
+/// Upper edge.
+pub const TOP: f64 = 14.0;
+/// Lower edge.
+pub const BOTTOM: f64 = 390.0;
+/// Width of the whole drawing.
+pub const WIDTH: f64 = 960.0;
+
+/// Colours in the palette.
+pub const COLOURS: usize = 8;
+/// Dash patterns, so that lines differ on a black-and-white print.
+pub const DASHES: usize = 4;
+
+/// What the reader asked of an axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Linear unless that would hide the body of the distribution.
+    #[default]
+    Auto,
+    /// Linear in any case.
+    Linear,
+    /// Logarithmic in any case.
+    Log,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Name inside a page: letters, digits and `-`.
+    pub id: String,
+    /// What it is.
+    pub title: String,
+    /// Under which conditions, in one line.
+    pub subtitle: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// The lines, in the order of the legend.
+    pub lines: Vec<Line>,
+    /// The deadline, if one was given.
+    pub deadline: Option<Deadline>,
+    /// What a reader must know to read it right.
+    pub notes: Vec<String>,
+    /// Whether each step is a column that stands on the axis (a histogram) or a level (a course in time).
+    pub columns: bool,
+    /// What the vertical value of a step counts or measures: `samples`, `µs`.
+    pub value_unit: &'static str,
+}
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Text beside it.
+    pub label: String,
+    /// Unit of its numbers.
+    pub unit: &'static str,
+    /// Its range.
+    pub scale: Scale,
+}
+
+/// One line of a plot.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Short name: `CPU 1`.
+    pub label: String,
+    /// What the legend says, the maximum included.
+    pub legend: String,
+    /// Index in the palette, below [`COLOURS`].
+    pub colour: usize,
+    /// Index of the dash pattern, below [`DASHES`].
+    pub dash: usize,
+    /// Ascending, not overlapping.
+    pub steps: Vec<Step>,
+    /// Where the maximum lies.
+    pub max: Option<(f64, f64)>,
+}
+
+/// A level from one place of the horizontal axis to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Begin, included.
+    pub from: f64,
+    /// End, excluded.
+    pub to: f64,
+    /// Value on the vertical axis.
+    pub value: f64,
+}
+
+/// A deadline on one of the axes.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    /// In the unit of the axis; may lie beyond the range, then it is an arrow at the edge.
+    pub at: f64,
+    /// On the horizontal axis (latency plots) or on the vertical one (courses in time).
+    pub on_x: bool,
+    /// Text beside it.
+    pub text: String,
+}
+
+impl Deadline {
+    /// The deadline of `axis` (µs or ns).
+    #[must_use]
+    pub fn new(deadline: Ns, unit_ns: f64, on_x: bool) -> Deadline {
+        Deadline { at: deadline.0 as f64 / unit_ns, on_x, text: format!("deadline {deadline}") }
+    }
+}
+
+/// A deadline farther off than this many times the maximum does not stretch the axis; an arrow points at it.
+const DEADLINE_REACH: f64 = 4.0;
+
+/// The largest value an axis must hold: the maximum, and the deadline where it is near.
+pub(super) fn reach(max: f64, deadline: Option<&Deadline>) -> f64 {
+    match deadline {
+        Some(deadline) if deadline.at <= max * DEADLINE_REACH => max.max(deadline.at * 1.02),
+        _ => max,
+    }
+}
+
+/// Colour and dash of line `index` of run `group` of `groups`.
+///
+/// Several runs share the colour of a CPU and differ by dash; within one run colour and dash change together.
+pub(super) fn style(index: usize, group: usize, groups: usize) -> (usize, usize) {
+    let dash = if groups > 1 { group } else { index + index / COLOURS };
+    (index % COLOURS, dash % DASHES)
+}
+
+impl Plot {
+    /// The plot as the page's script needs it: JSON, safe inside a `<script>` element.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let axis = |axis: &Axis| {
+            serde_json::json!({
+                "kind": if axis.scale.kind == Kind::Log { "log" } else { "linear" },
+                "lo": axis.scale.lo, "hi": axis.scale.hi, "unit": axis.unit,
+            })
+        };
+        let lines: Vec<_> = self
+            .lines
+            .iter()
+            .map(|line| {
+                let steps: Vec<f64> = line.steps.iter().flat_map(|s| [s.from, s.to, s.value]).collect();
+                serde_json::json!({
+                    "label": super::printable::line(&line.label), "colour": line.colour, "steps": steps,
+                })
+            })
+            .collect();
+        let data = serde_json::json!({
+            "id": self.id, "x": axis(&self.x), "y": axis(&self.y), "lines": lines,
+            "value": self.value_unit, "columns": self.columns,
+            "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM,
+            "deadline": self.deadline.as_ref().filter(|d| d.on_x).map(|d| d.at),
+        });
+        data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    }
+}

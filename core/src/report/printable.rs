@@ -1,0 +1,115 @@
+//! Texts of strangers made safe to show: no control character reaches a terminal, an SVG or a page.
+//!
+//! A thread may call itself `\x1b[2J` or hide text behind a right-to-left override; both are shown as what they are.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// `text` on one line, with control and direction-changing characters written as `\u{…}`.
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(' '),
+            c if is_hidden(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether `c` changes how other characters are shown, or is no character of XML.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+        || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// [`line()`] with the five characters that mean something in XML and HTML escaped.
+#[must_use]
+pub fn markup(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in line(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// At most `width` characters of [`line()`]; what is cut is marked by `…`.
+#[must_use]
+pub fn cut(text: &str, width: usize) -> String {
+    let text = line(text);
+    if text.chars().count() <= width {
+        return text.into_owned();
+    }
+    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept.truncate(kept.trim_end().len());
+    let _ = kept.write_char('…');
+    kept
+}
+
+/// `text` broken at spaces into lines of at most `width` characters; longer words are cut through.
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in line(text).split_whitespace() {
+        let letters: Vec<char> = word.chars().collect();
+        for (nth, piece) in letters.chunks(width).enumerate() {
+            let gap = usize::from(used > 0 && nth == 0);
+            if used + gap + piece.len() > width {
+                lines.push(String::new());
+                used = 0;
+            }
+            let last = lines.len() - 1;
+            if used > 0 && nth == 0 {
+                lines[last].push(' ');
+                used += 1;
+            }
+            lines[last].extend(piece);
+            used += piece.len();
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_act_on_a_terminal_or_a_page_is_shown_instead() {
+        assert_eq!(line("a\x1b[2Jb\u{202e}c\0\n"), "a\\u{1b}[2Jb\\u{202e}c\\u{0} ");
+        assert_eq!(markup("<a href='x'>&\"\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\\u{1}");
+        assert!(matches!(line("kworker/0:1"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn cutting_counts_characters_and_says_that_it_cut() {
+        assert_eq!(cut("12.3 µs → late", 14), "12.3 µs → late");
+        assert_eq!(cut("12.3 µs → late", 9), "12.3 µs…");
+    }
+
+    #[test]
+    fn wrapped_lines_hold_the_width_and_lose_no_word() {
+        let text = "one two threefourfive six";
+        for width in 1..30 {
+            let lines = wrap(text, width);
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:?}");
+            assert_eq!(lines.concat().replace(' ', ""), text.replace(' ', ""));
+        }
+        assert_eq!(wrap(text, 14), ["one two", "threefourfive", "six"]);
+    }
+}

@@ -1,0 +1,315 @@
+//! The terminal summary: one screen that answers the question, the rest is in the report.
+//!
+//! Fixed parts (verdict, statement, paths) always fit; tables of CPUs, peaks and causes share the lines that are left
+//! and say how many they leave out. Causes and CPUs are ordered so that what is left out is the harmless part.
+
+use super::causes;
+use super::figures::{grouped, mean, or_dash, quantities, Figures};
+use super::printable::{cut, wrap};
+use crate::peak::Peak;
+use crate::run::Run;
+use crate::series::Series;
+use crate::time::Mono;
+use crate::verdict::{Outcome, Verdict};
+
+/// How much room there is, and what else to say.
+#[derive(Clone, Debug)]
+pub struct Screen<'a> {
+    /// Columns.
+    pub width: usize,
+    /// Lines; 0 is "as many as needed".
+    pub lines: usize,
+    /// Bold and colour for the verdict (only for a terminal).
+    pub colour: bool,
+    /// Files that were written, with what they are: `("report", "out/report.html")`.
+    pub paths: &'a [(&'a str, &'a str)],
+}
+
+impl Default for Screen<'_> {
+    fn default() -> Self {
+        Screen { width: 100, lines: 24, colour: false, paths: &[] }
+    }
+}
+
+/// The verdict with all its reasons, nothing else (`-q`).
+#[must_use]
+pub fn verdict(run: &Run, screen: &Screen) -> String {
+    let mut lines = vec![headline(run, screen)];
+    for reason in run.verdict.iter().flat_map(|verdict| &verdict.reasons) {
+        lines.extend(bullet(reason, screen.width));
+    }
+    joined(&lines)
+}
+
+/// The whole summary.
+#[must_use]
+pub fn summary(run: &Run, screen: &Screen) -> String {
+    let mut top = vec![headline(run, screen)];
+    let reasons: Vec<String> = run
+        .verdict
+        .iter()
+        .flat_map(|verdict| &verdict.reasons)
+        .flat_map(|reason| bullet(reason, screen.width))
+        .collect();
+    top.extend(limited(reasons, if screen.lines == 0 { usize::MAX } else { 4 }, "reasons"));
+    top.extend(warnings(run, screen.width));
+    let bottom = closing(run, screen);
+    let (heading, rows) = table(run);
+    let (peaks, causes) = (peak_lines(run, screen.width), cause_lines(run, screen.width));
+    // Headings and the empty lines between the parts.
+    let fixed =
+        top.len() + bottom.len() + 2 + if peaks.is_empty() { 0 } else { 2 } + usize::from(!causes.is_empty());
+    let room = if screen.lines == 0 { usize::MAX } else { screen.lines.saturating_sub(fixed) };
+    let shares = share(room, &[(rows.len(), 3), (peaks.len(), 3), (causes.len(), 3)]);
+    let mut lines = top;
+    lines.push(String::new());
+    lines.push(cut(&heading, screen.width));
+    lines.extend(limited(
+        rows.iter().map(|row| cut(row, screen.width)).collect(),
+        shares[0],
+        "lines, none worse",
+    ));
+    if !peaks.is_empty() {
+        lines.push(String::new());
+        lines.push("Worst cases".to_owned());
+        lines.extend(limited(peaks, shares[1], "cases"));
+    }
+    if !causes.is_empty() {
+        lines.push(format!("{:<44} {:>10}  {:>7} {:>10}", "Causes", "worst", "cases", "total"));
+        lines.extend(limited(causes, shares[2], "causes"));
+    }
+    lines.extend(bottom);
+    joined(&lines)
+}
+
+fn joined(lines: &[String]) -> String {
+    lines.iter().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+/// The first `most` lines; the last of them says how many are left out.
+fn limited(mut lines: Vec<String>, most: usize, what: &str) -> Vec<String> {
+    if lines.len() > most {
+        let left_out = lines.len() - most.saturating_sub(1);
+        lines.truncate(most.saturating_sub(1));
+        lines.push(format!("  … {left_out} more {what}"));
+    }
+    lines
+}
+
+/// Lines for each of the parts that want some, at least their minimum, then one each in turn.
+fn share(room: usize, wanted: &[(usize, usize)]) -> Vec<usize> {
+    let mut given: Vec<usize> = wanted.iter().map(|&(want, least)| want.min(least)).collect();
+    let mut left = room.saturating_sub(given.iter().sum());
+    while left > 0 && given.iter().zip(wanted).any(|(have, (want, _))| have < want) {
+        for (have, (want, _)) in given.iter_mut().zip(wanted) {
+            if *have < *want && left > 0 {
+                *have += 1;
+                left -= 1;
+            }
+        }
+    }
+    given
+}
+
+/// `PASS  deadline 100 µs, largest cyclic latency 43.1 µs`.
+fn headline(run: &Run, screen: &Screen) -> String {
+    let verdict = run.verdict.as_ref();
+    let (word, colour) = outcome(verdict);
+    let mut said = Vec::new();
+    match verdict.and_then(|verdict| verdict.deadline_ns) {
+        Some(deadline) => said.push(format!("deadline {deadline}")),
+        None => said.push("no deadline was given".to_owned()),
+    }
+    said.push(largest(run));
+    if !run.complete {
+        said.push("INCOMPLETE: the measurement did not end by itself".to_owned());
+    }
+    let rest = cut(&said.join(", "), screen.width.saturating_sub(word.len() + 2));
+    if screen.colour {
+        format!("\x1b[1;{colour}m{word}\x1b[0m  {rest}")
+    } else {
+        format!("{word}  {rest}")
+    }
+}
+
+/// The word for an outcome, and its ANSI colour.
+fn outcome(verdict: Option<&Verdict>) -> (&'static str, u8) {
+    match verdict.and_then(|verdict| verdict.outcome) {
+        Some(Outcome::Pass) => ("PASS", 32),
+        Some(Outcome::Fail) => ("FAIL", 31),
+        Some(Outcome::Inconclusive) => ("INCONCLUSIVE", 33),
+        None => ("NO VERDICT", 36),
+    }
+}
+
+/// `largest cyclic latency 43.1 µs`, of the quantity the verdict is about.
+#[must_use]
+pub fn largest(run: &Run) -> String {
+    let worst = quantities(run).into_iter().find_map(|quantity| Some((quantity, run.max_of(quantity)?)));
+    match worst {
+        Some((quantity, max)) => format!("largest {} latency {max}", quantity.name()),
+        None => "no sample was taken".to_owned(),
+    }
+}
+
+fn bullet(text: &str, width: usize) -> Vec<String> {
+    let lines = wrap(text, width.saturating_sub(4));
+    lines
+        .into_iter()
+        .enumerate()
+        .map(|(i, line)| format!("  {} {line}", if i == 0 { '·' } else { ' ' }))
+        .collect()
+}
+
+/// Failed calibration and losses: what makes the rest doubtful.
+fn warnings(run: &Run, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let failed: Vec<_> = run.calibration.iter().filter(|c| !c.passed).collect();
+    if let Some(first) = failed.first() {
+        let text = format!(
+            "calibration: {} of {} failed; CPU {} {}: {}",
+            failed.len(),
+            run.calibration.len(),
+            first.cpu,
+            first.kind,
+            first.note
+        );
+        lines.push(format!("  ! {}", cut(&text, width.saturating_sub(4))));
+    }
+    if let Some(loss) = run.losses.iter().max_by_key(|loss| loss.count) {
+        let text = match run.losses.len() {
+            1 => format!("lost: {} {} ({})", grouped(loss.count), loss.counter, loss.meaning),
+            n => format!(
+                "lost, {n} counters: most {} {} ({})",
+                grouped(loss.count),
+                loss.counter,
+                loss.meaning
+            ),
+        };
+        lines.push(format!("  ! {}", cut(&text, width.saturating_sub(4))));
+    }
+    lines
+}
+
+/// Heading and rows: the series of the first quantity, the worst first, then one line for each other quantity.
+fn table(run: &Run) -> (String, Vec<String>) {
+    let quantities = quantities(run);
+    let Some(&first) = quantities.first() else {
+        return ("No series was measured.".to_owned(), Vec::new());
+    };
+    let mut series: Vec<&Series> = run.of(first).collect();
+    if series.len() > 8 {
+        series.sort_by_key(|s| std::cmp::Reverse(s.histogram.max()));
+    }
+    let heading = row(
+        &format!("{} latency", first.name()),
+        ["samples", "min", "avg", "p99.9", "max", "missed", "lost"].map(str::to_owned),
+    );
+    let mut rows: Vec<String> = series.iter().map(|s| figures_row(&s.label(), &Figures::of(s))).collect();
+    let others = quantities.iter().skip(1).map(|&quantity| {
+        let all: Vec<&Series> = run.of(quantity).collect();
+        figures_row(&format!("{} (all)", quantity.name()), &Figures::of_all(&all))
+    });
+    // After the worst CPUs, so that they stay on the screen when many CPUs do not.
+    let at = rows.len().min(4);
+    rows.splice(at..at, others);
+    (heading, rows)
+}
+
+fn figures_row(label: &str, f: &Figures) -> String {
+    let cells = [
+        grouped(f.samples),
+        or_dash(f.min_ns),
+        mean(f.avg_ns),
+        or_dash(f.p99_9_ns),
+        or_dash(f.max_ns),
+        grouped(f.missed),
+        grouped(f.lost),
+    ];
+    row(label, cells)
+}
+
+fn row(label: &str, cells: [String; 7]) -> String {
+    let [samples, min, avg, p99_9, max, missed, lost] = cells;
+    format!(
+        "{:<20} {samples:>15} {min:>10} {avg:>10} {p99_9:>10} {max:>10} {missed:>9} {lost:>8}",
+        cut(label, 20)
+    )
+}
+
+/// When the run began, on the clock of its peaks.
+#[must_use]
+pub fn begin(run: &Run) -> Option<Mono> {
+    run.series.iter().filter_map(|series| series.begin).min()
+}
+
+fn peak_lines(run: &Run, width: usize) -> Vec<String> {
+    let begin = begin(run);
+    let line = |(nth, index): (usize, usize)| {
+        let peak = &run.peaks[index];
+        let at = begin.map(|b| format!("+{:.3}s", peak.begin.since(b).as_secs())).unwrap_or_default();
+        let text = format!(
+            "{:>2} {:>8} CPU {:<2} {at:>9}  {}",
+            nth + 1,
+            peak.total_ns.to_string(),
+            peak.cpu.to_string(),
+            sentence(peak)
+        );
+        cut(&text, width)
+    };
+    causes::distinct(&run.peaks).into_iter().enumerate().map(line).collect()
+}
+
+/// What is known about a peak in one sentence.
+#[must_use]
+pub fn sentence(peak: &Peak) -> String {
+    match (&peak.explanation, &peak.no_evidence) {
+        (Some(explanation), _) => explanation.sentence.clone(),
+        (None, Some(reason)) => format!("not explained: {reason}"),
+        (None, None) => "not explained: no evidence was recorded".to_owned(),
+    }
+}
+
+fn cause_lines(run: &Run, width: usize) -> Vec<String> {
+    let total = causes::distinct(&run.peaks).iter().filter(|&&i| run.peaks[i].explanation.is_some()).count();
+    let line = |cause: &causes::Cause| {
+        let text = format!(
+            "  {:<42} {:>10}  {:>7} {:>10}",
+            cut(&cause.name, 42),
+            cause.worst_ns.to_string(),
+            format!("{}/{total}", cause.peaks),
+            cause.time_ns.to_string()
+        );
+        cut(&text, width)
+    };
+    causes::rank(&run.peaks).iter().map(line).collect()
+}
+
+/// The model-free statement, the rule of thumb, and where the files are.
+fn closing(run: &Run, screen: &Screen) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
+        lines.extend(
+            wrap(&format!("Without any model: {}", model_free.sentence), screen.width).into_iter().take(3),
+        );
+    }
+    let no_verdict = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_none());
+    if let Some(rule) = no_verdict.and_then(|v| v.rule_of_thumb.as_ref()) {
+        let met = if rule.met { "met" } else { "not met" };
+        let text = format!("For orientation: {} gives {}: {met} ({})", rule.name, rule.bound_ns, rule.source);
+        lines.push(cut(&text, screen.width));
+    }
+    lines.extend(paths(screen));
+    lines
+}
+
+/// The files, on one line where they fit; never cut, because they are to be copied.
+fn paths(screen: &Screen) -> Vec<String> {
+    let each: Vec<String> = screen.paths.iter().map(|(what, path)| format!("{what}: {path}")).collect();
+    let together = each.join("   ");
+    if together.chars().count() <= screen.width && !each.is_empty() {
+        vec![together]
+    } else {
+        each
+    }
+}

@@ -1,0 +1,102 @@
+//! The tree of an explanation as rows with bars, from the outermost part to the innermost.
+//!
+//! A bar lies where its time lies in the passage: reading down the rows is reading along the time. What was added up
+//! from several occurrences begins at the first.
+
+use crate::explain::{Explanation, Gap, Segment};
+use crate::time::{Mono, Ns};
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// 0 is the whole.
+    pub depth: usize,
+    /// What the time was spent on.
+    pub label: String,
+    /// How long.
+    pub time: Ns,
+    /// Per cent of the whole.
+    pub share: f64,
+    /// Where the bar begins, per cent of the whole.
+    pub offset: f64,
+    /// Occurrences added up.
+    pub count: u32,
+    /// Inferred rather than observed.
+    pub inferred: bool,
+    /// No evidence explains it.
+    pub unexplained: bool,
+    /// Made of the rows below it.
+    pub group: bool,
+    /// Kernel stack, innermost first.
+    pub stack: Vec<String>,
+    /// The events that prove it.
+    pub evidence: Vec<String>,
+}
+
+/// The rows of `explanation`, parents before their parts.
+#[must_use]
+pub fn rows(explanation: &Explanation) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let whole = Whole { begin: explanation.tree.begin, total: explanation.tree.duration_ns };
+    whole.add(&explanation.tree, 0, &mut rows);
+    rows
+}
+
+struct Whole {
+    begin: Mono,
+    total: Ns,
+}
+
+impl Whole {
+    fn percent(&self, part: Ns) -> f64 {
+        if self.total == Ns::ZERO {
+            0.0
+        } else {
+            (part.0 as f64 / self.total.0 as f64 * 100.0).min(100.0)
+        }
+    }
+
+    fn add(&self, node: &Segment, depth: usize, rows: &mut Vec<Row>) {
+        let evidence =
+            |e: &crate::explain::Evidence| format!("+{} CPU {}: {}", e.at.since(self.begin), e.cpu, e.event);
+        rows.push(Row {
+            depth,
+            label: node.label.clone(),
+            time: node.duration_ns,
+            share: self.percent(node.duration_ns),
+            offset: self.percent(node.begin.since(self.begin)),
+            count: node.count,
+            inferred: node.inferred,
+            unexplained: false,
+            group: !node.children.is_empty() || !node.gaps.is_empty(),
+            stack: node.stack.clone(),
+            evidence: node.evidence.iter().map(evidence).collect(),
+        });
+        let mut gaps: Vec<&Gap> = node.gaps.iter().collect();
+        gaps.sort_by_key(|gap| gap.begin);
+        let mut gaps = gaps.into_iter().peekable();
+        for child in &node.children {
+            while let Some(gap) = gaps.next_if(|gap| gap.begin < child.begin) {
+                rows.push(self.gap(gap, depth + 1));
+            }
+            self.add(child, depth + 1, rows);
+        }
+        rows.extend(gaps.map(|gap| self.gap(gap, depth + 1)));
+    }
+
+    fn gap(&self, gap: &Gap, depth: usize) -> Row {
+        Row {
+            depth,
+            label: format!("unexplained: {}", gap.label),
+            time: gap.duration_ns,
+            share: self.percent(gap.duration_ns),
+            offset: self.percent(gap.begin.since(self.begin)),
+            count: 1,
+            inferred: false,
+            unexplained: true,
+            group: false,
+            stack: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+}

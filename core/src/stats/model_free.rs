@@ -1,0 +1,226 @@
+//! "N samples, k above X: with 95 % confidence fewer than 1 in M": what holds without any model of the tail.
+//!
+//! Exact one-sided binomial upper limit (Clopper and Pearson, Biometrika 26, 1934): the probability `p` at which
+//! seeing at most `k` exceedances in `N` samples would have probability `1 - c`. For `k = 0` this is
+//! `1 - (1-c)^(1/N)`, about `3/N` at 95 %. With X chosen as the observed maximum the same formula holds: it is then
+//! the distribution-free tolerance limit of Wilks (Ann. Math. Statist. 12, 1941).
+//!
+//! The textbook route, the inverse of the incomplete beta function, loses digits or needs very many iterations at
+//! `N` of 10^9. Here the binomial sum itself is added up from its largest term (Loader's saddle-point form,
+//! "Fast and accurate computation of binomial probabilities", 2000) and bisected; about `sqrt(k)` terms matter.
+//!
+//! What it does not say: samples must be independent of one another and of the same workload and configuration.
+//! Lateness comes in clusters, so the limit is optimistic then; `N` becomes `theta * N` (an extremal index, not here).
+
+use crate::time::Ns;
+use crate::verdict::ModelFree;
+
+/// One-sided upper limit of the probability of an exceedance, after `above` of `samples`, at `confidence`.
+///
+/// `None` when there is no sample, more exceedances than samples, or a confidence outside (0, 1). 1 when every sample
+/// exceeds. Relative accuracy better than 10^-9.
+#[must_use]
+pub fn upper_limit(samples: u64, above: u64, confidence: f64) -> Option<f64> {
+    if samples == 0 || above > samples || !(confidence > 0.0 && confidence < 1.0) {
+        return None;
+    }
+    if above == samples {
+        return Some(1.0);
+    }
+    let alpha = 1.0 - confidence;
+    if above == 0 {
+        return Some(-f64::exp_m1(alpha.ln() / samples as f64));
+    }
+    // The limit lies between the observed share (where at most k is likelier than not, roughly) and 1.
+    let (mut low, mut high) = (above as f64 / samples as f64, 1.0);
+    while high - low > low * 1e-13 {
+        let middle = if high > 4.0 * low { (low * high).sqrt() } else { low + (high - low) / 2.0 };
+        if middle <= low || middle >= high {
+            break;
+        }
+        if at_most(above, samples, middle) > alpha {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(high)
+}
+
+/// Samples without an exceedance that are needed to claim "fewer than `probability`" at `confidence`.
+///
+/// `None` where either is not inside (0, 1).
+#[must_use]
+pub fn samples_needed(probability: f64, confidence: f64) -> Option<u64> {
+    let open = |x: f64| x > 0.0 && x < 1.0;
+    (open(probability) && open(confidence))
+        .then(|| ((1.0 - confidence).ln() / f64::ln_1p(-probability)).ceil() as u64)
+}
+
+/// The statement for `above` of `samples` beyond `level`; `None` where [`upper_limit`] has none.
+#[must_use]
+pub fn statement(samples: u64, above: u64, level: Ns, confidence: f64) -> Option<ModelFree> {
+    let probability_below = upper_limit(samples, above, confidence)?;
+    let counted = match above {
+        0 => "none".to_owned(),
+        n => n.to_string(),
+    };
+    let one_in = (1.0 / probability_below).floor();
+    let claim = if one_in >= 2.0 {
+        format!("fewer than 1 in {one_in}")
+    } else {
+        format!("fewer than {:.1} %", probability_below * 100.0)
+    };
+    let percent = confidence * 100.0;
+    let sentence = format!("{samples} samples, {counted} above {level}: with {percent} % confidence {claim}");
+    Some(ModelFree { samples, level_ns: level, above, confidence, probability_below, sentence })
+}
+
+/// Probability of at most `k` exceedances in `n`, for `p >= k/n`: there the terms fall from `k` downwards.
+fn at_most(k: u64, n: u64, p: f64) -> f64 {
+    if p >= 1.0 {
+        return 0.0; // k < n
+    }
+    let odds = (1.0 - p) / p;
+    let mut term = binomial_term(k as f64, n as f64, p);
+    let mut sum = term;
+    for i in (1..=k).rev() {
+        term *= i as f64 / (n - i + 1) as f64 * odds;
+        sum += term;
+        if term < sum * 1e-17 {
+            break;
+        }
+    }
+    sum
+}
+
+/// `C(n,k) p^k (1-p)^(n-k)` for `0 < k < n` without cancellation (Loader 2000, equation 3).
+fn binomial_term(k: f64, n: f64, p: f64) -> f64 {
+    let correction = stirling_error(n) - stirling_error(k) - stirling_error(n - k);
+    let deviance = deviance(k, n * p) + deviance(n - k, n * (1.0 - p));
+    (correction - deviance).exp() * (n / (std::f64::consts::TAU * k * (n - k))).sqrt()
+}
+
+/// `ln n! - ln(sqrt(2 pi n) (n/e)^n)`.
+fn stirling_error(n: f64) -> f64 {
+    if n <= 15.0 {
+        let factorial: f64 = (1..=n as u32).map(f64::from).product(); // exact: 15! < 2^53
+        return factorial.ln() - 0.5 * (std::f64::consts::TAU * n).ln() - n * n.ln() + n;
+    }
+    let nn = n * n;
+    (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - (1.0 / 1680.0) / nn) / nn) / nn) / n
+}
+
+/// `x ln(x/m) + m - x`, by its series where the two are close.
+fn deviance(x: f64, m: f64) -> f64 {
+    if (x - m).abs() >= 0.1 * (x + m) {
+        return x * (x / m).ln() + m - x;
+    }
+    let v = (x - m) / (x + m);
+    let mut sum = (x - m) * v;
+    let mut power = 2.0 * x * v;
+    for j in 1..1000 {
+        power *= v * v;
+        let next = sum + power / f64::from(2 * j + 1);
+        if next == sum {
+            break;
+        }
+        sum = next;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(got: f64, want: f64, relative: f64) {
+        assert!((got / want - 1.0).abs() < relative, "{got} is not {want}");
+    }
+
+    #[test]
+    fn without_an_exceedance_the_closed_form_gives_the_published_figures() {
+        for (samples, at_95, at_99) in [
+            (1_000_000, 2.996e-6, 4.605e-6),
+            (10_000_000, 2.996e-7, 4.605e-7),
+            (86_400_000, 3.467e-8, 5.330e-8),
+        ] {
+            close(upper_limit(samples, 0, 0.95).unwrap(), at_95, 2e-4);
+            close(upper_limit(samples, 0, 0.99).unwrap(), at_99, 2e-4);
+        }
+    }
+
+    #[test]
+    fn rare_exceedances_give_garwoods_poisson_limits() {
+        // One-sided 95 % upper limits of a Poisson mean after k events (Garwood, Biometrika 28, 1936).
+        let table = [(1, 4.7439), (2, 6.2958), (3, 7.7537), (5, 10.5130), (10, 16.9622)];
+        for (above, mean) in table {
+            for samples in [100_000_000u64, 1_000_000_000_000] {
+                close(upper_limit(samples, above, 0.95).unwrap() * samples as f64, mean, 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn the_limit_solves_the_binomial_equation_added_up_naively() {
+        for (n, k) in [(2u64, 1u64), (10, 1), (10, 9), (20, 2), (50, 25), (150, 3), (150, 149)] {
+            for confidence in [0.9, 0.95, 0.99] {
+                let p = upper_limit(n, k, confidence).unwrap();
+                let mut coefficient = 1.0;
+                let mut sum = 0.0;
+                for i in 0..=k {
+                    sum += coefficient * p.powi(i as i32) * (1.0 - p).powi((n - i) as i32);
+                    coefficient *= (n - i) as f64 / (i + 1) as f64;
+                }
+                close(sum, 1.0 - confidence, 1e-8);
+            }
+        }
+        close(upper_limit(10, 1, 0.95).unwrap(), 0.394_163, 1e-5); // tables of Clopper and Pearson
+    }
+
+    #[test]
+    fn many_exceedances_approach_the_observed_share_from_above() {
+        let (n, k) = (1_000_000_000u64, 1_000_000u64);
+        let p = upper_limit(n, k, 0.95).unwrap();
+        close(p * n as f64, 1e6 + 1.6449 * 1e3, 1e-5);
+    }
+
+    #[test]
+    fn the_limit_never_falls_when_more_exceed_and_never_rises_with_more_samples() {
+        let limit = |n, k| upper_limit(n, k, 0.95).unwrap();
+        for k in 0..40 {
+            assert!(limit(1000, k) < limit(1000, k + 1), "k {k}");
+            assert!(limit(1001, k) < limit(1000, k), "k {k}");
+        }
+    }
+
+    #[test]
+    fn impossible_counts_have_no_limit_and_all_above_says_nothing() {
+        assert_eq!(upper_limit(0, 0, 0.95), None);
+        assert_eq!(upper_limit(5, 6, 0.95), None);
+        assert_eq!(upper_limit(5, 0, 1.0), None);
+        assert_eq!(upper_limit(5, 5, 0.95), Some(1.0));
+    }
+
+    #[test]
+    fn the_samples_needed_are_just_enough() {
+        for (probability, confidence) in [(1e-4, 0.95), (1e-6, 0.99), (0.3, 0.5)] {
+            let n = samples_needed(probability, confidence).unwrap();
+            assert!(upper_limit(n, 0, confidence).unwrap() <= probability);
+            assert!(upper_limit(n - 1, 0, confidence).unwrap() > probability);
+        }
+        assert_eq!(samples_needed(1e-4, 0.95), Some(29_956));
+        assert_eq!(samples_needed(0.0, 0.95), None);
+    }
+
+    #[test]
+    fn the_sentence_claims_no_more_than_the_limit() {
+        let said = statement(1_000_000, 0, Ns(85_300), 0.95).unwrap();
+        assert_eq!(
+            said.sentence,
+            "1000000 samples, none above 85.3 µs: with 95 % confidence fewer than 1 in 333808"
+        );
+        let said = statement(3, 2, Ns(85_300), 0.95).unwrap();
+        assert_eq!(said.sentence, "3 samples, 2 above 85.3 µs: with 95 % confidence fewer than 98.3 %");
+    }
+}

@@ -1,0 +1,406 @@
+//! The recorder's flight ring: what happened on a CPU up to the moment its ring was frozen.
+//!
+//! Bytes in, [`Window`] out. The bytes are those of the kernel's ring with a header before them, and they are stored
+//! like this in a run directory as `flight.bin`: any number of *chunks* one after another, of one or several CPUs.
+//! Chunks of one CPU with consecutive ids join without a gap. All numbers are little endian (so are all supported
+//! machines); times are `CLOCK_MONOTONIC` in ns.
+//!
+//! | chunk | bytes | meaning |
+//! |---|---|---|
+//! | header | 128 | see [`Header`], fields in its order: magic, version, header bytes, cpu, trigger, id, begin, frozen, first sequence number, records, stacks, overwritten, victim's total, switch, tid, prio, comm, record bytes, stack bytes, reserved |
+//! | records | 48 each | in the order of their sequence numbers |
+//! | stacks | 256 each | kernel stacks taken meanwhile |
+//!
+//! | record | offset | type |
+//! |---|---|---|
+//! | at | 0 | u64 |
+//! | stamp | 8 | u32, low half of the sequence number + 1; anything else: the record is torn |
+//! | kind, flag, aux | 12, 13, 14 | u8, u8, u16 |
+//! | current, tid | 16, 20 | i32 |
+//! | prio_a, prio_b, word | 24, 26, 28 | i16, i16, u32; or `expires` u64 at 24 |
+//! | comm | 32 | 16 bytes; or two u64 |
+//!
+//! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event; records
+//! overwritten before the first one move [`Window::complete_from`].
+//! Not here: names of threads that no event names, interrupt lines and idle states (`host` adds them).
+
+use std::collections::HashMap;
+
+use super::event::{Event, Kind, LeftAs, StackSample, Strings, TaskRef, Vector, Window};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+
+/// First bytes of a chunk.
+pub const MAGIC: [u8; 8] = *b"LHFLIGHT";
+/// Version of the layout.
+pub const VERSION: u32 = 1;
+/// Bytes of a chunk header.
+pub const HEADER_BYTES: usize = 128;
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 48;
+/// Bytes of a stack.
+pub const STACK_BYTES: usize = 256;
+const STACK_DEPTH: usize = 30;
+
+/// Who asked for a freeze (bits of [`Header::trigger`]).
+pub const TRIGGER_KERNEL: u32 = 1;
+/// A measuring thread asked.
+pub const TRIGGER_USER: u32 = 2;
+
+/// Head of a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Where.
+    pub cpu: Cpu,
+    /// [`TRIGGER_KERNEL`], [`TRIGGER_USER`] or both.
+    pub trigger: u32,
+    /// Number of the freeze on this CPU, from 1.
+    pub id: u64,
+    /// When the ring began to be written.
+    pub begin: Mono,
+    /// When it was frozen.
+    pub frozen: Mono,
+    /// Sequence number of the first record.
+    pub first_seq: u64,
+    /// Records that follow.
+    pub records: u32,
+    /// Stacks that follow those.
+    pub stacks: u32,
+    /// Records overwritten since `begin`.
+    pub overwritten: u64,
+    /// Late real-time task that the kernel side saw, if it asked.
+    pub victim: Option<Victim>,
+}
+
+/// The task for whose lateness the kernel side froze the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Victim {
+    /// Programmed expiry (or waking) → switched in.
+    pub total: Ns,
+    /// When it was switched in.
+    pub switched_in: Mono,
+    /// Who.
+    pub tid: Tid,
+    /// Its priority.
+    pub prio: Prio,
+    /// Its name, NUL-padded.
+    pub comm: [u8; 16],
+}
+
+/// Bytes that are no chunk.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("not a flight recording at byte {offset}: {expected}")]
+pub struct NotAChunk {
+    /// Where.
+    pub offset: usize,
+    /// What should be there.
+    pub expected: &'static str,
+}
+
+impl Header {
+    /// The header's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let victim = self.victim.unwrap_or_default();
+        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        bytes.extend(MAGIC);
+        for word in [VERSION, HEADER_BYTES as u32, self.cpu.0, self.trigger] {
+            bytes.extend(word.to_le_bytes());
+        }
+        for word in [self.id, self.begin.0, self.frozen.0, self.first_seq] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.records.to_le_bytes());
+        bytes.extend(self.stacks.to_le_bytes());
+        for word in [self.overwritten, victim.total.0, victim.switched_in.0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(victim.tid.0.to_le_bytes());
+        bytes.extend(victim.prio.0.to_le_bytes());
+        bytes.extend(victim.comm);
+        bytes.extend((RECORD_BYTES as u16).to_le_bytes());
+        bytes.extend((STACK_BYTES as u16).to_le_bytes());
+        bytes.resize(HEADER_BYTES, 0);
+        let mut header = [0; HEADER_BYTES];
+        header.copy_from_slice(&bytes);
+        header
+    }
+
+    /// Reads the header at the beginning of `bytes`.
+    ///
+    /// # Errors
+    /// The offset of what does not fit.
+    pub fn parse(bytes: &[u8]) -> Result<Header, NotAChunk> {
+        let bad = |offset, expected| Err(NotAChunk { offset, expected });
+        if bytes.len() < HEADER_BYTES {
+            return bad(bytes.len(), "128 bytes of header");
+        }
+        if bytes[..8] != MAGIC {
+            return bad(0, "LHFLIGHT");
+        }
+        if u32_at(bytes, 8) != VERSION || u32_at(bytes, 12) as usize != HEADER_BYTES {
+            return bad(8, "version 1 with a header of 128 bytes");
+        }
+        if u16_at(bytes, 112) as usize != RECORD_BYTES || u16_at(bytes, 114) as usize != STACK_BYTES {
+            return bad(112, "records of 48 and stacks of 256 bytes");
+        }
+        let trigger = u32_at(bytes, 20);
+        let mut comm = [0; 16];
+        comm.copy_from_slice(&bytes[96..112]);
+        let victim = Victim {
+            total: Ns(u64_at(bytes, 72)),
+            switched_in: Mono(u64_at(bytes, 80)),
+            tid: Tid(u32_at(bytes, 88) as i32),
+            prio: Prio(u32_at(bytes, 92) as i32),
+            comm,
+        };
+        Ok(Header {
+            cpu: Cpu(u32_at(bytes, 16)),
+            trigger,
+            id: u64_at(bytes, 24),
+            begin: Mono(u64_at(bytes, 32)),
+            frozen: Mono(u64_at(bytes, 40)),
+            first_seq: u64_at(bytes, 48),
+            records: u32_at(bytes, 56),
+            stacks: u32_at(bytes, 60),
+            overwritten: u64_at(bytes, 64),
+            victim: (victim.total > Ns::ZERO).then_some(victim),
+        })
+    }
+
+    /// Bytes of the whole chunk.
+    fn chunk_bytes(&self) -> usize {
+        HEADER_BYTES
+            .saturating_add((self.records as usize).saturating_mul(RECORD_BYTES))
+            .saturating_add((self.stacks as usize).saturating_mul(STACK_BYTES))
+    }
+}
+
+/// The headers of all chunks that can be read.
+#[must_use]
+pub fn headers(mut bytes: &[u8]) -> Vec<Header> {
+    let mut headers = Vec::new();
+    while let Ok(header) = Header::parse(bytes) {
+        headers.push(header);
+        bytes = &bytes[header.chunk_bytes().min(bytes.len())..];
+    }
+    headers
+}
+
+/// All events of all chunks, in the order of time. `symbol` names a kernel address.
+///
+/// # Errors
+/// When not even the first header can be read. Damage after it is a [`Kind::Lost`].
+pub fn decode(bytes: &[u8], symbol: impl FnMut(u64) -> Option<String>) -> Result<Window, NotAChunk> {
+    let mut header = Header::parse(bytes)?;
+    let mut decoder = Decoder { window: Window::default(), symbol, known: HashMap::new() };
+    let mut last: HashMap<Cpu, u64> = HashMap::new();
+    let mut at = 0;
+    loop {
+        let follows =
+            last.insert(header.cpu, header.id).is_some_and(|id| id.checked_add(1) == Some(header.id));
+        let whole = decoder.chunk(&header, &bytes[at + HEADER_BYTES..], follows);
+        at = at.saturating_add(header.chunk_bytes());
+        if at >= bytes.len() || !whole {
+            break;
+        }
+        match Header::parse(&bytes[at..]) {
+            Ok(next) => header = next,
+            Err(_) => {
+                decoder.lost(header.frozen, header.cpu, None);
+                break;
+            }
+        }
+    }
+    // Stable: at equal times a CPU's records stay in the order of their sequence numbers.
+    decoder.window.events.sort_by_key(|event| event.at);
+    decoder.window.stacks.sort_by_key(|stack| stack.at);
+    Ok(decoder.window)
+}
+
+struct Decoder<F> {
+    window: Window,
+    symbol: F,
+    known: HashMap<u64, Option<String>>,
+}
+
+impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
+    /// False when the chunk is cut short. `follows`: the chunk before it ends where this one begins.
+    fn chunk(&mut self, header: &Header, body: &[u8], follows: bool) -> bool {
+        let cpu = header.cpu;
+        let present = (body.len() / RECORD_BYTES).min(header.records as usize);
+        let (mut torn, mut latest, mut oldest) = (0u64, header.begin, None);
+        for (i, record) in body.chunks_exact(RECORD_BYTES).take(present).enumerate() {
+            let at = Mono(u64_at(record, 0));
+            let stamp = header.first_seq.wrapping_add(i as u64 + 1) as u32;
+            let kind = if u32_at(record, 8) == stamp { self.kind(record) } else { None };
+            let Some(kind) = kind else {
+                torn += 1;
+                continue;
+            };
+            if torn > 0 {
+                self.lost(at, cpu, Some(torn));
+                torn = 0;
+            }
+            oldest.get_or_insert(at);
+            latest = latest.max(at);
+            let current = Some(Tid(i32_at(record, 16)));
+            self.window.events.push(Event { at, cpu, current, kind });
+        }
+        let missing = u64::from(header.records) - present as u64 + torn;
+        if missing > 0 {
+            self.lost(latest, cpu, Some(missing));
+        }
+        let gapless = follows && header.overwritten == 0;
+        if !gapless {
+            let from = if header.overwritten == 0 { header.begin } else { oldest.unwrap_or(header.frozen) };
+            if self.window.complete_from.insert(cpu, from).is_some() {
+                self.lost(from, cpu, None);
+            }
+        }
+        let stacks = body.get(header.records as usize * RECORD_BYTES..).unwrap_or_default();
+        for stack in stacks.chunks_exact(STACK_BYTES).take(header.stacks as usize) {
+            self.stack(cpu, stack);
+        }
+        present == header.records as usize && stacks.len() / STACK_BYTES >= header.stacks as usize
+    }
+
+    fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {
+        self.window.events.push(Event { at, cpu, current: None, kind: Kind::Lost { count } });
+    }
+
+    /// `None`: no kind of this version.
+    fn kind(&mut self, r: &[u8]) -> Option<Kind> {
+        let (current, tid) = (Tid(i32_at(r, 16)), Tid(i32_at(r, 20)));
+        let prio = |offset| Prio(i32::from(u16_at(r, offset) as i16));
+        let word = u32_at(r, 28);
+        let (first, second) = (u64_at(r, 32), u64_at(r, 40));
+        let strings = &mut self.window.strings;
+        let mut task = || TaskRef { tid, prio: Some(prio(26)), comm: comm(strings, &r[32..48]) };
+        Some(match r[12] {
+            1 => {
+                let prev = TaskRef { tid: current, prio: Some(prio(24)), comm: None };
+                Kind::Switch { prev, left_as: left_as(r[13] != 0, word), next: task() }
+            }
+            2 | 3 => Kind::Waking { task: task(), target_cpu: Some(Cpu(word)) },
+            4 => Kind::Migrate { task: task(), from: Cpu(u32::from(u16_at(r, 14))), to: Cpu(word) },
+            5 => Kind::PiSetprio { task: task(), old: prio(24), new: prio(26) },
+            6 => Kind::IrqEntry { irq: word, name: None },
+            7 => Kind::IrqExit { irq: word },
+            8 => Kind::VectorEntry(vector(word)?),
+            9 => Kind::VectorExit(vector(word)?),
+            10 => Kind::SoftirqEntry { vec: u8::try_from(word).ok()? },
+            11 => Kind::SoftirqExit { vec: u8::try_from(word).ok()? },
+            12 => Kind::Nmi { duration: Ns(first) },
+            13 => {
+                let expires = u64_at(r, 24);
+                let expires = (expires > 0).then_some(Mono(expires));
+                Kind::TimerExpireEntry { timer: first, function: self.function(second), expires }
+            }
+            14 => Kind::TimerExpireExit { timer: first },
+            15 if word == u32::MAX => Kind::IdleExit,
+            15 => Kind::IdleEnter { state: word },
+            16 => Kind::CsdEntry { function: self.function(second), csd: first },
+            17 => Kind::CsdExit { csd: first },
+            18 => Kind::PageFault { address: first, count: u32::try_from(second).unwrap_or(u32::MAX) },
+            _ => return None,
+        })
+    }
+
+    fn name(&mut self, address: u64) -> Option<String> {
+        let symbol = &mut self.symbol;
+        self.known.entry(address).or_insert_with(|| symbol(address)).clone()
+    }
+
+    /// The function at `address` without an offset of zero; its address where no symbol is known.
+    fn function(&mut self, address: u64) -> Option<super::event::Sym> {
+        if address == 0 {
+            return None;
+        }
+        let name = self.name(address).unwrap_or_else(|| format!("{address:#x}"));
+        Some(self.window.strings.intern(name.strip_suffix("+0x0").unwrap_or(&name)))
+    }
+
+    fn stack(&mut self, cpu: Cpu, s: &[u8]) {
+        let depth = (u16_at(s, 14) as usize).min(STACK_DEPTH);
+        let addresses: Vec<u64> = (0..depth).map(|i| u64_at(s, 16 + 8 * i)).take_while(|&a| a != 0).collect();
+        let mut frames: Vec<String> = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            let frame = self.name(address).unwrap_or_else(|| format!("{address:#x}"));
+            // The innermost frames are the recorder's own: they say how the stack was taken, not what ran.
+            if !(frames.is_empty() && is_recorder(&frame)) {
+                frames.push(frame);
+            }
+        }
+        // Only a stack taken in an interrupt (1: a late timer) says what was interrupted.
+        let in_user = if s[12] == 1 && depth < STACK_DEPTH { interrupted_user(frames.last()) } else { None };
+        let (at, tid) = (Mono(u64_at(s, 0)), Tid(i32_at(s, 8)));
+        self.window.stacks.push(StackSample { at, cpu, tid, frames, in_user });
+    }
+}
+
+/// Whether the interrupt came from user mode: then its entry is the outermost frame of the kernel stack (x86:
+/// `asm_sysvec_*`, `asm_common_interrupt`; arm64: `el0t_64_irq`); else whatever entered the kernel before it is.
+/// `None` without symbols.
+fn interrupted_user(outermost: Option<&String>) -> Option<bool> {
+    let frame = outermost.filter(|frame| !frame.starts_with("0x"))?;
+    Some(["asm_sysvec_", "asm_common_interrupt", "el0t_64_irq"].iter().any(|entry| frame.starts_with(entry)))
+}
+
+fn is_recorder(frame: &str) -> bool {
+    ["bpf_", "__bpf_", "__traceiter_", "___bpf_", "trace_call_bpf", "perf_trace_"]
+        .iter()
+        .any(|p| frame.starts_with(p))
+}
+
+/// The state bits of `task_struct::__state` (include/linux/sched.h): 0x80 is `TASK_DEAD`, 0x10 and 0x20 exit states.
+fn left_as(preempted: bool, state: u32) -> LeftAs {
+    match state {
+        _ if preempted => LeftAs::Runnable,
+        0 => LeftAs::Runnable,
+        state if state & 0xb0 != 0 => LeftAs::Dead,
+        state => LeftAs::Blocked(state),
+    }
+}
+
+/// Numbers of `enum vector` in host/src/bpf/interference.h.
+#[must_use]
+pub fn vector(number: u32) -> Option<Vector> {
+    Some(match number {
+        1 => Vector::LocalTimer,
+        2 => Vector::Reschedule,
+        3 => Vector::CallFunction,
+        4 => Vector::CallFunctionSingle,
+        5 => Vector::IrqWork,
+        6 => Vector::ThermalApic,
+        7 => Vector::DeferredError,
+        8 => Vector::ThresholdApic,
+        9 => Vector::ErrorApic,
+        10 => Vector::SpuriousApic,
+        11 => Vector::PlatformIpi,
+        12 => Vector::Other(0),
+        _ => return None,
+    })
+}
+
+fn comm(strings: &mut Strings, bytes: &[u8]) -> Option<super::event::Sym> {
+    let text = bytes.split(|&b| b == 0).next().unwrap_or_default();
+    (!text.is_empty()).then(|| strings.intern(&String::from_utf8_lossy(text)))
+}
+
+// Callers pass slices whose length they have checked: headers, records and stacks are cut to size first.
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+fn i32_at(bytes: &[u8], at: usize) -> i32 {
+    u32_at(bytes, at) as i32
+}
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+#[cfg(test)]
+#[path = "flight_tests.rs"]
+mod tests;

@@ -1,0 +1,222 @@
+//! Each way in which a run can fail to answer, one function each; a doubt says what would remove it.
+//!
+//! A rule looks at facts that the run carries. A fact that could not be read is no doubt by itself: the conditions
+//! name it.
+
+use super::Rules;
+use crate::run::Run;
+use crate::series::Series;
+use crate::stats::model_free::samples_needed;
+use crate::time::Ns;
+
+/// A reason not to conclude.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// One line.
+    pub reason: String,
+    /// Whether the measurement itself is void, so that it is inconclusive also without a deadline.
+    pub voids: bool,
+}
+
+/// Every doubt about `run`.
+pub(super) fn all(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
+    const RULES: [Rule; 14] = [
+        cut_off,
+        calibration_absent,
+        calibration_failed,
+        cpu_unsampled,
+        samples_lost,
+        records_lost,
+        too_few_samples,
+        activations_missing,
+        not_realtime,
+        load_absent,
+        load_died,
+        steal,
+        overheated,
+        kernel_trouble,
+    ];
+    RULES.iter().flat_map(|rule| rule(run, rules)).collect()
+}
+
+fn void(reason: impl Into<String>) -> Doubt {
+    Doubt { reason: reason.into(), voids: true }
+}
+
+fn weak(reason: impl Into<String>) -> Doubt {
+    Doubt { reason: reason.into(), voids: false }
+}
+
+fn judged<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = &'r Series> + use<'r> {
+    run.of(rules.quantity)
+}
+
+fn cut_off(run: &Run, _: &Rules) -> Vec<Doubt> {
+    (!run.complete).then(|| void("the measurement was cut off before its end")).into_iter().collect()
+}
+
+fn calibration_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let absent = rules.require_calibration && run.calibration.is_empty();
+    absent
+        .then(|| weak("not calibrated: nothing shows that the instrument sees a disturbance (needs root or CAP_BPF)"))
+        .into_iter()
+        .collect()
+}
+
+fn calibration_failed(run: &Run, _: &Rules) -> Vec<Doubt> {
+    let failed = run.calibration.iter().filter(|calibration| !calibration.passed);
+    failed
+        .map(|c| {
+            let note = if c.note.is_empty() { "what was injected was not seen at its size" } else { &c.note };
+            void(format!("calibration with {} failed on CPU {}: {note}", c.kind, c.cpu))
+        })
+        .collect()
+}
+
+/// CPUs that were to be measured and have no sample.
+fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let sampled = |series: &&Series| series.histogram.count() > 0;
+    if judged(run, rules).all(|series| series.histogram.count() == 0) {
+        return vec![void(format!("no {} sample was taken", rules.quantity.name()))];
+    }
+    let mut silent: Vec<String> =
+        judged(run, rules).filter(|series| !sampled(series)).map(Series::label).collect();
+    let list = run.conditions.machine.cpus_measured.as_deref().unwrap_or_default();
+    if let Ok(wanted) = list.parse::<crate::cpuset::CpuSet>() {
+        let by_cpu = judged(run, rules).any(|series| series.cpu.is_some());
+        let without = wanted.iter().filter(|&cpu| !judged(run, rules).any(|series| series.cpu == Some(cpu)));
+        silent.extend(without.filter(|_| by_cpu).map(|cpu| format!("CPU {cpu}")));
+    }
+    silent.into_iter().map(|label| void(format!("{label} was to be measured and gave no sample"))).collect()
+}
+
+fn samples_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    judged(run, rules)
+        .filter(|series| series.lost > 0)
+        .map(|series| {
+            void(format!(
+                "{}: {} samples were lost; the worst may be among them",
+                series.label(),
+                series.lost
+            ))
+        })
+        .collect()
+}
+
+fn records_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    run.losses
+        .iter()
+        .filter(|loss| {
+            loss.count > 0 && !loss.evidence_only && !rules.tolerated_losses.contains(&loss.counter)
+        })
+        .map(|loss| void(format!("lost {} {}: {}", loss.count, loss.counter, loss.meaning)))
+        .collect()
+}
+
+fn too_few_samples(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let taken: u64 = judged(run, rules).map(|series| series.histogram.count()).sum();
+    let Some(needed) = samples_needed(rules.claim_probability, rules.confidence) else { return Vec::new() };
+    if taken == 0 || taken >= needed {
+        return Vec::new(); // none at all is said by another rule
+    }
+    let (percent, one_in) = (rules.confidence * 100.0, (1.0 / rules.claim_probability).round());
+    vec![weak(format!(
+        "too few samples: {taken}; {needed} without an exceedance are the least that show, with {percent} % confidence, \
+         fewer than 1 late activation in {one_in}: measure longer{}",
+        longer(run, taken, needed)
+    ))]
+}
+
+/// How long would be enough at the same pace.
+fn longer(run: &Run, taken: u64, needed: u64) -> String {
+    match run.conditions.duration_s {
+        Some(seconds) if seconds > 0.0 => {
+            format!(" ({:.0} s at this pace)", (seconds * needed as f64 / taken as f64).ceil())
+        }
+        _ => String::new(),
+    }
+}
+
+/// A CPU that gave far fewer samples than were due was stalled or started late: its worst is not known.
+fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let Some(seconds) = run.conditions.duration_s else { return Vec::new() };
+    judged(run, rules)
+        .filter_map(|series| {
+            let interval = series.interval_ns.filter(|interval| interval.0 > 0)?;
+            let due = (seconds * 1e9 / interval.0 as f64).floor();
+            let taken = series.histogram.count();
+            let short = taken > 0 && (taken as f64) < due * rules.least_share;
+            short.then(|| {
+                weak(format!(
+                    "{}: {taken} samples where {due} activations were due ({} known as missed)",
+                    series.label(),
+                    series.missed
+                ))
+            })
+        })
+        .collect()
+}
+
+/// Latencies of a thread that is not real-time say nothing about real-time threads.
+fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    judged(run, rules)
+        .filter_map(|series| {
+            let prio = series.thread.as_ref()?.prio?;
+            (!prio.is_realtime()).then(|| {
+                weak(format!(
+                    "{}: measured at {prio}, not at a real-time priority (needs CAP_SYS_NICE)",
+                    series.label()
+                ))
+            })
+        })
+        .collect()
+}
+
+fn load_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let reason = match run.conditions.load.as_deref() {
+        _ if !rules.require_load => None,
+        None => Some("it is not known whether there was a load"),
+        Some("none" | "") => Some("measured without a load: an idle machine shows its latencies rarely"),
+        Some(_) => None,
+    };
+    reason.map(weak).into_iter().collect()
+}
+
+fn load_died(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let ended = run.conditions.during.load_ended_early.as_ref().filter(|_| rules.require_load);
+    ended.map(|how| weak(format!("the load did not last: {how}"))).into_iter().collect()
+}
+
+/// Stolen time at least as long as the worst latency may be that latency, and more may come.
+fn steal(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let stolen = run.conditions.during.steal.iter().flatten();
+    stolen
+        .filter_map(|on| {
+            let worst = judged(run, rules)
+                .filter(|series| series.cpu.is_none_or(|cpu| cpu == on.cpu))
+                .filter_map(|series| series.histogram.max())
+                .max()?;
+            (on.steal_ns > Ns::ZERO && on.steal_ns >= worst).then(|| {
+                weak(format!(
+                    "the host took {} from CPU {} during the run: the worst case is its decision, measure on bare metal \
+                     or with this CPU dedicated",
+                    on.steal_ns, on.cpu
+                ))
+            })
+        })
+        .collect()
+}
+
+/// What was measured on a CPU slowed down by heat is not what it does when cool, and the other way round.
+fn overheated(run: &Run, _: &Rules) -> Vec<Doubt> {
+    let throttled = run.conditions.during.thermal_throttle.iter().flatten().filter(|on| on.count > 0);
+    throttled
+        .map(|on| weak(format!("CPU {} was slowed down {} times because it was too hot", on.cpu, on.count)))
+        .collect()
+}
+
+fn kernel_trouble(run: &Run, _: &Rules) -> Vec<Doubt> {
+    let messages = run.conditions.during.kernel_messages.iter().flatten();
+    messages.map(|message| weak(format!("the kernel said during the run: {message}"))).collect()
+}

@@ -1,0 +1,151 @@
+//! From a run to its verdict.
+
+use super::doubts::{self, Doubt};
+use super::{ModelFree, Outcome, Verdict};
+use crate::peak::Peak;
+use crate::run::Run;
+use crate::series::{Quantity, Series};
+use crate::stats::{model_free, rule_of_thumb};
+use crate::time::Ns;
+
+/// What a verdict demands of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// The quantity that is judged.
+    pub quantity: Quantity,
+    /// One-sided confidence of the model-free statement.
+    pub confidence: f64,
+    /// A PASS needs so many samples that, had none exceeded, an exceedance would be rarer than this.
+    pub claim_probability: f64,
+    /// The least share of the activations due in which each CPU must have been sampled.
+    pub least_share: f64,
+    /// Whether a run without a load is doubtful.
+    pub require_load: bool,
+    /// Whether a run without calibration is doubtful.
+    pub require_calibration: bool,
+    /// Loss counters that do not touch the samples judged (losses of an explanation, say).
+    pub tolerated_losses: Vec<String>,
+}
+
+impl Rules {
+    /// For the full hunt: calibrated, under load, 1 in 10 000 at 95 %.
+    #[must_use]
+    pub fn hunt() -> Rules {
+        Rules {
+            quantity: Quantity::Cyclic,
+            confidence: 0.95,
+            claim_probability: 1e-4,
+            least_share: 0.5,
+            require_load: true,
+            require_calibration: true,
+            tolerated_losses: Vec::new(),
+        }
+    }
+
+    /// For one instrument alone, whose load and calibration are the user's business.
+    #[must_use]
+    pub fn instrument(quantity: Quantity) -> Rules {
+        Rules { quantity, require_load: false, require_calibration: false, ..Rules::hunt() }
+    }
+}
+
+/// Judges `run` against `deadline` (a latency may equal it).
+#[must_use]
+pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
+    let worst = run.max_of(rules.quantity);
+    let failures = deadline.map(|deadline| exceedances(run, deadline, rules)).unwrap_or_default();
+    let doubts = doubts::all(run, rules);
+    let outcome = match deadline {
+        Some(_) if !failures.is_empty() => Some(Outcome::Fail),
+        Some(_) if doubts.is_empty() => Some(Outcome::Pass),
+        Some(_) => Some(Outcome::Inconclusive),
+        None => doubts.iter().any(|doubt| doubt.voids).then_some(Outcome::Inconclusive),
+    };
+    let model_free = model_free(run, deadline, rules);
+    let mut reasons = failures;
+    if outcome == Some(Outcome::Pass) {
+        reasons.extend(model_free.iter().map(|said| said.sentence.clone()));
+    }
+    reasons.extend(ordered(doubts));
+    let rule_of_thumb = worst
+        .zip(run.conditions.machine.cpu_max_hz)
+        .and_then(|(worst, max_hz)| rule_of_thumb::clock_periods(max_hz, worst));
+    Verdict { outcome, deadline_ns: deadline, reasons, model_free, rule_of_thumb }
+}
+
+/// Exit code of a command that ends with `verdict`: 0 within the deadline or none given, 2 exceeded, 3 inconclusive.
+#[must_use]
+pub fn exit_code(verdict: &Verdict) -> u8 {
+    match verdict.outcome {
+        None | Some(Outcome::Pass) => 0,
+        Some(Outcome::Fail) => 2,
+        Some(Outcome::Inconclusive) => 3,
+    }
+}
+
+fn ordered(mut doubts: Vec<Doubt>) -> impl Iterator<Item = String> {
+    doubts.sort_by_key(|doubt| !doubt.voids); // stable: what voids the measurement comes first
+    doubts.into_iter().map(|doubt| doubt.reason)
+}
+
+/// One line for each series with a sample above the deadline, the worst first.
+fn exceedances(run: &Run, deadline: Ns, rules: &Rules) -> Vec<String> {
+    let mut late: Vec<(Ns, &Series)> = run
+        .of(rules.quantity)
+        .filter_map(|series| Some((series.histogram.max()?, series)))
+        .filter(|&(max, _)| max > deadline)
+        .collect();
+    late.sort_by_key(|&(max, _)| std::cmp::Reverse(max));
+    late.into_iter().map(|(max, series)| exceedance(run, deadline, series, max)).collect()
+}
+
+fn exceedance(run: &Run, deadline: Ns, series: &Series, max: Ns) -> String {
+    // Values within the deadline's own bin are known to be above it only by the maximum.
+    let surely = series.histogram.count_from(deadline + Ns(1)).max(1);
+    let possibly = possibly_above(series, deadline);
+    let count = match (surely, possibly) {
+        (1, 1) => "1 sample".to_owned(),
+        (surely, possibly) if surely == possibly => format!("{surely} samples"),
+        (surely, possibly) => format!("{surely} to {possibly} samples"),
+    };
+    let of = series.histogram.count();
+    let cause = peak_of(run, series, max).and_then(blamed).map(|cause| format!(": {cause}"));
+    format!(
+        "{}: {count} of {of} above the deadline of {deadline}, worst {max}{}",
+        series.label(),
+        cause.unwrap_or_default()
+    )
+}
+
+fn peak_of<'r>(run: &'r Run, series: &Series, max: Ns) -> Option<&'r Peak> {
+    run.peaks.iter().find(|peak| {
+        peak.quantity == series.quantity
+            && peak.total_ns == max
+            && series.cpu.is_none_or(|cpu| cpu == peak.cpu)
+    })
+}
+
+fn blamed(peak: &Peak) -> Option<&str> {
+    peak.explanation.as_ref().map(|why| why.sentence.as_str()).or(peak.culprit.as_deref())
+}
+
+/// Samples that may be above `level`: all of a bin that reaches beyond it.
+fn possibly_above(series: &Series, level: Ns) -> u64 {
+    if series.histogram.max().is_none_or(|max| max <= level) {
+        return 0;
+    }
+    series.histogram.occupied().filter(|&(_, upper, _)| upper > level).map(|(_, _, count)| count).sum()
+}
+
+/// About the deadline when it was exceeded, else about the observed maximum, which says more.
+fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Option<ModelFree> {
+    let worst = run.max_of(rules.quantity)?;
+    let samples = run.of(rules.quantity).map(|series| series.histogram.count()).sum();
+    let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(worst);
+    let above = run.of(rules.quantity).map(|series| possibly_above(series, level)).sum();
+    model_free::statement(samples, above, level, rules.confidence)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,241 @@
+//! One good run, and one way at a time in which it is spoilt.
+
+use super::*;
+use crate::conditions::{Conditions, CpuCount, CpuSteal};
+use crate::explain::{Explanation, Kind, Segment};
+use crate::histogram::{Histogram, Layout};
+use crate::run::{Calibration, Loss};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Prio, Tid};
+
+const DEADLINE: Ns = Ns(100_000);
+
+fn series(cpu: u32, samples: u64, worst: Ns) -> Series {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    (1..samples).for_each(|_| histogram.record(Ns(9_000)));
+    histogram.record(worst);
+    let mut series = Series::new(Quantity::Cyclic, Some(Cpu(cpu)), histogram);
+    series.interval_ns = Some(Ns::from_ms(1));
+    series.thread = Some(Thread { tid: Tid(7), comm: "cyclic".into(), prio: Some(Prio::from_rt(95)) });
+    series
+}
+
+fn good_run() -> Run {
+    let mut conditions =
+        Conditions { duration_s: Some(20.0), load: Some("stress-ng".into()), ..Conditions::default() };
+    conditions.machine.cpu_max_hz = Some(2_000_000_000);
+    conditions.machine.cpus_measured = Some("0-1".into());
+    let mut run = Run::new(conditions);
+    run.calibration = vec![calibration(true, "")];
+    run.series = vec![series(0, 20_000, Ns(40_000)), series(1, 20_000, Ns(60_000))];
+    run
+}
+
+fn calibration(passed: bool, note: &str) -> Calibration {
+    Calibration {
+        cpu: Cpu(1),
+        kind: "irqoff".into(),
+        injected_ns: None,
+        instrument_ns: None,
+        recorder_ns: None,
+        undisturbed_ns: None,
+        passed,
+        note: note.into(),
+    }
+}
+
+fn judged(spoil: impl FnOnce(&mut Run), deadline: Option<Ns>) -> Verdict {
+    let mut run = good_run();
+    spoil(&mut run);
+    judge(&run, deadline, &Rules::hunt())
+}
+
+#[test]
+fn a_good_run_passes_and_says_what_it_rests_on() {
+    let verdict = judged(|_| (), Some(DEADLINE));
+    assert_eq!(verdict.outcome, Some(Outcome::Pass));
+    assert_eq!(
+        verdict.reasons,
+        ["40000 samples, none above 60.0 µs: with 95 % confidence fewer than 1 in 13352"]
+    );
+    assert_eq!(exit_code(&verdict), 0);
+    let rule = verdict.rule_of_thumb.unwrap();
+    assert_eq!((rule.bound_ns, rule.met), (Ns::from_us(50), false));
+}
+
+#[test]
+fn a_latency_equal_to_the_deadline_is_in_time_and_one_nanosecond_more_is_late() {
+    let at = |worst| judged(|run| run.series[0] = series(0, 20_000, worst), Some(DEADLINE)).outcome;
+    assert_eq!(at(DEADLINE), Some(Outcome::Pass));
+    assert_eq!(at(DEADLINE + Ns(1)), Some(Outcome::Fail));
+}
+
+#[test]
+fn one_late_sample_fails_with_cpu_size_and_cause_whatever_else_is_doubtful() {
+    let verdict = judged(
+        |run| {
+            run.series[1] = series(1, 20_000, Ns(523_400));
+            run.complete = false;
+            run.peaks = vec![late_peak()];
+        },
+        Some(DEADLINE),
+    );
+    assert_eq!(verdict.outcome, Some(Outcome::Fail));
+    assert_eq!(
+        verdict.reasons,
+        [
+            "CPU 1: 1 sample of 20000 above the deadline of 100 µs, worst 523 µs: vnd/812 kept interrupts off",
+            "the measurement was cut off before its end"
+        ]
+    );
+    assert_eq!(verdict.model_free.as_ref().unwrap().level_ns, DEADLINE);
+    assert_eq!(exit_code(&verdict), 2);
+}
+
+fn late_peak() -> Peak {
+    let total = Ns(523_400);
+    Peak {
+        quantity: Quantity::Cyclic,
+        cpu: Cpu(1),
+        begin: Mono(5),
+        total_ns: total,
+        victim: Thread::default(),
+        culprit: None,
+        explanation: Some(Explanation {
+            sentence: "vnd/812 kept interrupts off".into(),
+            advice: String::new(),
+            tree: Segment::leaf(Kind::IrqsOff, "irqs off", Mono(5), total),
+            total_ns: total,
+            unexplained_ns: Ns::ZERO,
+            cause: "irqs off: vnd/812".into(),
+            limits: Vec::new(),
+        }),
+        no_evidence: None,
+    }
+}
+
+#[test]
+fn samples_in_the_deadlines_own_bin_are_counted_as_a_range() {
+    let deadline = Ns(100_500);
+    let spoil = |run: &mut Run| {
+        let histogram = &mut run.series[0].histogram;
+        [100_200, 100_700, 150_000].into_iter().for_each(|late| histogram.record(Ns(late)));
+    };
+    let verdict = judged(spoil, Some(deadline));
+    assert!(verdict.reasons[0].starts_with("CPU 0: 1 to 3 samples of 20003 above"), "{:?}", verdict.reasons);
+    assert_eq!(verdict.model_free.unwrap().above, 3, "what may be above counts as above");
+}
+
+/// What spoils a run, words its reason must contain, and whether the measurement is void without a deadline too.
+type Case = (fn(&mut Run), &'static str, bool);
+
+const SPOILT: [Case; 18] = [
+    (|run| run.complete = false, "cut off", true),
+    (|run| run.calibration.clear(), "not calibrated", false),
+    (
+        |run| run.calibration.push(calibration(false, "seen as 3 µs")),
+        "irqoff failed on CPU 1: seen as 3 µs",
+        true,
+    ),
+    (|run| run.series.clear(), "no cyclic sample", true),
+    (|run| run.series[1].histogram = Histogram::new(Layout::LATENCY), "CPU 1 was to be measured", true),
+    (|run| drop(run.series.pop()), "CPU 1 was to be measured", true),
+    (|run| run.series[0].lost = 3, "CPU 0: 3 samples were lost", true),
+    (lose_records, "lost 4 ring_overrun: peaks without evidence", true),
+    (|run| run.series = vec![series(0, 100, Ns(9)), series(1, 100, Ns(9))], "29956", false),
+    (
+        |run| run.series[1] = series(1, 9_999, Ns(9)),
+        "CPU 1: 9999 samples where 20000 activations were due",
+        false,
+    ),
+    (|run| run.series[0].thread.as_mut().unwrap().prio = Some(Prio(120)), "at nice 0", false),
+    (|run| run.conditions.load = Some("none".into()), "without a load", false),
+    (|run| run.conditions.load = None, "not known whether there was a load", false),
+    (|run| run.conditions.during.load_ended_early = Some("exit status 3".into()), "exit status 3", false),
+    (|run| stolen(run, Ns::from_ms(10)), "the host took 10.000 ms from CPU 1", false),
+    (
+        |run| run.conditions.during.thermal_throttle = Some(vec![CpuCount { cpu: Cpu(0), count: 2 }]),
+        "too hot",
+        false,
+    ),
+    (|run| run.conditions.during.kernel_messages = Some(vec!["RT throttling".into()]), "said during", false),
+    (|run| run.conditions.duration_s = Some(41.0), "where 41000 activations were due", false),
+];
+
+fn lose_records(run: &mut Run) {
+    let meaning = "peaks without evidence".to_owned();
+    run.losses.push(Loss { counter: "ring_overrun".into(), count: 4, meaning, evidence_only: false });
+}
+
+fn stolen(run: &mut Run, steal_ns: Ns) {
+    run.conditions.during.steal = Some(vec![CpuSteal { cpu: Cpu(1), steal_ns }]);
+}
+
+#[test]
+fn each_doubt_alone_makes_a_good_run_inconclusive_and_says_why() {
+    for (spoil, words, voids) in SPOILT {
+        let verdict = judged(spoil, Some(DEADLINE));
+        assert_eq!(verdict.outcome, Some(Outcome::Inconclusive), "{words}");
+        assert!(
+            verdict.reasons.iter().any(|reason| reason.contains(words)),
+            "{words}: {:?}",
+            verdict.reasons
+        );
+        assert_eq!(exit_code(&verdict), 3);
+        let without_deadline = judged(spoil, None).outcome;
+        assert_eq!(without_deadline, voids.then_some(Outcome::Inconclusive), "{words}");
+    }
+}
+
+#[test]
+fn what_does_not_touch_the_result_is_no_doubt() {
+    let harmless: [fn(&mut Run); 5] = [
+        |run| stolen(run, Ns(59_999)),
+        |run| run.conditions.during.thermal_throttle = Some(vec![CpuCount { cpu: Cpu(0), count: 0 }]),
+        |run| run.series[0].missed = 12,
+        |run| {
+            run.losses.push(Loss {
+                counter: "ring_overrun".into(),
+                count: 0,
+                meaning: String::new(),
+                evidence_only: false,
+            })
+        },
+        |run| run.conditions.during.kernel_messages = Some(Vec::new()),
+    ];
+    for (index, spoil) in harmless.into_iter().enumerate() {
+        let verdict = judged(spoil, Some(DEADLINE));
+        assert_eq!(verdict.outcome, Some(Outcome::Pass), "case {index}: {:?}", verdict.reasons);
+    }
+}
+
+#[test]
+fn losses_that_a_rule_tolerates_and_a_load_that_nobody_asked_for_are_no_doubt() {
+    let mut run = good_run();
+    lose_records(&mut run);
+    run.conditions.load = Some("none".into());
+    run.calibration.clear();
+    let rules =
+        Rules { tolerated_losses: vec!["ring_overrun".into()], ..Rules::instrument(Quantity::Cyclic) };
+    assert_eq!(judge(&run, Some(DEADLINE), &rules).outcome, Some(Outcome::Pass));
+}
+
+#[test]
+fn without_a_deadline_there_is_no_answer_but_the_model_free_statement() {
+    let verdict = judged(|run| run.conditions.load = Some("none".into()), None);
+    assert_eq!((verdict.outcome, exit_code(&verdict)), (None, 0));
+    assert!(verdict.reasons[0].contains("without a load"));
+    assert!(verdict.model_free.unwrap().sentence.starts_with("40000 samples, none above 60.0 µs"));
+}
+
+#[test]
+fn more_time_is_asked_for_at_the_pace_of_the_run() {
+    let verdict = judged(
+        |run| {
+            run.conditions.duration_s = Some(2.0);
+            run.series = vec![series(0, 2_000, Ns(9)), series(1, 2_000, Ns(9))];
+        },
+        Some(DEADLINE),
+    );
+    assert!(verdict.reasons[0].contains("measure longer (15 s at this pace)"), "{:?}", verdict.reasons);
+}

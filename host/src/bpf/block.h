@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Everything the recorder keeps for one CPU, in one element of one array map that user space maps: one lookup a
+ * program, no system call to read. host/src/recorder/block.rs restates this layout; both sides assert the offsets. */
+
+#define FLIGHT_SLOTS 4096
+#define FLIGHT_BUFFERS 4
+#define FLIGHT_STACKS 16
+#define STACK_DEPTH 30
+#define IRQ_SLOTS 1024
+#define VECTOR_SLOTS 16
+#define SOFTIRQ_SLOTS 16
+
+/* One event of the flight ring; the fields per kind are documented in core/src/trace/flight.rs, which decodes it. */
+struct flight_rec {
+	__u64 at;    /* CLOCK_MONOTONIC */
+	__u32 stamp; /* low half of (sequence number + 1), written last: anything else is a torn record */
+	__u8 kind;
+	__u8 flag;
+	__u16 aux;
+	__s32 current;
+	__s32 tid;
+	union {
+		struct {
+			__s16 prio_a, prio_b;
+			__u32 word;
+		};
+		__u64 expires;
+	};
+	union {
+		char comm[16];
+		__u64 wide[2];
+	};
+};
+_Static_assert(sizeof(struct flight_rec) == 48, "wire record has no padding");
+
+struct flight_stack {
+	__u64 at;
+	__s32 tid;
+	__u8 why;     /* enum stack_why */
+	__u8 pad;
+	__u16 depth;
+	__u64 ip[STACK_DEPTH];
+};
+_Static_assert(sizeof(struct flight_stack) == 256, "wire stack has no padding");
+
+enum stack_why { STACK_TIMER_LATE = 1, STACK_LATE_SWITCH = 2 };
+enum buffer_state { BUFFER_FREE, BUFFER_ACTIVE, BUFFER_FROZEN };
+enum trigger { TRIGGER_KERNEL = 1, TRIGGER_USER = 2 };
+
+struct flight_buffer {
+	__u64 head;	 /* sequence number of the next record; never reset, so that old stamps cannot match */
+	__u64 begin_seq; /* `head` when it became active */
+	__u64 begin_at;	 /* when it became active */
+	__u64 frozen_at;
+	__u64 id;	 /* number of the freeze that ended it; consecutive ids join without a gap */
+	__u64 stacks;	 /* taken since it became active; slot is this modulo FLIGHT_STACKS */
+	__u64 total_ns;	 /* victim of TRIGGER_KERNEL: expiry (or waking) to switched in */
+	__u64 switch_at; /* when it was switched in */
+	__s32 tid;
+	__s32 prio;
+	char comm[16];
+	__u32 state;   /* enum buffer_state */
+	__u32 trigger; /* enum trigger, or-ed */
+	__u64 pad[4];
+	struct flight_stack stack[FLIGHT_STACKS];
+	struct flight_rec rec[FLIGHT_SLOTS];
+};
+
+/* Net time of one source of interference. */
+struct source {
+	__u64 count;
+	__u64 total_ns;
+	__u64 max_ns;
+};
+
+/* An interrupt that has begun and not ended, of one nesting level. */
+struct open_window {
+	__u64 start;
+	__u64 stolen; /* block->stolen at its start */
+	__u32 id;
+	__u32 open;
+};
+
+/* A timer callback that runs. */
+struct open_timer {
+	__u64 timer; /* 0: none */
+	__u64 expires;
+	__u64 entry;
+	__s32 tid; /* in whose context */
+	__u32 pad;
+};
+
+enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };
+enum quantity { Q_TIMER, Q_WAKEUP, Q_BOTH, QUANTITIES };
+
+/* Every failure path has one; host/src/recorder/losses.rs says what each means. */
+enum loss {
+	LOST_NO_BUFFER,	     /* threshold crossed, all buffers frozen */
+	LOST_NO_BUFFER_USER, /* the same for a freeze that user space asked for (counted there) */
+	LOST_PENDING_FULL,   /* no room to remember a waking */
+	LOST_IRQ_RANGE,	     /* interrupt number above IRQ_SLOTS: counted in the last slot */
+	LOST_UNMATCHED,	     /* end of an interrupt without its beginning */
+	LOST_EARLY,	     /* a latency that would be negative */
+	LOST_STACK,	     /* a stack could not be taken */
+	LOSSES = 16,
+};
+
+struct cpu_block {
+	/* Shared with the measuring thread: its own cache line. */
+	__u32 on;      /* record on this CPU */
+	__u32 request; /* enum trigger, or-ed: freeze soon */
+	__u64 serial;  /* freezes done */
+	__u32 active;  /* index of the buffer being written */
+	__u32 options; /* enum option */
+	__u64 threshold_ns;
+	__u64 late_timer_ns;
+	__u64 freeze_head; /* active buffer's head when the request was first seen; 0: no request */
+	__u64 pad0[2];
+
+	/* Bookkeeping of the programs. */
+	__u64 stolen; /* net time of all interrupts that ended: what nested inside is subtracted by it */
+	__u64 faults; /* user page faults since the last switch */
+	__u64 fault_address;
+	__u64 hist_seq;
+	__u64 victim_ns, victim_at; /* of the pending TRIGGER_KERNEL */
+	__s32 victim_tid, victim_prio;
+	char victim_comm[16];
+	struct open_window window[LEVELS];
+	struct open_timer timer[2]; /* hard, soft */
+	__u64 lost[LOSSES];
+	__u64 pad1[5];
+
+	struct source nmi;
+	struct source irq[IRQ_SLOTS];
+	struct source vector[VECTOR_SLOTS];
+	struct source softirq[SOFTIRQ_SLOTS];
+	struct hist hist[QUANTITIES];
+	struct flight_buffer buffer[FLIGHT_BUFFERS];
+} __attribute__((aligned(4096)));
+
+enum option { OPT_KERNEL_THREADS = 1, OPT_CHOSEN_ONLY = 2 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to the number of possible CPUs before loading */
+	__type(key, __u32);
+	__type(value, struct cpu_block);
+} blocks SEC(".maps");
+
+static __always_inline struct cpu_block *this_block(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_block *b = bpf_map_lookup_elem(&blocks, &cpu);
+
+	return b && b->on ? b : 0;
+}
+
+static __always_inline void lose(struct cpu_block *b, enum loss what)
+{
+	__sync_fetch_and_add(&b->lost[what], 1);
+}
+
+/* The same numbers are asserted in host/src/recorder/block.rs. */
+_Static_assert(sizeof(struct flight_buffer) == 128 + FLIGHT_STACKS * 256 + FLIGHT_SLOTS * 48, "flight_buffer");
+_Static_assert(__builtin_offsetof(struct cpu_block, stolen) == 64, "control has its own cache line");
+_Static_assert(__builtin_offsetof(struct cpu_block, lost) == 272, "lost");
+_Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
+_Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
+_Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 303032, "buffer");
+_Static_assert(sizeof(struct cpu_block) == 1110016, "cpu_block");

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* The flight ring: what happened on this CPU lately, overwriting, until somebody asks for it to be kept.
+ *
+ * A freeze is asked for by setting bits in `request`: by us when a real-time task was switched in too late, or by a
+ * measuring thread of this CPU with one atomic store in the mapped block. The freeze itself happens here, at the next
+ * switch or FREEZE_AFTER events later, so that the victim's way back to user space is in it; the next free buffer
+ * takes over. User space copies a frozen buffer and sets it free. Only code with interrupts off rotates, so the CPU
+ * has one rotator at a time. */
+
+enum kind {
+	K_SWITCH = 1, K_WAKING, K_WAKING_NEW, K_MIGRATE, K_SETPRIO,
+	K_IRQ_ENTRY, K_IRQ_EXIT, K_VECTOR_ENTRY, K_VECTOR_EXIT, K_SOFTIRQ_ENTRY, K_SOFTIRQ_EXIT, K_NMI,
+	K_TIMER_ENTRY, K_TIMER_EXIT, K_IDLE, K_CSD_ENTRY, K_CSD_EXIT, K_FAULTS,
+};
+
+#define FREEZE_AFTER 16
+
+/* Takes the next slot; fill it and give it to flight_close(). Nested interrupts take other slots. */
+static __always_inline struct flight_rec *flight_open(struct cpu_block *b, __u64 at, __u32 kind, __u32 *stamp)
+{
+	struct flight_buffer *f = &b->buffer[b->active & (FLIGHT_BUFFERS - 1)];
+	__u64 seq = __sync_fetch_and_add(&f->head, 1);
+	struct flight_rec *r = &f->rec[seq & (FLIGHT_SLOTS - 1)];
+
+	*stamp = (__u32)(seq + 1);
+	r->at = at;
+	r->kind = kind;
+	return r;
+}
+
+static __always_inline void flight_close(struct flight_rec *r, __u32 stamp)
+{
+	barrier();
+	*(volatile __u32 *)&r->stamp = stamp;
+}
+
+/* A record of one number, in whatever context. */
+static __always_inline void flight_word(struct cpu_block *b, __u64 at, __u32 kind, __u32 word)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, kind, &stamp);
+
+	r->current = (__s32)bpf_get_current_pid_tgid();
+	r->word = word;
+	flight_close(r, stamp);
+}
+
+/* A record of two addresses. */
+static __always_inline void flight_wide(struct cpu_block *b, __u64 at, __u32 kind, __u64 first, __u64 second)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, kind, &stamp);
+
+	r->current = (__s32)bpf_get_current_pid_tgid();
+	r->wide[0] = first;
+	r->wide[1] = second;
+	flight_close(r, stamp);
+}
+
+static __always_inline void flight_comm(struct flight_rec *r, struct task_struct *p)
+{
+	r->wide[0] = *(__u64 *)&p->comm[0];
+	r->wide[1] = *(__u64 *)&p->comm[8];
+}
+
+/* Where a waking task ran last, as the tracepoint's own target_cpu. */
+static __always_inline __u32 flight_target(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->thread_info.cpu) ? p->thread_info.cpu : (__u32)p->wake_cpu;
+}
+
+static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 kind, struct task_struct *p)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, kind, &stamp);
+
+	r->current = (__s32)bpf_get_current_pid_tgid();
+	r->tid = p->pid;
+	r->prio_b = p->prio;
+	r->word = flight_target(p);
+	flight_comm(r, p);
+	flight_close(r, stamp);
+}
+
+static __always_inline void flight_faults(struct cpu_block *b, __u64 at, __s32 tid)
+{
+	__u64 count = b->faults;
+	struct flight_rec *r;
+	__u32 stamp;
+
+	if (!count)
+		return;
+	b->faults = 0;
+	r = flight_open(b, at, K_FAULTS, &stamp);
+	r->current = tid;
+	r->wide[0] = b->fault_address;
+	r->wide[1] = count;
+	flight_close(r, stamp);
+}
+
+static __always_inline void flight_switch(struct cpu_block *b, __u64 at, bool preempt, struct task_struct *prev,
+					  struct task_struct *next, __u32 state)
+{
+	struct flight_rec *r;
+	__u32 stamp;
+
+	flight_faults(b, at, prev->pid);
+	r = flight_open(b, at, K_SWITCH, &stamp);
+	r->flag = preempt;
+	r->current = prev->pid;
+	r->tid = next->pid;
+	r->prio_a = prev->prio;
+	r->prio_b = next->prio;
+	r->word = state;
+	flight_comm(r, next);
+	flight_close(r, stamp);
+}
+
+/* Ends the active buffer and begins the next free one. Interrupts are off. */
+static __noinline int flight_rotate(struct cpu_block *b, __u64 at)
+{
+	struct flight_buffer *f, *g;
+	__u32 active, next, i;
+
+	if (!b)
+		return 0;
+	active = b->active & (FLIGHT_BUFFERS - 1);
+	f = &b->buffer[active];
+	next = active;
+	for (i = 1; i < FLIGHT_BUFFERS; i++)
+		if (b->buffer[(active + i) & (FLIGHT_BUFFERS - 1)].state == BUFFER_FREE) {
+			next = (active + i) & (FLIGHT_BUFFERS - 1);
+			break;
+		}
+	b->freeze_head = 0;
+	f->trigger = __sync_lock_test_and_set(&b->request, 0);
+	if (next == active) {
+		lose(b, LOST_NO_BUFFER);
+		return 0;
+	}
+	f->frozen_at = at;
+	f->id = b->serial + 1;
+	f->total_ns = b->victim_ns;
+	f->switch_at = b->victim_at;
+	f->tid = b->victim_tid;
+	f->prio = b->victim_prio;
+	*(__u64 *)&f->comm[0] = *(__u64 *)&b->victim_comm[0];
+	*(__u64 *)&f->comm[8] = *(__u64 *)&b->victim_comm[8];
+	b->victim_ns = 0;
+
+	g = &b->buffer[next];
+	g->begin_seq = g->head;
+	g->begin_at = at;
+	g->stacks = 0;
+	g->state = BUFFER_ACTIVE;
+	b->active = next;
+	__sync_fetch_and_add(&b->serial, 1);
+	__sync_lock_test_and_set(&f->state, BUFFER_FROZEN); /* full barrier: all of the above is visible first */
+	return 0;
+}
+
+/* Call at the end of each program that runs with interrupts off. One load when nobody asks. */
+static __always_inline void flight_freeze_if_asked(struct cpu_block *b, __u64 at, bool at_switch)
+{
+	__u64 head;
+
+	if (!*(volatile __u32 *)&b->request)
+		return;
+	head = b->buffer[b->active & (FLIGHT_BUFFERS - 1)].head;
+	if (!b->freeze_head)
+		b->freeze_head = head;
+	if (at_switch || head - b->freeze_head >= FREEZE_AFTER)
+		flight_rotate(b, at);
+}
+
+/* A kernel stack beside the records; like those, the latest overwrites the oldest. Interrupts are off. */
+static __always_inline void flight_stack(struct cpu_block *b, void *ctx, __u64 at, __u32 why, __s32 tid)
+{
+	struct flight_buffer *f = &b->buffer[b->active & (FLIGHT_BUFFERS - 1)];
+	struct flight_stack *s = &f->stack[f->stacks & (FLIGHT_STACKS - 1)];
+	long bytes;
+
+	bytes = bpf_get_stack(ctx, s->ip, sizeof(s->ip), 0);
+	if (bytes < 0) {
+		lose(b, LOST_STACK);
+		return;
+	}
+	s->at = at;
+	s->tid = tid;
+	s->why = why;
+	s->depth = (__u64)bytes / 8;
+	f->stacks++;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Who takes time from threads: hard interrupts per line, system vectors, softirqs, NMIs; count, net total, net
+ * maximum. Net: what interrupts an interrupt is its own (the arithmetic of kernel/trace/trace_osnoise.c, done with one
+ * running total: `stolen` grows by the net time of each that ends; what nested inside grew it meanwhile).
+ * Not in it: the few hundred ns of entry and exit code around the tracepoints. On PREEMPT_RT softirqs are threads and
+ * no interference: their programs are not loaded there. */
+
+enum vector {
+	V_LOCAL_TIMER = 1, V_RESCHEDULE, V_CALL_FUNCTION, V_CALL_FUNCTION_SINGLE, V_IRQ_WORK, V_THERMAL_APIC,
+	V_DEFERRED_ERROR, V_THRESHOLD_APIC, V_ERROR_APIC, V_SPURIOUS_APIC, V_PLATFORM_IPI, V_OTHER,
+};
+
+static __always_inline void charge(struct cpu_block *b, struct source *s, __u64 net)
+{
+	s->count++;
+	s->total_ns += net;
+	if (net > s->max_ns)
+		s->max_ns = net;
+	__sync_fetch_and_add(&b->stolen, net);
+}
+
+static __always_inline void window_opens(struct cpu_block *b, enum level level, __u64 at, __u32 id)
+{
+	struct open_window *w = &b->window[level];
+
+	w->start = at;
+	w->stolen = b->stolen;
+	w->id = id;
+	w->open = 1;
+}
+
+static __always_inline void window_closes(struct cpu_block *b, enum level level, __u64 at, __u32 id, struct source *s)
+{
+	struct open_window *w = &b->window[level];
+	__u64 gross, nested;
+
+	if (!w->open || w->id != id) {
+		lose(b, LOST_UNMATCHED);
+		return;
+	}
+	w->open = 0;
+	gross = at - w->start;
+	nested = b->stolen - w->stolen;
+	charge(b, s, gross > nested ? gross - nested : 0);
+}
+
+static __always_inline int irq_begins(__u32 irq)
+{
+	struct cpu_block *b = this_block();
+	__u64 at;
+
+	if (!b)
+		return 0;
+	at = bpf_ktime_get_ns();
+	flight_word(b, at, K_IRQ_ENTRY, irq);
+	window_opens(b, LEVEL_IRQ, at, irq);
+	return 0;
+}
+
+static __always_inline int irq_ends(__u32 irq)
+{
+	struct cpu_block *b = this_block();
+	__u32 slot = irq;
+	__u64 at;
+
+	if (!b)
+		return 0;
+	if (slot >= IRQ_SLOTS) {
+		lose(b, LOST_IRQ_RANGE);
+		slot = IRQ_SLOTS - 1;
+	}
+	barrier_var(slot); /* or the compiler drops the mask that the verifier needs to see */
+	slot &= IRQ_SLOTS - 1;
+	at = bpf_ktime_get_ns();
+	flight_word(b, at, K_IRQ_EXIT, irq);
+	window_closes(b, LEVEL_IRQ, at, irq, &b->irq[slot]);
+	flight_freeze_if_asked(b, at, false);
+	return 0;
+}
+
+static __always_inline int vector_begins(enum vector vector)
+{
+	struct cpu_block *b = this_block();
+	__u64 at;
+
+	if (!b)
+		return 0;
+	at = bpf_ktime_get_ns();
+	flight_word(b, at, K_VECTOR_ENTRY, vector);
+	window_opens(b, LEVEL_VECTOR, at, vector);
+	return 0;
+}
+
+static __always_inline int vector_ends(enum vector vector)
+{
+	struct cpu_block *b = this_block();
+	__u64 at;
+
+	if (!b)
+		return 0;
+	at = bpf_ktime_get_ns();
+	flight_word(b, at, K_VECTOR_EXIT, vector);
+	window_closes(b, LEVEL_VECTOR, at, vector, &b->vector[vector & (VECTOR_SLOTS - 1)]);
+	flight_freeze_if_asked(b, at, false);
+	return 0;
+}
+
+static __always_inline void softirq_begins(struct cpu_block *b, __u64 at, __u32 vec)
+{
+	flight_word(b, at, K_SOFTIRQ_ENTRY, vec);
+	window_opens(b, LEVEL_SOFTIRQ, at, vec);
+}
+
+static __always_inline void softirq_ends(struct cpu_block *b, __u64 at, __u32 vec)
+{
+	flight_word(b, at, K_SOFTIRQ_EXIT, vec);
+	window_closes(b, LEVEL_SOFTIRQ, at, vec, &b->softirq[vec & (SOFTIRQ_SLOTS - 1)]);
+}
+
+/* Other architectures name their inter-processor interrupts in a text (arch/arm64/kernel/smp.c, ipi_types). */
+static __always_inline enum vector ipi_vector(const char *reason)
+{
+	char text[2] = {};
+
+	bpf_probe_read_kernel(text, sizeof(text), reason);
+	if (text[0] == 'R')
+		return V_RESCHEDULE;
+	if (text[0] == 'F')
+		return V_CALL_FUNCTION;
+	if (text[0] == 'I' && text[1] == 'R')
+		return V_IRQ_WORK;
+	return V_OTHER;
+}

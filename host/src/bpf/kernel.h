@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* The kernel fields our programs read, and no others: this file IS our dependency on the
+ * kernel. CO-RE relocates each access. No vmlinux.h and no <linux/bpf.h>: the first would hide what we depend on,
+ * the second needs the headers of one architecture on the search path. */
+
+#include <stdbool.h>
+
+typedef unsigned char __u8;
+typedef signed short __s16;
+typedef unsigned short __u16;
+typedef signed int __s32;
+typedef unsigned int __u32;
+typedef signed long long __s64;
+typedef unsigned long long __u64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+/* include/uapi/linux/bpf.h: part of the ABI, never renumbered. */
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_F_MMAPABLE = 1 << 10 };
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#define CORE __attribute__((preserve_access_index))
+
+struct thread_info {
+	__u32 cpu; /* x86 since 5.16 (bcf9033e5449), arm64 since 5.1x; else see task_cpu() */
+} CORE;
+
+struct task_struct {
+	struct thread_info thread_info;
+	__s32 pid;	/* thread id (gettid) */
+	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
+	__u32 flags;	/* PF_* */
+	__s32 wake_cpu; /* where it ran last */
+	char comm[16];
+} CORE;
+
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
+#define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
+
+struct timerqueue_node {
+	__s64 expires;
+} CORE;
+
+struct hrtimer_clock_base {
+	__s64 offset; /* to CLOCK_MONOTONIC */
+} CORE;
+
+struct hrtimer {
+	struct timerqueue_node node;
+	void *function; /* renamed or bit-packed in some versions: read only where it exists */
+	struct hrtimer_clock_base *base;
+	__u8 is_soft; /* expires in softirq context; since 4.16 */
+} CORE;

@@ -1,0 +1,46 @@
+//! Under which conditions does this machine measure? Facts for [`Conditions`], read and not judged.
+//!
+//! Every reader takes the root of the file tree, so that tests run on hand-made trees of other machines. What could
+//! not be read stays `None` with a note that says why; nothing is guessed, and what is derived from something else
+//! says from what. What changes *during* a run is in [`counters`].
+
+pub mod capabilities;
+pub mod counters;
+pub mod idle;
+pub mod kernel;
+pub mod knobs;
+pub mod machine;
+mod tree;
+
+use std::path::Path;
+
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+
+pub use tree::Tree;
+
+/// The root of the live system.
+pub const LIVE: &str = "/";
+
+/// All facts of the system below `root` (`/` is this machine), for a measurement on `measured`.
+///
+/// Takes a few milliseconds, opens no device but `/dev/cpu_dma_latency` (for reading), changes nothing. `started`,
+/// `duration_s`, `command`, `load` and `during` are left to the caller, who alone knows them.
+#[must_use]
+pub fn gather(root: &Path, measured: &CpuSet) -> Conditions {
+    let tree = Tree::new(root);
+    let kernel = kernel::read(&tree);
+    let knobs = knobs::read(&tree, measured);
+    let mut machine = machine::read(&tree);
+    machine.cpus_measured = Some(measured.to_string());
+    Conditions {
+        tool: Some(format!("lathunt {}", env!("CARGO_PKG_VERSION"))),
+        host: tree.text("proc/sys/kernel/hostname"),
+        capabilities: capabilities::read(&tree, std::env::var_os("PATH").as_deref()),
+        machine,
+        kernel,
+        knobs,
+        notes: tree.into_notes(),
+        ..Conditions::default()
+    }
+}

@@ -1,0 +1,187 @@
+//! What happened while it was measured? Counters read before and after: stolen time, SMIs, thermal throttling, and
+//! what the kernel logged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use lathunt_core::conditions::{CpuCount, CpuSteal, During};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::{Cpu, Ns};
+
+use super::Tree;
+
+/// Counters at one moment.
+#[derive(Debug)]
+pub struct Counters {
+    steal: Option<BTreeMap<Cpu, Ns>>,
+    smi: Option<BTreeMap<Cpu, u64>>,
+    thermal: Option<BTreeMap<Cpu, u64>>,
+    log: Option<fs::File>, // positioned at the end of the kernel's log
+}
+
+impl Counters {
+    /// Reads them for `cpus` of the system below `root`.
+    #[must_use]
+    pub fn read(root: &Path, cpus: &CpuSet) -> Counters {
+        let tree = Tree::new(root);
+        let on = |count: &dyn Fn(Cpu) -> Option<u64>| -> Option<BTreeMap<Cpu, u64>> {
+            cpus.iter().map(|cpu| Some((cpu, count(cpu)?))).collect()
+        };
+        Counters {
+            steal: steal(&tree).map(|all| all.into_iter().filter(|(cpu, _)| cpus.contains(*cpu)).collect()),
+            smi: on(&|cpu| smi_count(&tree, cpu)),
+            thermal: on(&|cpu| thermal_count(&tree, cpu)),
+            log: log_from_now(&tree),
+        }
+    }
+
+    /// What happened since, on the same CPUs.
+    #[must_use]
+    pub fn during(self, root: &Path, cpus: &CpuSet) -> During {
+        let now = Counters::read(root, cpus);
+        let steal =
+            differences(self.steal.as_ref(), now.steal.as_ref(), |before, now| now.saturating_sub(before));
+        During {
+            steal: steal
+                .map(|all| all.into_iter().map(|(cpu, steal_ns)| CpuSteal { cpu, steal_ns }).collect()),
+            smi: counts(self.smi.as_ref(), now.smi.as_ref()),
+            thermal_throttle: counts(self.thermal.as_ref(), now.thermal.as_ref()),
+            kernel_messages: self.log.map(matters_in),
+            load_ended_early: None,
+        }
+    }
+}
+
+fn differences<T: Copy>(
+    before: Option<&BTreeMap<Cpu, T>>,
+    now: Option<&BTreeMap<Cpu, T>>,
+    minus: impl Fn(T, T) -> T,
+) -> Option<Vec<(Cpu, T)>> {
+    let (before, now) = (before?, now?);
+    Some(now.iter().filter_map(|(cpu, &value)| Some((*cpu, minus(*before.get(cpu)?, value)))).collect())
+}
+
+fn counts(before: Option<&BTreeMap<Cpu, u64>>, now: Option<&BTreeMap<Cpu, u64>>) -> Option<Vec<CpuCount>> {
+    let all = differences(before, now, |before, now| now.saturating_sub(before))?;
+    Some(all.into_iter().map(|(cpu, count)| CpuCount { cpu, count }).collect())
+}
+
+/// Stolen time of each CPU since boot, from `/proc/stat` (8th figure, in clock ticks; 0 on bare metal).
+fn steal(tree: &Tree) -> Option<BTreeMap<Cpu, Ns>> {
+    let stat = tree.text("proc/stat")?;
+    let tick_ns = 1_000_000_000 / ticks_per_second();
+    let of = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let cpu = words.next()?.strip_prefix("cpu")?.parse().ok().map(Cpu)?;
+        let ticks: u64 = words.nth(7)?.parse().ok()?;
+        Some((cpu, Ns(ticks.saturating_mul(tick_ns))))
+    };
+    let by_cpu: BTreeMap<Cpu, Ns> = stat.lines().filter_map(of).collect();
+    (!by_cpu.is_empty()).then_some(by_cpu)
+}
+
+fn ticks_per_second() -> u64 {
+    // SAFETY: sysconf has no preconditions.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u64::try_from(ticks).ok().filter(|&ticks| ticks > 0).unwrap_or(100) // USER_HZ is 100 on every Linux
+}
+
+/// System management interrupts of `cpu` since reset: Intel's MSR_SMI_COUNT through the msr module. `None` elsewhere.
+#[must_use]
+pub fn smi_count(tree: &Tree, cpu: Cpu) -> Option<u64> {
+    const MSR_SMI_COUNT: u64 = 0x34; // Intel SDM volume 4, since Nehalem
+    let cpuinfo = tree.text("proc/cpuinfo")?;
+    cpuinfo.contains("GenuineIntel").then_some(())?; // elsewhere the number means something else
+    let mut value = [0; 8];
+    let device = fs::File::open(tree.path(&format!("dev/cpu/{cpu}/msr"))).ok()?;
+    device.read_exact_at(&mut value, MSR_SMI_COUNT).ok()?;
+    Some(u64::from_le_bytes(value) & 0xffff_ffff)
+}
+
+/// Times the CPU's core or package was throttled for heat (x86).
+fn thermal_count(tree: &Tree, cpu: Cpu) -> Option<u64> {
+    let base = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle");
+    let core: u64 = tree.number(&format!("{base}/core_throttle_count"))?;
+    Some(core + tree.number::<u64>(&format!("{base}/package_throttle_count")).unwrap_or(0))
+}
+
+/// Opens the kernel's log behind its last message.
+fn log_from_now(tree: &Tree) -> Option<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    let mut log = options.read(true).custom_flags(libc::O_NONBLOCK).open(tree.path("dev/kmsg")).ok()?;
+    log.seek(SeekFrom::End(0)).ok()?;
+    Some(log)
+}
+
+/// What a message of the kernel's log must contain to matter here.
+const SIGNS: [&str; 14] = [
+    "RT throttling activated",
+    "DL replenish lagged too much",
+    "hrtimer: interrupt took",
+    "Marking clocksource",
+    "clocksource: Switched to",
+    "clocksource: timekeeping watchdog",
+    "TSC unstable",
+    "self-detected stall",
+    "detected stalls on CPUs",
+    "soft lockup",
+    "hard LOCKUP",
+    "clock throttled",
+    "Machine check events logged",
+    "workqueue lockup",
+];
+
+/// Messages since the file was opened that matter, at most 20; each read gives one record (Documentation/ABI/testing/dev-kmsg).
+fn matters_in(mut log: fs::File) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut record = [0; 8192];
+    while found.len() < 20 {
+        match log.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => found.extend(message(&record[..length])),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {} // overwritten before it was read; go on
+            Err(_) => break,                                          // EAGAIN: no more
+        }
+    }
+    found
+}
+
+/// The text of a record `priority,sequence,time,flags;text\n continuation…` that matters.
+fn message(record: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(record);
+    let line = text.split_once(';')?.1.lines().next()?.to_owned();
+    SIGNS.iter().any(|sign| line.contains(sign)).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_kernels_log_only_what_matters_to_latency_is_kept() {
+        let said = message(b"4,1234,99,-;sched: RT throttling activated\n SUBSYSTEM=cpu\n");
+        assert_eq!(said.as_deref(), Some("sched: RT throttling activated"));
+        assert_eq!(message(b"6,1235,99,-;usb 1-1: new device\n"), None);
+        assert_eq!(message(b"nonsense"), None);
+    }
+
+    #[test]
+    fn counters_give_the_difference_per_cpu_and_absent_ones_stay_absent() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("proc")).unwrap();
+        let stat = |steal0: u64, steal1: u64| {
+            let text = format!("cpu 1 2 3 4 5 6 7 99 0 0\ncpu0 1 2 3 4 5 6 7 {steal0} 0 0\ncpu1 1 2 3 4 5 6 7 {steal1} 0 0\nintr 5\n");
+            fs::write(root.path().join("proc/stat"), text).unwrap();
+        };
+        let cpus: CpuSet = "1".parse().unwrap();
+        stat(10, 20);
+        let before = Counters::read(root.path(), &cpus);
+        stat(15, 23);
+        let during = before.during(root.path(), &cpus);
+        assert_eq!(during.steal, Some(vec![CpuSteal { cpu: Cpu(1), steal_ns: Ns::from_ms(30) }]));
+        assert_eq!((during.smi, during.thermal_throttle, during.kernel_messages), (None, None, None));
+    }
+}

@@ -1,0 +1,168 @@
+//! Pulses made by BPF programs.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+use lathunt_core::time::{Cpu, Mono, Ns};
+use libbpf_rs::{Link, MapCore, Object};
+
+use super::{Options, Pulse};
+use crate::error::{Error, Result};
+use crate::recorder::object;
+
+static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")).len()]> =
+    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")));
+
+const PAGE: usize = 4096; // at least; the kernel rounds the mapping up
+
+/// `struct pulse` of src/bpf/inject.bpf.c.
+#[repr(C)]
+struct Shared {
+    length_ns: AtomicU64,
+    begin_ns: AtomicU64,
+    end_ns: AtomicU64,
+    armed: AtomicU32,
+    cpu: AtomicU32,
+}
+
+/// One loaded program with the memory it reports into.
+pub(super) struct Programs {
+    name: &'static str,
+    object: Object,
+    shared: NonNull<Shared>,
+    _link: Option<Link>,
+}
+
+// SAFETY: the mapping is only accessed through atomics; libbpf objects may be used from one thread at a time.
+unsafe impl Send for Programs {}
+// SAFETY: as above: methods that run programs take the object exclusively in practice (one worker thread).
+unsafe impl Sync for Programs {}
+
+impl Programs {
+    /// Loads the program `name`, and no other of the object.
+    pub fn load(name: &'static str) -> Result<Programs> {
+        let mut open = object::open("inject", &OBJECT.0)?;
+        for mut program in open.progs_mut() {
+            let wanted = program.name() == name;
+            program.set_autoload(wanted);
+        }
+        let object = object::load("inject", open)?;
+        let map = object.maps().find(|map| map.name() == "pulses");
+        let map = map.ok_or_else(|| Error::refused("find", "the map of pulses", ""))?;
+        // SAFETY: a fresh shared mapping of the map's one page.
+        let shared = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), PAGE, access, libc::MAP_SHARED, map.as_fd().as_raw_fd(), 0)
+        };
+        let shared = NonNull::new(shared.cast::<Shared>())
+            .filter(|at| at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED)
+            .ok_or_else(|| Error::last_os("map", "the memory of the injector"))?;
+        let link = match name {
+            "hold_softirq" => object::attach_all(&object)?.pop(),
+            _ => None,
+        };
+        Ok(Programs { name, object, shared, _link: link })
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: mapped until drop; zeroed memory is valid for atomics.
+        unsafe { self.shared.as_ref() }
+    }
+
+    fn ready(&self, length: Ns) {
+        self.shared().length_ns.store(length.0, Relaxed);
+        self.shared().end_ns.store(0, Release);
+    }
+
+    /// What the program reported. A pulse on another CPU than asked for did not happen.
+    fn taken(&self, cpu: Cpu) -> Result<Pulse> {
+        let end = self.shared().end_ns.load(Acquire);
+        let (begin, on) = (self.shared().begin_ns.load(Relaxed), self.shared().cpu.load(Relaxed));
+        if end == 0 || on != cpu.0 {
+            return Err(Error::refused(
+                "hold",
+                format!("CPU {cpu}"),
+                "the kernel did not run the program there",
+            ));
+        }
+        Ok(Pulse { begin: Mono(begin), end: Mono(end) })
+    }
+
+    /// Runs the program: on this CPU, or from here on `cpu`.
+    pub fn run(&mut self, options: &Options<'_>, cpu: Option<Cpu>) -> Result<Pulse> {
+        self.ready(options.length);
+        let program = self.object.progs_mut().find(|program| program.name() == self.name);
+        let program = program.ok_or_else(|| Error::refused("find", self.name, ""))?;
+        let mut run = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+            flags: cpu.map_or(0, |_| libbpf_sys::BPF_F_TEST_RUN_ON_CPU),
+            cpu: cpu.map_or(0, |cpu| cpu.0),
+            ..Default::default()
+        };
+        // SAFETY: a loaded program's descriptor and zeroed options of their own size; no buffers are passed.
+        let failed = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &mut run) };
+        if failed != 0 {
+            return Err(
+                Error::last_os("run BPF program", self.name).hint("needs root, or CAP_BPF and CAP_PERFMON")
+            );
+        }
+        self.taken(options.cpu)
+    }
+
+    /// Arms the program and sends the packet whose reception it holds. The softirq runs before `send` returns.
+    pub fn by_packet(&mut self, options: &Options<'_>, softirq: &Softirq) -> Result<Pulse> {
+        self.ready(options.length);
+        self.shared().armed.store(options.cpu.0 + 1, Release);
+        softirq.trigger()?;
+        // Where softirqs are threads (PREEMPT_RT), it may still be running: at most its length and a second more.
+        for _ in 0..1_000 {
+            if self.shared().end_ns.load(Acquire) != 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1) + Duration::from_nanos(options.length.0 / 1_000));
+        }
+        self.shared().armed.store(0, Release);
+        self.taken(options.cpu)
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `load` mapped.
+        unsafe { libc::munmap(self.shared.as_ptr().cast(), PAGE) };
+    }
+}
+
+/// A packet to ourselves: loopback hands it to NET_RX on the CPU that sends.
+pub(super) struct Softirq {
+    from: UdpSocket,
+    to: UdpSocket,
+}
+
+impl Softirq {
+    pub fn new() -> Result<Softirq> {
+        let open = || -> std::io::Result<Softirq> {
+            let to = UdpSocket::bind("127.0.0.1:0")?;
+            to.set_nonblocking(true)?;
+            let from = UdpSocket::bind("127.0.0.1:0")?;
+            from.connect(to.local_addr()?)?;
+            Ok(Softirq { from, to })
+        };
+        let hint = "the softirq kind sends itself packets over lo: is it up?";
+        open().map_err(|error| Error::new("open", "a loopback socket", error).hint(hint))
+    }
+
+    fn trigger(&self) -> Result<()> {
+        self.from.send(&[0]).map_err(|error| Error::new("send", "a packet over loopback", error))?;
+        while self.to.recv(&mut [0]).is_ok() {}
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Which means serves which kind of disturbance on this kernel.
+
+use std::fmt;
+use std::str::FromStr;
+
+use lathunt_core::time::Cpu;
+use serde::Serialize;
+
+use super::bpf::{Programs, Softirq};
+use super::threads::{self, Faults};
+use super::{Options, Pulse};
+use crate::error::{Error, Result};
+
+/// What holds the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Interrupts off: not even a timer interrupt gets through.
+    Irqoff,
+    /// Preemption off: interrupts get through, no thread does.
+    Preemptoff,
+    /// A softirq (NET_RX) that takes long.
+    Softirq,
+    /// A thread of high real-time priority.
+    Thread,
+    /// The same, busy with page faults.
+    Pagefault,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [Kind::Irqoff, Kind::Preemptoff, Kind::Softirq, Kind::Thread, Kind::Pagefault];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Irqoff => "irqoff",
+            Kind::Preemptoff => "preemptoff",
+            Kind::Softirq => "softirq",
+            Kind::Thread => "thread",
+            Kind::Pagefault => "pagefault",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+    fn from_str(text: &str) -> std::result::Result<Kind, String> {
+        let names = || Kind::ALL.map(Kind::name).join(", ");
+        Kind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| format!("'{text}' is not a disturbance; there are {}", names()))
+    }
+}
+
+/// A kind, made ready for this kernel.
+pub(super) enum Method {
+    /// `syscall` program with interrupts off, on the CPU itself: disturbs nobody else.
+    IrqsOffHere(Programs),
+    /// Function call from another CPU, which waits for it.
+    IrqsOffByCall {
+        programs: Programs,
+        caller: Cpu,
+    },
+    /// `raw_tp` program on the CPU itself.
+    PreemptOff(Programs),
+    Softirq(Programs, Softirq),
+    Thread,
+    Faults(Faults),
+}
+
+impl Method {
+    /// Loads and allocates what `kind` needs.
+    pub fn prepare(kind: Kind, options: &Options<'_>, online: &[Cpu]) -> Result<Method> {
+        Ok(match kind {
+            Kind::Irqoff => {
+                let programs = Programs::load("hold_irqs_off").or_else(|_| Programs::load("hold_here"))?;
+                match programs.name() {
+                    "hold_irqs_off" => Method::IrqsOffHere(programs),
+                    _ => {
+                        let caller = online.iter().copied().find(|&cpu| cpu != options.cpu);
+                        let caller =
+                            caller.ok_or_else(|| Error::refused("inject:", "there is no other CPU", ""))?;
+                        Method::IrqsOffByCall { programs, caller }
+                    }
+                }
+            }
+            Kind::Preemptoff => Method::PreemptOff(Programs::load("hold_here")?),
+            Kind::Softirq => Method::Softirq(Programs::load("hold_softirq")?, Softirq::new()?),
+            Kind::Thread => Method::Thread,
+            Kind::Pagefault => Method::Faults(Faults::new()?),
+        })
+    }
+
+    /// How it is done, for the report.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Method::IrqsOffHere(_) => "BPF program with bpf_local_irq_save, on the CPU itself",
+            Method::IrqsOffByCall { .. } => {
+                "BPF program in a function call from another CPU (interrupt context)"
+            }
+            Method::PreemptOff(_) => "BPF test run on the CPU itself (preemption off)",
+            Method::Softirq(..) => "BPF program in NET_RX, by a packet to ourselves",
+            Method::Thread => "FIFO thread",
+            Method::Faults(_) => "FIFO thread with page faults",
+        }
+    }
+
+    /// Side effects worth knowing.
+    pub fn notes(&self, options: &Options<'_>) -> Vec<String> {
+        let mut notes = Vec::new();
+        match self {
+            Method::IrqsOffByCall { caller, .. } => notes.push(format!(
+                "this kernel lacks bpf_local_irq_save: CPU {caller} called and was held as well while it waited"
+            )),
+            Method::Thread | Method::Faults(_) => notes.extend(threads::throttling(options.length)),
+            _ => {}
+        }
+        notes
+    }
+
+    /// Takes the calling thread to where the pulses are made.
+    pub fn enter(&self, options: &Options<'_>) -> Result<()> {
+        match self {
+            Method::IrqsOffByCall { caller, .. } => threads::pin(*caller)?,
+            _ => threads::pin(options.cpu)?,
+        }
+        match self {
+            Method::Thread | Method::Faults(_) => threads::fifo(options.priority, options.length),
+            // Above ordinary load so that a pulse begins on time, below every measured thread. Without the right to
+            // do so, pulses come when the scheduler lets us.
+            _ => {
+                let _ = threads::fifo(1, options.length);
+                Ok(())
+            }
+        }
+    }
+
+    /// One disturbance.
+    pub fn pulse(&mut self, options: &Options<'_>) -> Result<Pulse> {
+        match self {
+            Method::IrqsOffHere(programs) | Method::PreemptOff(programs) => programs.run(options, None),
+            Method::IrqsOffByCall { programs, .. } => programs.run(options, Some(options.cpu)),
+            Method::Softirq(programs, softirq) => programs.by_packet(options, softirq),
+            Method::Thread => Ok(threads::spin(options.length)),
+            Method::Faults(faults) => Ok(faults.pulse(options.length)),
+        }
+    }
+}

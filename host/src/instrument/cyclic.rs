@@ -1,0 +1,403 @@
+//! How late does a timed thread wake up? One measuring thread per CPU sleeps until an absolute time, reads the clock
+//! as its first act, and counts the difference: the quantity that cyclictest prints.
+//!
+//! The measuring loop allocates nothing, takes no lock and makes no system call but the sleep (the clock is read in
+//! user space). Its counters are relaxed atomics written by that thread alone and read by anybody, guarded by a
+//! sequence counter ([`shared`]): a reader never disturbs the measurement, and what was measured up to this moment
+//! can be saved while it runs.
+//!
+//! Both views of a stall are kept. Like cyclictest, an activation that lies in the past when the thread gets to it
+//! is skipped; here it is counted as missed, and entered at the latency it would have had in the replayed histogram.
+//!
+//! Not here: what made a wake-up late. A hook ([`OnPeak`]) runs in the measuring thread, on its CPU, the moment a
+//! latency enters the list of the worst; the flight recorder freezes from there.
+
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{mpsc, Arc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lathunt_core::histogram::Layout;
+use lathunt_core::series::Series;
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+
+use crate::error::{Error, Result};
+use crate::sched::{self, Policy};
+use crate::signals;
+
+pub mod clock;
+mod measure;
+mod seconds;
+mod shared;
+pub mod tracemark;
+
+pub use clock::{Clock, Wait};
+
+/// One measuring thread.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadSpec {
+    /// Where it is bound to; `None`: wherever the scheduler puts it.
+    pub cpu: Option<Cpu>,
+    /// Real-time priority, 1 to 99; not used by other policies.
+    pub priority: i32,
+    /// Distance of two activations; not zero.
+    pub interval: Ns,
+}
+
+/// When the first period begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// When the thread is ready.
+    None,
+    /// All threads at one moment, thread n later by n times this offset.
+    Together(Ns),
+    /// All threads at a full second, later by this offset.
+    FullSecond(Ns),
+}
+
+/// What to measure and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// One entry per measuring thread.
+    pub threads: Vec<ThreadSpec>,
+    /// Scheduling policy of all of them.
+    pub policy: Policy,
+    /// Clock of the activations.
+    pub clock: Clock,
+    /// By which system call a thread waits.
+    pub wait: Wait,
+    /// When the periods begin.
+    pub alignment: Alignment,
+    /// The first thread that sees this much time passed ends the measurement.
+    pub duration: Option<Ns>,
+    /// A thread ends after this many samples; the others go on until [`Cyclic::stop`].
+    pub loops: Option<u64>,
+    /// Rows of the histograms.
+    pub layout: Layout,
+    /// Length of the list of worst samples.
+    pub peaks: usize,
+    /// Latencies below this never enter it.
+    pub peak_floor: Ns,
+    /// The first latency above this ends the measurement.
+    pub break_at: Option<Ns>,
+    /// Lock all memory of the process.
+    pub lock_memory: bool,
+    /// How long a real-time thread may run without sleeping before the measurement ends (and, ten times as long,
+    /// before the kernel kills the process); `None`: no bound.
+    pub runaway: Option<Ns>,
+    /// Threads are called `NAME/0`, `NAME/1`, …; `None` keeps the name of the process.
+    pub thread_name: Option<String>,
+}
+
+impl Options {
+    /// FIFO 95, 1 ms, one thread bound to each of `cpus`, endless, locked: what a measurement should be.
+    #[must_use]
+    pub fn on(cpus: impl IntoIterator<Item = Cpu>) -> Options {
+        let spec = |cpu| ThreadSpec { cpu: Some(cpu), priority: 95, interval: Ns::from_ms(1) };
+        Options {
+            threads: cpus.into_iter().map(spec).collect(),
+            policy: Policy::Fifo,
+            clock: Clock::Monotonic,
+            wait: Wait::Absolute,
+            alignment: Alignment::None,
+            duration: None,
+            loops: None,
+            layout: Layout::LATENCY,
+            peaks: 8,
+            peak_floor: Ns::ZERO,
+            break_at: None,
+            lock_memory: true,
+            runaway: Some(Ns::from_ms(2_000)),
+            thread_name: Some("cyclic".to_owned()),
+        }
+    }
+}
+
+/// Called in the measuring thread, on its CPU, right after the clock was read.
+pub trait OnPeak: Send {
+    /// A latency enters the list of the worst. The result is kept with the sample (the id of a frozen record).
+    /// Whatever this costs delays the next activation: no allocation, no waiting.
+    fn peak(&mut self, expected: Mono, woken: Mono, latency: Ns) -> Option<u64>;
+
+    /// This latency was the first above [`Options::break_at`]; called after [`OnPeak::peak`].
+    fn broke(&mut self, _latency: Ns) {}
+}
+
+/// Sees every sample, in the measuring thread. Must not allocate or wait.
+pub trait OnSample: Send {
+    /// Sample number `cycle`, counted from 0.
+    fn sample(&mut self, cycle: u64, woken: Mono, latency: Ns);
+}
+
+/// What runs inside one measuring thread.
+#[derive(Default)]
+pub struct Hooks {
+    /// On a new peak.
+    pub peak: Option<Box<dyn OnPeak>>,
+    /// On every sample.
+    pub sample: Option<Box<dyn OnSample>>,
+}
+
+/// What a thread has measured so far; each figure exact, all of nearly the same moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    /// Thread id.
+    pub tid: Tid,
+    /// Samples.
+    pub count: u64,
+    /// Smallest latency.
+    pub min: Option<Ns>,
+    /// The latest latency.
+    pub now: Option<Ns>,
+    /// Arithmetic mean in ns.
+    pub avg_ns: Option<f64>,
+    /// Largest latency.
+    pub max: Option<Ns>,
+    /// Activations that passed inside a stall.
+    pub missed: u64,
+    /// The thread has ended.
+    pub done: bool,
+}
+
+/// One of the worst samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorstSample {
+    /// The programmed wake-up.
+    pub expected: Mono,
+    /// The first reading of the clock after it.
+    pub woken: Mono,
+    /// The difference.
+    pub latency: Ns,
+    /// What [`OnPeak::peak`] answered.
+    pub freeze: Option<u64>,
+}
+
+/// Everything one thread measured.
+#[derive(Debug)]
+pub struct ThreadResult {
+    /// The series, with its replayed view, maxima per second and missed activations.
+    pub series: Series,
+    /// The worst samples, worst first.
+    pub worst: Vec<WorstSample>,
+    /// The latest latency.
+    pub last: Option<Ns>,
+    /// The latency by which this thread, as the first of all, broke the measurement off.
+    pub broke: Option<Ns>,
+    /// Why the thread ended early.
+    pub error: Option<String>,
+}
+
+/// Shared by all threads of one measurement.
+struct Control {
+    stop: AtomicBool,
+    broke_thread: AtomicI64, // -1: none
+    broke_ns: AtomicU64,
+}
+
+/// A running measurement. Dropping it ends it.
+pub struct Cyclic {
+    options: Options,
+    control: Arc<Control>,
+    threads: Vec<Running>,
+    begun: Mono,
+}
+
+struct Running {
+    shared: Arc<shared::Shared>,
+    handle: Option<JoinHandle<Option<String>>>,
+}
+
+impl Cyclic {
+    /// Starts the threads and returns when all of them are set up and measuring. `hooks` is empty or has one entry
+    /// per thread.
+    ///
+    /// # Errors
+    /// When a thread cannot get its policy, CPU or memory (the reason is named), or an interval is zero. Nothing
+    /// runs on then.
+    pub fn start(options: Options, hooks: Vec<Hooks>) -> Result<Cyclic> {
+        check(&options)?;
+        if options.lock_memory {
+            sched::lock_memory()?;
+        }
+        if let Some(longest) = options.runaway.filter(|_| options.policy.is_realtime()) {
+            sched::limit_rt_time(longest)?;
+        }
+        let control = Arc::new(Control {
+            stop: AtomicBool::new(false),
+            broke_thread: AtomicI64::new(-1),
+            broke_ns: AtomicU64::new(0),
+        });
+        let mut cyclic = Cyclic { options, control, threads: Vec::new(), begun: Mono(0) };
+        let mut gates = Vec::new();
+        let blocked = signals::Blocked::all_but_wake()?;
+        let mut hooks = hooks.into_iter();
+        for index in 0..cyclic.options.threads.len() {
+            gates.push(cyclic.spawn(index, hooks.next().unwrap_or_default())?);
+        }
+        drop(blocked);
+        for (ready, _) in &gates {
+            match ready.recv() {
+                Ok(set_up) => set_up?,
+                Err(_) => return Err(Error::refused("start", "a measuring thread", "it ended at once")),
+            }
+        }
+        cyclic.begun = clock::mono();
+        let base = measure::base(cyclic.options.clock, cyclic.options.alignment);
+        for (_, go) in &gates {
+            let _ = go.send(base); // a thread that is gone shows in its result
+        }
+        Ok(cyclic)
+    }
+
+    fn spawn(&mut self, index: usize, hooks: Hooks) -> Result<Gate> {
+        let shared = Arc::new(shared::Shared::new(&self.options));
+        let (ready, is_ready) = mpsc::sync_channel(1);
+        let (go, started) = mpsc::sync_channel(1);
+        let task = measure::Task {
+            index,
+            spec: self.options.threads[index],
+            options: self.options.clone(),
+            control: Arc::clone(&self.control),
+            shared: Arc::clone(&shared),
+            hooks,
+        };
+        let mut builder = std::thread::Builder::new().stack_size(256 * 1024);
+        if let Some(name) = &self.options.thread_name {
+            builder = builder.name(format!("{name}/{index}"));
+        }
+        let handle = builder
+            .spawn(move || task.run(&ready, &started))
+            .map_err(|error| Error::new("start", "a measuring thread", error))?;
+        self.threads.push(Running { shared, handle: Some(handle) });
+        Ok((is_ready, go))
+    }
+
+    /// What it measures.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// When all threads were ready.
+    #[must_use]
+    pub fn begun(&self) -> Mono {
+        self.begun
+    }
+
+    /// Thread id of thread `index`.
+    #[must_use]
+    pub fn tid(&self, index: usize) -> Tid {
+        self.threads[index].shared.tid()
+    }
+
+    /// Figures of thread `index`. A few loads: costs the thread nothing.
+    #[must_use]
+    pub fn live(&self, index: usize) -> Live {
+        self.threads[index].shared.live()
+    }
+
+    /// The `q`-quantile of thread `index` so far, as the upper edge of a bin: reads all bins (some 10 µs).
+    #[must_use]
+    pub fn quantile(&self, index: usize, q: f64) -> Option<Ns> {
+        self.threads[index].shared.quantile(q)
+    }
+
+    /// How many threads have ended by themselves.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.shared.is_done()).count()
+    }
+
+    /// Whether the measurement goes on: not stopped, not broken, duration not over, some thread alive. Call it at
+    /// least once a second: it also ends what the threads cannot end themselves.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let over = self.options.duration.is_some_and(|length| clock::mono().since(self.begun) > length);
+        if over || sched::rt_time_exceeded() {
+            self.control.stop.store(true, Ordering::Relaxed);
+        }
+        self.threads
+            .iter()
+            .for_each(|thread| thread.shared.seconds().extend(clock::mono().since(self.begun)));
+        !self.control.stop.load(Ordering::Relaxed) && self.done() < self.threads.len()
+    }
+
+    /// The thread (by index) and latency that broke the measurement off.
+    #[must_use]
+    pub fn broke(&self) -> Option<(usize, Ns)> {
+        let thread = usize::try_from(self.control.broke_thread.load(Ordering::Acquire)).ok()?;
+        Some((thread, Ns(self.control.broke_ns.load(Ordering::Acquire))))
+    }
+
+    /// Everything measured so far, while it goes on: for display and for files that survive a kill.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<ThreadResult> {
+        (0..self.threads.len()).map(|index| self.result(index)).collect()
+    }
+
+    fn result(&self, index: usize) -> ThreadResult {
+        let mut result = self.threads[index].shared.result(&self.options, index);
+        result.broke = self.broke().filter(|(thread, _)| *thread == index).map(|(_, latency)| latency);
+        result
+    }
+
+    /// Ends the measurement: sleeping threads are woken and end without another sample.
+    pub fn stop(&self) {
+        self.control.stop.store(true, Ordering::Relaxed);
+        for handle in self.threads.iter().filter_map(|thread| thread.handle.as_ref()) {
+            if !handle.is_finished() {
+                // SAFETY: the thread was not joined yet, so that its id is valid.
+                unsafe { libc::pthread_kill(handle.as_pthread_t(), signals::wake_signal()) };
+            }
+        }
+    }
+
+    /// Stops, waits for the threads (milliseconds), and hands out what they measured.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<ThreadResult> {
+        let errors = self.join();
+        let mut results = self.snapshot();
+        for (result, error) in results.iter_mut().zip(errors) {
+            let runaway = sched::rt_time_exceeded().then(|| RUNAWAY.to_owned());
+            result.error = error.or(runaway);
+        }
+        results
+    }
+
+    fn join(&mut self) -> Vec<Option<String>> {
+        while self.threads.iter().any(|t| t.handle.as_ref().is_some_and(|handle| !handle.is_finished())) {
+            self.stop(); // again: a signal that came between the look at the flag and the sleep has no effect
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let panicked = || Some("the measuring thread panicked".to_owned());
+        self.threads
+            .iter_mut()
+            .map(|thread| {
+                thread.handle.take().and_then(|handle| handle.join().unwrap_or_else(|_| panicked()))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Cyclic {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+const RUNAWAY: &str =
+    "a real-time thread ran too long without sleeping: the interval is too short for this machine";
+
+/// The thread says that it is set up; then it is told when to begin.
+type Gate = (mpsc::Receiver<Result<()>>, mpsc::SyncSender<Option<u64>>);
+
+fn check(options: &Options) -> Result<()> {
+    if options.threads.is_empty() {
+        return Err(Error::refused("measure", "without a thread", "name at least one CPU"));
+    }
+    if options.threads.iter().any(|thread| thread.interval == Ns::ZERO) {
+        return Err(Error::refused("measure", "with an interval of 0", "it would never sleep"));
+    }
+    Ok(())
+}

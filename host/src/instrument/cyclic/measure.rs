@@ -1,0 +1,250 @@
+//! The measuring thread: set up, wait for the start, then sleep, read the clock, count.
+
+use std::sync::atomic::Ordering;
+use std::sync::{mpsc, Arc};
+
+use lathunt_core::time::{Mono, Ns};
+
+use super::clock::{self, Clock, Sleeper, Woken};
+use super::shared::{Entry, Shared};
+use super::{Alignment, Control, Hooks, Options, ThreadSpec, WorstSample};
+use crate::error::Result;
+use crate::sched;
+
+/// The moment from which aligned threads count; `None`: each from when it is ready.
+pub(super) fn base(clock: Clock, alignment: Alignment) -> Option<u64> {
+    const SECOND: u64 = 1_000_000_000;
+    match alignment {
+        Alignment::None => None,
+        Alignment::Together(_) => Some(clock.now()),
+        // the next full second, or the one after when it is too close to be ready
+        Alignment::FullSecond(_) => Some((clock.now() + SECOND / 10).next_multiple_of(SECOND)),
+    }
+}
+
+/// Everything a measuring thread takes along.
+pub(super) struct Task {
+    pub(super) index: usize,
+    pub(super) spec: ThreadSpec,
+    pub(super) options: Options,
+    pub(super) control: Arc<Control>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) hooks: Hooks,
+}
+
+impl Task {
+    /// Runs in the new thread. Answers with the reason when it had to end early.
+    pub(super) fn run(
+        mut self,
+        ready: &mpsc::SyncSender<Result<()>>,
+        started: &mpsc::Receiver<Option<u64>>,
+    ) -> Option<String> {
+        let comm = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
+        self.shared.introduce(sched::tid(), comm.trim_end().to_owned());
+        let set_up = self.set_up();
+        let failed = set_up.is_err();
+        let _ = ready.send(set_up); // nobody waits any more: the channel below is closed as well
+        let Ok(base) = started.recv() else { return None };
+        if failed {
+            return None;
+        }
+        let failure = self.measure(base);
+        let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
+        self.shared.end();
+        failure
+    }
+
+    fn set_up(&self) -> Result<()> {
+        if let Some(cpu) = self.spec.cpu {
+            sched::pin(cpu)?;
+        }
+        sched::prefault_stack();
+        sched::set_policy(self.options.policy, self.spec.priority)
+    }
+
+    fn measure(&mut self, base: Option<u64>) -> Option<String> {
+        let clock = self.options.clock;
+        let interval = self.spec.interval.0;
+        let begin = match (base, self.options.alignment) {
+            (Some(base), Alignment::Together(offset)) => base + offset.0 * self.index as u64,
+            (Some(base), Alignment::FullSecond(offset)) => base + offset.0,
+            _ => clock.now(),
+        };
+        let mut expected = begin + interval;
+        let sleeper = match Sleeper::new(clock, self.options.wait, self.spec.interval, expected) {
+            Ok(sleeper) => sleeper,
+            Err(error) => return Some(error.to_string()),
+        };
+        self.shared.begin_at(clock::mono());
+        let mut state = State::new(begin, &self.options);
+        while !self.control.stop.load(Ordering::Relaxed) {
+            let (due, overrun) = match sleeper.wait(expected) {
+                Woken::At { expected, overrun } => (expected, overrun),
+                Woken::Interrupted => continue,
+                Woken::Failed(error) => {
+                    return Some(format!("waiting for the next activation failed: {error}"))
+                }
+            };
+            let now = clock.now();
+            let latency = Ns(now.saturating_sub(due));
+            let worst = state.is_worst(latency).then(|| self.peak(&mut state, now, latency));
+            let broke = self.options.break_at.is_some_and(|limit| latency > limit);
+            if broke {
+                self.break_off(worst.is_some(), now, latency);
+            }
+            expected = due + interval * (1 + overrun);
+            let missed = (sleeper.has_grid() && now > due + interval).then(|| {
+                expected = expected.max(due + interval * (now - due).div_ceil(interval));
+                (latency.saturating_sub(self.spec.interval), self.spec.interval)
+            });
+            if let Some(hook) = &mut self.hooks.sample {
+                hook.sample(state.cycles, Mono(now), latency);
+            }
+            let second = state.second(now);
+            self.shared.enter(&Entry { latency, second, missed, worst });
+            state.cycles += 1;
+            let over = self.options.duration.is_some_and(|length| now >= begin + length.0);
+            if broke || over {
+                self.control.stop.store(true, Ordering::Relaxed);
+            }
+            if self.options.loops == Some(state.cycles) {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The times on the clock of the tool, whatever clock the activations have.
+    fn on_mono(&self, now: u64, latency: Ns) -> (Mono, Mono) {
+        let woken = match self.options.clock {
+            Clock::Monotonic => Mono(now),
+            Clock::Realtime => clock::mono(),
+        };
+        (Mono(woken.0.saturating_sub(latency.0)), woken)
+    }
+
+    #[inline(never)]
+    fn peak(&mut self, state: &mut State, now: u64, latency: Ns) -> (usize, WorstSample) {
+        let (expected, woken) = self.on_mono(now, latency);
+        let freeze = self.hooks.peak.as_mut().and_then(|hook| hook.peak(expected, woken, latency));
+        (state.take_slot(latency), WorstSample { expected, woken, latency, freeze })
+    }
+
+    #[inline(never)]
+    fn break_off(&mut self, already_seen: bool, now: u64, latency: Ns) {
+        let (expected, woken) = self.on_mono(now, latency);
+        let first = self.control.broke_thread.compare_exchange(
+            -1,
+            self.index as i64,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if first.is_err() {
+            return;
+        }
+        self.control.broke_ns.store(latency.0, Ordering::Release);
+        if let Some(hook) = &mut self.hooks.peak {
+            if !already_seen {
+                hook.peak(expected, woken, latency);
+            }
+            hook.broke(latency);
+        }
+    }
+}
+
+/// What the loop knows of its past, private to the thread.
+struct State {
+    cycles: u64,
+    second: u32,
+    second_end: u64,
+    begin: u64,
+    /// Latencies of the slots of the worst list; `need` is what a latency must reach to enter it.
+    slots: Vec<u64>,
+    capacity: usize,
+    floor: u64,
+    need: u64,
+}
+
+impl State {
+    fn new(begin: u64, options: &Options) -> State {
+        let need = if options.peaks == 0 { u64::MAX } else { options.peak_floor.0 };
+        State {
+            cycles: 0,
+            second: 0,
+            second_end: begin + 1_000_000_000,
+            begin,
+            slots: Vec::with_capacity(options.peaks),
+            capacity: options.peaks,
+            floor: options.peak_floor.0,
+            need,
+        }
+    }
+
+    #[inline]
+    fn is_worst(&self, latency: Ns) -> bool {
+        latency.0 >= self.need && self.capacity > 0
+    }
+
+    /// The slot for a latency that is one of the worst: a free one, or that of the least.
+    fn take_slot(&mut self, latency: Ns) -> usize {
+        let at = if self.slots.len() < self.capacity {
+            self.slots.push(latency.0); // within the capacity: no allocation
+            self.slots.len() - 1
+        } else {
+            let least = (0..self.slots.len()).min_by_key(|&at| self.slots[at]).unwrap_or(0);
+            self.slots[least] = latency.0;
+            least
+        };
+        if self.slots.len() == self.capacity {
+            let least = self.slots.iter().min().copied().unwrap_or(0);
+            self.need = self.floor.max(least.saturating_add(1));
+        }
+        at
+    }
+
+    /// The second of the measurement that `now` lies in; a division only when a new one begins.
+    #[inline]
+    fn second(&mut self, now: u64) -> u32 {
+        if now >= self.second_end {
+            let second = now.saturating_sub(self.begin) / 1_000_000_000;
+            self.second = second as u32;
+            self.second_end = self.begin + (second + 1) * 1_000_000_000;
+        }
+        self.second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::time::Cpu;
+
+    use super::*;
+
+    #[test]
+    fn the_slots_hold_the_worst_and_the_floor_is_kept() {
+        let mut options = Options::on([Cpu(0)]);
+        options.peaks = 3;
+        options.peak_floor = Ns(10);
+        let mut state = State::new(0, &options);
+        let entered: Vec<u64> = [5, 10, 50, 20, 20, 15, 30, 9, 51]
+            .into_iter()
+            .filter(|&value| {
+                let enters = state.is_worst(Ns(value));
+                if enters {
+                    state.take_slot(Ns(value));
+                }
+                enters
+            })
+            .collect();
+        assert_eq!(entered, [10, 50, 20, 20, 30, 51]);
+        state.slots.sort_unstable();
+        assert_eq!(state.slots, [30, 50, 51]);
+    }
+
+    #[test]
+    fn seconds_advance_also_over_a_long_stall() {
+        let mut state = State::new(500, &Options::on([Cpu(0)]));
+        let seconds = [600, 1_000_000_499, 1_000_000_500, 7_999_000_000].map(|now| state.second(now));
+        assert_eq!(seconds, [0, 0, 1, 7]);
+    }
+}

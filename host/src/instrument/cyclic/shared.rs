@@ -1,0 +1,367 @@
+//! What a measuring thread has counted, readable by others at any time.
+//!
+//! Invariants: one thread writes (each counter is a load and a store, not a locked instruction); all fields are
+//! atomics, so that a race is at worst an old value; `sequence` is odd while a sample is entered, and a reader that
+//! sees it odd or changed reads again. That is a sequence lock as in H.-J. Boehm, "Can seqlocks get along with
+//! programming language memory models?" (MSPC 2012), in its form with fences.
+
+use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use lathunt_core::histogram::{Exact, Histogram, Layout};
+use lathunt_core::series::{Quantity, Series, Thread};
+use lathunt_core::time::{Mono, Ns, Prio, Tid};
+
+use super::seconds::Seconds;
+use super::{Live, Options, ThreadResult, WorstSample};
+
+const RELAXED: Ordering = Ordering::Relaxed;
+
+/// Adds without a locked instruction: right only because one thread writes.
+#[inline]
+fn bump(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(RELAXED).wrapping_add(by), RELAXED);
+}
+
+/// A histogram of atomics with exact extremes.
+struct Counters {
+    layout: Layout,
+    bins: Box<[AtomicU64]>,
+    count: AtomicU64,
+    sum_ns: AtomicU64,
+    min: AtomicU64, // u64::MAX while empty
+    max: AtomicU64,
+}
+
+impl Counters {
+    fn new(layout: Layout) -> Counters {
+        Counters {
+            layout,
+            bins: (0..layout.bins()).map(|_| AtomicU64::new(0)).collect(),
+            count: AtomicU64::new(0),
+            sum_ns: AtomicU64::new(0),
+            min: AtomicU64::new(u64::MAX),
+            max: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    fn record(&self, value: Ns) {
+        bump(&self.bins[self.layout.index(value)], 1);
+        bump(&self.count, 1);
+        self.sum_ns.store(self.sum_ns.load(RELAXED).saturating_add(value.0), RELAXED);
+        self.extend(value, value);
+    }
+
+    #[inline]
+    fn extend(&self, low: Ns, high: Ns) {
+        if low.0 < self.min.load(RELAXED) {
+            self.min.store(low.0, RELAXED);
+        }
+        if high.0 > self.max.load(RELAXED) {
+            self.max.store(high.0, RELAXED);
+        }
+    }
+
+    /// Records `first`, `first - step`, `first - 2 step`, … as long as they are above zero; says how many they were.
+    /// The cost is bounded by the number of bins, not by the length of the stall.
+    fn record_descending(&self, first: Ns, step: Ns) -> u64 {
+        let mut value = first.0;
+        let mut total = 0;
+        while value > 0 {
+            let bin = self.layout.index(Ns(value));
+            let lower = self.layout.lower(bin).0.max(1);
+            let n = (value - lower) / step.0 + 1;
+            let last = value - (n - 1) * step.0;
+            bump(&self.bins[bin], n);
+            bump(&self.count, n);
+            let sum = u128::from(value + last) * u128::from(n) / 2;
+            let sum = u64::try_from(sum).unwrap_or(u64::MAX);
+            self.sum_ns.store(self.sum_ns.load(RELAXED).saturating_add(sum), RELAXED);
+            self.extend(Ns(last), Ns(value));
+            total += n;
+            value = last.saturating_sub(step.0);
+        }
+        total
+    }
+
+    fn copy(&self) -> Copied {
+        Copied {
+            bins: self.bins.iter().map(|bin| bin.load(RELAXED)).collect(),
+            exact: Exact {
+                sum_ns: self.sum_ns.load(RELAXED),
+                min: Ns(self.min.load(RELAXED)),
+                max: Ns(self.max.load(RELAXED)),
+            },
+        }
+    }
+}
+
+/// A copy of [`Counters`], of one moment when the sequence counter says so.
+struct Copied {
+    bins: Vec<u64>,
+    exact: Exact,
+}
+
+impl Copied {
+    fn into_histogram(self, layout: Layout, and: &Histogram) -> Histogram {
+        let mut histogram = and.clone();
+        let occupied: Vec<(usize, u64)> = self.bins.into_iter().enumerate().filter(|(_, n)| *n > 0).collect();
+        if let (Some((first, _)), Some((last, _))) = (occupied.first(), occupied.last()) {
+            // Only a copy that could not be taken at one moment has extremes outside its outermost bins.
+            let within = |value: Ns, bin: usize| value.clamp(layout.lower(bin), layout.upper(bin));
+            let (min, max) = (within(self.exact.min, *first), within(self.exact.max, *last));
+            let exact = Exact { min: min.min(max), max, ..self.exact };
+            let added = histogram.add_counts(&occupied, exact);
+            debug_assert!(added.is_ok(), "{added:?}");
+        }
+        histogram
+    }
+}
+
+/// One entry of the list of worst samples.
+#[derive(Default)]
+struct Slot {
+    expected: AtomicU64,
+    woken: AtomicU64,
+    latency: AtomicU64,
+    freeze: AtomicU64, // 0: none; else id + 1
+}
+
+/// Everything of one thread that others may read.
+pub(super) struct Shared {
+    sequence: AtomicU64,
+    samples: Counters,
+    /// Latencies of the missed activations alone.
+    missed: Counters,
+    last: AtomicU64,
+    worst: Box<[Slot]>,
+    worst_len: AtomicU64,
+    seconds: Seconds,
+    begin: AtomicU64,
+    tid: AtomicI32,
+    done: AtomicBool,
+    comm: Mutex<String>, // written before the measurement begins
+}
+
+/// A sample on its way into [`Shared::enter`].
+pub(super) struct Entry {
+    pub(super) latency: Ns,
+    pub(super) second: u32,
+    /// Latency of the first missed activation after it, and the interval.
+    pub(super) missed: Option<(Ns, Ns)>,
+    /// With the slot it takes, when it is one of the worst.
+    pub(super) worst: Option<(usize, WorstSample)>,
+}
+
+impl Shared {
+    pub(super) fn new(options: &Options) -> Shared {
+        Shared {
+            sequence: AtomicU64::new(0),
+            samples: Counters::new(options.layout),
+            missed: Counters::new(options.layout),
+            last: AtomicU64::new(0),
+            worst: (0..options.peaks).map(|_| Slot::default()).collect(),
+            worst_len: AtomicU64::new(0),
+            seconds: Seconds::new(options.duration),
+            begin: AtomicU64::new(0),
+            tid: AtomicI32::new(0),
+            done: AtomicBool::new(false),
+            comm: Mutex::new(String::new()),
+        }
+    }
+
+    pub(super) fn introduce(&self, tid: Tid, comm: String) {
+        self.tid.store(tid.0, Ordering::Release);
+        if let Ok(mut kept) = self.comm.lock() {
+            *kept = comm;
+        }
+    }
+
+    pub(super) fn begin_at(&self, begin: Mono) {
+        self.begin.store(begin.0, Ordering::Release);
+    }
+
+    pub(super) fn end(&self) {
+        self.done.store(true, Ordering::Release);
+    }
+
+    /// Enters one sample; says how many activations were missed after it.
+    #[inline]
+    pub(super) fn enter(&self, entry: &Entry) -> u64 {
+        let sequence = self.sequence.load(RELAXED);
+        self.sequence.store(sequence + 1, RELAXED);
+        fence(Ordering::Release);
+        self.samples.record(entry.latency);
+        self.last.store(entry.latency.0, RELAXED);
+        self.seconds.note(entry.second, entry.latency);
+        let missed = entry.missed.map_or(0, |(first, step)| self.missed.record_descending(first, step));
+        if let Some((slot, sample)) = &entry.worst {
+            self.keep(*slot, sample);
+        }
+        self.sequence.store(sequence + 2, Ordering::Release);
+        missed
+    }
+
+    fn keep(&self, at: usize, sample: &WorstSample) {
+        let slot = &self.worst[at];
+        slot.expected.store(sample.expected.0, RELAXED);
+        slot.woken.store(sample.woken.0, RELAXED);
+        slot.latency.store(sample.latency.0, RELAXED);
+        slot.freeze.store(sample.freeze.map_or(0, |id| id.saturating_add(1)), RELAXED);
+        let len = self.worst_len.load(RELAXED).max(at as u64 + 1);
+        self.worst_len.store(len, RELAXED);
+    }
+
+    /// Reads at one moment, if the writer lets it within a bounded number of attempts; else nearly so.
+    fn consistently<T>(&self, read: impl Fn() -> T) -> T {
+        for _ in 0..1_000 {
+            let before = self.sequence.load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                let value = read();
+                fence(Ordering::Acquire);
+                if self.sequence.load(RELAXED) == before {
+                    return value;
+                }
+            }
+            std::thread::yield_now();
+        }
+        read()
+    }
+
+    pub(super) fn tid(&self) -> Tid {
+        Tid(self.tid.load(Ordering::Acquire))
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    pub(super) fn seconds(&self) -> &Seconds {
+        &self.seconds
+    }
+
+    pub(super) fn live(&self) -> Live {
+        let done = self.is_done();
+        let (count, sum, min, max, now, missed) = self.consistently(|| {
+            let samples = &self.samples;
+            let (count, sum) = (samples.count.load(RELAXED), samples.sum_ns.load(RELAXED));
+            let (min, max) = (samples.min.load(RELAXED), samples.max.load(RELAXED));
+            (count, sum, min, max, self.last.load(RELAXED), self.missed.count.load(RELAXED))
+        });
+        let any = count > 0;
+        Live {
+            tid: self.tid(),
+            count,
+            min: any.then_some(Ns(min)),
+            now: any.then_some(Ns(now)),
+            avg_ns: any.then(|| sum as f64 / count as f64),
+            max: any.then_some(Ns(max)),
+            missed,
+            done,
+        }
+    }
+
+    pub(super) fn quantile(&self, q: f64) -> Option<Ns> {
+        let layout = self.samples.layout;
+        self.consistently(|| self.samples.copy()).into_histogram(layout, &Histogram::new(layout)).quantile(q)
+    }
+
+    pub(super) fn result(&self, options: &Options, index: usize) -> ThreadResult {
+        let layout = self.samples.layout;
+        let (samples, missed, last, worst) = self.consistently(|| {
+            (self.samples.copy(), self.missed.copy(), self.last.load(RELAXED), self.worst_samples())
+        });
+        let spec = options.threads[index];
+        let histogram = samples.into_histogram(layout, &Histogram::new(layout));
+        let replayed = missed.into_histogram(layout, &histogram);
+        let mut series = Series::new(Quantity::Cyclic, spec.cpu, histogram);
+        series.missed = replayed.count() - series.histogram.count();
+        series.replayed = Some(replayed);
+        series.interval_ns = Some(spec.interval);
+        series.begin = Some(Mono(self.begin.load(Ordering::Acquire))).filter(|begin| begin.0 > 0);
+        series.seconds = self.seconds.collect();
+        let prio = if options.policy.is_realtime() { Prio::from_rt(spec.priority) } else { Prio(120) };
+        let comm = self.comm.lock().map(|comm| comm.clone()).unwrap_or_default();
+        series.thread = Some(Thread { tid: self.tid(), comm, prio: Some(prio) });
+        let last = (series.histogram.count() > 0).then_some(Ns(last));
+        ThreadResult { series, worst, last, broke: None, error: None }
+    }
+
+    fn worst_samples(&self) -> Vec<WorstSample> {
+        let len = (self.worst_len.load(RELAXED) as usize).min(self.worst.len());
+        let mut samples: Vec<WorstSample> = self.worst[..len]
+            .iter()
+            .map(|slot| WorstSample {
+                expected: Mono(slot.expected.load(RELAXED)),
+                woken: Mono(slot.woken.load(RELAXED)),
+                latency: Ns(slot.latency.load(RELAXED)),
+                freeze: slot.freeze.load(RELAXED).checked_sub(1),
+            })
+            .collect();
+        samples.sort_by_key(|sample| (std::cmp::Reverse(sample.latency), sample.woken));
+        samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(counters: &Counters) -> Histogram {
+        counters.copy().into_histogram(counters.layout, &Histogram::new(counters.layout))
+    }
+
+    #[test]
+    fn counted_with_atomics_equals_counted_by_the_histogram_itself() {
+        let counters = Counters::new(Layout::LATENCY);
+        let mut plain = Histogram::new(Layout::LATENCY);
+        for value in [0, 1, 999, 1_000, 53_392_123, 7, 10_240_000, 1 << 40] {
+            counters.record(Ns(value));
+            plain.record(Ns(value));
+        }
+        assert_eq!(histogram(&counters), plain);
+    }
+
+    #[test]
+    fn replayed_activations_equal_those_counted_one_by_one() {
+        for (first, step) in
+            [(1_000_000, 200_000), (999, 100), (53_000_000, 7), (5, 200), (20_000_000_001, 999_983)]
+        {
+            let counters = Counters::new(Layout::LATENCY);
+            let mut plain = Histogram::new(Layout::LATENCY);
+            let mut value: u64 = first;
+            while value > 0 {
+                plain.record(Ns(value));
+                value = value.saturating_sub(step);
+            }
+            assert_eq!(counters.record_descending(Ns(first), Ns(step)), plain.count());
+            assert_eq!(histogram(&counters), plain, "{first} by {step}");
+        }
+    }
+
+    #[test]
+    fn a_reader_never_sees_half_a_sample() {
+        let options = Options::on([lathunt_core::time::Cpu(0)]);
+        let shared = Shared::new(&options);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for n in 0..200_000u64 {
+                    let latency = Ns(n % 3_000_000);
+                    shared.enter(&Entry { latency, second: 0, missed: None, worst: None });
+                }
+            });
+            let mut seen = 0;
+            while !writer.is_finished() {
+                let live = shared.live();
+                // every latency up to the latest was entered once: the sum is that of the natural numbers
+                if live.count > 0 && live.count < 3_000_000 {
+                    assert_eq!(live.avg_ns.unwrap(), (live.count - 1) as f64 / 2.0, "{live:?}");
+                    assert_eq!(live.max, live.now);
+                    seen += 1;
+                }
+            }
+            assert!(seen > 0);
+        });
+    }
+}

@@ -1,0 +1,233 @@
+//! The journal of changed knobs: one JSON object a line, each on disk before the step that follows it.
+//!
+//! `begin` names the boot; `change` comes before a knob is written, `seen` after (with what the kernel made of the
+//! value), `settled` when it is back. A torn last line belongs to a step that was not taken. The file exists only
+//! while something is changed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+const FILE: &str = "knobs.journal";
+const LOCK: &str = "knobs.lock";
+
+/// One knob that is, or is about to be, changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Counts the changes of one journal.
+    pub number: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// What tells its object from a later one of the same name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
+    /// The value before.
+    pub old: String,
+    /// The value written.
+    pub new: String,
+    /// What the kernel showed after that; `None`: not known to be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Begin { boot: String, pid: u32 },
+    Change(Change),
+    Seen { number: u64, value: String },
+    Settled { number: u64 },
+}
+
+/// What an earlier run left changed.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub changes: Vec<Change>,
+    pub booted_since: bool,
+}
+
+/// The journal, open and locked.
+#[derive(Debug)]
+pub(super) struct Journal {
+    directory: PathBuf,
+    file: Option<File>, // `None` until the first change
+    _lock: File,
+}
+
+/// `/run/lathunt` for root, else the user's own runtime directory.
+#[must_use]
+pub fn default_directory() -> PathBuf {
+    // SAFETY: geteuid has no preconditions.
+    let uid = unsafe { libc::geteuid() };
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        _ if uid == 0 => PathBuf::from("/run/lathunt"),
+        Some(own) if !own.is_empty() => PathBuf::from(own).join("lathunt"),
+        _ => std::env::temp_dir().join(format!("lathunt-{uid}")),
+    }
+}
+
+/// Changes that the journal in `directory` still holds, without touching anything.
+///
+/// # Errors
+/// When a journal is there and cannot be read.
+pub fn pending(directory: &Path) -> Result<Vec<Change>> {
+    match fs::read_to_string(directory.join(FILE)) {
+        Ok(text) => Ok(parse(&text).changes),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::new("read", directory.join(FILE).display().to_string(), error)),
+    }
+}
+
+impl Journal {
+    /// Takes the lock and reads what was left.
+    pub(super) fn open(directory: &Path) -> Result<(Journal, Left)> {
+        prepare(directory)?;
+        let lock = lock(directory)?;
+        let path = directory.join(FILE);
+        let mut journal = Journal { directory: directory.to_owned(), file: None, _lock: lock };
+        let mut left = Left::default();
+        let opened = OpenOptions::new().read(true).append(true).custom_flags(libc::O_NOFOLLOW).open(&path);
+        match opened {
+            Ok(mut file) => {
+                let mut text = Vec::new();
+                file.read_to_end(&mut text).map_err(|error| journal.cannot("read", error))?;
+                let text = String::from_utf8_lossy(&text);
+                left = parse(&text);
+                if !text.is_empty() && !text.ends_with('\n') {
+                    file.write_all(b"\n").map_err(|error| journal.cannot("write", error))?;
+                    // ends the torn line
+                }
+                journal.file = Some(file);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(journal.cannot("open", error)),
+        }
+        Ok((journal, left))
+    }
+
+    /// Writes down a change that is about to be made.
+    pub(super) fn will_change(&mut self, change: &Change) -> Result<()> {
+        if self.file.is_none() {
+            let created = OpenOptions::new()
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(self.directory.join(FILE))
+                .map_err(|error| self.cannot("create", error))?;
+            self.file = Some(created);
+            self.append(&Line::Begin { boot: boot_id(), pid: std::process::id() })?;
+            let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
+            synced.map_err(|error| self.cannot("sync", error))?;
+        }
+        self.append(&Line::Change(change.clone()))
+    }
+
+    /// Writes down what the kernel made of it.
+    pub(super) fn changed(&mut self, change: &Change) -> Result<()> {
+        let value = change.seen.clone().unwrap_or_else(|| change.new.clone());
+        self.append(&Line::Seen { number: change.number, value })
+    }
+
+    /// Writes down that nothing is left to do for it.
+    pub(super) fn settled(&mut self, change: &Change) -> Result<()> {
+        self.append(&Line::Settled { number: change.number })
+    }
+
+    /// Removes the journal: nothing is changed any more.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        self.file = None;
+        match fs::remove_file(self.directory.join(FILE)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.cannot("remove", error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, line: &Line) -> Result<()> {
+        let mut text = serde_json::to_string(line).map_err(|error| self.cannot("write", error))?;
+        text.push('\n');
+        let written = match self.file.as_mut() {
+            Some(file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_data()),
+            None => Ok(()), // settled although never written down: nothing to remember
+        };
+        written.map_err(|error| self.cannot("write", error))
+    }
+
+    fn cannot(
+        &self,
+        doing: &'static str,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Error::new(doing, self.directory.join(FILE).display().to_string(), error)
+    }
+}
+
+/// Lines that are whole; others belong to steps not taken.
+fn parse(text: &str) -> Left {
+    let mut left = Left::default();
+    for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        match serde_json::from_str(line) {
+            Ok(Line::Begin { boot, .. }) => left.booted_since = boot != boot_id(),
+            Ok(Line::Change(change)) => left.changes.push(change),
+            Ok(Line::Seen { number, value }) => {
+                if let Some(change) = left.changes.iter_mut().find(|change| change.number == number) {
+                    change.seen = Some(value);
+                }
+            }
+            Ok(Line::Settled { number }) => left.changes.retain(|change| change.number != number),
+            Err(_) => {}
+        }
+    }
+    left
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Makes the directory, or refuses one that others may write: a journal tells root what to write where.
+fn prepare(directory: &Path) -> Result<()> {
+    let cannot = |error| Error::new("use", directory.display().to_string(), error);
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(cannot(error)),
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(directory).map_err(cannot)?;
+    // SAFETY: geteuid has no preconditions.
+    let own = unsafe { libc::geteuid() };
+    if !meta.is_dir() || meta.uid() != own || meta.mode() & 0o022 != 0 {
+        let what = directory.display().to_string();
+        return Err(Error::refused("use", what, "it must be a directory that only this user can write"));
+    }
+    Ok(())
+}
+
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.join(LOCK);
+    let cannot = |error: std::io::Error| Error::new("lock", path.display().to_string(), error);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&path)
+        .map_err(cannot)?;
+    // SAFETY: flock on a descriptor that we own.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        let mut holder = String::new();
+        let _ = file.read_to_string(&mut holder); // only to name it
+        let hint = format!("another lathunt (pid {}) holds knobs: wait for it or end it", holder.trim());
+        return Err(Error::last_os("lock", path.display().to_string()).hint(hint));
+    }
+    file.set_len(0).map_err(cannot)?;
+    file.seek(SeekFrom::Start(0)).map_err(cannot)?;
+    write!(file, "{}", std::process::id()).map_err(cannot)?;
+    Ok(file)
+}

@@ -1,0 +1,206 @@
+//! The process between us and the load, which outlives neither.
+//!
+//! It holds the reading end of a pipe whose writing end only we have: end of file means "stop", whether we said so or
+//! died. It is the subreaper of all that the load starts, so that whatever is orphaned comes to it, and it does not
+//! leave before it has no child. Why not PR_SET_PDEATHSIG alone: it reaches one generation, and is bound to the
+//! thread that forked. Why a fork without exec: the same code serves in every program that links this crate.
+//!
+//! The keeper is forked from a process with threads. It prints nothing, takes no lock of ours, and ends with `_exit`.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{builtin, sweep, Job};
+use crate::error::{Error, Result};
+
+/// The keeper's first line when the job runs.
+pub(super) const STARTED: &str = "started";
+/// File in the load's directory that takes what a program says.
+const OUTPUT: &str = "output";
+
+/// Starts a keeper for `job`; gives its pid, the lifeline to close, and what it reports (not blocking).
+pub(super) fn start(job: Job, directory: &Path, limit: Duration) -> Result<(libc::pid_t, OwnedFd, File)> {
+    let (life_end, lifeline) = pipe()?;
+    let (report, report_end) = pipe()?;
+    // SAFETY: fcntl on a descriptor that we own.
+    if unsafe { libc::fcntl(report.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
+        return Err(Error::last_os("watch", "the load"));
+    }
+    // SAFETY: the child only runs `keep`, which keeps to what the module header says, and never returns.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last_os("start", "the keeper of the load")),
+        0 => keep(&job, directory, limit, life_end.as_raw_fd(), report_end.as_raw_fd()),
+        pid => Ok((pid, lifeline, File::from(report))),
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors, which are ours when the call succeeds.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(Error::last_os("make", "a pipe"));
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// The keeper's life.
+fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: RawFd) -> ! {
+    become_ordinary(lifeline, report);
+    let end = Instant::now() + limit;
+    // SAFETY: `become_ordinary` kept this descriptor open, and nothing else in this process knows it.
+    let mut report = unsafe { File::from_raw_fd(report) };
+    let running = run(job, directory, end);
+    let said = match &running {
+        Ok(_) => STARTED.to_owned(),
+        Err(reason) => reason.clone(),
+    };
+    let _ = report.write_all(format!("{said}\n").as_bytes()); // a full or closed pipe: nobody listens any more
+    if let Ok(workers) = running {
+        let begin = Instant::now();
+        if let Some(status) = watch(&workers, lifeline, end) {
+            let after = begin.elapsed().as_secs_f64();
+            let output = last_words(directory);
+            let _ = report.write_all(format!("{} after {after:.1} s{output}\n", describe(status)).as_bytes());
+            await_hang_up(lifeline, end);
+        }
+    }
+    sweep::until_alone();
+    let _ = std::fs::remove_dir_all(directory); // partly gone is as good
+                                                // SAFETY: _exit runs nothing of the parent's.
+    unsafe { libc::_exit(0) }
+}
+
+/// Sheds what the measuring process may have given us: its process group (Ctrl-C), descriptors (it may hold
+/// /dev/cpu_dma_latency open), signal handling, real-time priority, CPU and output.
+fn become_ordinary(lifeline: RawFd, report: RawFd) {
+    // SAFETY: each call takes plain values or pointers to locals; failures leave us as we were, which is no worse.
+    unsafe {
+        libc::setpgid(0, 0);
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+        libc::prctl(libc::PR_SET_NAME, c"load/keeper".as_ptr());
+        for signal in 1..32 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+        let parameters = libc::sched_param { sched_priority: 0 };
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters);
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        (0..libc::CPU_SETSIZE as usize).for_each(|cpu| libc::CPU_SET(cpu, &mut all));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &all);
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        (0..3).for_each(|standard| _ = libc::dup2(null, standard));
+        let (low, high) = (lifeline.min(report), lifeline.max(report));
+        close_range(3, low - 1);
+        close_range(low + 1, high - 1);
+        close_range(high + 1, RawFd::MAX);
+    }
+}
+
+/// Closes all descriptors from `first` to `last`.
+fn close_range(first: RawFd, last: RawFd) {
+    if first > last {
+        return;
+    }
+    // SAFETY: plain values; the descriptors are this process's copies, and nothing here uses them any more.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, first, last, 0) != 0 {
+            (first..=last.min(65_535)).for_each(|fd| _ = libc::close(fd)); // before Linux 5.9
+        }
+    }
+}
+
+/// Starts the job; gives the pids whose end would be the end of the load, or why it cannot start.
+fn run(job: &Job, directory: &Path, end: Instant) -> std::result::Result<Vec<libc::pid_t>, String> {
+    match job {
+        Job::Builtin { cpus } => builtin::start(*cpus, directory, end),
+        Job::Program { arguments, .. } => program(arguments, directory).map(|pid| vec![pid]),
+    }
+}
+
+fn program(arguments: &[String], directory: &Path) -> std::result::Result<libc::pid_t, String> {
+    let (name, rest) = arguments.split_first().ok_or("an empty command")?;
+    let output = File::create(directory.join(OUTPUT))
+        .map_err(|error| format!("cannot write to its directory: {error}"))?;
+    let errors = output.try_clone().map_err(|error| error.to_string())?;
+    let mut command = Command::new(name);
+    let argument = |text: &String| text.replace("{directory}", &directory.to_string_lossy());
+    command.args(rest.iter().map(argument)).current_dir(directory);
+    command.stdin(Stdio::null()).stdout(output).stderr(errors).env("TMPDIR", directory);
+    // SAFETY: the closure makes plain system calls only.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+            Ok(())
+        });
+    }
+    command.spawn().map(|child| child.id() as libc::pid_t).map_err(|error| format!("{name}: {error}"))
+}
+
+/// The load yields to what else runs on the machine, and still takes what is left.
+pub(super) const NICE: libc::c_int = 10;
+
+/// Waits for the lifeline, the end of time, or the end of a worker, whose status is given.
+fn watch(workers: &[libc::pid_t], lifeline: RawFd, end: Instant) -> Option<ExitStatus> {
+    loop {
+        if hung_up(lifeline, 50) || Instant::now() > end {
+            return None;
+        }
+        let mut status = 0;
+        // SAFETY: waits for any child of this process and writes to a local.
+        let ended = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+        if workers.contains(&ended) {
+            return Some(ExitStatus::from_raw(status));
+        }
+    }
+}
+
+fn await_hang_up(lifeline: RawFd, end: Instant) {
+    while !hung_up(lifeline, 50) && Instant::now() < end {}
+}
+
+fn hung_up(lifeline: RawFd, milliseconds: libc::c_int) -> bool {
+    let mut watched = libc::pollfd { fd: lifeline, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd that lives through the call.
+    unsafe { libc::poll(&mut watched, 1, milliseconds) > 0 && watched.revents != 0 }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// The last line that the program printed, at most 200 bytes.
+fn last_words(directory: &Path) -> String {
+    let said = std::fs::read(directory.join(OUTPUT)).unwrap_or_default();
+    let tail = String::from_utf8_lossy(&said[said.len().saturating_sub(4096)..]).into_owned();
+    match tail.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!(": {}", line.trim().chars().take(200).collect::<String>()),
+        None => String::new(),
+    }
+}
+
+/// Names this process and makes it die with the keeper; for workers that the keeper forks.
+pub(super) fn become_worker(name: &str) {
+    let name = CString::new(name).unwrap_or_default();
+    // SAFETY: a NUL-terminated name that outlives the call; plain values otherwise.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+}

@@ -1,0 +1,36 @@
+//! Killing all that the load started: children, then whoever they orphan, until nobody is left.
+//!
+//! As the subreaper the keeper inherits every orphan below it, also those that left their process group or session.
+
+use std::fs;
+use std::time::Duration;
+
+/// Kills every descendant of this process. Returns when there is none.
+pub(super) fn until_alone() {
+    loop {
+        for pid in children() {
+            // SAFETY: kill takes plain values; the pid is a child of ours and not reaped yet, so it cannot be another's.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        // SAFETY: waits for any child of this process, no status wanted.
+        match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } {
+            -1 => return, // ECHILD: no child, hence no descendant
+            0 => std::thread::sleep(Duration::from_millis(2)),
+            _ => {}
+        }
+    }
+}
+
+/// Children of this process, by the parent's pid in `/proc/PID/stat`.
+fn children() -> Vec<libc::pid_t> {
+    let own = std::process::id();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::pid_t>().ok());
+    pids.filter(|pid| parent(*pid) == Some(own)).collect()
+}
+
+fn parent(pid: libc::pid_t) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?; // a name may contain anything
+    after_name.split_ascii_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,66 @@
+//! A named pipe that hands out figures to whoever reads it, and never makes the writer wait.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// A pipe in the file system, removed when dropped.
+#[derive(Debug)]
+pub struct NamedPipe {
+    path: PathBuf,
+}
+
+impl NamedPipe {
+    /// Creates the pipe; an old pipe of that name is replaced, any other file is not.
+    ///
+    /// # Errors
+    /// When something else has that name, or the directory may not be written.
+    pub fn create(path: &Path) -> Result<NamedPipe> {
+        if fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_fifo()) {
+            let _ = fs::remove_file(path); // mkfifo says what is wrong
+        }
+        let shown = path.display().to_string();
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|error| Error::new("create", format!("named pipe {shown}"), error))?;
+        // SAFETY: name is a valid C string.
+        if unsafe { libc::mkfifo(name.as_ptr(), 0o666) } != 0 {
+            return Err(Error::last_os("create", format!("named pipe {shown}")));
+        }
+        Ok(NamedPipe { path: path.to_owned() })
+    }
+
+    /// The writing end, if somebody has the reading end open now.
+    #[must_use]
+    pub fn reader_waits(&self) -> Option<File> {
+        OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok()
+    }
+}
+
+impl Drop for NamedPipe {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path); // somebody removed it before us
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_replaces_a_pipe_but_no_other_file_and_goes_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stats");
+        let first = NamedPipe::create(&path).unwrap();
+        assert!(first.reader_waits().is_none());
+        std::mem::forget(first); // as after a kill
+        drop(NamedPipe::create(&path).unwrap());
+        assert!(!path.exists());
+        fs::write(&path, "precious").unwrap();
+        assert!(NamedPipe::create(&path).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+}

@@ -1,0 +1,149 @@
+//! The recorder's shared memory: `struct cpu_block` of src/bpf/block.h, restated, mapped, and read.
+//!
+//! One element per possible CPU, written by that CPU's BPF programs, read here without system calls. What both sides
+//! write is atomic; a frozen buffer belongs to us alone until it is set free.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+use lathunt_core::time::Cpu;
+
+use crate::error::{Error, Result};
+
+pub(super) const SLOTS: usize = 4096;
+pub(super) const BUFFERS: usize = 4;
+pub(super) const STACKS: usize = 16;
+pub(super) const IRQS: usize = 1024;
+pub(super) const HIST_BINS: usize = 11_545;
+pub(super) const LOSSES: usize = 16;
+
+pub(super) const FREE: u32 = 0;
+pub(super) const ACTIVE: u32 = 1;
+pub(super) const FROZEN: u32 = 2;
+
+/// `enum option`.
+pub(super) const KERNEL_THREADS: u32 = 1;
+pub(super) const CHOSEN_ONLY: u32 = 2;
+
+#[repr(C)]
+pub(super) struct Source {
+    pub count: AtomicU64,
+    pub total_ns: AtomicU64,
+    pub max_ns: AtomicU64,
+}
+
+#[repr(C)]
+pub(super) struct Hist {
+    pub count: AtomicU64,
+    pub sum_ns: AtomicU64,
+    pub min_inverted_ns: AtomicU64,
+    pub max_ns: AtomicU64,
+    pub first_ns: AtomicU64,
+    pub recent_ns: AtomicU64,
+    pub bins: [AtomicU64; HIST_BINS],
+}
+
+#[repr(C)]
+pub(super) struct Buffer {
+    pub head: AtomicU64,
+    pub begin_seq: AtomicU64,
+    pub begin_at: AtomicU64,
+    pub frozen_at: AtomicU64,
+    pub id: AtomicU64,
+    pub stacks: AtomicU64,
+    pub total_ns: AtomicU64,
+    pub switch_at: AtomicU64,
+    pub tid: AtomicI32,
+    pub prio: AtomicI32,
+    pub comm: [AtomicU64; 2],
+    pub state: AtomicU32,
+    pub trigger: AtomicU32,
+    pad: [u64; 4],
+    pub stack: [[AtomicU64; 32]; STACKS],
+    pub record: [[AtomicU64; 6]; SLOTS],
+}
+
+#[repr(C, align(4096))]
+pub(super) struct CpuBlock {
+    pub on: AtomicU32,
+    pub request: AtomicU32,
+    pub serial: AtomicU64,
+    pub active: AtomicU32,
+    pub options: AtomicU32,
+    pub threshold_ns: AtomicU64,
+    pub late_timer_ns: AtomicU64,
+    freeze_head: u64,
+    pad0: [u64; 2],
+    /// Written by the programs alone: running totals, open windows, open timers.
+    private: [u64; 3],
+    pub hist_seq: AtomicU64,
+    private_too: [u64; 22],
+    pub lost: [AtomicU64; LOSSES],
+    pad1: [u64; 5],
+    pub nmi: Source,
+    pub irq: [Source; IRQS],
+    pub vector: [Source; 16],
+    pub softirq: [Source; 16],
+    pub hist: [Hist; 3],
+    pub buffer: [Buffer; BUFFERS],
+}
+
+// The same numbers are asserted at the end of src/bpf/block.h.
+const _: () = {
+    assert!(size_of::<Buffer>() == 128 + STACKS * 256 + SLOTS * 48);
+    assert!(std::mem::offset_of!(CpuBlock, hist_seq) == 64 + 24);
+    assert!(std::mem::offset_of!(CpuBlock, lost) == 272);
+    assert!(std::mem::offset_of!(CpuBlock, nmi) == 440);
+    assert!(std::mem::offset_of!(CpuBlock, hist) == 25_808);
+    assert!(std::mem::offset_of!(CpuBlock, buffer) == 303_032);
+    assert!(size_of::<CpuBlock>() == 1_110_016);
+};
+
+/// The mapped blocks of all possible CPUs. Every field is atomic or private to the kernel, so sharing is sound.
+pub(super) struct Blocks {
+    base: NonNull<CpuBlock>,
+    cpus: usize,
+}
+
+// SAFETY: the memory is shared with the kernel and only accessed through atomics.
+unsafe impl Send for Blocks {}
+// SAFETY: as above.
+unsafe impl Sync for Blocks {}
+
+impl Blocks {
+    /// Maps the array map `fd` of `cpus` elements. The kernel backs it at once: no page faults later.
+    pub fn map(fd: impl AsFd, cpus: usize) -> Result<Blocks> {
+        let length = cpus * size_of::<CpuBlock>();
+        // SAFETY: a fresh shared mapping of a map whose size was set to `cpus` elements; it overlaps nothing of ours.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                fd.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(base.cast::<CpuBlock>()) {
+            Some(base) if base.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => {
+                Ok(Blocks { base, cpus })
+            }
+            _ => Err(Error::last_os("map", "the recorder's memory")),
+        }
+    }
+
+    pub fn of(&self, cpu: Cpu) -> Option<&CpuBlock> {
+        let index = cpu.0 as usize;
+        // SAFETY: below `cpus`, inside the mapping, which lives as long as self; zeroed memory is a valid block.
+        (index < self.cpus).then(|| unsafe { self.base.add(index).as_ref() })
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `map` mapped; no reference outlives self.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.cpus * size_of::<CpuBlock>()) };
+    }
+}

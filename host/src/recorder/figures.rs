@@ -1,0 +1,139 @@
+//! Figures of the kernel side as values: latency series and interference.
+
+use std::fmt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use lathunt_core::histogram::{Exact, Histogram, Layout};
+use lathunt_core::series::{Quantity, SecondMax, Series};
+use lathunt_core::time::{Cpu, Mono, Ns};
+use lathunt_core::trace::event::{Vector, SOFTIRQS};
+
+use super::block::{self, CpuBlock, Hist};
+use super::names;
+
+/// `enum quantity` of src/bpf/block.h, in its order.
+pub(super) const QUANTITIES: [Quantity; 3] = [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup];
+
+/// How often a histogram is read again when the kernel side writes it meanwhile.
+const ATTEMPTS: usize = 200;
+
+/// Who took time from threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A hard interrupt line, with the name that /proc/interrupts gives it.
+    Irq(u32, Option<String>),
+    /// A system vector.
+    Vector(Vector),
+    /// A softirq, by number.
+    Softirq(u8),
+    /// Non-maskable interrupts, all handlers.
+    Nmi,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Irq(number, Some(name)) => write!(f, "hard IRQ {number} ({name})"),
+            Source::Irq(number, None) => write!(f, "hard IRQ {number}"),
+            Source::Vector(vector) => write!(f, "vector {}", vector.name()),
+            Source::Softirq(vec) => match SOFTIRQS.get(usize::from(*vec)) {
+                Some(name) => write!(f, "softirq {name}"),
+                None => write!(f, "softirq {vec}"),
+            },
+            Source::Nmi => f.write_str("NMI"),
+        }
+    }
+}
+
+/// Net time that one source took on one CPU since the recorder began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interference {
+    /// Where.
+    pub cpu: Cpu,
+    /// Who.
+    pub source: Source,
+    /// How often.
+    pub count: u64,
+    /// How long in all; what interrupted it is not in it.
+    pub total_ns: Ns,
+    /// The longest.
+    pub max_ns: Ns,
+}
+
+/// All sources of one CPU that occurred.
+pub(super) fn interference(cpu: Cpu, block: &CpuBlock) -> Vec<Interference> {
+    let lines = names::interrupts();
+    let irqs = (0..).zip(&block.irq).map(|(n, source)| (Source::Irq(n, lines.get(&n).cloned()), source));
+    let vectors = (0..).zip(&block.vector).map(|(n, source)| (Source::Vector(vector(n)), source));
+    let softirqs = (0..).zip(&block.softirq).map(|(n, source)| (Source::Softirq(n), source));
+    let nmi = std::iter::once((Source::Nmi, &block.nmi));
+    irqs.chain(vectors)
+        .chain(softirqs)
+        .chain(nmi)
+        .map(|(source, figures)| Interference {
+            cpu,
+            source,
+            count: figures.count.load(Relaxed),
+            total_ns: Ns(figures.total_ns.load(Relaxed)),
+            max_ns: Ns(figures.max_ns.load(Relaxed)),
+        })
+        .filter(|interference| interference.count > 0)
+        .collect()
+}
+
+fn vector(number: u32) -> Vector {
+    lathunt_core::trace::flight::vector(number).unwrap_or(Vector::Other(number as u8))
+}
+
+/// One series as it is now. `seconds`: the maxima collected so far.
+pub(super) fn series(cpu: Cpu, block: &CpuBlock, which: usize, seconds: &[SecondMax]) -> Series {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    let mut lost = 0;
+    for attempt in 1..=ATTEMPTS {
+        let before = block.hist_seq.load(Acquire);
+        let (counts, exact) = snapshot(&block.hist[which]);
+        std::sync::atomic::fence(Acquire);
+        let torn = before % 2 == 1 || block.hist_seq.load(Relaxed) != before;
+        // The last attempt takes a torn snapshot if its extremes fit: it lacks the sample of this instant at most.
+        if torn && attempt < ATTEMPTS {
+            continue;
+        }
+        if histogram.add_counts(&counts, exact).is_err() {
+            lost = counts.iter().map(|&(_, n)| n).sum();
+        }
+        break;
+    }
+    let first = block.hist[which].first_ns.load(Relaxed);
+    let mut series = Series::new(QUANTITIES[which], Some(cpu), histogram);
+    series.begin = (first > 0).then_some(Mono(first));
+    series.seconds = seconds.to_vec();
+    series.lost = lost;
+    series
+}
+
+fn snapshot(hist: &Hist) -> (Vec<(usize, u64)>, Exact) {
+    let exact = Exact {
+        sum_ns: hist.sum_ns.load(Relaxed),
+        min: Ns(!hist.min_inverted_ns.load(Relaxed)),
+        max: Ns(hist.max_ns.load(Relaxed)),
+    };
+    if hist.count.load(Relaxed) == 0 {
+        return (Vec::new(), exact);
+    }
+    let edges = [exact.min, exact.max].map(|edge| Layout::LATENCY.index(edge).min(block::HIST_BINS - 1));
+    let bins = edges[0]..=edges[1].max(edges[0]);
+    let counts = bins.map(|i| (i, hist.bins[i].load(Relaxed))).filter(|&(_, n)| n > 0);
+    (counts.collect(), exact)
+}
+
+/// Takes the largest latency since the last call and files it under `second`.
+pub(super) fn harvest(block: &CpuBlock, which: usize, second: u32, seconds: &mut Vec<SecondMax>) {
+    let max_ns = Ns(block.hist[which].recent_ns.swap(0, Relaxed));
+    if max_ns == Ns::ZERO {
+        return;
+    }
+    match seconds.last_mut().filter(|last| last.second == second) {
+        Some(last) => last.max_ns = last.max_ns.max(max_ns),
+        None => seconds.push(SecondMax { second, max_ns }),
+    }
+}

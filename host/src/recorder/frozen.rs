@@ -1,0 +1,113 @@
+//! A frozen flight ring, taken out of the shared memory.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lathunt_core::time::{Cpu, Mono, Ns, Prio, Tid};
+use lathunt_core::trace::event::Window;
+use lathunt_core::trace::flight::{self, Header, NotAChunk, Victim};
+
+use super::block::{Buffer, CpuBlock, FREE, FROZEN, SLOTS, STACKS};
+use super::names;
+use crate::symbols::Symbols;
+
+/// One freeze: everything the ring of one CPU held, and the ring before it where that joins without a gap.
+#[derive(Clone, Debug)]
+pub struct Frozen {
+    /// Where.
+    pub cpu: Cpu,
+    /// The id that `Freezer::freeze` returned.
+    pub id: u64,
+    /// The recording as it is stored (`flight.bin`): see `lathunt_core::trace::flight`.
+    pub bytes: Vec<u8>,
+    /// Who asked.
+    pub trigger: Trigger,
+}
+
+/// Who asked for a freeze, and when it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    /// The late task that the kernel side saw, if that asked.
+    pub victim: Option<Victim>,
+    /// A measuring thread asked.
+    pub asked: bool,
+    /// When the ring was frozen.
+    pub at: Mono,
+}
+
+impl Frozen {
+    pub(super) fn new(header: &Header, bytes: Vec<u8>) -> Frozen {
+        let asked = header.trigger & flight::TRIGGER_USER != 0;
+        let victim = header.victim.filter(|_| header.trigger & flight::TRIGGER_KERNEL != 0);
+        Frozen {
+            cpu: header.cpu,
+            id: header.id,
+            bytes,
+            trigger: Trigger { victim, asked, at: header.frozen },
+        }
+    }
+
+    /// The events, with the names that only the running system knows.
+    ///
+    /// # Errors
+    /// When the bytes are no flight recording (they were changed).
+    pub fn decode(&self, symbols: &Symbols) -> Result<Window, NotAChunk> {
+        let mut window = flight::decode(&self.bytes, |address| symbols.name(address))?;
+        names::fill(&mut window);
+        Ok(window)
+    }
+}
+
+/// Copies all frozen buffers of `cpu`, oldest first, and sets them free.
+pub(super) fn take(cpu: Cpu, block: &CpuBlock) -> Vec<(Header, Vec<u8>)> {
+    let mut frozen: Vec<&Buffer> = block.buffer.iter().filter(|b| b.state.load(Acquire) == FROZEN).collect();
+    frozen.sort_by_key(|buffer| buffer.id.load(Relaxed));
+    let copy = |buffer: &&Buffer| {
+        let chunk = chunk(cpu, buffer);
+        buffer.state.store(FREE, Release);
+        chunk
+    };
+    frozen.iter().map(copy).collect()
+}
+
+fn chunk(cpu: Cpu, buffer: &Buffer) -> (Header, Vec<u8>) {
+    let head = buffer.head.load(Relaxed);
+    let begin = buffer.begin_seq.load(Relaxed);
+    let first = begin.max(head.saturating_sub(SLOTS as u64));
+    let taken = buffer.stacks.load(Relaxed);
+    let stacks = taken.min(STACKS as u64);
+    let mut comm = [0; 16];
+    comm[..8].copy_from_slice(&buffer.comm[0].load(Relaxed).to_ne_bytes());
+    comm[8..].copy_from_slice(&buffer.comm[1].load(Relaxed).to_ne_bytes());
+    let victim = Victim {
+        total: Ns(buffer.total_ns.load(Relaxed)),
+        switched_in: Mono(buffer.switch_at.load(Relaxed)),
+        tid: Tid(buffer.tid.load(Relaxed)),
+        prio: Prio(buffer.prio.load(Relaxed)),
+        comm,
+    };
+    let header = Header {
+        cpu,
+        trigger: buffer.trigger.load(Relaxed),
+        id: buffer.id.load(Relaxed),
+        begin: Mono(buffer.begin_at.load(Relaxed)),
+        frozen: Mono(buffer.frozen_at.load(Relaxed)),
+        first_seq: first,
+        records: (head - first) as u32,
+        stacks: stacks as u32,
+        overwritten: first - begin,
+        victim: (victim.total > Ns::ZERO).then_some(victim),
+    };
+    let room = flight::HEADER_BYTES
+        + header.records as usize * flight::RECORD_BYTES
+        + header.stacks as usize * flight::STACK_BYTES;
+    let mut bytes = Vec::with_capacity(room);
+    bytes.extend(header.to_bytes());
+    (first..head).for_each(|seq| append(&mut bytes, &buffer.record[seq as usize % SLOTS]));
+    (taken - stacks..taken).for_each(|n| append(&mut bytes, &buffer.stack[n as usize % STACKS]));
+    (header, bytes)
+}
+
+fn append(bytes: &mut Vec<u8>, words: &[AtomicU64]) {
+    words.iter().for_each(|word| bytes.extend(word.load(Relaxed).to_le_bytes()));
+}

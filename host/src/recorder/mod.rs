@@ -1,0 +1,259 @@
+//! The kernel recorder: how late is every real-time task, who takes time from it, and what happened just before.
+//!
+//! BPF programs (src/bpf) attached to tracepoints, because that costs a fifth of ftrace and runs on any kernel with
+//! BTF, PREEMPT_RT included, without a kernel module. All they find lies in memory that is mapped here: reading it
+//! costs no system call, and a measuring thread freezes the flight ring with one atomic operation ([`Freezer`]).
+//!
+//! [`plan`] decides what this kernel can take; [`object`] loads and attaches; [`block`] is the shared memory; decoding
+//! is `lathunt_core::trace::flight`. Not here: which peaks are worth keeping, and their explanation.
+
+mod block;
+mod capability;
+mod figures;
+mod freezer;
+mod frozen;
+mod losses;
+mod names;
+pub(crate) mod object;
+mod parity;
+mod plan;
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::Arc;
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::run::Loss;
+use lathunt_core::series::{SecondMax, Series};
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+use lathunt_core::trace::flight::Header;
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+
+use block::{Blocks, CpuBlock};
+use plan::{Kernel, Plan};
+
+pub use capability::capability;
+pub use figures::{Interference, Source};
+pub use freezer::Freezer;
+pub use frozen::{Frozen, Trigger};
+pub use parity::kernel_bins;
+
+use crate::error::{Error, Result};
+
+static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")).len()]> =
+    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")));
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// On which CPUs; on all others the programs return at once.
+    pub cpus: CpuSet,
+    /// Freeze the flight ring when a real-time task is switched in this late; `None`: only when asked.
+    pub peaks_threshold: Option<Ns>,
+    /// Take a kernel stack when a timer's handler begins later than this.
+    pub late_timer_stack: Ns,
+    /// Measure these threads only; `None`: every real-time thread. More can be added: [`Recorder::watch`].
+    pub tids: Option<Vec<Tid>>,
+    /// Measure the kernel's own real-time threads too (migration, irq/N, ktimers, rcu …).
+    pub keep_kernel_threads: bool,
+}
+
+impl Options {
+    /// Every real-time thread of user space on `cpus`, stacks of timers that are 20 µs late.
+    #[must_use]
+    pub fn on(cpus: CpuSet) -> Options {
+        Options {
+            cpus,
+            peaks_threshold: None,
+            late_timer_stack: Ns::from_us(20),
+            tids: None,
+            keep_kernel_threads: false,
+        }
+    }
+}
+
+/// The running recorder; dropping it detaches everything.
+pub struct Recorder {
+    blocks: Arc<Blocks>,
+    cpus: CpuSet,
+    notes: Vec<String>,
+    previous: HashMap<Cpu, (Header, Vec<u8>)>, // the last frozen ring of each CPU
+    seconds: HashMap<(Cpu, usize), Vec<SecondMax>>,
+    links: Vec<Link>,
+    object: Object,
+}
+
+impl Recorder {
+    /// Loads and attaches the programs: tens of ms, so call it before real-time threads start, and not from one.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses, in one line.
+    pub fn start(options: &Options) -> Result<Recorder> {
+        let mut open = object::open("recorder", &OBJECT.0)?;
+        let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
+        let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
+        for mut program in open.progs_mut() {
+            let wanted = plan.load.contains(&tracepoint(&program.section().to_string_lossy()));
+            program.set_autoload(wanted);
+        }
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
+        for mut map in open.maps_mut().filter(|map| map.name() == "blocks") {
+            map.set_max_entries(cpus as u32)
+                .map_err(|error| Error::new("size", "the recorder's map", error))?;
+        }
+        let object = object::load("recorder", open)?;
+        let fd = object.maps().find(|map| map.name() == "blocks");
+        let fd = fd.ok_or_else(|| Error::refused("find", "the recorder's map", ""))?;
+        let blocks = Arc::new(Blocks::map(fd.as_fd(), cpus)?);
+        let links = object::attach_all(&object)?;
+        let mut recorder = Recorder {
+            blocks,
+            cpus: options.cpus.clone(),
+            notes: plan.notes,
+            previous: HashMap::new(),
+            seconds: HashMap::new(),
+            links,
+            object,
+        };
+        options.tids.iter().flatten().try_for_each(|&tid| recorder.watch(tid))?;
+        recorder.switch_on(options)?;
+        Ok(recorder)
+    }
+
+    /// The programs run from here on; before, they returned at once.
+    fn switch_on(&mut self, options: &Options) -> Result<()> {
+        let kernel_threads = if options.keep_kernel_threads { block::KERNEL_THREADS } else { 0 };
+        let chosen = if options.tids.is_some() { block::CHOSEN_ONLY } else { 0 };
+        for cpu in options.cpus.iter() {
+            let hint = "this machine has no such CPU";
+            let block = self.blocks.of(cpu);
+            let block = block.ok_or_else(|| Error::refused("record", format!("CPU {cpu}"), hint))?;
+            block.options.store(kernel_threads | chosen, Relaxed);
+            block.late_timer_ns.store(options.late_timer_stack.0, Relaxed);
+            block.threshold_ns.store(options.peaks_threshold.map_or(u64::MAX, |ns| ns.0), Relaxed);
+            block.buffer[0].begin_at.store(now().0, Relaxed);
+            block.buffer[0].state.store(block::ACTIVE, Relaxed);
+            block.on.store(1, Release);
+        }
+        Ok(())
+    }
+
+    /// Measures `tid` too, when [`Options::tids`] restricts the threads.
+    ///
+    /// # Errors
+    /// When there is no room for another thread.
+    pub fn watch(&self, tid: Tid) -> Result<()> {
+        let wakings = self.object.maps().find(|map| map.name() == "wakings");
+        let wakings = wakings.ok_or_else(|| Error::refused("find", "the map of threads", ""))?;
+        wakings
+            .update(&tid.0.to_ne_bytes(), &[0; 16], MapFlags::ANY)
+            .map_err(|error| Error::new("measure", format!("thread {tid}"), error))
+    }
+
+    /// The handle with which a measuring thread on `cpu` keeps the evidence.
+    #[must_use]
+    pub fn freezer(&self, cpu: Cpu) -> Freezer {
+        Freezer { blocks: Arc::clone(&self.blocks), cpu }
+    }
+
+    /// From now on the kernel side freezes when a real-time task of `cpu` is this late; `Ns(u64::MAX)`: never.
+    pub fn set_threshold(&self, cpu: Cpu, threshold: Ns) {
+        if let Some(block) = self.blocks.of(cpu) {
+            block.threshold_ns.store(threshold.0, Relaxed);
+        }
+    }
+
+    /// What was frozen since the last call, oldest first per CPU; the buffers are free again. Call every 20 to 50 ms:
+    /// it also files the maxima of each second. A ring that begins where the one before it was frozen carries
+    /// that one in front, so that a peak soon after another has its past.
+    pub fn poll(&mut self) -> Vec<Frozen> {
+        let mut frozen = Vec::new();
+        for cpu in self.cpus.iter() {
+            let Some(block) = self.blocks.of(cpu) else { continue };
+            harvest(cpu, block, &mut self.seconds);
+            for (header, chunk) in frozen::take(cpu, block) {
+                let joined = match self.previous.get(&cpu) {
+                    Some((before, bytes)) if before.id + 1 == header.id => [&bytes[..], &chunk].concat(),
+                    _ => chunk.clone(),
+                };
+                frozen.push(Frozen::new(&header, joined));
+                self.previous.insert(cpu, (header, chunk));
+            }
+        }
+        frozen
+    }
+
+    /// `timer`, `wakeup` and `timer+wakeup` of each recorded CPU, of every real-time task there.
+    #[must_use]
+    pub fn series(&self) -> Vec<Series> {
+        let none = Vec::new();
+        let cpus = self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?)));
+        cpus.flat_map(|(cpu, block)| (0..figures::QUANTITIES.len()).map(move |which| (cpu, block, which)))
+            .map(|(cpu, block, which)| {
+                figures::series(cpu, block, which, self.seconds.get(&(cpu, which)).unwrap_or(&none))
+            })
+            .collect()
+    }
+
+    /// Net time of every interrupt source of the recorded CPUs since the start.
+    #[must_use]
+    pub fn interference(&self) -> Vec<Interference> {
+        let cpus = self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?)));
+        cpus.flat_map(|(cpu, block)| figures::interference(cpu, block)).collect()
+    }
+
+    /// What was lost so far, over all CPUs; empty: nothing.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Loss> {
+        let blocks: Vec<&CpuBlock> = self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)).collect();
+        let sum = |which: usize| blocks.iter().map(|block| block.lost[which].load(Relaxed)).sum::<u64>();
+        losses::of((0..block::LOSSES).map(sum), object::recursions(&self.object))
+    }
+
+    /// What this kernel cannot record, and what that costs: one line each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// How many programs are attached.
+    #[must_use]
+    pub fn programs(&self) -> usize {
+        self.links.len()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        for cpu in self.cpus.iter() {
+            if let Some(block) = self.blocks.of(cpu) {
+                block.on.store(0, Release);
+            }
+        }
+    }
+}
+
+/// Files the maxima since the last call under the second of now.
+fn harvest(cpu: Cpu, block: &CpuBlock, seconds: &mut HashMap<(Cpu, usize), Vec<SecondMax>>) {
+    for which in 0..figures::QUANTITIES.len() {
+        let first = block.hist[which].first_ns.load(Relaxed);
+        if first > 0 {
+            let second = (now().since(Mono(first)).0 / 1_000_000_000) as u32;
+            figures::harvest(block, which, second, seconds.entry((cpu, which)).or_default());
+        }
+    }
+}
+
+/// `tp_btf/NAME` → `NAME`.
+fn tracepoint(section: &str) -> String {
+    section.rsplit('/').next().unwrap_or(section).to_owned()
+}
+
+/// `CLOCK_MONOTONIC`, which `bpf_ktime_get_ns` reads as well.
+pub(crate) fn now() -> Mono {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    Mono(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

@@ -1,0 +1,90 @@
+//! Names that no event carries: threads, interrupt lines, idle states. Read when a window is decoded.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+
+use lathunt_core::time::{Cpu, Tid};
+use lathunt_core::trace::event::{Kind, TaskRef, Window};
+
+/// Fills in what `window` lacks. A thread that has ended meanwhile stays without a name.
+pub(super) fn fill(window: &mut Window) {
+    let (unnamed, cpus) = unnamed(window);
+    for tid in unnamed {
+        if let Ok(comm) = fs::read_to_string(format!("/proc/{tid}/comm")) {
+            window.comms.insert(tid, comm.trim_end().to_owned());
+        }
+    }
+    window.irq_names = interrupts();
+    if let Some(cpu) = cpus.first() {
+        window.idle_states = idle_states(*cpu);
+    }
+}
+
+/// Threads that no event of the window names, and the CPUs in it.
+fn unnamed(window: &Window) -> (BTreeSet<Tid>, BTreeSet<Cpu>) {
+    let (mut seen, mut named, mut cpus) = (BTreeSet::new(), BTreeSet::from([Tid::IDLE]), BTreeSet::new());
+    let mut task = |task: &TaskRef| {
+        match task.comm {
+            Some(_) => named.insert(task.tid),
+            None => seen.insert(task.tid),
+        };
+    };
+    for event in &window.events {
+        cpus.insert(event.cpu);
+        task(&TaskRef { tid: event.current.unwrap_or_default(), ..TaskRef::default() });
+        match &event.kind {
+            Kind::Switch { prev, next, .. } => {
+                task(prev);
+                task(next);
+            }
+            Kind::Waking { task: woken, .. } | Kind::Migrate { task: woken, .. } => task(woken),
+            _ => {}
+        }
+    }
+    (seen.difference(&named).copied().collect(), cpus)
+}
+
+/// What /proc/interrupts calls each line: the actions at the end of its row.
+pub(super) fn interrupts() -> HashMap<u32, String> {
+    parse_interrupts(&fs::read_to_string("/proc/interrupts").unwrap_or_default())
+}
+
+fn parse_interrupts(text: &str) -> HashMap<u32, String> {
+    let mut lines = text.lines();
+    let cpus = lines.next().map_or(0, |head| head.split_ascii_whitespace().count());
+    let row = |line: &str| -> Option<(u32, String)> {
+        let (number, rest) = line.split_once(':')?;
+        // counts, chip, (hardware number and trigger in one or two words,) actions
+        let words: Vec<&str> = rest.split_ascii_whitespace().skip(cpus).collect();
+        let start = words.iter().rposition(|word| word.ends_with("-edge") || word.ends_with("-fasteoi"));
+        let start = start.or_else(|| words.iter().rposition(|word| matches!(*word, "Edge" | "Level")))?;
+        let name = words[start + 1..].join(" ");
+        (!name.is_empty()).then_some((number.trim().parse().ok()?, name))
+    };
+    lines.filter_map(row).collect()
+}
+
+/// Names of the idle states of `cpu` by number, as cpuidle shows them.
+fn idle_states(cpu: Cpu) -> HashMap<u32, String> {
+    let name = |state: u32| {
+        fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/name")).ok()
+    };
+    (0..).map_while(|state| Some((state, name(state)?.trim_end().to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupt_lines_have_the_names_of_their_actions() {
+        let text = "           CPU0       CPU1       \n  4:       2059          0   IO-APIC   4-edge      ttyS0\n\
+             25:          0        113  PCI-MSIX-0000:00:02.0   0-edge      virtio0-config, eth0\n\
+             12:          1          0     GICv3  27 Level     arch_timer\nLOC:     123   456   Local timer interrupts\n";
+        let names = parse_interrupts(text);
+        assert_eq!(names[&4], "ttyS0");
+        assert_eq!(names[&25], "virtio0-config, eth0");
+        assert_eq!(names[&12], "arch_timer");
+        assert_eq!(names.len(), 3);
+    }
+}

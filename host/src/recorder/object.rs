@@ -1,0 +1,116 @@
+//! Opening, loading and attaching our BPF objects, with libbpf's talk kept for the error message.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Mutex;
+
+use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
+
+use crate::error::{Error, Result};
+
+/// Object files as clang wrote them; libelf wants them aligned.
+#[repr(C, align(64))]
+pub(crate) struct Aligned<T: ?Sized>(pub T);
+
+/// What libbpf said since the last [`LOG`] was emptied. libbpf's hook is global, hence this.
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+fn keep(_: PrintLevel, text: String) {
+    let mut log = LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if log.len() < 1 << 20 {
+        log.push_str(&text);
+    }
+}
+
+fn take_log() -> String {
+    std::mem::take(&mut *LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// The lines of libbpf's (and the verifier's) talk that tell a human why, at most three.
+fn readable(log: &str) -> String {
+    let worth = |line: &&str| {
+        let line = line.trim();
+        !line.is_empty()
+            && !line.starts_with("processed ")
+            && !line.contains("-- BEGIN PROG LOAD LOG --")
+            && !line.contains("-- END PROG LOAD LOG --")
+            && !line.contains("failed to load object")
+    };
+    let lines: Vec<&str> = log.lines().filter(worth).collect();
+    // The first line names the program and the errno; the verifier's reason is the last one before libbpf goes on.
+    let first = lines.iter().position(|line| line.contains("failed") || line.contains("error")).unwrap_or(0);
+    let reason = lines.iter().rposition(|line| !line.starts_with("libbpf:"));
+    let mut chosen: Vec<&str> = lines.iter().skip(first).take(1).copied().collect();
+    chosen.extend(reason.filter(|&at| at > first).map(|at| lines[at]));
+    chosen.iter().map(|line| line.trim().chars().take(200).collect::<String>()).collect::<Vec<_>>().join("; ")
+}
+
+fn explain(doing: &'static str, what: &str, error: libbpf_rs::Error) -> Error {
+    let log = readable(&take_log());
+    // EPERM is a missing right; EACCES is the verifier's refusal.
+    let hint =
+        if error.to_string().contains("os error 1)") { "needs root, or CAP_BPF and CAP_PERFMON" } else { "" };
+    let hint = match (log.is_empty(), hint.is_empty()) {
+        (false, false) => format!("{hint} ({log})"),
+        (false, true) => log,
+        (true, _) => hint.to_owned(),
+    };
+    Error::new(doing, what, error).hint(hint)
+}
+
+/// Opens `object` (bytes of an ELF file) under `name`.
+pub(crate) fn open(name: &'static str, object: &[u8]) -> Result<OpenObject> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
+    take_log();
+    ObjectBuilder::default().open_memory(object).map_err(|error| explain("open BPF object", name, error))
+}
+
+/// Loads an opened object: the kernel verifies and compiles it. Takes tens of ms: not from a real-time thread.
+pub(crate) fn load(name: &'static str, object: OpenObject) -> Result<Object> {
+    object.load().map_err(|error| explain("load BPF object", name, error))
+}
+
+/// Attaches every loaded program by its section. Dropping the links detaches.
+pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
+    let loaded = object.progs_mut().filter(|program| program.autoload());
+    loaded
+        .map(|program| {
+            let name = program.section().to_string_lossy().into_owned();
+            program.attach().map_err(|error| explain("attach", &name, error))
+        })
+        .collect()
+}
+
+/// Events that hit a program of `object` while it ran on the same CPU, and were skipped (kernel: `recursion_misses`).
+pub(crate) fn recursions(object: &Object) -> u64 {
+    let of = |program: libbpf_rs::ProgramMut<'_>| {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut length = size_of_val(&info) as u32;
+        let fd = program.as_fd().as_raw_fd();
+        // SAFETY: `info` is zeroed plain data of the length given; the kernel writes at most that much.
+        let failed = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) } != 0;
+        if failed {
+            0
+        } else {
+            info.recursion_misses
+        }
+    };
+    object.progs_mut().filter(|program| program.autoload()).map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verifier_log_is_cut_to_the_program_and_the_reason() {
+        let log = "libbpf: prog 'on_switch': BPF program load failed: -EACCES\n\
+            libbpf: prog 'on_switch': -- BEGIN PROG LOAD LOG --\n0: R1=ctx() R10=fp0\n; int on_switch\n\
+            1: (79) r6 = *(u64 *)(r1 +8)\nR3 invalid mem access 'scalar'\nprocessed 12 insns (limit 1000000)\n\
+            -- END PROG LOAD LOG --\nlibbpf: prog 'on_switch': failed to load: -EACCES\n";
+        assert_eq!(
+            readable(log),
+            "libbpf: prog 'on_switch': BPF program load failed: -EACCES; R3 invalid mem access 'scalar'"
+        );
+        assert_eq!(readable(""), "");
+    }
+}

@@ -1,0 +1,29 @@
+//! Asks the kernel side which bin a latency falls into: holds src/bpf/hist.h equal to `Layout::LATENCY`.
+
+use lathunt_core::time::Ns;
+use libbpf_rs::ProgramInput;
+
+use super::object;
+use crate::error::{Error, Result};
+
+static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")).len()]> =
+    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")));
+
+/// The bin of each latency, as the BPF code computes it (`BPF_PROG_TEST_RUN`).
+///
+/// # Errors
+/// When the kernel refuses to load or run the program.
+pub fn kernel_bins(latencies: &[Ns]) -> Result<Vec<usize>> {
+    let loaded = object::load("parity", object::open("parity", &OBJECT.0)?)?;
+    let program = loaded.progs_mut().next();
+    let program = program.ok_or_else(|| Error::refused("find", "the program bin_of", ""))?;
+    let ask = |latency: &Ns| {
+        let mut context = latency.0.to_ne_bytes();
+        let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
+        program.test_run(input).map(|output| output.return_value as usize)
+    };
+    latencies
+        .iter()
+        .map(|latency| ask(latency).map_err(|error| Error::new("run", "the program bin_of", error)))
+        .collect()
+}

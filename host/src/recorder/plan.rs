@@ -1,0 +1,115 @@
+//! Which programs this kernel can take: facts first, then the decision.
+//!
+//! Probed is the thing itself (the tracepoint's type in BTF), never a version.
+
+use std::collections::BTreeSet;
+
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::Btf;
+
+use crate::error::{Error, Result};
+
+/// Facts only; the rules are below.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kernel {
+    /// Tracepoints that BPF programs can attach to, of those we ask for.
+    pub tracepoints: BTreeSet<String>,
+    /// PREEMPT_RT: softirqs run in threads and can be preempted.
+    pub realtime: bool,
+}
+
+/// What to load, and what is missing for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Tracepoints whose programs are loaded.
+    pub load: BTreeSet<String>,
+    /// What cannot be recorded, and what that costs: one line each.
+    pub notes: Vec<String>,
+}
+
+/// Without these there is no recorder.
+const REQUIRED: [&str; 4] = ["sched_switch", "sched_waking", "hrtimer_expire_entry", "hrtimer_expire_exit"];
+
+/// Worth a word when missing; of all others the architecture decides.
+const WANTED: [(&str, &str); 7] = [
+    ("irq_handler_entry", "hard interrupts cannot be named"),
+    ("nmi_handler", "time in NMIs stays unexplained"),
+    ("cpu_idle", "late exits from idle cannot be told from other lateness"),
+    ("csd_function_entry", "functions sent by other CPUs are not named (their interrupt is)"),
+    ("page_fault_user", "page faults are not counted (x86 only)"),
+    ("sched_migrate_task", "migrations are not shown"),
+    ("sched_pi_setprio", "priority inheritance is not shown"),
+];
+
+impl Kernel {
+    /// Asks the running kernel about `tracepoints`.
+    pub fn probe<'a>(tracepoints: impl Iterator<Item = &'a str>) -> Result<Kernel> {
+        let btf = Btf::from_vmlinux().map_err(|error| {
+            Error::new("read", "the kernel's types (/sys/kernel/btf/vmlinux)", error)
+                .hint("the kernel recorder needs CONFIG_DEBUG_INFO_BTF")
+        })?;
+        let has = |name: &&str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
+        let version = std::fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default();
+        Ok(Kernel {
+            tracepoints: tracepoints.filter(has).map(str::to_owned).collect(),
+            realtime: version.contains("PREEMPT_RT") || version.contains("PREEMPT RT"),
+        })
+    }
+}
+
+impl Plan {
+    /// The decision.
+    pub fn of(kernel: &Kernel) -> Result<Plan> {
+        let missing = REQUIRED.iter().filter(|&&name| !kernel.tracepoints.contains(name));
+        let missing: Vec<_> = missing.copied().collect();
+        if !missing.is_empty() {
+            return Err(Error::refused(
+                "record kernel events:",
+                format!("this kernel has no tracepoint {}", missing.join(", ")),
+                "it needs CONFIG_TRACEPOINTS and BTF",
+            ));
+        }
+        let mut load = kernel.tracepoints.clone();
+        let mut notes: Vec<String> = WANTED
+            .iter()
+            .filter(|(name, _)| !load.contains(*name))
+            .map(|(name, cost)| format!("no tracepoint {name}: {cost}"))
+            .collect();
+        if kernel.realtime {
+            load.retain(|name| !name.starts_with("softirq_"));
+            notes.push("PREEMPT_RT: softirqs are threads here and are recorded as such".to_owned());
+        }
+        Ok(Plan { load, notes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capable() -> Kernel {
+        let names = REQUIRED.iter().chain(WANTED.iter().map(|(name, _)| name)).chain(&["softirq_entry"]);
+        Kernel { tracepoints: names.map(|&name| name.to_owned()).collect(), realtime: false }
+    }
+
+    #[test]
+    fn a_capable_kernel_loads_everything_silently() {
+        let plan = Plan::of(&capable()).unwrap();
+        assert_eq!((plan.load, plan.notes), (capable().tracepoints, vec![]));
+    }
+
+    #[test]
+    fn an_optional_tracepoint_costs_a_note_and_a_required_one_the_recorder() {
+        let mut kernel = capable();
+        kernel.tracepoints.remove("csd_function_entry");
+        assert_eq!(Plan::of(&kernel).unwrap().notes.len(), 1);
+        kernel.tracepoints.remove("sched_waking");
+        assert!(Plan::of(&kernel).unwrap_err().to_string().contains("sched_waking"));
+    }
+
+    #[test]
+    fn softirqs_are_threads_on_preempt_rt() {
+        let plan = Plan::of(&Kernel { realtime: true, ..capable() }).unwrap();
+        assert!(!plan.load.contains("softirq_entry"));
+    }
+}

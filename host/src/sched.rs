@@ -1,0 +1,230 @@
+//! How the calling thread is scheduled: policy, priority, CPUs, locked memory, and a bound on real-time CPU time.
+//!
+//! Every call acts on the calling thread (memory locking and the CPU-time bound on the process), because a measuring
+//! thread sets itself up before it starts to measure. When the kernel says no, the error names *which* of the possible
+//! reasons it is (see [`denied`]): "operation not permitted" alone sends people the wrong way.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lathunt_core::cpuset::{CpuSet, CPU_LIMIT};
+use lathunt_core::time::{Cpu, Ns, Tid};
+
+use crate::error::{Error, Result};
+
+pub mod denied;
+
+/// Scheduling policy of a measuring thread (`sched(7)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_OTHER`.
+    Other,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO`.
+    Fifo,
+    /// `SCHED_RR`.
+    RoundRobin,
+}
+
+impl Policy {
+    /// The short name that cyclictest and `chrt` use.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Other => "other",
+            Policy::Batch => "batch",
+            Policy::Idle => "idle",
+            Policy::Fifo => "fifo",
+            Policy::RoundRobin => "rr",
+        }
+    }
+
+    /// Whether the policy takes a real-time priority (1 to 99).
+    #[must_use]
+    pub fn is_realtime(self) -> bool {
+        matches!(self, Policy::Fifo | Policy::RoundRobin)
+    }
+
+    fn number(self) -> libc::c_int {
+        match self {
+            Policy::Other => libc::SCHED_OTHER,
+            Policy::Batch => libc::SCHED_BATCH,
+            Policy::Idle => libc::SCHED_IDLE,
+            Policy::Fifo => libc::SCHED_FIFO,
+            Policy::RoundRobin => libc::SCHED_RR,
+        }
+    }
+}
+
+/// Thread id of the caller.
+#[must_use]
+pub fn tid() -> Tid {
+    // SAFETY: gettid has no preconditions and cannot fail.
+    Tid(unsafe { libc::gettid() })
+}
+
+/// Gives the calling thread `policy`; `priority` counts for real-time policies only.
+///
+/// # Errors
+/// Names who refuses: a missing capability, a resource limit, a cgroup, or a seccomp filter.
+pub fn set_policy(policy: Policy, priority: i32) -> Result<()> {
+    let priority = if policy.is_realtime() { priority } else { 0 };
+    // SAFETY: sched_param is plain integers, for which zeros are valid.
+    let mut param: libc::sched_param = unsafe { mem::zeroed() };
+    param.sched_priority = priority;
+    // SAFETY: param lives through the call; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, policy.number(), &param) } == 0 {
+        return Ok(());
+    }
+    let what = format!("scheduling policy {} with priority {priority}", policy.name());
+    let error = std::io::Error::last_os_error();
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM) => denied::why_no_realtime(priority).to_string(),
+        Some(libc::EINVAL) => "real-time priorities go from 1 to 99".to_owned(),
+        _ => String::new(),
+    };
+    Err(Error::new("set", what, error).hint(hint))
+}
+
+/// Whether a thread of this process may run at SCHED_FIFO `priority`: a thread of its own tries, and ends.
+///
+/// # Errors
+/// As [`set_policy`].
+pub fn may_be_realtime(priority: i32) -> Result<()> {
+    let attempt = std::thread::spawn(move || set_policy(Policy::Fifo, priority));
+    attempt
+        .join()
+        .unwrap_or_else(|_| Err(Error::refused("try", "a real-time priority", "the attempt ended early")))
+}
+
+/// Binds the calling thread to one CPU.
+///
+/// # Errors
+/// When the CPU does not exist, is offline, or lies outside the cpuset of this process.
+pub fn pin(cpu: Cpu) -> Result<()> {
+    set_affinity(&CpuSet::from_iter([cpu]))
+}
+
+/// Binds the calling thread to a set of CPUs.
+///
+/// # Errors
+/// When none of them may be used; the hint says which ones may.
+pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
+    let mut mask = [0u64; MASK_WORDS];
+    for cpu in cpus.iter().filter(|cpu| cpu.0 < CPU_LIMIT) {
+        mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);
+    }
+    // SAFETY: the kernel reads exactly the bytes of `mask`, which outlives the call.
+    let done = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+    if done == 0 {
+        return Ok(());
+    }
+    let error = Error::last_os("run on CPU", cpus.to_string());
+    Err(match affinity() {
+        Ok(allowed) => error.hint(format!("this process may use CPU {allowed}")),
+        Err(_) => error,
+    })
+}
+
+/// CPUs that the calling thread may use.
+///
+/// # Errors
+/// When the kernel knows more CPUs than its own limit says.
+pub fn affinity() -> Result<CpuSet> {
+    let mut mask = [0u64; MASK_WORDS];
+    // SAFETY: the kernel writes at most the bytes of `mask`.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } < 0 {
+        return Err(Error::last_os("read", "the CPU affinity of this process"));
+    }
+    Ok((0..CPU_LIMIT).filter(|cpu| mask[*cpu as usize / 64] >> (cpu % 64) & 1 == 1).map(Cpu).collect())
+}
+
+const MASK_WORDS: usize = CPU_LIMIT as usize / 64;
+
+/// Locks all memory of the process, present and future, so that no page fault delays a measuring thread.
+///
+/// # Errors
+/// Usually `RLIMIT_MEMLOCK` without CAP_IPC_LOCK; the hint says so.
+pub fn lock_memory() -> Result<()> {
+    // SAFETY: mlockall changes no memory contents.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } == 0 {
+        return Ok(());
+    }
+    let error = Error::last_os("lock", "memory (mlockall)");
+    Err(error.hint("raise RLIMIT_MEMLOCK (`ulimit -l unlimited`) or give CAP_IPC_LOCK"))
+}
+
+/// Touches the next 64 KiB of the calling thread's stack, so that the measuring loop faults none of them in.
+#[inline(never)]
+pub fn prefault_stack() {
+    let mut below = [0u8; 64 * 1024];
+    for page in below.chunks_mut(1024) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&mut below);
+}
+
+static RT_TIME_EXCEEDED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_rt_time_exceeded(_: libc::c_int) {
+    RT_TIME_EXCEEDED.store(true, Ordering::Relaxed);
+}
+
+/// Whether a thread of this process ran longer than [`limit_rt_time`] allows without ever sleeping.
+#[must_use]
+pub fn rt_time_exceeded() -> bool {
+    RT_TIME_EXCEEDED.load(Ordering::Relaxed)
+}
+
+/// Bounds how long a real-time thread of this process may run without blocking (`RLIMIT_RTTIME`).
+///
+/// After `warn` the flag [`rt_time_exceeded`] is raised (SIGXCPU is caught for it); after ten times `warn` the
+/// kernel kills the process. A limit that is already stricter stays.
+///
+/// # Errors
+/// When the limit or the signal cannot be set.
+pub fn limit_rt_time(warn: Ns) -> Result<()> {
+    crate::signals::handle(libc::SIGXCPU, on_rt_time_exceeded)?;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: limit is a valid rlimit to write to.
+    if unsafe { libc::getrlimit(libc::RLIMIT_RTTIME, &mut limit) } != 0 {
+        return Err(Error::last_os("read", "RLIMIT_RTTIME"));
+    }
+    let soft_us = (warn.0 / 1_000).max(1);
+    limit.rlim_max = limit.rlim_max.min(soft_us.saturating_mul(10));
+    limit.rlim_cur = limit.rlim_cur.min(soft_us).min(limit.rlim_max);
+    // SAFETY: limit is initialised.
+    if unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &limit) } != 0 {
+        return Err(Error::last_os("set", "RLIMIT_RTTIME"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_runs_where_it_was_pinned_and_nowhere_else() {
+        std::thread::spawn(|| {
+            let before = affinity().unwrap();
+            let last = before.iter().last().unwrap();
+            pin(last).unwrap();
+            assert_eq!(affinity().unwrap(), CpuSet::from_iter([last]));
+            let absent = Cpu(CPU_LIMIT - 1);
+            let error = pin(absent).unwrap_err().to_string();
+            assert!(error.contains("CPU 8191") && error.contains(&format!("may use CPU {last}")), "{error}");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_priority_out_of_range_is_named_as_such() {
+        let error = set_policy(Policy::Fifo, 100).unwrap_err().to_string();
+        assert!(error.contains("fifo with priority 100") && error.contains("1 to 99"), "{error}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Signals as flags: handlers only store, the main loop looks. A signal is answered within one turn of that loop.
+//!
+//! Measuring threads block all signals but the one that ends their sleep, so that none lands in a measurement.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use crate::error::{Error, Result};
+
+static STOP: AtomicI32 = AtomicI32::new(0);
+static STATUS: AtomicBool = AtomicBool::new(false);
+static STATUS_FILE: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_stop(signal: libc::c_int) {
+    STOP.store(signal, Ordering::Relaxed);
+}
+
+extern "C" fn on_status(signal: libc::c_int) {
+    if signal == libc::SIGUSR2 {
+        STATUS_FILE.store(true, Ordering::Relaxed);
+    } else {
+        STATUS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP ask for the end, SIGUSR1 and SIGUSR2 for the status.
+///
+/// SIGHUP stays ignored when the process was started that way (`nohup`).
+///
+/// # Errors
+/// When the kernel refuses a handler.
+pub fn install() -> Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        handle(signal, on_stop)?;
+    }
+    if !is_ignored(libc::SIGHUP) {
+        handle(libc::SIGHUP, on_stop)?;
+    }
+    handle(libc::SIGUSR1, on_status)?;
+    handle(libc::SIGUSR2, on_status)
+}
+
+/// The signal that asked for the end, if one did.
+#[must_use]
+pub fn stop_requested() -> Option<i32> {
+    Some(STOP.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
+}
+
+/// Whether SIGUSR1 came since the last call.
+#[must_use]
+pub fn take_status_request() -> bool {
+    STATUS.swap(false, Ordering::Relaxed)
+}
+
+/// Whether SIGUSR2 came since the last call.
+#[must_use]
+pub fn take_status_file_request() -> bool {
+    STATUS_FILE.swap(false, Ordering::Relaxed)
+}
+
+/// Installs `handler`, without restarting interrupted system calls.
+pub(crate) fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Result<()> {
+    // SAFETY: zeros are a valid sigaction, and the handlers of this crate only store to atomics.
+    let done = unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(signal, &action, std::ptr::null_mut())
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(Error::last_os("handle", format!("signal {signal}")))
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: with a null new action the call only writes the old one.
+    unsafe {
+        let mut old: libc::sigaction = mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+extern "C" fn on_wake(_: libc::c_int) {}
+
+/// The signal that ends the sleep of a measuring thread and does nothing else.
+pub(crate) fn wake_signal() -> libc::c_int {
+    libc::SIGRTMIN() + 6
+}
+
+/// Signals blocked in this thread until the guard is dropped; threads started meanwhile inherit the block.
+pub(crate) struct Blocked {
+    old: libc::sigset_t,
+}
+
+impl Blocked {
+    /// Blocks all signals but the one that ends sleeps, and makes sure that one does not kill.
+    pub(crate) fn all_but_wake() -> Result<Blocked> {
+        handle(wake_signal(), on_wake)?;
+        // SAFETY: the sets are initialised by sigfillset and by the call itself.
+        unsafe {
+            let mut set: libc::sigset_t = mem::zeroed();
+            let mut old: libc::sigset_t = mem::zeroed();
+            libc::sigfillset(&mut set);
+            libc::sigdelset(&mut set, wake_signal());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &set, &mut old);
+            Ok(Blocked { old })
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: `old` was filled by pthread_sigmask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.old, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_request_is_answered_once() {
+        install().unwrap();
+        // SAFETY: raise of a handled signal.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        assert!(take_status_request());
+        assert!(!take_status_request());
+        assert!(!take_status_file_request());
+        assert_eq!(stop_requested(), None);
+    }
+}
