@@ -1,5 +1,28 @@
-//! x
-use lathunt_host::instrument::cyclic::{OnPeak, ThreadResult};
+//! `lathunt cyclic`: the cyclic instrument with clear flags. cyclictest's own flags are in [`super::cyclictest`].
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::peak::Peak;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{parse_duration, Ns};
+use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
+use lathunt_host::instrument::cyclic::{
+    Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
+};
+use lathunt_host::sched::{self, Policy};
+use lathunt_host::{pm_qos, signals};
+
+use super::import::write_atomically;
+
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
 pub trait BreakWatch {
     /// What thread `index` calls on its peaks and on the break.
@@ -7,8 +30,282 @@ pub trait BreakWatch {
     /// What happened, in lines for people; called once, after the threads have ended.
     fn explain(self: Box<Self>, results: &[ThreadResult]) -> Vec<String>;
 }
-#[derive(clap::Args)]
-pub struct CyclicArgs {}
-pub fn run(_: CyclicArgs) -> anyhow::Result<std::process::ExitCode> {
-    todo!()
+
+/// Arguments of `lathunt cyclic`.
+#[derive(Args)]
+pub struct CyclicArgs {
+    /// CPUs to measure, one thread each [default: all that this process may use]
+    #[arg(short, long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// Length of the measurement (60s, 5m, 2h); without it until Ctrl-C
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
+    duration: Option<Ns>,
+    /// Distance of two activations (bare numbers are µs)
+    #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = micros)]
+    interval: Ns,
+    /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
+    #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
+    priority: i32,
+    /// End after this many activations of each thread
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    loops: Option<u64>,
+    /// Latency that must not be exceeded; exit code 2 when it is
+    #[arg(long, value_name = "TIME", value_parser = micros)]
+    deadline: Option<Ns>,
+    /// Stop at the first latency above this, and say who; exit code 2
+    #[arg(short, long, value_name = "TIME", value_parser = micros)]
+    break_at: Option<Ns>,
+    /// With --break-at: write a mark into the kernel's trace
+    #[arg(long, requires = "break_at")]
+    tracemark: bool,
+    /// How many of the worst samples to keep per thread
+    #[arg(long, value_name = "K", default_value_t = 8)]
+    worst: usize,
+    /// Hold /dev/cpu_dma_latency at this many µs (this improves the machine under test)
+    #[arg(long, value_name = "US")]
+    pm_qos: Option<i32>,
+    /// Clock of the activations
+    #[arg(long, value_enum, default_value = "monotonic")]
+    clock: ClockName,
+    /// Do not lock memory
+    #[arg(long)]
+    no_mlock: bool,
+    /// Print the histogram (occupied rows of 1 µs)
+    #[arg(long)]
+    histogram: bool,
+    /// Show the view without coordinated omission: missed activations count at the latency they would have had
+    #[arg(long)]
+    replayed: bool,
+    /// Write the run to this file, or to run.lathunt.json in this directory
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Print the run as JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// No progress, only the result
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ClockName {
+    Monotonic,
+    Realtime,
+}
+
+fn seconds(text: &str) -> Result<Ns, String> {
+    parse_duration(text, Ns(1_000_000_000)).map_err(|error| error.to_string())
+}
+
+fn micros(text: &str) -> Result<Ns, String> {
+    parse_duration(text, Ns(1_000)).map_err(|error| error.to_string())
+}
+
+/// Measures without further evidence.
+pub fn run(args: CyclicArgs) -> Result<ExitCode> {
+    run_watched(args, &mut |_| None)
+}
+
+/// Measures; with `--break-at`, `watch` is asked for evidence.
+pub fn run_watched(
+    args: CyclicArgs,
+    watch: &mut dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>>,
+) -> Result<ExitCode> {
+    let mut options = options(&args)?;
+    let mut conditions = conditions(&args);
+    if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {
+        let why = sched::denied::why_no_realtime(args.priority);
+        let note =
+            format!("measured as ordinary threads (SCHED_OTHER), not at priority {}: {why}", args.priority);
+        eprintln!("warning: {note}");
+        conditions.notes.push(note);
+        (options.policy, options.lock_memory) = (Policy::Other, false);
+    }
+    let held = match args.pm_qos {
+        Some(us) => Some(pm_qos::hold(us)?),
+        None => None,
+    };
+    conditions.knobs.cpu_dma_latency_held_us = held.as_ref().map(|held| held.us);
+    signals::install()?;
+    let mut watch = args.break_at.and_then(|_| watch(&options.threads));
+    let hooks = hooks(&args, options.threads.len(), &mut watch)?;
+    let cyclic = Cyclic::start(options, hooks)?;
+    follow(&cyclic, args.quiet || args.json);
+    let broke = cyclic.broke();
+    let results = cyclic.finish();
+    drop(held);
+    if let Some(error) = results.iter().find_map(|result| result.error.as_ref()) {
+        bail!("{error}");
+    }
+    let run = to_run(conditions, &results);
+    if let Some(path) = &args.output {
+        save(path, &run)?;
+    }
+    let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
+    if let Some((thread, latency)) = broke {
+        let who = results[thread].series.label();
+        let line = format!("broke off: {latency} on {who}, above {}", args.break_at.unwrap_or_default());
+        let explanation = watch.map(|watch| watch.explain(&results)).unwrap_or_default();
+        for line in std::iter::once(line).chain(explanation) {
+            if args.json {
+                eprintln!("{line}");
+            } else {
+                let _ = writeln!(text, "# {line}"); // to a String
+            }
+        }
+    }
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to stdout")?;
+    Ok(exit_code(&args, &run, broke.is_some()))
+}
+
+fn options(args: &CyclicArgs) -> Result<Options> {
+    let allowed = sched::affinity()?;
+    let cpus = args.cpus.clone().unwrap_or_else(|| allowed.clone());
+    let absent = cpus.minus(&allowed);
+    if !absent.is_empty() {
+        bail!("cannot measure CPU {absent}: this process may use CPU {allowed}");
+    }
+    if args.interval < Ns::from_us(10) {
+        bail!("cannot measure every {}: the shortest interval is 10 µs", args.interval);
+    }
+    let mut options = Options::on(cpus.iter());
+    for thread in &mut options.threads {
+        (thread.priority, thread.interval) = (args.priority, args.interval);
+    }
+    if args.priority == 0 {
+        options.policy = Policy::Other;
+    }
+    options.clock = match args.clock {
+        ClockName::Monotonic => Clock::Monotonic,
+        ClockName::Realtime => Clock::Realtime,
+    };
+    options.wait = Wait::Absolute;
+    (options.duration, options.loops) = (args.duration, args.loops);
+    (options.peaks, options.break_at) = (args.worst, args.break_at);
+    options.lock_memory = !args.no_mlock;
+    Ok(options)
+}
+
+fn conditions(args: &CyclicArgs) -> Conditions {
+    let mut conditions = Conditions::default();
+    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    conditions.command = Some(words.join(" "));
+    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    conditions.duration_s = args.duration.map(Ns::as_secs);
+    conditions.knobs.cpu_dma_latency_us = pm_qos::read().ok();
+    conditions.knobs.cpu_dma_latency_holders = pm_qos::holders();
+    for holder in &conditions.knobs.cpu_dma_latency_holders {
+        eprintln!("note: {holder} holds /dev/cpu_dma_latency: idle states are limited while it runs");
+    }
+    conditions
+}
+
+fn hooks(args: &CyclicArgs, threads: usize, watch: &mut Option<Box<dyn BreakWatch>>) -> Result<Vec<Hooks>> {
+    let mut all = Vec::with_capacity(threads);
+    for index in 0..threads {
+        let mut peak = watch.as_mut().and_then(|watch| watch.on_peak(index));
+        if let Some(limit) = args.break_at.filter(|_| args.tracemark) {
+            let marker = TraceMarker::open()?;
+            let (limit, unit) = ((limit.0 / 1_000) as i64, Ns(1_000));
+            peak = Some(Box::new(MarkOnBreak { marker, limit, unit, next: peak }));
+        }
+        all.push(Hooks { peak, sample: None });
+    }
+    Ok(all)
+}
+
+/// Waits for the end; shows one line per second on a terminal.
+fn follow(cyclic: &Cyclic, quiet: bool) {
+    let shown = !quiet && std::io::stderr().is_terminal();
+    let mut turn = 0u64;
+    while signals::stop_requested().is_none() && cyclic.is_running() {
+        std::thread::sleep(Duration::from_millis(50));
+        turn += 1;
+        if (shown && turn.is_multiple_of(20)) || signals::take_status_request() {
+            let end = if shown { "\r" } else { "" };
+            eprint!("{end}{}{}", progress(cyclic), if shown { "\x1b[K" } else { "\n" });
+        }
+    }
+    if shown && turn >= 20 {
+        eprintln!();
+    }
+}
+
+fn progress(cyclic: &Cyclic) -> String {
+    let threads = cyclic.options().threads.len();
+    let states: Vec<_> = (0..threads).map(|index| cyclic.live(index)).collect();
+    let count: u64 = states.iter().map(|live| live.count).sum();
+    let missed: u64 = states.iter().map(|live| live.missed).sum();
+    let max = states.iter().filter_map(|live| live.max).max();
+    format!("{threads} threads, {count} samples, {missed} missed, max {}", shown(max))
+}
+
+fn shown(value: Option<Ns>) -> String {
+    value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
+}
+
+fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
+    let mut run = Run::new(conditions);
+    for result in results {
+        run.series.push(result.series.clone());
+        for worst in &result.worst {
+            run.peaks.push(Peak {
+                quantity: Quantity::Cyclic,
+                cpu: result.series.cpu.unwrap_or_default(),
+                begin: worst.expected,
+                total_ns: worst.latency,
+                victim: result.series.thread.clone().unwrap_or_default(),
+                culprit: None,
+                explanation: None,
+                no_evidence: Some("cyclic alone records no evidence; hunt does".to_owned()),
+            });
+        }
+    }
+    run.peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
+    run
+}
+
+fn save(path: &std::path::Path, run: &Run) -> Result<()> {
+    let file = if path.is_dir() { path.join("run.lathunt.json") } else { path.to_owned() };
+    write_atomically(&file, run.to_json().as_bytes())
+}
+
+fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
+    let mut text = format!(
+        "{:<8}{:>12}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n",
+        "", "count", "min", "median", "average", "p99.9", "max", "missed"
+    );
+    for ThreadResult { series, .. } in results {
+        let view = series.replayed.as_ref().filter(|_| args.replayed).unwrap_or(&series.histogram);
+        let average = view.mean_ns().map(|ns| Ns(ns as u64));
+        let cells = [view.min(), view.quantile(0.5), average, view.quantile(0.999), view.max()];
+        let _ = write!(text, "{:<8}{:>12}", series.label(), view.count());
+        for cell in cells {
+            let _ = write!(text, "{:>11}", shown(cell));
+        }
+        let _ = writeln!(text, "{:>10}", series.missed);
+        if args.histogram {
+            for (low, high, count) in view.occupied() {
+                let _ = writeln!(text, "  {:>12.3} to {:>12.3} µs {count:>12}", low.as_us(), high.as_us());
+            }
+        }
+    }
+    text
+}
+
+/// 0 within the deadline, 2 beyond it or broken off, 3 when there is nothing to judge.
+fn exit_code(args: &CyclicArgs, run: &Run, broke: bool) -> ExitCode {
+    let max = run.max_of(Quantity::Cyclic);
+    match (args.deadline, max) {
+        _ if broke => ExitCode::from(2),
+        (Some(deadline), Some(max)) if max > deadline => {
+            eprintln!("deadline exceeded: {max} is above {deadline}");
+            ExitCode::from(2)
+        }
+        (Some(_), None) => {
+            eprintln!("no sample: nothing can be said about the deadline");
+            ExitCode::from(3)
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }

@@ -1,6 +1,78 @@
-//! x
-#[derive(clap::Args)]
-pub struct ImportArgs {}
-pub fn run(_: ImportArgs) -> anyhow::Result<std::process::ExitCode> {
-    todo!()
+//! `lathunt import`: output of cyclictest (text or JSON) becomes a run file.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use lathunt_core::cyclictest::import::{read, Unit};
+use lathunt_core::run::Run;
+
+/// Arguments of `lathunt import`.
+#[derive(Args)]
+pub struct ImportArgs {
+    /// Output of cyclictest, text or JSON; `-` is stdin. Several files become one run
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Where to write the run file
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// The latencies of a text are ns (cyclictest -N); without this it is guessed, and is µs in doubt
+    #[arg(long)]
+    ns: bool,
+}
+
+/// Reads all files, then writes one run file: all or nothing.
+pub fn run(args: ImportArgs) -> Result<ExitCode> {
+    let unit = if args.ns { Unit::Ns } else { Unit::Guess };
+    let mut merged: Option<Run> = None;
+    for path in &args.files {
+        let text = contents(path)?;
+        let run = read(&text, unit).with_context(|| format!("cannot import {}", path.display()))?;
+        match &mut merged {
+            None => merged = Some(run),
+            Some(merged) => {
+                merged.series.extend(run.series);
+                merged.conditions.notes.push(format!("{} was added", path.display()));
+            }
+        }
+    }
+    let Some(run) = merged else { bail!("no file to import") };
+    write_atomically(&args.output, run.to_json().as_bytes())?;
+    let samples: u64 = run.series.iter().map(|series| series.histogram.count() + series.lost).sum();
+    let count = run.series.len();
+    eprintln!("{}: {count} series, {samples} samples", args.output.display());
+    for note in &run.conditions.notes {
+        eprintln!("note: {note}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn contents(path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().read_to_end(&mut bytes).context("cannot read stdin")?;
+    } else {
+        bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    // a command line with other bytes may be in there; the figures are ASCII
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes beside the target and renames: a reader sees the old file or the whole new one.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let name =
+        path.file_name().with_context(|| format!("cannot write {}: not a file name", path.display()))?;
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(beside);
+    let written = std::fs::File::create(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside); // may not exist
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,1 +1,179 @@
-//! x
+//! Reading the output of rt-tests back: text of cyclictest (histograms, status lines, `-v`), and its JSON.
+//!
+//! What such a file does not say is not invented. A histogram keeps the values up to its last row; of the samples
+//! beyond it only the number and the largest are known, so the largest is entered and the rest counted as lost. The
+//! same holds for a file that has status lines only. Values are the lower edges of what was printed.
+
+use std::fmt;
+
+use crate::conditions::Conditions;
+use crate::histogram::{Exact, Histogram, Layout};
+use crate::run::Run;
+use crate::series::{Quantity, Series, Thread};
+use crate::time::{Cpu, Ns, Prio, Tid};
+
+mod rt_json;
+mod rt_text;
+
+/// Why a file cannot be imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotImportable {
+    /// Line, counted from 1, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl fmt::Display for NotImportable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+impl std::error::Error for NotImportable {}
+
+fn at(line: usize, what: impl Into<String>) -> NotImportable {
+    NotImportable { line: Some(line), what: what.into() }
+}
+
+/// Unit of the latencies in a text, which a histogram alone does not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// As the text suggests; µs where it does not.
+    #[default]
+    Guess,
+    /// µs.
+    Us,
+    /// ns (`-N`).
+    Ns,
+}
+
+/// Reads the output of cyclictest, or the JSON of any program of rt-tests with the same threads.
+///
+/// # Errors
+/// Says that it is neither, or what is damaged and where.
+pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
+    let file =
+        if text.trim_start().starts_with('{') { rt_json::parse(text)? } else { rt_text::parse(text, unit)? };
+    Ok(file.into_run())
+}
+
+/// What a file says of one thread. Numbers in the unit of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct FromFile {
+    tid: Option<i32>,
+    priority: Option<i32>,
+    interval_us: Option<u64>,
+    cpu: Option<u32>,
+    cycles: Option<u64>,
+    min: Option<u64>,
+    avg: Option<f64>,
+    max: Option<u64>,
+    rows: Vec<(u64, u64)>,
+    overflows: Option<u64>,
+    missed: u64,
+    samples: Vec<u64>,
+}
+
+/// A whole file.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct File {
+    threads: Vec<FromFile>,
+    /// Nanoseconds per unit.
+    unit: u64,
+    /// Rows of the histogram; 0 without one.
+    rows: u64,
+    dma_latency_us: Option<i32>,
+    conditions: Conditions,
+}
+
+impl File {
+    fn into_run(self) -> Run {
+        let mut conditions = self.conditions.clone();
+        conditions.knobs.cpu_dma_latency_held_us = self.dma_latency_us;
+        conditions
+            .notes
+            .push("imported from the output of rt-tests: other conditions are not known".to_owned());
+        let mut run = Run::new(conditions);
+        for (index, thread) in self.threads.iter().enumerate() {
+            let series = self.series(index, thread);
+            if series.lost > 0 {
+                run.conditions.notes.push(format!(
+                    "{}: the values of {} samples are not in the imported file, only that none is above the maximum",
+                    series.label(),
+                    series.lost
+                ));
+            }
+            run.series.push(series);
+        }
+        run
+    }
+
+    fn layout(&self) -> Layout {
+        let rows = u32::try_from(self.rows.max(1_024)).unwrap_or(1 << 20).min(1 << 20);
+        Layout::new(self.unit as u32, rows).unwrap_or(Layout::LATENCY)
+    }
+
+    fn series(&self, index: usize, thread: &FromFile) -> Series {
+        let (histogram, lost) = self.histogram(thread);
+        let mut series = Series::new(Quantity::Cyclic, thread.cpu.map(Cpu), histogram);
+        series.lost = lost;
+        series.missed = thread.missed;
+        series.interval_ns = thread.interval_us.map(Ns::from_us);
+        series.thread = Some(Thread {
+            tid: Tid(thread.tid.unwrap_or(0)),
+            comm: format!("thread {index}"),
+            prio: thread
+                .priority
+                .map(|priority| if priority > 0 { Prio::from_rt(priority) } else { Prio(120) }),
+        });
+        series
+    }
+
+    /// The samples whose values are known, and the number of those whose are not.
+    fn histogram(&self, thread: &FromFile) -> (Histogram, u64) {
+        let mut histogram = Histogram::new(self.layout());
+        let ns = |value: u64| Ns(value.saturating_mul(self.unit));
+        let by_rows = !thread.rows.is_empty() || thread.overflows.is_some();
+        let mut values = if by_rows {
+            thread.rows.clone()
+        } else {
+            thread.samples.iter().map(|&value| (value, 1)).collect()
+        };
+        let mut known: u64 = values.iter().map(|(_, count)| count).sum();
+        let cycles = thread.cycles.unwrap_or(0).max(known + thread.overflows.unwrap_or(0));
+        let highest = values.iter().map(|(value, _)| *value).max();
+        let missing = usize::try_from(cycles - known).unwrap_or(usize::MAX);
+        let extremes = [
+            thread.max.filter(|max| highest.is_none_or(|highest| *max > highest)),
+            thread.min.filter(|_| known == 0 && thread.min != thread.max),
+        ];
+        for value in extremes.into_iter().flatten().take(missing) {
+            values.push((value, 1));
+            known += 1;
+        }
+        let lost = cycles - known;
+        let (Some(min), Some(max)) = (values.iter().map(|v| v.0).min(), values.iter().map(|v| v.0).max())
+        else {
+            return (histogram, lost);
+        };
+        let entered = values.iter().fold(0u64, |sum, (v, n)| sum.saturating_add(ns(*v).0.saturating_mul(*n)));
+        // the average of the file is that of all samples, so it is the better one where some values are missing
+        let sum_ns = match thread.avg.filter(|avg| lost > 0 && avg.is_finite()) {
+            Some(avg) => (avg * self.unit as f64 * known as f64) as u64,
+            None => entered,
+        };
+        let layout = histogram.layout();
+        let counts: Vec<(usize, u64)> = values.iter().map(|(v, n)| (layout.index(ns(*v)), *n)).collect();
+        let added = histogram.add_counts(&counts, Exact { sum_ns, min: ns(min), max: ns(max) });
+        debug_assert!(added.is_ok(), "{added:?}");
+        (histogram, lost)
+    }
+}
+
+#[cfg(test)]
+#[path = "import_tests.rs"]
+mod tests;

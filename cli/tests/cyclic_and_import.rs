@@ -1,0 +1,76 @@
+//! `lathunt cyclic` and `lathunt import` from the command line to the run file.
+
+use std::process::{Command, Output};
+
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
+
+fn lathunt(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lathunt")).args(arguments).output().unwrap()
+}
+
+fn golden(name: &str) -> String {
+    format!("{}/../core/tests/golden/cyclictest/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_measurement_ends_in_a_run_file_with_series_and_worst_samples() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let output =
+        lathunt(&["cyclic", "-p0", "--no-mlock", "-l", "50", "-i", "500us", "--worst", "3", "-o", path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("run.lathunt.json")).unwrap();
+    let run = Run::from_json(&text).unwrap();
+    assert!(run
+        .series
+        .iter()
+        .all(|series| series.quantity == Quantity::Cyclic && series.histogram.count() == 50));
+    assert_eq!(run.peaks.len(), 3 * run.series.len());
+    assert_eq!(Some(run.peaks[0].total_ns), run.max_of(Quantity::Cyclic));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("CPU 0"));
+    let json = lathunt(&["cyclic", "-p0", "--no-mlock", "-l", "5", "--json"]);
+    Run::from_json(&String::from_utf8(json.stdout).unwrap()).unwrap();
+}
+
+#[test]
+fn exit_codes_tell_a_missed_deadline_from_an_error() {
+    let measure = |extra: &[&str]| {
+        let words = [&["cyclic", "-p0", "--no-mlock", "-l", "20", "-q"][..], extra].concat();
+        lathunt(&words).status.code()
+    };
+    assert_eq!(measure(&["--deadline", "1h"]), Some(0));
+    assert_eq!(measure(&["--deadline", "1ns"]), Some(2));
+    assert_eq!(measure(&["--break-at", "1ns"]), Some(2));
+    assert_eq!(measure(&["-c", "8000"]), Some(1));
+    assert_eq!(measure(&["-i", "1us"]), Some(1));
+    assert_eq!(measure(&["-o", "/nonexistent/run.json"]), Some(1));
+}
+
+#[test]
+fn cyclictest_output_becomes_a_run_file_and_anything_else_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("run.lathunt.json");
+    let target = target.to_str().unwrap();
+    let output = lathunt(&["import", &golden("ct_h400_q.stdout"), &golden("ct_json.json"), "-o", target]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let before = std::fs::read_to_string(target).unwrap();
+    let run = Run::from_json(&before).unwrap();
+    assert_eq!(run.series.len(), 4);
+    assert_eq!(run.max_of(Quantity::Cyclic), Some(Ns::from_us(3_595)));
+    for bad in
+        [env!("CARGO_MANIFEST_DIR"), "/nonexistent", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]
+    {
+        let output = lathunt(&["import", bad, "-o", target]);
+        assert_eq!(output.status.code(), Some(1), "{bad}");
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_to_string(target).unwrap(), before, "a refused file leaves the old one");
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing half-written stays");
+}

@@ -1,0 +1,139 @@
+//! The JSON of rt-tests, with its two known defects repaired: `-nan`, and quotes that were not escaped in the command.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{File, FromFile, NotImportable};
+
+#[derive(Deserialize)]
+struct Top {
+    #[serde(rename = "cmdline:", default)]
+    cmdline_colon: Option<String>,
+    #[serde(default)]
+    cmdline: Option<String>,
+    #[serde(default)]
+    start_time: Option<String>,
+    #[serde(default)]
+    resolution_in_ns: u8,
+    #[serde(default)]
+    sysinfo: System,
+    thread: BTreeMap<String, Entry>,
+}
+
+#[derive(Deserialize, Default)]
+struct System {
+    nodename: Option<String>,
+    release: Option<String>,
+    version: Option<String>,
+    machine: Option<String>,
+    realtime: Option<u8>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    histogram: BTreeMap<String, u64>,
+    histogram_overflows: Option<u64>,
+    cycles: Option<u64>,
+    min: Option<u64>,
+    max: Option<u64>,
+    avg: Option<f64>,
+    cpu: Option<i64>,
+    priority: Option<i32>,
+    interval: Option<u64>,
+    #[serde(default)]
+    missed: u64,
+}
+
+/// Reads a JSON file of rt-tests.
+pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
+    let top: Top = match serde_json::from_str(text) {
+        Ok(top) => top,
+        Err(error) => serde_json::from_str(&repaired(text)).map_err(|_| NotImportable {
+            line: Some(error.line()),
+            what: format!("not the JSON of rt-tests: {error}"),
+        })?,
+    };
+    let mut file = File { unit: if top.resolution_in_ns == 1 { 1 } else { 1_000 }, ..File::default() };
+    let conditions = &mut file.conditions;
+    conditions.command = top.cmdline_colon.or(top.cmdline);
+    conditions.started = top.start_time;
+    conditions.host = top.sysinfo.nodename;
+    conditions.kernel.release = top.sysinfo.release;
+    conditions.kernel.version = top.sysinfo.version;
+    conditions.kernel.realtime = top.sysinfo.realtime.map(|flag| flag == 1);
+    conditions.machine.architecture = top.sysinfo.machine;
+    let mut threads: Vec<(u32, Entry)> = Vec::new();
+    for (name, entry) in top.thread {
+        let number = name.parse().map_err(|_| wrong(format!("thread '{name}' is not a number")))?;
+        threads.push((number, entry));
+    }
+    threads.sort_by_key(|(number, _)| *number);
+    for (_, entry) in threads {
+        let thread = from_entry(entry)?;
+        file.rows = file.rows.max(thread.rows.last().map_or(0, |(row, _)| row + 1));
+        file.threads.push(thread);
+    }
+    if file.threads.is_empty() {
+        return Err(wrong("it has no thread".to_owned()));
+    }
+    Ok(file)
+}
+
+fn wrong(what: String) -> NotImportable {
+    NotImportable { line: None, what: format!("not the JSON of rt-tests: {what}") }
+}
+
+fn from_entry(entry: Entry) -> Result<FromFile, NotImportable> {
+    let mut rows = Vec::with_capacity(entry.histogram.len());
+    for (row, count) in entry.histogram {
+        let row: u64 = row
+            .parse()
+            .ok()
+            .filter(|row| *row < 1 << 20)
+            .ok_or_else(|| wrong(format!("histogram row '{row}' is not a latency below 1048576")))?;
+        rows.push((row, count));
+    }
+    rows.sort_unstable();
+    rows.retain(|(_, count)| *count > 0);
+    let inside = rows.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count));
+    let inside = inside.ok_or_else(|| wrong("its counts add up to more than 2^64".to_owned()))?;
+    let cycles = entry.cycles.unwrap_or(inside);
+    if cycles < inside {
+        return Err(wrong(format!("cycles is {cycles}, but the histogram has {inside} samples")));
+    }
+    let any = cycles > 0;
+    Ok(FromFile {
+        priority: entry.priority,
+        interval_us: entry.interval,
+        cpu: entry.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+        cycles: Some(cycles),
+        min: entry.min.filter(|_| any),
+        avg: entry.avg.filter(|_| any),
+        max: entry.max.filter(|_| any),
+        overflows: entry.histogram_overflows.or_else(|| (!rows.is_empty()).then_some(cycles - inside)),
+        rows,
+        missed: entry.missed,
+        ..FromFile::default()
+    })
+}
+
+/// Without what rt-tests writes wrongly.
+fn repaired(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let command = line.strip_prefix("  \"cmdline:\": \"").and_then(|rest| rest.strip_suffix("\","));
+        match command {
+            Some(command) => {
+                out += &format!("  \"cmdline:\": {},", serde_json::Value::from(command));
+            }
+            None => {
+                out +=
+                    &line.replace("\"avg\": -nan", "\"avg\": null").replace("\"avg\": nan", "\"avg\": null")
+            }
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,230 @@
+//! The text of cyclictest, line by line.
+
+use super::{at, File, FromFile, NotImportable, Unit};
+
+type Line<'a> = (usize, &'a str);
+
+/// Reads a text; the last status line of each thread counts.
+pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
+    let mut reader =
+        Reader { file: File::default(), columns: None, wide: false, sums: false, footer: Vec::new() };
+    for (index, line) in text.lines().enumerate() {
+        reader.line((index + 1, &plain(line)))?;
+    }
+    reader.finish(unit)
+}
+
+/// Without the escape sequences of a terminal.
+fn plain(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut characters = line.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '\x1b' => {
+                let _ = characters.by_ref().skip_while(|c| *c == '[').find(|c| c.is_ascii_alphabetic());
+            }
+            '\r' => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+struct Reader {
+    file: File,
+    /// Columns of a histogram row, once one was seen.
+    columns: Option<usize>,
+    /// A status line has the columns of `-N`.
+    wide: bool,
+    /// The last column is the sum of the others (`-H`).
+    sums: bool,
+    /// Values of the lines below the histogram.
+    footer: Vec<(usize, String, Vec<u64>)>,
+}
+
+impl Reader {
+    fn line(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
+        // scripts glue the command line to the first line of the output
+        if let Some((command, us)) = line.split_once("# /dev/cpu_dma_latency set to ") {
+            self.file.dma_latency_us = us.trim().trim_end_matches("us").parse().ok();
+            self.file.conditions.command = Some(command.trim().to_owned()).filter(|text| !text.is_empty());
+            return Ok(());
+        }
+        if line.starts_with("T:") {
+            return if line.contains("Spike:") { Ok(()) } else { self.status((number, line)) };
+        }
+        if let Some(rest) = line.strip_prefix('#') {
+            return self.comment(number, rest);
+        }
+        if line.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.row((number, line));
+        }
+        if line.starts_with(' ') && line.matches(':').count() == 2 {
+            return self.sample((number, line));
+        }
+        Ok(()) // the screen's head, blank lines, what a wrapping script says
+    }
+
+    fn thread(&mut self, index: usize, line: usize) -> Result<&mut FromFile, NotImportable> {
+        if index >= 65_536 {
+            return Err(at(line, format!("thread number {index} is not possible")));
+        }
+        let threads = &mut self.file.threads;
+        if threads.len() <= index {
+            threads.resize_with(index + 1, FromFile::default);
+        }
+        Ok(&mut threads[index])
+    }
+
+    /// `T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:    2925`.
+    fn status(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
+        let value = |label: &str| -> Result<i64, NotImportable> {
+            let after =
+                line.find(label).map(|found| line[found + label.len()..].trim_start_matches([' ', '(']));
+            let digits = after.map(|text| {
+                let end = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+                &text[..end]
+            });
+            digits
+                .and_then(|digits| digits.parse().ok())
+                .ok_or_else(|| at(number, format!("a status line without a number after '{label}': {line}")))
+        };
+        let positive = |label: &str| value(label).map(|v| u64::try_from(v).unwrap_or(0));
+        let index = positive("T:")? as usize;
+        let wide = line.find("Avg:").zip(line.find("Act:")).is_some_and(|(avg, act)| avg - act > 11);
+        let cycles = positive(" C:")?;
+        let read = FromFile {
+            tid: Some(value("(")? as i32),
+            priority: Some(value(" P:")? as i32),
+            interval_us: Some(positive(" I:")?),
+            cycles: Some(cycles),
+            min: Some(positive("Min:")?).filter(|_| cycles > 0),
+            avg: Some(value("Avg:")? as f64).filter(|_| cycles > 0),
+            max: Some(positive("Max:")?).filter(|_| cycles > 0),
+            ..FromFile::default()
+        };
+        self.wide |= wide;
+        let thread = self.thread(index, number)?;
+        *thread = FromFile { samples: std::mem::take(&mut thread.samples), ..read };
+        Ok(())
+    }
+
+    /// `000004 000171\t000005`.
+    fn row(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
+        let fields: Option<Vec<u64>> = line.split_whitespace().map(|field| field.parse().ok()).collect();
+        let Some(fields) = fields.filter(|fields| fields.len() >= 2) else {
+            return Err(at(number, format!("a histogram row that is not made of numbers: {line}")));
+        };
+        let (latency, counts) = (fields[0], &fields[1..]);
+        let columns = *self.columns.get_or_insert(counts.len());
+        if counts.len() != columns {
+            return Err(at(
+                number,
+                format!("a histogram row of {} columns where {columns} are expected", counts.len()),
+            ));
+        }
+        if latency != self.file.rows {
+            return Err(at(
+                number,
+                format!("histogram row {latency} where row {} is expected", self.file.rows),
+            ));
+        }
+        self.file.rows += 1;
+        for (index, &count) in counts.iter().enumerate() {
+            let thread = self.thread(index, number)?;
+            if count > 0 {
+                thread.rows.push((latency, count));
+            }
+        }
+        Ok(())
+    }
+
+    /// `       0:      12:      19`.
+    fn sample(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
+        let fields: Vec<Option<u64>> = line.split(':').map(|field| field.trim().parse().ok()).collect();
+        let [Some(index), Some(cycle), Some(value)] = fields[..] else {
+            return Err(at(number, format!("a sample that is not thread:cycle:latency: {line}")));
+        };
+        let thread = self.thread(index as usize, number)?;
+        thread.samples.push(value);
+        thread.cycles = thread.cycles.max(Some(cycle.saturating_add(1)));
+        Ok(())
+    }
+
+    fn comment(&mut self, number: usize, text: &str) -> Result<(), NotImportable> {
+        let Some((label, values)) = text.split_once(':') else { return Ok(()) };
+        let label = label.trim();
+        let known =
+            ["Total", "Min Latencies", "Avg Latencies", "Max Latencies", "Histogram Overflows", "Thread Ids"];
+        if !known.contains(&label) {
+            return Ok(());
+        }
+        let values: Option<Vec<u64>> = values.split_whitespace().map(|value| value.parse().ok()).collect();
+        let values =
+            values.ok_or_else(|| at(number, format!("'# {label}:' with something that is no number")))?;
+        self.footer.push((number, label.to_owned(), values));
+        Ok(())
+    }
+
+    fn finish(mut self, unit: Unit) -> Result<File, NotImportable> {
+        if self.file.threads.is_empty() {
+            let what = "neither the text nor the JSON of cyclictest: no histogram row, status line or sample";
+            return Err(NotImportable { line: None, what: what.to_owned() });
+        }
+        let ns = unit == Unit::Ns || (unit == Unit::Guess && self.wide);
+        self.file.unit = if ns { 1 } else { 1_000 };
+        if let Some(columns) = self.columns {
+            let minima = self.footer.iter().find(|(_, label, _)| label == "Min Latencies");
+            let threads = minima.map_or(columns, |(_, _, values)| values.len());
+            self.sums = columns == threads + 1;
+            self.check_columns(columns, threads)?;
+            self.file.threads.truncate(threads);
+        }
+        for (number, label, values) in std::mem::take(&mut self.footer) {
+            self.apply(number, &label, &values)?;
+        }
+        for thread in
+            self.file.threads.iter_mut().filter(|thread| !thread.rows.is_empty() || self.columns.is_some())
+        {
+            let inside: u64 = thread.rows.iter().map(|(_, count)| count).sum();
+            thread.cycles = Some(inside + thread.overflows.unwrap_or(0)).max(thread.cycles);
+            thread.samples.clear(); // the same ones, and perhaps not all of them
+        }
+        Ok(self.file)
+    }
+
+    fn check_columns(&self, columns: usize, threads: usize) -> Result<(), NotImportable> {
+        if columns == threads || self.sums {
+            return Ok(());
+        }
+        let what = format!("the histogram has {columns} columns, the lines below it {threads}");
+        Err(NotImportable { line: self.footer.first().map(|(number, _, _)| *number), what })
+    }
+
+    fn apply(&mut self, number: usize, label: &str, values: &[u64]) -> Result<(), NotImportable> {
+        let threads = self.file.threads.len();
+        let (ids, sums) = (label == "Thread Ids", self.sums);
+        if values.len() < threads || values.len() > threads + usize::from(sums) {
+            let what = format!("'# {label}:' has {} values for {threads} threads", values.len());
+            return Err(at(number, what));
+        }
+        for (thread, &value) in self.file.threads.iter_mut().zip(values) {
+            let inside: u64 = thread.rows.iter().map(|(_, count)| count).sum();
+            match label {
+                "Total" if inside != value => {
+                    return Err(at(
+                        number,
+                        format!("'# Total:' says {value}, the rows add up to {inside}: truncated?"),
+                    ));
+                }
+                "Min Latencies" => thread.min = Some(value),
+                "Avg Latencies" => thread.avg = Some(value as f64),
+                "Max Latencies" => thread.max = Some(value),
+                "Histogram Overflows" => thread.overflows = Some(value),
+                _ if ids => thread.tid = i32::try_from(value).ok(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

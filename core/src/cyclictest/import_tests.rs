@@ -1,0 +1,132 @@
+use proptest::prelude::*;
+
+use super::super::text::{self, Column, Latencies};
+use super::*;
+
+fn recorded(name: &str) -> Run {
+    let path = format!("{}/tests/golden/cyclictest/{name}", env!("CARGO_MANIFEST_DIR"));
+    #[allow(clippy::disallowed_methods)] // a test may read its golden files
+    let text = std::fs::read_to_string(&path).unwrap();
+    read(&text, Unit::Guess).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// count, lost, minimum and maximum in µs of each thread
+fn shape(run: &Run) -> Vec<(u64, u64, u64, u64)> {
+    let us = |ns: Option<Ns>| ns.unwrap().0 / 1_000;
+    let of = |s: &Series| (s.histogram.count(), s.lost, us(s.histogram.min()), us(s.histogram.max()));
+    run.series.iter().map(of).collect()
+}
+
+#[test]
+fn recorded_histograms_are_read_with_their_overflows() {
+    let run = recorded("ct_h400_q.stdout");
+    assert_eq!(shape(&run), [(2_000, 0, 4, 193), (1_846, 37, 4, 3_595)]);
+    assert_eq!(run.conditions.knobs.cpu_dma_latency_held_us, Some(0));
+    assert_eq!(run.series[0].histogram.rows()[4], 171);
+    assert_eq!(shape(&recorded("ct_H400_q.stdout")), [(1_980, 20, 4, 1_964), (1_897, 49, 5, 3_989)]);
+    assert_eq!(shape(&recorded("ct_histfile.hist")), [(998, 2, 4, 5_215), (992, 8, 4, 2_910)]);
+    assert_eq!(shape(&recorded("ct_overflow.stdout")), [(2, 998, 4, 3_018), (2, 998, 5, 2_686)]);
+    let broken = recorded("ct_hist_b.stdout");
+    assert_eq!(broken.series[1].thread.as_ref().unwrap().tid, Tid(8594));
+}
+
+#[test]
+fn status_lines_and_single_samples_are_read() {
+    let run = recorded("ct_D2.stdout");
+    assert_eq!(shape(&run), [(2, 1_994, 4, 2_925), (2, 1_331, 4, 2_249)]);
+    // the average is that of all samples, not of the two whose values are known
+    assert_eq!(run.series[0].histogram.mean_ns(), Some(18_000.0));
+    assert_eq!(run.series[1].interval_ns, Some(Ns::from_us(1_500)));
+    let thread = run.series[0].thread.as_ref().unwrap();
+    assert_eq!((thread.tid, thread.prio), (Tid(8439), Some(Prio::from_rt(80))));
+    assert_eq!(recorded("ct_N.stdout").max_of(Quantity::Cyclic), Some(Ns(172_408)));
+    // a screen: the last line counts
+    assert_eq!(recorded("ct_plain.stdout").max_of(Quantity::Cyclic), Some(Ns(4_970_000)));
+    assert_eq!(shape(&recorded("ct_v.stdout")), [(20, 0, 6, 4_082), (18, 0, 4, 3_030)]);
+    assert_eq!(recorded("ct_spike.stdout").series.len(), 2);
+    assert_eq!(shape(&recorded("ct_hist_v.stdout"))[0].0, 200);
+}
+
+#[test]
+fn recorded_json_is_read_also_where_rt_tests_wrote_it_invalid() {
+    let run = recorded("ct_json.json");
+    assert_eq!(shape(&run), [(991, 9, 4, 3_023), (999, 1, 4, 1_704)]);
+    assert_eq!(run.series[1].cpu, Some(Cpu(1)));
+    assert_eq!(run.conditions.kernel.release.as_deref(), Some("6.18.44-fc-v657"));
+    let broken = recorded("ct_json_break.json");
+    assert_eq!(broken.series[1].histogram.count(), 0);
+    let quoted = recorded("ct_json_quote.json");
+    assert!(quoted.conditions.command.unwrap().contains("x.json\"b"));
+    assert_eq!(recorded("ct_json_nohist.json").max_of(Quantity::Cyclic), Some(Ns(5_707_000)));
+}
+
+#[test]
+fn the_layout_of_newer_versions_and_glued_command_lines_are_read() {
+    // 2.9: no Total line; and a script that writes the command before the output without a line end
+    let text =
+        "cyclictest -l 5 -q# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000000\n000001 000002\n\
+                # Min Latencies: 00001\n# Avg Latencies: 00002\n# Max Latencies: 00009\n\
+                # Histogram Overflows: 00001\n# Histogram Overflow at cycle number:\n# Thread 0: 00001\n\n";
+    let run = read(text, Unit::Guess).unwrap();
+    assert_eq!(shape(&run), [(3, 0, 1, 9)]);
+    assert_eq!(run.conditions.command.as_deref(), Some("cyclictest -l 5 -q"));
+    assert_eq!(read(text, Unit::Ns).unwrap().max_of(Quantity::Cyclic), Some(Ns(9)));
+}
+
+#[test]
+fn what_is_damaged_is_named_with_its_line() {
+    for (text, line, needle) in [
+        ("", None, "neither"),
+        ("hello\nworld\n", None, "neither"),
+        ("{\"a\": 1}", Some(1), "thread"),
+        ("{\"thread\": {\"x\": {}}}", None, "thread 'x'"),
+        ("{\n\"thread\": {\"0\": {\"cycles\": 1, \"histogram\": {\"3\": 5}}}}", None, "cycles is 1"),
+        ("# Histogram\n000000 000001\n000001 00x\n", Some(3), "not made of numbers"),
+        ("000000 1\t2\n000001 1\n", Some(2), "1 columns where 2"),
+        ("000000 1\n000002 1\n", Some(2), "row 2 where row 1"),
+        ("000000 1\n# Total: 000000007\n", Some(2), "add up to 1"),
+        ("000000 1\t1\n# Min Latencies: 1\n# Max Latencies: 1 2 3\n", Some(3), "3 values for 1"),
+        ("000000 1\n# Max Latencies: x\n", Some(2), "no number"),
+        ("T: 0 ( 12) P:80 I:1000 C: \n", Some(1), "' C:'"),
+        ("T:99999999 ( 12) P:80 I:1000 C:1 Min:1 Act:1 Avg:1 Max:1\n", Some(1), "not possible"),
+        ("       0:       x:      19\n", Some(1), "thread:cycle:latency"),
+    ] {
+        let error = read(text, Unit::Guess).unwrap_err();
+        assert_eq!(error.line, line, "{text}: {error}");
+        assert!(error.what.contains(needle), "{text}: {error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_is_read_back_as_the_same_histogram(
+        values in proptest::collection::vec(proptest::collection::vec(0u64..300, 1..80), 1..4),
+        with_sum in any::<bool>(),
+    ) {
+        let rows = 256;
+        let columns: Vec<Column> = values.iter().map(|values| {
+            let mut column = Column { rows: vec![0; rows], ..Column::default() };
+            for &value in values {
+                match column.rows.get_mut(value as usize) {
+                    Some(row) => *row += 1,
+                    None => column.overflows += 1,
+                }
+            }
+            let (min, max) = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
+            column.latencies = Some(Latencies { min, max, avg: 0, act: 0 });
+            column
+        }).collect();
+        let run = read(&text::histogram(&columns, with_sum), Unit::Guess).unwrap();
+        prop_assert_eq!(run.series.len(), columns.len());
+        for ((series, column), values) in run.series.iter().zip(&columns).zip(&values) {
+            prop_assert_eq!(&series.histogram.rows()[..rows], &column.rows[..]);
+            prop_assert_eq!(series.histogram.count() + series.lost, values.len() as u64);
+            prop_assert_eq!(series.histogram.max(), values.iter().max().map(|us| Ns::from_us(*us)));
+        }
+    }
+
+    #[test]
+    fn no_input_makes_it_panic(lines in proptest::collection::vec("[T:0-9 #A-Za-z\\.\t\\{\\}\"\x1b\\[-]{0,60}", 0..8)) {
+        let _ = read(&lines.join("\n"), Unit::Guess);
+    }
+}
