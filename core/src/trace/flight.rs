@@ -332,7 +332,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             }
         }
         // Only a stack taken in an interrupt (1: a late timer) says what was interrupted.
-        let in_user = if s[12] == 1 && depth < STACK_DEPTH { interrupted_user(frames.last()) } else { None };
+        let in_user = if s[12] == 1 && depth < STACK_DEPTH { interrupted_user(&frames) } else { None };
         let (at, tid) = (Mono(u64_at(s, 0)), Tid(i32_at(s, 8)));
         self.window.stacks.push(StackSample { at, cpu, tid, frames, in_user });
     }
@@ -341,9 +341,12 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
 /// Whether the interrupt came from user mode: then its entry is the outermost frame of the kernel stack (x86:
 /// `asm_sysvec_*`, `asm_common_interrupt`; arm64: `el0t_64_irq`); else whatever entered the kernel before it is.
 /// `None` without symbols.
-fn interrupted_user(outermost: Option<&String>) -> Option<bool> {
-    let frame = outermost.filter(|frame| !frame.starts_with("0x"))?;
-    Some(["asm_sysvec_", "asm_common_interrupt", "el0t_64_irq"].iter().any(|entry| frame.starts_with(entry)))
+fn interrupted_user(frames: &[String]) -> Option<bool> {
+    const ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "el0t_64_irq"];
+    let outermost = frames.last().filter(|frame| !frame.starts_with("0x"))?;
+    let entry = |frame: &String| ENTRIES.iter().any(|entry| frame.starts_with(entry));
+    // The same entry is also outermost where a softirq at the end of an earlier interrupt was interrupted.
+    Some(entry(outermost) && frames.iter().filter(|frame| entry(frame)).count() == 1)
 }
 
 fn is_recorder(frame: &str) -> bool {

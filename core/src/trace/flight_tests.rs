@@ -130,10 +130,12 @@ fn a_stack_drops_the_recorders_own_frames_and_keeps_what_has_no_name() {
 
 #[test]
 fn an_interrupt_of_user_code_is_the_outermost_frame() {
-    let user = |outermost: &str| interrupted_user(Some(&outermost.to_owned()));
-    assert_eq!(user("asm_sysvec_apic_timer_interrupt+0x1a"), Some(true));
-    assert_eq!(user("entry_SYSCALL_64_after_hwframe+0x76"), Some(false));
-    assert_eq!(user("0xffffffff81000000"), None);
+    let user = |frames: &[&str]| interrupted_user(&frames.iter().map(|&f| f.to_owned()).collect::<Vec<_>>());
+    let timer = "asm_sysvec_apic_timer_interrupt+0x1a";
+    assert_eq!(user(&["hrtimer_interrupt+0xf8", timer]), Some(true));
+    assert_eq!(user(&[timer, "vfs_read+0x1", "entry_SYSCALL_64_after_hwframe+0x76"]), Some(false));
+    assert_eq!(user(&[timer, "handle_softirqs+0xcd", timer]), Some(false));
+    assert_eq!(user(&["0xffffffff81000000"]), None);
 }
 
 #[test]

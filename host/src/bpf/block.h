@@ -87,8 +87,8 @@ struct open_timer {
 	__u64 timer; /* 0: none */
 	__u64 expires;
 	__u64 entry;
-	__s32 tid; /* in whose context */
-	__u32 pad;
+	__s32 tid;  /* in whose context */
+	__u32 late; /* it woke a measured task, later than late_timer_ns */
 };
 
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };
@@ -149,10 +149,17 @@ struct {
 	__type(value, struct cpu_block);
 } blocks SEC(".maps");
 
-static __always_inline struct cpu_block *this_block(void)
+static __always_inline struct cpu_block *any_block(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct cpu_block *b = bpf_map_lookup_elem(&blocks, &cpu);
+
+	return bpf_map_lookup_elem(&blocks, &cpu);
+}
+
+/* Null where this CPU is not recorded. */
+static __always_inline struct cpu_block *this_block(void)
+{
+	struct cpu_block *b = any_block();
 
 	return b && b->on ? b : 0;
 }

@@ -31,13 +31,14 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
-	struct cpu_block *b = this_block();
+	struct cpu_block *b = any_block();
 	__u64 at;
 
-	if (!b)
+	if (!b || (!b->on && p->prio >= MAX_RT_PRIO))
 		return 0;
 	at = bpf_ktime_get_ns();
-	flight_waking(b, at, K_WAKING, p);
+	if (b->on)
+		flight_waking(b, at, K_WAKING, p);
 	wakeup_waking(b, at, p);
 	return 0;
 }
@@ -45,13 +46,14 @@ int BPF_PROG(on_waking, struct task_struct *p)
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *p)
 {
-	struct cpu_block *b = this_block();
+	struct cpu_block *b = any_block();
 	__u64 at;
 
-	if (!b)
+	if (!b || (!b->on && p->prio >= MAX_RT_PRIO))
 		return 0;
 	at = bpf_ktime_get_ns();
-	flight_waking(b, at, K_WAKING_NEW, p);
+	if (b->on)
+		flight_waking(b, at, K_WAKING_NEW, p);
 	wakeup_waking(b, at, p);
 	return 0;
 }
@@ -68,20 +70,20 @@ int BPF_PROG(on_exit, struct task_struct *p)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_timer_entry, struct hrtimer *timer)
 {
-	struct cpu_block *b = this_block();
+	struct cpu_block *b = any_block();
 
 	if (b)
-		timer_begins(b, ctx, bpf_ktime_get_ns(), timer);
+		timer_begins(b, bpf_ktime_get_ns(), timer);
 	return 0;
 }
 
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(on_timer_exit, struct hrtimer *timer)
 {
-	struct cpu_block *b = this_block();
+	struct cpu_block *b = any_block();
 
 	if (b)
-		timer_ends(b, bpf_ktime_get_ns(), timer);
+		timer_ends(b, ctx, bpf_ktime_get_ns(), timer);
 	return 0;
 }
 

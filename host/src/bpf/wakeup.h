@@ -4,12 +4,15 @@
  *   timer         programmed expiry -> its handler begins         (hrtimer_expire_entry), when it wakes such a task
  *   wakeup        waking -> switched in                           (sched_waking, sched_switch)
  *   timer+wakeup  programmed expiry -> switched in, when a timer woke the task
+ * All are filed under the CPU that the task was switched in on, also when another CPU's timer or waker was first:
+ * so wakings are remembered on every CPU, recorded or not.
  * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
  * Not in it: the way from the switch to user space. */
 
 struct waking {
 	__u64 at;      /* 0: nothing pending */
 	__u64 expires; /* 0: not woken by a timer */
+	__u64 entry;   /* when that timer's handler began */
 };
 
 struct {
@@ -60,10 +63,9 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	t = running_timer(b);
 	if (!t || !t->expires)
 		return;
+	w->entry = t->entry;
 	w->expires = t->expires;
-	__sync_fetch_and_add(&b->hist_seq, 1);
-	hist_add(&b->hist[Q_TIMER], at, t->entry - t->expires);
-	__sync_fetch_and_add(&b->hist_seq, 1);
+	t->late = t->entry - t->expires > b->late_timer_ns;
 }
 
 /* A measured task that leaves the CPU runnable has run since its waking. */
@@ -83,7 +85,7 @@ static __always_inline void wakeup_switched_out(struct task_struct *prev, bool r
 /* Returns true when the task came late enough to keep the evidence. */
 static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, struct task_struct *next)
 {
-	__u64 waking, expires, total;
+	__u64 waking, expires, entry, total;
 	struct waking *w;
 	__s32 tid;
 
@@ -95,6 +97,7 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 		return false;
 	waking = w->at;
 	expires = w->expires;
+	entry = w->entry;
 	w->at = 0;
 	if (waking > at || expires > at) {
 		lose(b, LOST_EARLY);
@@ -103,8 +106,10 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 	total = at - (expires ?: waking);
 	__sync_fetch_and_add(&b->hist_seq, 1);
 	hist_add(&b->hist[Q_WAKEUP], at, at - waking);
-	if (expires)
+	if (expires) {
+		hist_add(&b->hist[Q_TIMER], at, entry - expires);
 		hist_add(&b->hist[Q_BOTH], at, total);
+	}
 	__sync_fetch_and_add(&b->hist_seq, 1);
 	if (total < b->threshold_ns)
 		return false;
@@ -119,7 +124,7 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 	return true;
 }
 
-static __always_inline void timer_begins(struct cpu_block *b, void *ctx, __u64 at, struct hrtimer *timer)
+static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)
 {
 	__u64 expires = timer->node.expires - timer->base->offset;
 	struct open_timer *t = &b->timer[!!timer->is_soft];
@@ -127,14 +132,15 @@ static __always_inline void timer_begins(struct cpu_block *b, void *ctx, __u64 a
 	struct flight_rec *r;
 	__u32 stamp;
 
-	r = flight_open(b, at, K_TIMER_ENTRY, &stamp);
-	r->current = tid;
-	r->flag = !!timer->is_soft;
-	r->expires = expires;
-	r->wide[0] = (__u64)timer;
-	r->wide[1] = bpf_core_field_exists(timer->function) ? (__u64)timer->function : 0;
-	flight_close(r, stamp);
-
+	if (b->on) {
+		r = flight_open(b, at, K_TIMER_ENTRY, &stamp);
+		r->current = tid;
+		r->flag = !!timer->is_soft;
+		r->expires = expires;
+		r->wide[0] = (__u64)timer;
+		r->wide[1] = bpf_core_field_exists(timer->function) ? (__u64)timer->function : 0;
+		flight_close(r, stamp);
+	}
 	/* A timer with slack may be served before its expiry, together with another one: it is not late then. */
 	if (expires > at)
 		expires = 0;
@@ -142,13 +148,20 @@ static __always_inline void timer_begins(struct cpu_block *b, void *ctx, __u64 a
 	t->expires = expires;
 	t->entry = at;
 	t->tid = tid;
-	if (expires && !timer->is_soft && at - expires > b->late_timer_ns)
-		flight_stack(b, ctx, at, STACK_TIMER_LATE, tid);
+	t->late = 0;
 }
 
-static __always_inline void timer_ends(struct cpu_block *b, __u64 at, struct hrtimer *timer)
+static __always_inline void timer_ends(struct cpu_block *b, void *ctx, __u64 at, struct hrtimer *timer)
 {
 	/* The callback may have freed the timer: its address is compared, nothing in it is read. */
-	b->timer[b->timer[0].timer != (__u64)timer].timer = 0;
+	struct open_timer *t = &b->timer[b->timer[0].timer != (__u64)timer];
+
+	t->timer = 0;
+	if (!b->on)
+		return;
 	flight_wide(b, at, K_TIMER_EXIT, (__u64)timer, 0);
+	/* What the interrupt interrupted is below us on the stack. Taken here, after the waking and only when that was
+	 * of a measured task, because a stack costs several us. */
+	if (t->late && t == &b->timer[0])
+		flight_stack(b, ctx, t->entry, STACK_TIMER_LATE, t->tid);
 }

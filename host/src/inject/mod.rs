@@ -26,6 +26,9 @@ use method::Method;
 /// The longest pulse without `yes_really`: as long as an unprivileged user may be expected to forgive.
 pub const LONGEST: Ns = Ns(1_000_000_000);
 
+/// Name of the thread that injects: who is to blame in recordings.
+pub const WORKER: &str = "lathunt-inject";
+
 /// Beyond this, watchdogs and other machines notice; not even `yes_really` allows it.
 const LONGEST_EVER: Ns = Ns(10_000_000_000);
 
@@ -121,7 +124,10 @@ pub fn inject(kind: Kind, options: &Options<'_>) -> Result<Report> {
     check(options, &online)?;
     let mut method = Method::prepare(kind, options, &online)?;
     let pulses = thread::scope(|scope| {
-        let worker = scope.spawn(|| run(&mut method, options));
+        let worker = thread::Builder::new().name(WORKER.to_owned());
+        let worker = worker
+            .spawn_scoped(scope, || run(&mut method, options))
+            .map_err(|error| Error::new("start", "the injecting thread", error))?;
         worker.join().unwrap_or_else(|_| Err(Error::refused("inject:", "the worker thread failed", "")))
     })?;
     Ok(report(kind, options, &method, pulses))

@@ -134,6 +134,11 @@ impl Blocks {
         }
     }
 
+    /// The blocks of all possible CPUs.
+    pub fn all(&self) -> impl Iterator<Item = &CpuBlock> {
+        (0..self.cpus as u32).filter_map(|cpu| self.of(Cpu(cpu)))
+    }
+
     pub fn of(&self, cpu: Cpu) -> Option<&CpuBlock> {
         let index = cpu.0 as usize;
         // SAFETY: below `cpus`, inside the mapping, which lives as long as self; zeroed memory is a valid block.

@@ -51,7 +51,9 @@ pub struct Options {
     pub cpus: CpuSet,
     /// Freeze the flight ring when a real-time task is switched in this late; `None`: only when asked.
     pub peaks_threshold: Option<Ns>,
-    /// Take a kernel stack when a timer's handler begins later than this.
+    /// Take a kernel stack of what was interrupted when a timer that wakes a measured task is later than this.
+    /// A stack costs some 10 µs on the way of such a wake-up: raise it with the peaks
+    /// ([`Recorder::set_late_timer_stack`]).
     pub late_timer_stack: Ns,
     /// Measure these threads only; `None`: every real-time thread. More can be added: [`Recorder::watch`].
     pub tids: Option<Vec<Tid>>,
@@ -125,11 +127,15 @@ impl Recorder {
     fn switch_on(&mut self, options: &Options) -> Result<()> {
         let kernel_threads = if options.keep_kernel_threads { block::KERNEL_THREADS } else { 0 };
         let chosen = if options.tids.is_some() { block::CHOSEN_ONLY } else { 0 };
+        // Wakings are remembered on every CPU, by the same rules.
+        self.blocks.all().for_each(|block| {
+            block.options.store(kernel_threads | chosen, Relaxed);
+            block.late_timer_ns.store(u64::MAX, Relaxed);
+        });
         for cpu in options.cpus.iter() {
             let hint = "this machine has no such CPU";
             let block = self.blocks.of(cpu);
             let block = block.ok_or_else(|| Error::refused("record", format!("CPU {cpu}"), hint))?;
-            block.options.store(kernel_threads | chosen, Relaxed);
             block.late_timer_ns.store(options.late_timer_stack.0, Relaxed);
             block.threshold_ns.store(options.peaks_threshold.map_or(u64::MAX, |ns| ns.0), Relaxed);
             block.buffer[0].begin_at.store(now().0, Relaxed);
@@ -147,7 +153,7 @@ impl Recorder {
         let wakings = self.object.maps().find(|map| map.name() == "wakings");
         let wakings = wakings.ok_or_else(|| Error::refused("find", "the map of threads", ""))?;
         wakings
-            .update(&tid.0.to_ne_bytes(), &[0; 16], MapFlags::ANY)
+            .update(&tid.0.to_ne_bytes(), &[0; 24], MapFlags::ANY)
             .map_err(|error| Error::new("measure", format!("thread {tid}"), error))
     }
 
@@ -161,6 +167,13 @@ impl Recorder {
     pub fn set_threshold(&self, cpu: Cpu, threshold: Ns) {
         if let Some(block) = self.blocks.of(cpu) {
             block.threshold_ns.store(threshold.0, Relaxed);
+        }
+    }
+
+    /// From now on, stacks are taken on `cpu` of timers that are this late; `Ns(u64::MAX)`: never.
+    pub fn set_late_timer_stack(&self, cpu: Cpu, lateness: Ns) {
+        if let Some(block) = self.blocks.of(cpu) {
+            block.late_timer_ns.store(lateness.0, Relaxed);
         }
     }
 
@@ -206,8 +219,7 @@ impl Recorder {
     /// What was lost so far, over all CPUs; empty: nothing.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
-        let blocks: Vec<&CpuBlock> = self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)).collect();
-        let sum = |which: usize| blocks.iter().map(|block| block.lost[which].load(Relaxed)).sum::<u64>();
+        let sum = |which: usize| self.blocks.all().map(|block| block.lost[which].load(Relaxed)).sum::<u64>();
         losses::of((0..block::LOSSES).map(sum), object::recursions(&self.object))
     }
 
