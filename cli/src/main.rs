@@ -1,5 +1,6 @@
 //! The `lathunt` binary: arguments, terminal, files, exit codes. What it does is in `lathunt_host` and `lathunt_core`.
 
+mod breaktrace;
 mod cli;
 mod cmd;
 mod exit;

@@ -17,3 +17,4 @@ pub mod symbols;
 pub mod terminal;
 pub mod testing;
 pub mod topology;
+pub mod wall;
