@@ -31,6 +31,9 @@ pub trait BreakWatch {
     fn explain(self: Box<Self>, results: &[ThreadResult]) -> Vec<String>;
 }
 
+/// Attaches evidence to the threads that will be measured, or declines.
+pub type Attach<'a> = dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>> + 'a;
+
 /// Arguments of `lathunt cyclic`.
 #[derive(Args)]
 pub struct CyclicArgs {
@@ -107,10 +110,7 @@ pub fn run(args: CyclicArgs) -> Result<ExitCode> {
 }
 
 /// Measures; with `--break-at`, `watch` is asked for evidence.
-pub fn run_watched(
-    args: CyclicArgs,
-    watch: &mut dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>>,
-) -> Result<ExitCode> {
+pub fn run_watched(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
     let mut conditions = conditions(&args);
     if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {

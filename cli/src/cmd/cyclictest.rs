@@ -23,7 +23,7 @@ use lathunt_host::instrument::cyclic::{
 use lathunt_host::named_pipe::NamedPipe;
 use lathunt_host::{pm_qos, sched, signals};
 
-use super::cyclic::BreakWatch;
+use super::cyclic::{Attach, BreakWatch};
 
 mod machine;
 mod output;
@@ -40,10 +40,7 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
 }
 
 /// The same with evidence for `-b`: `watch` is asked for a [`BreakWatch`] when a limit was given.
-pub fn main_watched(
-    words: Vec<OsString>,
-    watch: &mut dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>>,
-) -> ExitCode {
+pub fn main_watched(words: Vec<OsString>, watch: &mut Attach<'_>) -> ExitCode {
     let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
     let (name, rest) = match words.split_first() {
         Some((name, rest)) => (String::from_utf8_lossy(name).into_owned(), rest),
@@ -138,11 +135,7 @@ impl Session {
         }
     }
 
-    fn run(
-        &mut self,
-        cpus: (u32, u32),
-        watch: &mut dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>>,
-    ) -> Result<(), Failure> {
+    fn run(&mut self, cpus: (u32, u32), watch: &mut Attach<'_>) -> Result<(), Failure> {
         let rights = self.set_up(cpus)?;
         let _held = self.hold_latency();
         self.check_resolution();
