@@ -11,10 +11,10 @@ mod out;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let called_as = arguments.next().unwrap_or_default();
-    match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
-        Some("cyclictest") => cmd::cyclictest::main(arguments.collect()),
+    let words: Vec<_> = std::env::args_os().collect();
+    let called_as = words.first().map(std::path::Path::new);
+    match called_as.and_then(|path| path.file_name()?.to_str()) {
+        Some("cyclictest") => cmd::cyclictest::main(words),
         _ => cli::main(),
     }
 }

@@ -11,9 +11,7 @@ use lathunt_core::cyclictest::plan::Plan;
 use lathunt_core::cyclictest::text::{self, Figures};
 use lathunt_core::time::Ns;
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
-use lathunt_host::instrument::cyclic::{
-    self as instrument, Alignment, Clock, Cyclic, Hooks, ThreadSpec, Wait,
-};
+use lathunt_host::instrument::cyclic::{self as instrument, Clock, Cyclic, Hooks};
 use lathunt_host::named_pipe::NamedPipe;
 use lathunt_host::{pm_qos, sched, signals};
 

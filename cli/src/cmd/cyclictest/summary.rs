@@ -10,6 +10,7 @@ use lathunt_host::instrument::cyclic::ThreadResult;
 use super::super::cyclic::BreakWatch;
 use super::session::{path_of, Session};
 use super::{machine, output, warn, Failure};
+use crate::file::write_atomic;
 
 impl Session {
     pub(super) fn summary(
@@ -72,7 +73,7 @@ impl Session {
             .collect();
         let block = text::histogram(&columns, self.options.histofall);
         match &self.options.histfile {
-            Some(path) => write_file(path, &block, "opening histogram file:"),
+            Some(path) => write_file(path, &block),
             None => self.print(&block),
         }
     }
@@ -106,12 +107,11 @@ impl Session {
         if path == b"-" {
             self.print(&text)
         } else {
-            write_file(&path, &text, "Failed to open")
+            write_file(&path, &text)
         }
     }
 }
 
-fn write_file(path: &[u8], text: &str, doing: &str) -> Result<(), Failure> {
-    let path = path_of(path);
-    std::fs::write(&path, text).map_err(|error| format!("{doing} '{}': {error}", path.display()))
+fn write_file(path: &[u8], text: &str) -> Result<(), Failure> {
+    write_atomic(&path_of(path), text.as_bytes()).map_err(|error| format!("{error:#}"))
 }
