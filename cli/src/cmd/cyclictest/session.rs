@@ -83,15 +83,11 @@ impl Session {
         let mut watch = (self.options.breaktrace > 0).then(|| watch(&specs)).flatten();
         let hooks = self.hooks(&mut watch);
         let settings = self.settings(specs, rights);
-        let cyclic = Cyclic::start(settings, hooks)
-            .map_err(|error| format!("Unable to change scheduling policy!\n{error}"))
-            .map_err(|text| {
-                if rights {
-                    text.replacen("Unable to change scheduling policy!\n", "", 1)
-                } else {
-                    text
-                }
-            })?;
+        let cyclic = Cyclic::start(settings, hooks).map_err(|error| {
+            let refused = if rights { "" } else { "Unable to change scheduling policy!\n" };
+            let policy = error.to_string().contains("scheduling policy");
+            format!("{}{error}", if policy { refused } else { "" })
+        })?;
         let ended = self.watch(&cyclic);
         let broke = cyclic.broke();
         let results = cyclic.finish();
