@@ -45,7 +45,7 @@ fn footer(text: &str, label: &str) -> Vec<u64> {
 /// The number after `label` of each status line.
 fn column(text: &str, label: &str) -> Vec<u64> {
     text.lines()
-        .filter(|line| line.starts_with("T:"))
+        .filter(|line| line.starts_with("T:") && line.contains(label))
         .map(|line| line.split_once(label).unwrap().1.split_whitespace().next().unwrap().parse().unwrap())
         .collect()
 }
