@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cmd, exit};
+use crate::{breaktrace, cmd, exit};
 
 /// Does this machine meet its deadline, how sure can I be, and when it does not, who did it?
 #[derive(Parser)]
@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
-        Command::Cyclic(args) => cmd::cyclic::run(args),
+        Command::Cyclic(args) => cmd::cyclic::run(args, &mut |_| Some(breaktrace::watch())),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),

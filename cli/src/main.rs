@@ -12,10 +12,11 @@ mod out;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let called_as = arguments.next().unwrap_or_default();
+    let called_as = std::env::args_os().next().unwrap_or_default();
     match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
-        Some("cyclictest") => cmd::cyclictest::main(arguments.collect()),
+        Some("cyclictest") => {
+            cmd::cyclictest::main(std::env::args_os().collect(), &mut |_| Some(breaktrace::watch()))
+        }
         _ => cli::main(),
     }
 }

@@ -97,13 +97,8 @@ enum ClockName {
     Realtime,
 }
 
-/// Measures without further evidence.
-pub fn run(args: CyclicArgs) -> Result<ExitCode> {
-    run_watched(args, &mut |_| None)
-}
-
 /// Measures; with `--break-at`, `watch` is asked for evidence.
-pub fn run_watched(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
+pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
     let mut conditions = conditions(&args);
     if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {

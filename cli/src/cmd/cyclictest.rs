@@ -28,13 +28,9 @@ mod usage;
 /// What went wrong, as it goes to stderr.
 type Failure = String;
 
-/// Runs with the words of the command line, the name of the program first.
-pub fn main(words: Vec<OsString>) -> ExitCode {
-    main_watched(words, &mut |_| None)
-}
-
-/// The same with evidence for `-b`: `watch` is asked for a [`BreakWatch`] when a limit was given.
-pub fn main_watched(words: Vec<OsString>, watch: &mut Attach<'_>) -> ExitCode {
+/// Runs with the words of the command line, the name of the program first. With `-b`, `watch` is asked for evidence
+/// ([`super::cyclic::BreakWatch`]).
+pub fn main(words: Vec<OsString>, watch: &mut Attach<'_>) -> ExitCode {
     let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
     let (name, rest) = match words.split_first() {
         Some((name, rest)) => (String::from_utf8_lossy(name).into_owned(), rest),
