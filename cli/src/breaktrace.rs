@@ -11,7 +11,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::explain::{self, text, TimerPassage};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::instrument::cyclic::{OnPeak, ThreadResult};
-use lathunt_host::recorder::{self, Frozen, Freezer, Recorder};
+use lathunt_host::recorder::{self, Freezer, Frozen, Recorder};
 use lathunt_host::sched;
 use lathunt_host::symbols::Symbols;
 
@@ -61,7 +61,8 @@ impl OnPeak for Freeze {
 
     fn broke(&mut self, _: Ns) {
         let here = sched::current_cpu();
-        let freeze = self.freezers.iter().find(|(cpu, _)| *cpu == here).and_then(|(_, freezer)| freezer.freeze());
+        let freeze =
+            self.freezers.iter().find(|(cpu, _)| *cpu == here).and_then(|(_, freezer)| freezer.freeze());
         let (expected, woken) = self.last;
         // Only the first thread that breaks off is told so; a second value would be dropped.
         let _ = self.broke.set(Broke { index: self.index, cpu: here, expected, woken, freeze });
@@ -90,7 +91,9 @@ impl Watch {
         let broke = *self.broke.get().ok_or("no thread reported the break")?;
         let id = broke.freeze.ok_or("its CPU was not recorded")?;
         for _ in 0..TURNS {
-            if let Some(frozen) = recorder.poll().into_iter().find(|frozen| (frozen.cpu, frozen.id) == (broke.cpu, id)) {
+            if let Some(frozen) =
+                recorder.poll().into_iter().find(|frozen| (frozen.cpu, frozen.id) == (broke.cpu, id))
+            {
                 return Ok((broke, frozen));
             }
             std::thread::sleep(TURN);
@@ -111,5 +114,8 @@ fn explained(broke: &Broke, frozen: &Frozen, results: &[ThreadResult]) -> Vec<St
     };
     let passage = TimerPassage { tid, cpu: broke.cpu, begin: broke.expected, end: broke.woken };
     let explanation = explain::explain_peak(&window, &passage);
-    text::render(&explanation, text::Options { evidence: false, stacks: true }).lines().map(str::to_owned).collect()
+    text::render(&explanation, text::Options { evidence: false, stacks: true })
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }

@@ -36,7 +36,8 @@ mod tests {
         let date = std::process::Command::new("date").arg("+%Y-%m-%dT%H:%M").output().unwrap();
         let ours = now_rfc3339().unwrap();
         let later = std::process::Command::new("date").arg("+%Y-%m-%dT%H:%M").output().unwrap();
-        let minute = |output: std::process::Output| String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        let minute =
+            |output: std::process::Output| String::from_utf8(output.stdout).unwrap().trim().to_owned();
         assert!(ours.starts_with(&minute(date)) || ours.starts_with(&minute(later)), "{ours}");
         assert_eq!(ours.len(), "2026-11-21T21:40:05+01:00".len());
     }

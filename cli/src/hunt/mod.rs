@@ -75,7 +75,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let mut recording = start_recorder(&topology.online, &mut display);
     let setting = setting(plan, &cpus, &mut conditions, &mut display);
     let calibration = match setting.policy.is_realtime() {
-        true => calibrate::calibrate(&setting, &mut recording, &mut display)?,
+        true => calibrate::calibrate(&setting, &mut recording, &mut display),
         false => {
             display.say("not calibrated: a known disturbance cannot be made without real-time priority");
             Vec::new()
