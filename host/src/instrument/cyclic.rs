@@ -50,7 +50,7 @@ pub struct ThreadSpec {
 /// When the first period begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// When the thread is ready.
+    /// Spread over one interval, so that the threads do not disturb each other by waking at the same moment.
     None,
     /// All threads at one moment, thread n later by n times this offset.
     Together(Ns),
