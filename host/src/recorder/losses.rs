@@ -17,6 +17,9 @@ const MEANINGS: [(&str, &str); 8] = [
 /// The place of `no_flight_buffer_asked`, which user space counts.
 pub(super) const NO_BUFFER_USER: usize = 1;
 
+/// Counters (by place) of wake-ups that a latency series lacks: not remembered, negative, not seen.
+pub(super) const MISSING_SAMPLES: [usize; 3] = [2, 5, 7];
+
 /// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran.
 pub(super) fn of(counts: impl Iterator<Item = u64>, recursions: u64) -> Vec<Loss> {
     let recursion =
