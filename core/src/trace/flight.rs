@@ -20,8 +20,9 @@
 //! | prio_a, prio_b, word | 24, 26, 28 | i16, i16, u32; or `expires` u64 at 24 |
 //! | comm | 32 | 16 bytes; or two u64 |
 //!
-//! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event; records
-//! overwritten before the first one move [`Window::complete_from`].
+//! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event, and so does
+//! a switch away from another task than the one switched in last; records overwritten before the first one move
+//! [`Window::complete_from`].
 //! Not here: names of threads that no event names, interrupt lines and idle states (`host` adds them).
 
 use std::collections::HashMap;
@@ -192,7 +193,8 @@ pub fn headers(mut bytes: &[u8]) -> Vec<Header> {
 /// When not even the first header can be read. Damage after it is a [`Kind::Lost`].
 pub fn decode(bytes: &[u8], symbol: impl FnMut(u64) -> Option<String>) -> Result<Window, NotAChunk> {
     let mut header = Header::parse(bytes)?;
-    let mut decoder = Decoder { window: Window::default(), symbol, known: HashMap::new() };
+    let mut decoder =
+        Decoder { window: Window::default(), symbol, known: HashMap::new(), running: HashMap::new() };
     let mut last: HashMap<Cpu, u64> = HashMap::new();
     let mut at = 0;
     loop {
@@ -221,6 +223,7 @@ struct Decoder<F> {
     window: Window,
     symbol: F,
     known: HashMap<u64, Option<String>>,
+    running: HashMap<Cpu, Tid>, // who was switched in last, where no event has been lost since
 }
 
 impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
@@ -243,6 +246,13 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             }
             oldest.get_or_insert(at);
             latest = latest.max(at);
+            if let Kind::Switch { prev, next, .. } = kind {
+                // The kernel skips programs while other tracers attach: then a switch does not follow the last one.
+                if self.running.get(&cpu).is_some_and(|running| *running != prev.tid) {
+                    self.lost(at, cpu, None);
+                }
+                self.running.insert(cpu, next.tid);
+            }
             let current = Some(Tid(i32_at(record, 16)));
             self.window.events.push(Event { at, cpu, current, kind });
         }
@@ -265,6 +275,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
     }
 
     fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {
+        self.running.remove(&cpu);
         self.window.events.push(Event { at, cpu, current: None, kind: Kind::Lost { count } });
     }
 
