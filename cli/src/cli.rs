@@ -38,10 +38,14 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // clap would exit with 2, which here means "deadline exceeded".
-            let _ = error.print();
-            return if error.use_stderr() { exit::COULD_NOT_MEASURE.into() } else { ExitCode::SUCCESS };
+        Err(error) if error.use_stderr() => {
+            // clap would print a paragraph and exit with 2, which here means "deadline exceeded".
+            eprintln!("lathunt: {}", usage_error(&error));
+            return exit::COULD_NOT_MEASURE.into();
+        }
+        Err(help) => {
+            let _ = help.print(); // a reader that left is no error
+            return ExitCode::SUCCESS;
         }
     };
     let outcome = match cli.command {
@@ -58,6 +62,18 @@ pub fn main() -> ExitCode {
         eprintln!("lathunt: {}", exit::one_line(&error));
         exit::COULD_NOT_MEASURE.into()
     })
+}
+
+/// What is wrong with the arguments, on one line, with clap's hint where it has one.
+fn usage_error(error: &clap::Error) -> String {
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "no command given; see 'lathunt --help'".to_owned();
+    }
+    let text = error.render().to_string();
+    let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let line = told.collect::<Vec<_>>().join("; ");
+    format!("{}; see --help", line.trim_start_matches("error: "))
 }
 
 #[cfg(test)]
