@@ -247,7 +247,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             oldest.get_or_insert(at);
             latest = latest.max(at);
             if let Kind::Switch { prev, next, .. } = kind {
-                // The kernel skips programs while other tracers attach: then a switch does not follow the last one.
+                // Between the two, at least one switch was not reported.
                 if self.running.get(&cpu).is_some_and(|running| *running != prev.tid) {
                     self.lost(at, cpu, None);
                 }

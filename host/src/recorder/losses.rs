@@ -11,7 +11,7 @@ const MEANINGS: [(&str, &str); 8] = [
     ("interrupt_end_unmatched", "ends of interrupts whose beginning was not seen (usually one per CPU at the start): not accounted"),
     ("negative_latency", "an event lay before what it follows (clocks of two CPUs differ, or a clock was set): that sample was dropped"),
     ("stack_not_taken", "the kernel could not take a stack: that peak names no code"),
-    ("switches_not_seen", "times that context switches went unseen, as when another tracing program starts or stops (the kernel skips events meanwhile): wake-ups may be missing"),
+    ("switches_not_seen", "times that context switches went unseen (the task switched out was not the one last switched in; why the kernel did not report them is not known): wake-ups are missing"),
 ];
 
 /// The place of `no_flight_buffer_asked`, which user space counts.
