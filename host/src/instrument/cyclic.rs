@@ -3,7 +3,7 @@
 //!
 //! The measuring loop allocates nothing, takes no lock and makes no system call but the sleep (the clock is read in
 //! user space). Its counters are relaxed atomics written by that thread alone and read by anybody, guarded by a
-//! sequence counter ([`shared`]): a reader never disturbs the measurement, and what was measured up to this moment
+//! sequence counter (`shared`): a reader never disturbs the measurement, and what was measured up to this moment
 //! can be saved while it runs.
 //!
 //! Both views of a stall are kept. Like cyclictest, an activation that lies in the past when the thread gets to it

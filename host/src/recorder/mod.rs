@@ -4,7 +4,7 @@
 //! BTF, PREEMPT_RT included, without a kernel module. All they find lies in memory that is mapped here: reading it
 //! costs no system call, and a measuring thread freezes the flight ring with one atomic operation ([`Freezer`]).
 //!
-//! [`plan`] decides what this kernel can take; [`object`] loads and attaches; [`block`] is the shared memory; decoding
+//! `plan` decides what this kernel can take; `object` loads and attaches; `block` is the shared memory; decoding
 //! is `lathunt_core::trace::flight`. Not here: which peaks are worth keeping, and their explanation.
 
 mod block;
