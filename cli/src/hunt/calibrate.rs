@@ -11,6 +11,7 @@ use super::measure::{Recording, Setting};
 use crate::live::Display;
 
 const PULSES: u32 = 7;
+const ATTEMPTS: u32 = 3;
 /// How long each pulse lasts, and how long before the programmed wake-up it begins.
 const LENGTH: Ns = Ns::from_us(600);
 const LEAD: Ns = Ns::from_us(200);
@@ -25,7 +26,14 @@ pub fn calibrate(setting: &Setting, recording: &mut Recording, display: &mut Dis
         if signals::stop_requested().is_some() {
             break;
         }
-        let result = on_cpu(cpu, setting, recording);
+        // What else runs may delay pulses so that they miss their aim; an instrument that is wrong fails every time.
+        let mut result = on_cpu(cpu, setting, recording);
+        for _ in 1..ATTEMPTS {
+            if result.passed || signals::stop_requested().is_some() {
+                break;
+            }
+            result = on_cpu(cpu, setting, recording);
+        }
         display.say(&said(&result));
         results.push(result);
     }
@@ -56,18 +64,23 @@ fn on_cpu(cpu: Cpu, setting: &Setting, recording: &mut Recording) -> Calibration
         interval: setting.interval.max(LENGTH + Ns::from_us(400)),
         lock_memory: setting.lock_memory,
     };
-    match disturb(&what, recorder) {
-        Ok(seen) => conclude(cpu, kind, &seen, needs_recorder),
-        Err(problem) => Calibration {
-            cpu,
-            kind: kind.name().to_owned(),
-            injected_ns: None,
-            instrument_ns: None,
-            recorder_ns: None,
-            undisturbed_ns: None,
-            passed: false,
-            note: problem.to_string(),
-        },
+    let seen = disturb(&what, recorder);
+    seen.map_or_else(
+        |problem| failed(cpu, kind, &problem.to_string()),
+        |seen| conclude(cpu, kind, &seen, needs_recorder),
+    )
+}
+
+fn failed(cpu: Cpu, kind: Kind, note: &str) -> Calibration {
+    Calibration {
+        cpu,
+        kind: kind.name().to_owned(),
+        injected_ns: None,
+        instrument_ns: None,
+        recorder_ns: None,
+        undisturbed_ns: None,
+        passed: false,
+        note: note.to_owned(),
     }
 }
 

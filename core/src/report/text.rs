@@ -248,12 +248,14 @@ fn peak_lines(run: &Run, width: usize) -> Vec<String> {
     let line = |(nth, index): (usize, usize)| {
         let peak = &run.peaks[index];
         let at = begin.map(|b| format!("+{:.3}s", peak.begin.since(b).as_secs())).unwrap_or_default();
+        let told = sentence(peak);
+        let already_shown = format!("waited {}: ", peak.total_ns);
         let text = format!(
             "{:>2} {:>8} CPU {:<2} {at:>9}  {}",
             nth + 1,
             peak.total_ns.to_string(),
             peak.cpu.to_string(),
-            sentence(peak)
+            told.strip_prefix(&already_shown).unwrap_or(&told)
         );
         cut(&text, width)
     };
