@@ -14,6 +14,7 @@
 //!
 //! Not here: CTF 2 (refused by name), lengths and tags that refer to packet headers (no tracer writes them).
 
+mod anchors;
 mod layout;
 mod lexer;
 mod metadata;

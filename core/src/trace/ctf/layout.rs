@@ -6,6 +6,7 @@
 use super::super::bytes::Order;
 use super::super::catalogue::{Array, Element, Value};
 use super::super::source::Damage;
+use super::anchors::Anchors;
 use super::types::{Integer, Type};
 
 /// Most integers that lengths and tags of one layout may refer to.
@@ -36,7 +37,7 @@ pub(crate) enum Node {
 /// A node with the numbers of the leaves in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    node: Node,
+    pub(super) node: Node,
     first_leaf: u16,
     end_leaf: u16,
 }
@@ -51,6 +52,10 @@ pub(crate) enum Length {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     parts: Vec<Part>,
+    /// The short way, where there is one.
+    anchors: Option<Anchors>,
+    /// Some integer is a time or an id, or is referred to: then a walk must see them all.
+    has_roles: bool,
     /// Name of each leaf.
     pub leaves: Vec<String>,
 }
@@ -205,7 +210,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn value(&mut self, node: &Node) -> Option<Value<'a>> {
+    pub fn value(&mut self, node: &Node) -> Option<Value<'a>> {
         match node {
             Node::Int { bits, align, signed, order, .. } => {
                 self.align(*align);
@@ -248,7 +253,7 @@ fn array_value<'a>(element: &Node, bytes: &'a [u8]) -> Option<Value<'a>> {
 }
 
 /// Bits of one element, where elements stand without gaps: then an array need not be walked.
-fn packed_bits(element: &Node) -> Option<u64> {
+pub(super) fn packed_bits(element: &Node) -> Option<u64> {
     match element {
         Node::Int { bits, align, slot: NO_SLOT, role: Role::Plain, .. } => {
             (u32::from(*bits) % align == 0).then_some(u64::from(*bits))
@@ -277,6 +282,9 @@ fn bit_field(bytes: &[u8], skip: u32, bits: u32, order: Order) -> u64 {
 impl Layout {
     /// Reads leaf `leaf` of the structs that begin at `bit`.
     pub fn value<'a>(&self, leaf: u16, data: &'a [u8], bit: u64) -> Option<Value<'a>> {
+        if let (Some(anchors), 0) = (&self.anchors, bit % 8) {
+            return anchors.value(leaf, data, (bit / 8) as usize);
+        }
         let mut walk = Walk::new(data, bit);
         for part in &self.parts {
             if (part.first_leaf..part.end_leaf).contains(&leaf) {
@@ -289,6 +297,10 @@ impl Layout {
 
     /// Goes over all of it.
     pub fn over(&self, walk: &mut Walk<'_>) -> Result<(), PastEnd> {
+        if let (Some(anchors), 0, false) = (&self.anchors, walk.bit % 8, self.has_roles) {
+            walk.bit = 8 * anchors.end(walk.data, (walk.bit / 8) as usize)? as u64;
+            return Ok(());
+        }
         self.parts.iter().try_for_each(|part| walk.over(&part.node))
     }
 
@@ -374,6 +386,7 @@ pub(super) struct Compiler {
     /// Integers that are referred to, in the order of their slots.
     referred: Vec<usize>,
     integers: usize,
+    has_roles: bool,
 }
 
 type Labels = std::sync::Arc<Vec<(String, i128, i128)>>;
@@ -388,6 +401,7 @@ impl Compiler {
             labels: Vec::new(),
             referred: Vec::new(),
             integers: 0,
+            has_roles: false,
         }
     }
 
@@ -404,7 +418,9 @@ impl Compiler {
         for part in &mut self.parts {
             number_slots(&mut part.node, &self.referred, &mut numbered);
         }
-        (Layout { parts: self.parts, leaves: self.leaves }, self.budget)
+        let anchors = Anchors::of(&self.parts);
+        let has_roles = self.has_roles || !self.referred.is_empty();
+        (Layout { parts: self.parts, anchors, has_roles, leaves: self.leaves }, self.budget)
     }
 
     fn part(&mut self, declared: &Type, path: &str, suffix: &str, header: bool) -> Result<Part, Damage> {
@@ -477,6 +493,7 @@ impl Compiler {
             (None, true) => Role::Id,
             (None, false) => Role::Plain,
         };
+        self.has_roles |= role != Role::Plain;
         Node::Int {
             bits: integer.bits as u8,
             align: integer.align,
