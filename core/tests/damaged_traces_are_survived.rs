@@ -165,7 +165,7 @@ fn files_cut_off_anywhere_are_refused_or_reported() {
 
 #[test]
 fn changed_bytes_never_panic_hang_or_fill_the_memory() {
-    mutations(300);
+    mutations(150);
 }
 
 #[test]

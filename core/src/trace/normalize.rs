@@ -1,6 +1,6 @@
 //! From generic records to the [`Event`]s that the explanation reasons about.
 //!
-//! One table ([`recipes`]) says for each kind which events mean it and what its fields are called, for the kernel's
+//! One table (`recipes`) says for each kind which events mean it and what its fields are called, for the kernel's
 //! own names and for LTTng's. It is matched once per event class; an event then costs a few loads. A record that
 //! lacks a field its kind cannot do without becomes [`Kind::Other`], never a kind with an invented value.
 //!
