@@ -20,6 +20,12 @@ enum Command {
     Hunt(cmd::hunt::HuntArgs),
     /// How late does a timed thread wake up? (drop-in cyclictest when called by that name)
     Cyclic(cmd::cyclic::CyclicArgs),
+    /// Is this machine set up for real time?
+    Check(cmd::check::CheckArgs),
+    /// Does hardware, firmware or the host steal time? (hwlatdetect when called by that name)
+    Hwlat(cmd::hwlat::HwlatArgs),
+    /// What does reading the clock cost, by which path?
+    Clock(cmd::clock::ClockArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
     /// Draw the latency plot of one or more runs
@@ -51,6 +57,9 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
         Command::Cyclic(args) => cmd::cyclic::run(args, &mut |_| Some(breaktrace::watch())),
+        Command::Check(args) => cmd::check::run(args),
+        Command::Hwlat(args) => cmd::hwlat::run(args),
+        Command::Clock(args) => cmd::clock::run(args),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),

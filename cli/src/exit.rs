@@ -2,6 +2,9 @@
 
 /// Could not measure, or the request makes no sense.
 pub const COULD_NOT_MEASURE: u8 = 1;
+/// A deadline or threshold was exceeded.
+pub const EXCEEDED: u8 = 2;
+
 /// An error with its causes on one line.
 #[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Some("cyclictest") => {
             cmd::cyclictest::main(std::env::args_os().collect(), &mut |_| Some(breaktrace::watch()))
         }
+        Some("hwlatdetect") => cmd::hwlatdetect::main(std::env::args_os().skip(1).collect()),
         _ => cli::main(),
     }
 }

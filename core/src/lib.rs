@@ -8,16 +8,20 @@
 //! - [`time`], [`cpuset`]: quantities as types.
 //! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
 //! - [`trace`]: recorded kernel events as one normalized stream.
+//! - [`check`]: is a machine set up for real time? Rules as data.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`verdict`]: what may be claimed.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
 #![forbid(unsafe_code)]
 
+pub mod check;
+pub mod clock;
 pub mod conditions;
 pub mod cpuset;
 pub mod cyclictest;
 pub mod explain;
 pub mod histogram;
+pub mod hwlat;
 pub mod peak;
 pub mod report;
 pub mod run;

@@ -7,12 +7,29 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub use aarch64::{counter, counter_hz, counter_is_invariant, hypervisor, system_vector};
+pub use aarch64::{
+    counter, counter_hz, counter_is_invariant, counter_ordered, counter_plain, hypervisor, system_vector,
+    COUNTER_READS,
+};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{counter, counter_hz, counter_is_invariant, hypervisor, system_vector};
+pub use x86_64::{
+    counter, counter_hz, counter_is_invariant, counter_ordered, counter_plain, hypervisor, system_vector,
+    COUNTER_READS,
+};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("add host/src/arch/<architecture>.rs with the functions of x86_64.rs");
+
+/// Ways to read the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterRead {
+    /// [`counter_plain`]: may be reordered with what is around it.
+    Plain,
+    /// [`counter_ordered`]: after everything before it.
+    Ordered,
+    /// [`counter`]: after everything before it, and before everything after it.
+    Fenced,
+}
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,8 @@ pub mod idle;
 pub mod kernel;
 pub mod knobs;
 pub mod machine;
+pub mod packed;
+pub mod snapshot;
 mod tree;
 
 use std::path::Path;

@@ -1,10 +1,14 @@
 //! One file per command: its arguments and what it does with them. What is measured and judged lives in `host` and
 //! `core`.
 
+pub mod check;
+pub mod clock;
 pub mod compare;
 pub mod cyclic;
 pub mod cyclictest;
 pub mod hunt;
+pub mod hwlat;
+pub mod hwlatdetect;
 pub mod import;
 pub mod inject;
 pub mod plot;

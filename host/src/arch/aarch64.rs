@@ -16,6 +16,33 @@ pub fn counter() -> u64 {
     ticks
 }
 
+/// Names of the ways to read the counter.
+pub const COUNTER_READS: [(&str, super::CounterRead); 3] = [
+    ("mrs cntvct_el0", super::CounterRead::Plain),
+    ("isb; mrs cntvct_el0", super::CounterRead::Ordered),
+    ("isb; mrs cntvct_el0; isb", super::CounterRead::Fenced),
+];
+
+/// The counter alone: the processor may read it before or after its neighbours.
+#[inline(always)]
+#[must_use]
+pub fn counter_plain() -> u64 {
+    let ticks: u64;
+    // SAFETY: as in `counter`.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem, preserves_flags)) };
+    ticks
+}
+
+/// The counter, read after everything before it has completed.
+#[inline(always)]
+#[must_use]
+pub fn counter_ordered() -> u64 {
+    let ticks: u64;
+    // SAFETY: as in `counter`.
+    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem, preserves_flags)) };
+    ticks
+}
+
 /// Ticks per second, as the firmware stated them.
 #[must_use]
 pub fn counter_hz() -> Option<u64> {

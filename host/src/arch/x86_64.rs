@@ -1,6 +1,6 @@
 //! x86-64: TSC, CPUID, APIC vectors. Sources: Intel SDM volumes 2 and 3, AMD APM volume 3.
 
-use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
+use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
 
 /// The time stamp counter, read after everything before it has completed and before anything after it begins.
 /// About 20 ns.
@@ -15,6 +15,30 @@ pub fn counter() -> u64 {
         _mm_lfence();
         ticks
     }
+}
+
+/// Names of the ways to read the counter.
+pub const COUNTER_READS: [(&str, super::CounterRead); 3] = [
+    ("rdtsc", super::CounterRead::Plain),
+    ("rdtscp", super::CounterRead::Ordered),
+    ("lfence; rdtsc; lfence", super::CounterRead::Fenced),
+];
+
+/// RDTSC alone: the processor may execute it before or after its neighbours.
+#[inline(always)]
+#[must_use]
+pub fn counter_plain() -> u64 {
+    // SAFETY: as in `counter`.
+    unsafe { _rdtsc() }
+}
+
+/// RDTSCP: waits for everything before it. Every processor with an invariant counter has it.
+#[inline(always)]
+#[must_use]
+pub fn counter_ordered() -> u64 {
+    let mut processor = 0;
+    // SAFETY: RDTSCP is part of every x86-64 CPU since 2008 (Nehalem, K10); it only writes `processor`.
+    unsafe { __rdtscp(&mut processor) }
 }
 
 /// Ticks per second where the CPU or the hypervisor states them; `None` says "measure it".

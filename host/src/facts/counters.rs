@@ -70,7 +70,8 @@ fn counts(before: Option<&BTreeMap<Cpu, u64>>, now: Option<&BTreeMap<Cpu, u64>>)
 }
 
 /// Stolen time of each CPU since boot, from `/proc/stat` (8th figure, in clock ticks; 0 on bare metal).
-fn steal(tree: &Tree) -> Option<BTreeMap<Cpu, Ns>> {
+#[must_use]
+pub fn steal(tree: &Tree) -> Option<BTreeMap<Cpu, Ns>> {
     let stat = tree.text("proc/stat")?;
     let tick_ns = 1_000_000_000 / ticks_per_second();
     let of = |line: &str| {

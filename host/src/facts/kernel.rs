@@ -56,7 +56,7 @@ pub fn read(tree: &Tree) -> Kernel {
     let release = tree.expected("proc/sys/kernel/osrelease");
     let version = tree.expected("proc/sys/kernel/version");
     let command_line = tree.expected("proc/cmdline");
-    let config = config(tree, release.as_deref());
+    let config = config(tree);
     let preemption = preemption(&config, version.as_deref());
     let realtime = realtime(tree, preemption.as_deref());
     Kernel {
@@ -71,22 +71,27 @@ pub fn read(tree: &Tree) -> Kernel {
     }
 }
 
-/// [`OPTIONS`] as built: from `/proc/config.gz`, else the distribution's file; empty and noted where there is none.
-fn config(tree: &Tree, release: Option<&str>) -> BTreeMap<String, String> {
+/// The kernel's configuration: `/proc/config.gz`, else the distribution's file; `None` and noted where there is none.
+pub(super) fn config_text(tree: &Tree) -> Option<String> {
     let unpacked = tree.bytes("proc/config.gz").and_then(|bytes| {
         let mut text = String::new();
         let read = flate2::read::GzDecoder::new(bytes.as_slice()).take(16 << 20).read_to_string(&mut text);
         read.map_err(|error| tree.note(format!("/proc/config.gz: damaged ({error})"))).ok().map(|_| text)
     });
     let text = unpacked.or_else(|| {
-        let release = release?;
+        let release = tree.text("proc/sys/kernel/osrelease")?;
         let places = [format!("boot/config-{release}"), format!("lib/modules/{release}/config")];
         places.iter().find_map(|place| tree.text(place))
     });
-    let Some(text) = text else {
+    if text.is_none() {
         tree.note("kernel configuration: neither /proc/config.gz nor /boot/config-* is there, build options are unknown");
-        return BTreeMap::new();
-    };
+    }
+    text
+}
+
+/// [`OPTIONS`] as built; empty where no configuration is readable.
+fn config(tree: &Tree) -> BTreeMap<String, String> {
+    let Some(text) = config_text(tree) else { return BTreeMap::new() };
     let set: BTreeMap<&str, &str> =
         text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect();
     let value = |option: &str| set.get(option).copied().unwrap_or("n").trim_matches('"').to_owned();

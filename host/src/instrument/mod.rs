@@ -1,4 +1,6 @@
 //! Instruments: what takes samples in user space. One file (or folder) each.
 
+pub mod clock;
 pub mod cyclic;
+pub mod hwlat;
 pub mod peak_queue;

@@ -1,0 +1,155 @@
+//! `lathunt check`: is this machine set up for real time?
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail, Context, Result};
+use lathunt_core::check::facts::Facts;
+use lathunt_core::check::judge::worst;
+use lathunt_core::check::{self, Profile, Severity, Shown, Snapshot};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::{parse_duration, Ns};
+use lathunt_host::facts::snapshot;
+
+use crate::file::write_atomic;
+use crate::{exit, out};
+
+/// Is this machine set up for real time?
+///
+/// Looks at kernel, clocks, scheduling, isolation, power, hardware, memory and what else runs; changes nothing. Each
+/// rule is good, to mend (with the command), reported (it depends on the workload), or unknown with the reason.
+/// `--snapshot` takes a machine along; `--root` looks at it elsewhere.
+#[derive(Debug, clap::Args)]
+pub struct CheckArgs {
+    /// CPUs of the real-time work; default: the isolated ones, else all
+    #[arg(short = 'c', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// What the machine is for: periodic, busy-poll, audio or network
+    #[arg(long, value_name = "PROFILE", default_value = "periodic")]
+    profile: Profile,
+    /// Look at another machine: a snapshot file, or a directory with its /proc and /sys
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["kconfig", "snapshot"])]
+    root: Option<PathBuf>,
+    /// Judge a kernel configuration alone, and print the lines to add
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    kconfig: Option<PathBuf>,
+    /// Write what the rules need of this machine to FILE, and judge nothing
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Watch counters (steal, SMIs, interrupts, heat) for this long
+    #[arg(short = 'D', long, value_name = "TIME", default_value = "1s", value_parser = watch)]
+    duration: Duration,
+    /// Exit with 2 when something at least this bad is found: fatal, high, medium or info
+    #[arg(long, value_name = "SEVERITY")]
+    fail_on: Option<Severity>,
+    /// Print the commands, boot parameters and build options that mend it, as a script; runs nothing
+    #[arg(long, conflicts_with = "json")]
+    fix_script: bool,
+    /// Show everything: also what is good, what does not apply, and where each rule comes from
+    #[arg(short = 'a', long)]
+    all: bool,
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print only what is to mend
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Gathers, judges, prints.
+///
+/// # Errors
+/// One line about the file that cannot be read or written, or the CPUs that are not there.
+pub fn run(args: CheckArgs) -> Result<ExitCode> {
+    let snapshot = gather(&args)?;
+    if let Some(path) = &args.snapshot {
+        write_atomic(path, snapshot.to_json().as_bytes())?;
+        eprintln!("snapshot: {} ({} facts)", path.display(), snapshot.files.len());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let facts = Facts::new(&snapshot, args.profile, args.cpus.as_ref());
+    if let Some(cpus) = args.cpus.as_ref().filter(|_| !facts.online.is_empty()) {
+        let absent = cpus.minus(&facts.online);
+        if cpus.is_empty() || !absent.is_empty() {
+            bail!("cannot check CPU {absent}: online are {}", facts.online);
+        }
+    }
+    let mut findings = check::check(&facts);
+    if snapshot.of == check::Origin::Kconfig {
+        // Of a bare configuration, only what it can tell is worth a line.
+        findings.retain(|finding| {
+            finding.outcome != check::Outcome::Unknown && !finding.found.starts_with("a day at")
+        });
+    }
+    out::print(&shown(&args, &snapshot, &facts, &findings))?;
+    let failed = args.fail_on.is_some_and(|limit| worst(&findings).is_some_and(|worst| worst >= limit));
+    Ok(if failed { exit::EXCEEDED.into() } else { ExitCode::SUCCESS })
+}
+
+fn shown(args: &CheckArgs, snapshot: &Snapshot, facts: &Facts, findings: &[check::Finding]) -> String {
+    if args.fix_script {
+        return check::fix_script(findings);
+    }
+    let answers = check::answers(facts);
+    if args.json {
+        return check::json::document(snapshot.of, facts, &answers, findings) + "\n";
+    }
+    let terminal = std::io::stdout().is_terminal();
+    let width = if terminal { lathunt_host::terminal::columns().unwrap_or(100).clamp(60, 160) } else { 120 };
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none();
+    let amount = Shown { width, colour, all: args.all && !args.quiet, only_bad: args.quiet };
+    let mut text = check::text(facts, &answers, findings, amount);
+    let fragment = check::kconfig_fragment(findings);
+    if args.kconfig.is_some() && !fragment.is_empty() {
+        text.push_str(&format!(
+            "\nAdd to the configuration (scripts/kconfig/merge_config.sh .config FRAGMENT):\n{fragment}"
+        ));
+    }
+    text
+}
+
+fn gather(args: &CheckArgs) -> Result<Snapshot> {
+    if let Some(path) = &args.kconfig {
+        let text = read(path)?;
+        return Snapshot::of_kconfig(&text).ok_or_else(|| {
+            anyhow!(
+                "cannot judge {}: it has no line CONFIG_…, so it is no kernel configuration",
+                path.display()
+            )
+        });
+    }
+    match &args.root {
+        None => Ok(snapshot::take(Path::new(lathunt_host::facts::LIVE), args.duration)),
+        Some(root) if root.is_dir() => {
+            let snapshot = snapshot::take(root, Duration::ZERO);
+            if snapshot.files.is_empty() && snapshot.config.is_none() {
+                bail!("cannot check {}: it holds neither proc nor sys of a machine", root.display());
+            }
+            Ok(snapshot)
+        }
+        Some(file) => {
+            Snapshot::from_json(&read(file)?).with_context(|| format!("cannot check {}", file.display()))
+        }
+    }
+}
+
+/// Largest file read: a snapshot of a machine with 10000 threads has about 30 MB.
+const LARGEST_BYTES: u64 = 1 << 28;
+
+/// A text file, unpacked where it is gzip (`/proc/config.gz`).
+fn read(path: &Path) -> Result<String> {
+    let shown = path.display();
+    let bytes = lathunt_host::facts::packed::read(path, LARGEST_BYTES)
+        .with_context(|| format!("cannot read {shown}"))?;
+    String::from_utf8(bytes).map_err(|_| anyhow!("cannot read {shown}: it is no text"))
+}
+
+fn watch(text: &str) -> Result<Duration, String> {
+    match parse_duration(text, Ns(1_000_000_000)) {
+        Ok(ns) if ns > Ns(3_600 * 1_000_000_000) => Err("is longer than an hour".to_owned()),
+        Ok(ns) => Ok(Duration::from_nanos(ns.0)),
+        Err(error) => Err(error.to_string()),
+    }
+}

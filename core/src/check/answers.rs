@@ -1,0 +1,88 @@
+//! The plain questions first: is it a real-time kernel, which one to take when not, and what may be expected.
+
+use crate::time::Ns;
+
+use super::facts::{chosen, Facts};
+use super::patches;
+
+/// Answers in words; `None` where a fact is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answers {
+    /// `6.1.0-50-rt-amd64`.
+    pub release: Option<String>,
+    /// Whether it is a PREEMPT_RT kernel.
+    pub realtime: Option<bool>,
+    /// By what that is known.
+    pub evidence: Vec<String>,
+    /// Preemption of a kernel that is not.
+    pub preemption: Option<String>,
+    /// Which kernel to take; `None` when it is one already.
+    pub take: Option<String>,
+    /// 10^5 clock periods of the fastest CPU.
+    pub rule_of_thumb_ns: Option<Ns>,
+}
+
+/// Answers from the facts.
+#[must_use]
+pub fn answers(facts: &Facts) -> Answers {
+    let release = facts.text("/proc/sys/kernel/osrelease").ok().map(str::to_owned);
+    let (realtime, evidence) = realtime(facts);
+    let take = match realtime {
+        Some(true) => None,
+        _ => Some(patches::advice(release.as_deref().unwrap_or_default())),
+    };
+    Answers {
+        preemption: preemption(facts),
+        take: take.filter(|_| realtime == Some(false)),
+        rule_of_thumb_ns: max_hz(facts).and_then(bound),
+        release,
+        realtime,
+        evidence,
+    }
+}
+
+/// Whether it is a PREEMPT_RT kernel, and each witness: the flag in sysfs, the build option, the version text.
+pub(super) fn realtime(facts: &Facts) -> (Option<bool>, Vec<String>) {
+    let mut witnesses = Vec::new();
+    if let Ok(Some(flag)) = facts.maybe("/sys/kernel/realtime") {
+        witnesses.push((flag == "1", format!("/sys/kernel/realtime is {flag}")));
+    }
+    if let Ok(option) = facts.config("PREEMPT_RT") {
+        witnesses.push((option == "y", format!("CONFIG_PREEMPT_RT={option}")));
+    }
+    if let Ok(version) = facts.text("/proc/sys/kernel/version") {
+        let flag = version.split_ascii_whitespace().find(|word| word.starts_with("PREEMPT"));
+        // Trees before 5.4 called it "PREEMPT RT", in two words.
+        let named = flag.is_some_and(|word| word == "PREEMPT_RT") || version.contains("PREEMPT RT");
+        witnesses.push((named, format!("uname -v says {}", flag.unwrap_or("nothing of preemption"))));
+    }
+    let realtime = if witnesses.is_empty() { None } else { Some(witnesses.iter().any(|(yes, _)| *yes)) };
+    (realtime, witnesses.into_iter().map(|(_, text)| text).collect())
+}
+
+fn preemption(facts: &Facts) -> Option<String> {
+    if let Ok(text) = facts.text("/sys/kernel/debug/sched/preempt") {
+        return Some(format!("{} (dynamic)", chosen(text)));
+    }
+    let built = |option: &str| facts.config(option).is_ok_and(|value| value == "y");
+    let models =
+        ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT_LAZY", "PREEMPT", "PREEMPT_VOLUNTARY", "PREEMPT_NONE"];
+    models.into_iter().find(|model| built(model)).map(str::to_owned).or_else(|| {
+        let version = facts.text("/proc/sys/kernel/version").ok()?;
+        version.split_ascii_whitespace().find(|word| word.starts_with("PREEMPT")).map(str::to_owned)
+    })
+}
+
+/// Highest clock frequency of any CPU, Hz.
+fn max_hz(facts: &Facts) -> Option<u64> {
+    let limits = facts.all("/sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_max_freq");
+    let khz = limits.iter().filter_map(|(_, khz)| khz.parse::<u64>().ok()).max();
+    khz.map(|khz| khz * 1000).or_else(|| {
+        let mhz: f64 = facts.cpu_field("cpu MHz").ok()?.parse().ok()?;
+        (mhz > 0.0).then_some((mhz * 1e6).round() as u64)
+    })
+}
+
+fn bound(hz: u64) -> Option<Ns> {
+    crate::stats::rule_of_thumb::clock_periods(hz, Ns::ZERO).map(|rule| rule.bound_ns)
+}

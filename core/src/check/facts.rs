@@ -1,0 +1,268 @@
+//! Facts as rules ask for them: a text, a number, a build option, or why there is none.
+
+use std::collections::BTreeMap;
+
+use crate::cpuset::CpuSet;
+use crate::time::Cpu;
+
+use super::rule::{Missing, Profile};
+use super::snapshot::{matches, Origin, Snapshot};
+
+/// A snapshot with the question that is put to it.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    snapshot: &'a Snapshot,
+    /// What the machine is for.
+    pub profile: Profile,
+    /// The CPUs that real-time work runs on.
+    pub cpus: CpuSet,
+    /// Online CPUs; empty when unknown.
+    pub online: CpuSet,
+}
+
+/// The value or why it is missing.
+pub type Known<T> = Result<T, Missing>;
+
+impl<'a> Facts<'a> {
+    /// `cpus`: those of real-time work; `None`: the isolated ones, else all.
+    #[must_use]
+    pub fn new(snapshot: &'a Snapshot, profile: Profile, cpus: Option<&CpuSet>) -> Facts<'a> {
+        let list = |path: &str| snapshot.files.get(path).and_then(|text| text.parse::<CpuSet>().ok());
+        let online = list("/sys/devices/system/cpu/online").unwrap_or_default();
+        let isolated = list("/sys/devices/system/cpu/isolated").filter(|cpus| !cpus.is_empty());
+        let cpus = cpus.cloned().or(isolated).unwrap_or_else(|| online.clone());
+        Facts { snapshot, profile, cpus, online }
+    }
+
+    /// What was looked at.
+    #[must_use]
+    pub fn of(&self) -> Origin {
+        self.snapshot.of
+    }
+
+    /// The text of one file.
+    pub fn text(&self, path: &str) -> Known<&'a str> {
+        self.snapshot.files.get(path).map(String::as_str).ok_or_else(|| self.why_not(path))
+    }
+
+    /// Whether a file that was not found is not there on the machine. Where not even the list of CPUs was seen, the
+    /// facts are of a part of a machine, or of a bare configuration.
+    #[must_use]
+    pub fn absence_means_something(&self) -> bool {
+        !self.online.is_empty() && self.snapshot.of != Origin::Kconfig
+    }
+
+    /// The text of one file where it exists; absent is `None`, unreadable is unknown.
+    pub fn maybe(&self, path: &str) -> Known<Option<&'a str>> {
+        match (self.snapshot.files.get(path), self.snapshot.unreadable.get(path)) {
+            (Some(text), _) => Ok(Some(text)),
+            (None, Some(_)) => Err(self.why_not(path)),
+            (None, None) if !self.absence_means_something() => Err(self.why_not(path)),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The number in one file.
+    pub fn number(&self, path: &str) -> Known<i64> {
+        number(path, self.text(path)?)
+    }
+
+    /// Every file that the name with stars matches, by name.
+    #[must_use]
+    pub fn all(&self, pattern: &str) -> Vec<(&'a str, &'a str)> {
+        if !pattern.contains('*') {
+            return self
+                .snapshot
+                .files
+                .get_key_value(pattern)
+                .map(|(p, t)| (p.as_str(), t.as_str()))
+                .into_iter()
+                .collect();
+        }
+        let head = &pattern[..pattern.find('*').unwrap_or(0)];
+        let from =
+            self.snapshot.files.range(head.to_owned()..).take_while(|(path, _)| path.starts_with(head));
+        from.filter(|(path, _)| matches(pattern, path))
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect()
+    }
+
+    /// The same; none is "unknown" with the reason.
+    pub fn some(&self, pattern: &str) -> Known<Vec<(&'a str, &'a str)>> {
+        let all = self.all(pattern);
+        if all.is_empty() {
+            Err(self.why_not(pattern))
+        } else {
+            Ok(all)
+        }
+    }
+
+    /// A file of each CPU of real-time work (`{}` is its number).
+    pub fn of_cpus(&self, path: &str) -> Known<Vec<(Cpu, &'a str)>> {
+        let found: Vec<(Cpu, &str)> = self
+            .cpus
+            .iter()
+            .filter_map(|cpu| Some((cpu, self.text(&path.replace("{}", &cpu.to_string())).ok()?)))
+            .collect();
+        if found.is_empty() {
+            Err(self.why_not(&path.replace("{}", "*")))
+        } else {
+            Ok(found)
+        }
+    }
+
+    /// A counter file at the begin and at the end of the watch.
+    pub fn twice(&self, path: &str) -> Known<(&'a str, &'a str)> {
+        let before = self.text(path)?;
+        match self.snapshot.later.get(path) {
+            Some(after) => Ok((before, after)),
+            None => Err(Missing::Unknown(format!("{path} was read only once"))),
+        }
+    }
+
+    /// Seconds between the two readings of counters.
+    #[must_use]
+    pub fn watched_s(&self) -> Option<f64> {
+        self.snapshot.later_s
+    }
+
+    /// A build option: `y`, `m`, `n` or its value.
+    pub fn config(&self, option: &str) -> Known<&'a str> {
+        let config = self.snapshot.config.as_ref().ok_or_else(|| {
+            Missing::Unknown(
+                "no kernel configuration (/proc/config.gz, /boot/config-…) is readable".to_owned(),
+            )
+        })?;
+        Ok(config.get(option).map_or("n", String::as_str))
+    }
+
+    /// Value of a boot parameter: the last one given; `""` for one without a value.
+    pub fn boot(&self, name: &str) -> Known<Option<&'a str>> {
+        Ok(self.boot_words()?.into_iter().rev().find(|(word, _)| *word == name).map(|(_, value)| value))
+    }
+
+    /// Boot parameters in order, up to `--`.
+    pub fn boot_words(&self) -> Known<Vec<(&'a str, &'a str)>> {
+        let line = self.text("/proc/cmdline")?;
+        let words = line.split_ascii_whitespace().take_while(|&word| word != "--");
+        Ok(words.map(|word| word.split_once('=').unwrap_or((word, ""))).collect())
+    }
+
+    /// A CPU list in a file.
+    pub fn cpu_list(&self, path: &str) -> Known<CpuSet> {
+        let text = self.text(path)?;
+        // The kernel prints "(null)" for an empty list in some versions.
+        let text = if text == "(null)" { "" } else { text };
+        text.parse().map_err(|_| Missing::Unknown(format!("{path} holds '{text}', which is no CPU list")))
+    }
+
+    /// CPUs for everything else.
+    #[must_use]
+    pub fn housekeeping(&self) -> CpuSet {
+        self.online.minus(&self.cpus)
+    }
+
+    /// Flags of the first CPU in /proc/cpuinfo.
+    pub fn cpu_field(&self, name: &str) -> Known<&'a str> {
+        let field = |line: &'a str| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then_some(value.trim())
+        };
+        let info = self.text("/proc/cpuinfo")?;
+        let missing = || Missing::DoesNotApply(format!("/proc/cpuinfo of this CPU has no '{name}'"));
+        info.lines().find_map(field).ok_or_else(missing)
+    }
+
+    /// The threads of the machine: name → figures.
+    #[must_use]
+    pub fn threads(&self) -> Vec<Thread<'a>> {
+        let stats = self.all("/proc/*/task/*/stat");
+        stats.into_iter().filter_map(|(path, stat)| self.thread(path, stat)).collect()
+    }
+
+    fn thread(&self, path: &'a str, stat: &'a str) -> Option<Thread<'a>> {
+        let (head, tail) = stat.rsplit_once(") ")?;
+        let (tid, comm) = head.split_once(" (")?;
+        let words: Vec<&str> = tail.split_ascii_whitespace().collect();
+        let field = |number: usize| words.get(number - 3)?.parse::<i64>().ok(); // proc_pid_stat(5) counts from 1
+        let status = self.text(&path.replace("/stat", "/status")).ok();
+        let allowed = status.and_then(|text| {
+            text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().parse().ok()
+        });
+        const PF_KTHREAD: i64 = 0x0020_0000; // include/linux/sched.h
+        Some(Thread {
+            tid: tid.parse().ok()?,
+            comm,
+            kernel: field(9)? & PF_KTHREAD != 0,
+            cpu: field(39).and_then(|cpu| u32::try_from(cpu).ok()).map(Cpu),
+            rt_priority: field(40)?,
+            policy: field(41)?,
+            allowed,
+        })
+    }
+
+    fn why_not(&self, path: &str) -> Missing {
+        let refused = self.snapshot.unreadable.iter().find(|(name, _)| *name == path || matches(path, name));
+        Missing::Unknown(match (refused, self.snapshot.of) {
+            (Some((name, reason)), _) => format!("{name}: {reason}"),
+            (None, Origin::Kconfig) => "only a kernel configuration was given".to_owned(),
+            (None, Origin::Tree) if path.starts_with('@') => {
+                format!("{path} can be read on the running machine only")
+            }
+            (None, _) => format!("{path}: not there"),
+        })
+    }
+}
+
+/// One thread as /proc shows it.
+#[derive(Clone, Debug)]
+pub struct Thread<'a> {
+    /// Its id.
+    pub tid: i64,
+    /// Its name.
+    pub comm: &'a str,
+    /// One of the kernel's own.
+    pub kernel: bool,
+    /// The CPU it ran on last.
+    pub cpu: Option<Cpu>,
+    /// 1 to 99 under a real-time policy, else 0.
+    pub rt_priority: i64,
+    /// `SCHED_*`.
+    pub policy: i64,
+    /// CPUs it may use.
+    pub allowed: Option<CpuSet>,
+}
+
+impl Thread<'_> {
+    /// Under FIFO, RR or DEADLINE.
+    #[must_use]
+    pub fn is_realtime(&self) -> bool {
+        matches!(self.policy, 1 | 2 | 6)
+    }
+}
+
+/// The number in `text`.
+pub fn number(path: &str, text: &str) -> Known<i64> {
+    let first = text.split_ascii_whitespace().next().unwrap_or_default();
+    first.parse().map_err(|_| Missing::Unknown(format!("{path} holds '{text}', which is no number")))
+}
+
+/// Names by the value they have: `performance` → `[cpu0, cpu1]`.
+#[must_use]
+pub fn by_value<'a>(all: &[(&'a str, &'a str)]) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (path, text) in all {
+        groups.entry(text).or_default().push(path);
+    }
+    groups
+}
+
+/// The chosen word of `none voluntary (full) lazy` or `always [madvise] never`; a single word stands for itself.
+#[must_use]
+pub fn chosen(text: &str) -> &str {
+    let marked = |word: &'_ str| word.len() > 2 && (word.starts_with('[') || word.starts_with('('));
+    match text.split_ascii_whitespace().find(|word| marked(word)) {
+        Some(word) => &word[1..word.len() - 1],
+        None => text.trim(),
+    }
+}

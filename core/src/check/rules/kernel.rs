@@ -1,0 +1,324 @@
+//! How the kernel was built and booted.
+
+use super::super::answers::realtime;
+use super::super::facts::{chosen, Facts};
+use super::super::patches::series;
+use super::super::rule::Expect::{Built, Judge, NotBuilt, Report};
+use super::super::rule::Fix::{Boot, Build, Do, Run};
+use super::super::rule::Severity::{Fatal, High, Info, Medium};
+use super::super::rule::{Answer, Judged, Missing, Rule};
+use super::EVERY;
+
+const VERSION: &str = "/proc/sys/kernel/version";
+const REALTIME: &str = "/sys/kernel/realtime";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "preempt-rt",
+        title: "Fully preemptible kernel (PREEMPT_RT)",
+        facts: &[REALTIME, VERSION, "/proc/sys/kernel/osrelease", "CONFIG_PREEMPT_RT"],
+        expect: Judge(preempt_rt),
+        severity: Fatal,
+        why: "elsewhere interrupts, softirqs and spinlocks keep a real-time thread waiting without bound",
+        fix: &[Do("boot a real-time kernel (see 'To take')"), Build("CONFIG_EXPERT=y\nCONFIG_PREEMPT_RT=y")],
+        source: "KC; rt-tests",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "preempt-mode",
+        title: "Preemption in force",
+        facts: &[
+            "/sys/kernel/debug/sched/preempt",
+            "/proc/cmdline",
+            REALTIME,
+            VERSION,
+            "CONFIG_PREEMPT_RT",
+            "CONFIG_PREEMPT_DYNAMIC",
+            "CONFIG_PREEMPT",
+            "CONFIG_PREEMPT_LAZY",
+            "CONFIG_PREEMPT_VOLUNTARY",
+        ],
+        expect: Judge(preempt_mode),
+        severity: High,
+        why:
+            "none and voluntary let a system call run for milliseconds before a real-time thread gets the CPU",
+        fix: &[Run("echo full > /sys/kernel/debug/sched/preempt"), Boot("preempt=full")],
+        source: "practice; kernel/sched/core.c",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "high-res-timers",
+        title: "High-resolution timers",
+        facts: &["CONFIG_HIGH_RES_TIMERS", "@clock_resolution_ns", "/proc/cmdline"],
+        expect: Judge(high_res_timers),
+        severity: Fatal,
+        why: "without them every timer waits for the next tick, 1 to 10 ms",
+        fix: &[Build("CONFIG_HIGH_RES_TIMERS=y"), Do("remove highres=off from the command line")],
+        source: "realtimeconfigquickscan; rt-tests",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "hz",
+        title: "Timer tick",
+        facts: &["CONFIG_HZ"],
+        expect: Judge(|facts| Answer::reported(format!("{} Hz", facts.config("HZ")?))),
+        severity: Info,
+        why: "each tick interrupts a busy CPU for some microseconds",
+        fix: &[],
+        source: "realtimeconfigquickscan",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "lock-debugging",
+        title: "Lock debugging",
+        facts: &[],
+        expect: NotBuilt(&["PROVE_LOCKING", "LOCKDEP", "LOCK_STAT", "DEBUG_LOCK_ALLOC"]),
+        severity: High,
+        why: "checks every lock operation: worst cases grow tenfold",
+        fix: &[],
+        source: "KC; xenomai kconf-checklist",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "latency-tracers",
+        title: "Tracers of interrupts-off and preemption-off sections",
+        facts: &[],
+        expect: NotBuilt(&["IRQSOFF_TRACER", "PREEMPT_TRACER"]),
+        severity: High,
+        why: "they cost time at every interrupt and preemption switch even while idle",
+        fix: &[],
+        source: "KC",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "memory-debugging",
+        title: "Memory debugging",
+        facts: &[],
+        expect: NotBuilt(&[
+            "KASAN",
+            "KCSAN",
+            "DEBUG_KMEMLEAK",
+            "DEBUG_VM",
+            "DEBUG_LIST",
+            "DEBUG_PAGEALLOC",
+            "SLUB_DEBUG_ON",
+            "PAGE_POISONING",
+        ]),
+        severity: High,
+        why: "slow paths in the allocator and at every memory access",
+        fix: &[],
+        source: "xenomai kconf-checklist; practice",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "other-debugging",
+        title: "Other debug options",
+        facts: &[],
+        expect: NotBuilt(&[
+            "DEBUG_OBJECTS",
+            "DEBUG_PER_CPU_MAPS",
+            "DEBUG_ENTRY",
+            "DEBUG_PREEMPT",
+            "SCHEDSTATS",
+        ]),
+        severity: Medium,
+        why: "each adds work to hot paths (DEBUG_ATOMIC_SLEEP may stay)",
+        fix: &[],
+        source: "KC; xenomai kconf-checklist",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "slabinfo",
+        title: "Debugging of the SLAB allocator (kernels before 6.8)",
+        facts: &["CONFIG_SLAB", "CONFIG_SLABINFO", "CONFIG_DEBUG_SLAB", "CONFIG_SLUB"],
+        expect: Judge(slabinfo),
+        severity: Medium,
+        why: "reading /proc/slabinfo walks all lists of the SLAB allocator with interrupts off",
+        fix: &[Build("# CONFIG_DEBUG_SLAB is not set\n# CONFIG_SLABINFO is not set\nCONFIG_SLUB=y")],
+        source: "practice (mm/slab.c, removed in 6.8)",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "threaded-irqs",
+        title: "Interrupt handlers in threads",
+        facts: &["/proc/cmdline", REALTIME, VERSION, "CONFIG_PREEMPT_RT"],
+        expect: Judge(threaded_irqs),
+        severity: Medium,
+        why: "a handler in a thread can be preempted, one in interrupt context cannot",
+        fix: &[Boot("threadirqs")],
+        source: "realtimeconfigquickscan; KP",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "efi-runtime",
+        title: "Calls into the EFI firmware",
+        facts: &[
+            "/sys/firmware/efi/",
+            "/proc/cmdline",
+            "CONFIG_EFI_DISABLE_RUNTIME",
+            REALTIME,
+            VERSION,
+            "CONFIG_PREEMPT_RT",
+        ],
+        expect: Judge(efi_runtime),
+        severity: Medium,
+        why: "firmware runs with interrupts off as long as it likes (clock, variables)",
+        fix: &[Boot("efi=noruntime"), Build("CONFIG_EFI_DISABLE_RUNTIME=y")],
+        source: "KC; HW",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "tracers",
+        title: "Tracers that find causes (hwlat, osnoise, timerlat)",
+        facts: &[],
+        expect: Built(&["HWLAT_TRACER", "OSNOISE_TRACER", "TIMERLAT_TRACER"]),
+        severity: Medium,
+        why: "without them latencies of the hardware can only be guessed at; they cost nothing while off",
+        fix: &[Build("CONFIG_FTRACE=y")],
+        source: "rt-tests (hwlatdetect)",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "taint",
+        title: "Taint of the kernel",
+        facts: &[],
+        expect: Report { path: "/proc/sys/kernel/tainted", absent: "" },
+        severity: Info,
+        why: "foreign modules (1, 4096) run code that nobody has looked at for latency",
+        fix: &[],
+        source: "practice",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "command-line",
+        title: "Boot parameters that were misspelt or given twice",
+        facts: &["/proc/cmdline", "@kernel_log"],
+        expect: Judge(command_line),
+        severity: Medium,
+        why: "an unknown parameter is ignored without a word, and of two the last one counts",
+        fix: &[Do("correct the command line of the boot loader")],
+        source: "practice (init/main.c, since 5.14)",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "kernel-configuration",
+        title: "Kernel configuration",
+        facts: &["CONFIG_HZ"],
+        expect: Judge(configuration),
+        severity: Info,
+        why: "what was built in cannot be checked without it",
+        fix: &[Build("CONFIG_IKCONFIG=y\nCONFIG_IKCONFIG_PROC=y")],
+        source: "realtimeconfigquickscan; xenomai kconf-checklist",
+        profiles: EVERY,
+    },
+];
+
+fn configuration(facts: &Facts) -> Judged {
+    match facts.config("HZ") {
+        Ok(_) => Answer::good("readable"),
+        Err(_) if facts.absence_means_something() => {
+            Answer::bad("neither /proc/config.gz nor /boot/config-… is readable")
+        }
+        Err(missing) => Err(missing),
+    }
+}
+
+fn preempt_rt(facts: &Facts) -> Judged {
+    let (answer, evidence) = realtime(facts);
+    match answer {
+        Some(is) => Answer::is(is, evidence.join("; ")),
+        None => {
+            Missing::unknown("neither /sys/kernel/realtime, the configuration nor uname -v could be read")
+        }
+    }
+}
+
+fn preempt_mode(facts: &Facts) -> Judged {
+    if realtime(facts).0 == Some(true) {
+        return Missing::not_here("PREEMPT_RT is preemptible everywhere");
+    }
+    let found = match facts.maybe("/sys/kernel/debug/sched/preempt") {
+        Ok(Some(text)) => chosen(text),
+        _ => match (facts.boot("preempt"), facts.config("PREEMPT_DYNAMIC")) {
+            (Ok(Some(booted)), _) => booted,
+            _ => [("PREEMPT_LAZY", "lazy"), ("PREEMPT", "full"), ("PREEMPT_VOLUNTARY", "voluntary")]
+                .into_iter()
+                .find(|(option, _)| facts.config(option).is_ok_and(|value| value == "y"))
+                .map_or_else(|| facts.config("PREEMPT").map(|_| "none"), |(_, model)| Ok(model))?,
+        },
+    };
+    Answer::is(found == "full", found)
+}
+
+fn high_res_timers(facts: &Facts) -> Judged {
+    let off = facts.boot("highres").is_ok_and(|value| value == Some("off"));
+    match (facts.number("@clock_resolution_ns"), facts.config("HIGH_RES_TIMERS")) {
+        (Ok(ns), _) => Answer::is(ns == 1, format!("resolution of CLOCK_MONOTONIC is {ns} ns")),
+        (_, Ok(value)) => Answer::is(value == "y" && !off, format!("CONFIG_HIGH_RES_TIMERS={value}")),
+        (_, Err(missing)) => Err(missing),
+    }
+}
+
+fn slabinfo(facts: &Facts) -> Judged {
+    if facts.config("SLAB")? != "y" {
+        return Missing::not_here("the allocator is SLUB");
+    }
+    let built: Vec<&str> =
+        ["DEBUG_SLAB", "SLABINFO"].into_iter().filter(|option| facts.config(option) == Ok("y")).collect();
+    Answer::is(
+        built.is_empty(),
+        if built.is_empty() { "not built in".to_owned() } else { format!("built in: {}", built.join(", ")) },
+    )
+}
+
+fn threaded_irqs(facts: &Facts) -> Judged {
+    if realtime(facts).0 == Some(true) {
+        return Answer::good("PREEMPT_RT threads them all");
+    }
+    match facts.boot("threadirqs")? {
+        Some(_) => Answer::good("threadirqs is set"),
+        None => Answer::bad("threadirqs is not set"),
+    }
+}
+
+fn efi_runtime(facts: &Facts) -> Judged {
+    if facts.maybe("/sys/firmware/efi/")?.is_none() {
+        return Missing::not_here("not booted by EFI");
+    }
+    let booted = facts.boot("efi")?;
+    if booted.is_some_and(|value| value.split(',').any(|word| word == "noruntime")) {
+        return Answer::good("efi=noruntime");
+    }
+    let on_purpose = booted.is_some_and(|value| value.split(',').any(|word| word == "runtime"));
+    // drivers/firmware/efi/efi.c: a real-time kernel turns them off by itself, unless efi=runtime.
+    if !on_purpose && (facts.config("EFI_DISABLE_RUNTIME") == Ok("y") || realtime(facts).0 == Some(true)) {
+        return Answer::good("off by the kernel's configuration");
+    }
+    Answer::bad("EFI runtime services are on")
+}
+
+fn command_line(facts: &Facts) -> Judged {
+    let words = facts.boot_words()?;
+    // These add up or may be given more than once.
+    const REPEATABLE: [&str; 7] =
+        ["console", "earlycon", "initrd", "module_blacklist", "memmap", "dyndbg", "reserve_mem"];
+    let mut twice: Vec<&str> = Vec::new();
+    for (at, (name, value)) in words.iter().enumerate() {
+        let contrary = words[..at].iter().any(|(before, other)| before == name && other != value);
+        if contrary && !REPEATABLE.contains(name) && !twice.contains(name) {
+            twice.push(name);
+        }
+    }
+    let log = facts.text("@kernel_log").unwrap_or_default();
+    let unknown = log.lines().find_map(|line| line.split_once("Unknown kernel command line parameters "));
+    match (twice.is_empty(), unknown) {
+        (true, None) => Answer::good("none found"),
+        (false, None) => Answer::bad(format!("given twice with different values: {}", twice.join(", "))),
+        (_, Some((_, which))) => Answer::bad(format!("unknown to the kernel: {}", which.trim())),
+    }
+}
+
+/// Kernels older than `version`; unknown ones are not.
+pub(super) fn older_than(facts: &Facts, version: (u32, u32)) -> bool {
+    facts.text("/proc/sys/kernel/osrelease").ok().and_then(series).is_some_and(|found| found < version)
+}

@@ -1,0 +1,241 @@
+//! Frequencies, sleep states, hyperthreads: what saves power and costs time.
+
+use super::super::facts::{chosen, number, Facts};
+use super::super::rule::Expect::{Judge, OneOf, Report};
+use super::super::rule::Fix::{Boot, Do, Run};
+use super::super::rule::Severity::{High, Info, Medium};
+use super::super::rule::{Answer, Judged, Missing, Rule};
+use super::{shown, EVERY};
+
+const GOVERNOR: &str = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+const FREQ_MIN: &str = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq";
+const FREQ_MAX: &str = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq";
+const NO_SCALING: &str = "no frequency scaling is visible";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "governor",
+        title: "Frequency governor",
+        facts: &[],
+        expect: OneOf { path: GOVERNOR, values: &["performance"], absent: NO_SCALING },
+        severity: High,
+        why: "the clock first has to rise when work arrives: the first milliseconds run slowly",
+        fix: &[Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $f; done")],
+        source: "KC; realtimeconfigquickscan; tuned latency-performance",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "frequency-range",
+        title: "Frequency modulation",
+        facts: &[FREQ_MIN, FREQ_MAX],
+        expect: Judge(frequency_range),
+        severity: Medium,
+        why: "a clock that moves between limits changes every execution time",
+        fix: &[Run("for d in /sys/devices/system/cpu/cpu*/cpufreq; do cat $d/scaling_max_freq > $d/scaling_min_freq; done")],
+        source: "KC; tuned latency-performance",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "energy-preference",
+        title: "Energy preference of the processor",
+        facts: &["/sys/devices/system/cpu/intel_pstate/status"],
+        expect: OneOf {
+            path: "/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference",
+            values: &["performance"],
+            absent: "this processor does not take a preference",
+        },
+        severity: High,
+        why: "the processor itself lowers its clock whatever the governor says",
+        fix: &[Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference; do echo performance > $f; done")],
+        source: "tuned latency-performance, realtime",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "turbo",
+        title: "Turbo frequencies",
+        facts: &["/sys/devices/system/cpu/intel_pstate/no_turbo", "/sys/devices/system/cpu/cpufreq/boost"],
+        expect: Judge(turbo),
+        severity: Info,
+        why: "a turbo clock depends on heat and on what the other cores do",
+        fix: &[],
+        source: "tuned latency-performance",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "sleep-states",
+        title: "Sleep states deeper than C1",
+        facts: &[
+            "/sys/devices/system/cpu/cpu*/cpuidle/state*/name",
+            "/sys/devices/system/cpu/cpu*/cpuidle/state*/latency",
+            "/sys/devices/system/cpu/cpu*/cpuidle/state*/disable",
+            "@pm_qos_us",
+        ],
+        expect: Judge(sleep_states),
+        severity: High,
+        why: "leaving a deep state takes up to hundreds of microseconds before anything runs",
+        fix: &[
+            Run("for f in /sys/devices/system/cpu/cpu*/cpuidle/state*/disable; do [ $(cat ${f%/disable}/latency) -gt 10 ] && echo 1 > $f; done"),
+            Boot("processor.max_cstate=1 intel_idle.max_cstate=1"),
+        ],
+        source: "KC; CI; meta-nilrt",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "pm-qos",
+        title: "Who holds sleep states off (/dev/cpu_dma_latency)",
+        facts: &["@pm_qos_us", "@pm_qos_holders", "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"],
+        expect: Judge(pm_qos),
+        severity: High,
+        why: "a tool that holds it (cyclictest does) hides latencies that production will have",
+        fix: &[],
+        source: "rt-tests; jitterdebugger",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "idle-poll",
+        title: "Idle loop (idle=)",
+        facts: &["/proc/cmdline"],
+        expect: Judge(|facts| Answer::reported(facts.boot("idle")?.map_or("idle= is not set".to_owned(), |value| format!("idle={value}")))),
+        severity: Medium,
+        why: "idle=poll answers fast, heats the processor, starves its sibling, and in a guest burns the host",
+        fix: &[],
+        source: "HW",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "smt",
+        title: "Hyperthreads",
+        facts: &["/sys/devices/system/cpu/smt/active", "/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list", "/sys/devices/system/cpu/online"],
+        expect: Judge(smt),
+        severity: High,
+        why: "two hyperthreads share one core: the sibling's work slows the real-time work",
+        fix: &[Run("echo off > /sys/devices/system/cpu/smt/control"), Boot("nosmt")],
+        source: "CI",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "throttled-by-heat",
+        title: "Throttling for heat during the watch",
+        facts: &["/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"],
+        expect: Judge(throttled),
+        severity: High,
+        why: "a hot processor lowers its clock at any moment",
+        fix: &[Do("cool it better, or lower the highest frequency to what it can hold")],
+        source: "HW; practice",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "pcie-power",
+        title: "Power saving of PCI Express links",
+        facts: &["/sys/module/pcie_aspm/parameters/policy"],
+        expect: Judge(|facts| match facts.maybe("/sys/module/pcie_aspm/parameters/policy")? {
+            None => Missing::not_here("this kernel does not manage it"),
+            Some(text) => Answer::is(chosen(text) == "performance", chosen(text)),
+        }),
+        severity: Medium,
+        why: "a sleeping link delays the first access to a device",
+        fix: &[Run("echo performance > /sys/module/pcie_aspm/parameters/policy"), Boot("pcie_aspm.policy=performance")],
+        source: "HW",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "pstate-driver",
+        title: "Frequency driver",
+        facts: &[],
+        expect: Report { path: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_driver", absent: NO_SCALING },
+        severity: Info,
+        why: "it decides what a governor means",
+        fix: &[],
+        source: "tuned latency-performance",
+        profiles: EVERY,
+    },
+];
+
+fn frequency_range(facts: &Facts) -> Judged {
+    let lowest = match facts.all(FREQ_MIN) {
+        none if none.is_empty() && facts.absence_means_something() => return Missing::not_here(NO_SCALING),
+        _ => facts.some(FREQ_MIN)?,
+    };
+    let highest = facts.some(FREQ_MAX)?;
+    let fixed = lowest.iter().zip(&highest).all(|((_, min), (_, max))| min == max);
+    Answer::is(fixed, format!("{} to {} kHz", shown(&lowest), shown(&highest)))
+}
+
+fn turbo(facts: &Facts) -> Judged {
+    if let Some(off) = facts.maybe("/sys/devices/system/cpu/intel_pstate/no_turbo")? {
+        return Answer::reported(if off == "1" { "off" } else { "on" });
+    }
+    match facts.maybe("/sys/devices/system/cpu/cpufreq/boost")? {
+        Some(on) => Answer::reported(if on == "1" { "on" } else { "off" }),
+        None => Missing::not_here("no turbo is visible"),
+    }
+}
+
+/// Exit latency up to which a state counts as C1, µs: what processors declare for C1 and C1E.
+const C1_US: i64 = 10;
+
+fn sleep_states(facts: &Facts) -> Judged {
+    const LATENCY: &str = "/sys/devices/system/cpu/cpu*/cpuidle/state*/latency";
+    let latencies = match facts.all(LATENCY) {
+        none if none.is_empty() && facts.absence_means_something() => {
+            return Missing::not_here("no sleep states are visible")
+        }
+        _ => facts.some(LATENCY)?,
+    };
+    let held = facts.number("@pm_qos_us").ok();
+    let mut deep: Vec<String> = Vec::new();
+    for (path, text) in latencies {
+        let us = number(path, text)?;
+        let disabled = facts.text(&path.replace("/latency", "/disable")).is_ok_and(|text| text != "0");
+        if us > C1_US && !disabled {
+            let name = facts.text(&path.replace("/latency", "/name")).unwrap_or("state");
+            let shown = format!("{name} ({us} us)");
+            if !deep.contains(&shown) {
+                deep.push(shown);
+            }
+        }
+    }
+    match (deep.is_empty(), held) {
+        (true, _) => Answer::good("none allowed"),
+        (false, Some(held)) if (0..=C1_US).contains(&held) => {
+            Answer::good(format!("held off by PM QoS of {held} us: {}", deep.join(", ")))
+        }
+        (false, _) => Answer::bad(format!("allowed: {}", deep.join(", "))),
+    }
+}
+
+fn pm_qos(facts: &Facts) -> Judged {
+    let us = facts.number("@pm_qos_us")?;
+    let holders = facts.text("@pm_qos_holders").unwrap_or_default().replace('\n', ", ");
+    let by = if holders.is_empty() { String::new() } else { format!(", held by {holders}") };
+    const NO_LIMIT: i64 = 2_000_000_000; // PM_QOS_CPU_LATENCY_DEFAULT_VALUE, include/linux/pm_qos.h
+    let allowed = if us >= NO_LIMIT { "no limit".to_owned() } else { format!("at most {us} us") };
+    Answer::reported(format!("{allowed}{by}"))
+}
+
+fn smt(facts: &Facts) -> Judged {
+    let Some(active) = facts.maybe("/sys/devices/system/cpu/smt/active")? else {
+        return Missing::not_here("this kernel knows no hyperthreads");
+    };
+    let control = facts.text("/sys/devices/system/cpu/smt/control").unwrap_or("unknown");
+    if active == "0" {
+        return Answer::good(format!("no sibling is active ({control})"));
+    }
+    Answer::bad(format!("siblings are active ({control})"))
+}
+
+fn throttled(facts: &Facts) -> Judged {
+    const COUNT: &str = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count";
+    let files = match facts.all(COUNT) {
+        none if none.is_empty() && facts.absence_means_something() => {
+            return Missing::not_here("not counted by this processor")
+        }
+        _ => facts.some(COUNT)?,
+    };
+    let mut sum = 0;
+    for (path, _) in &files {
+        let (before, after) = facts.twice(path)?;
+        sum += number(path, after)? - number(path, before)?;
+    }
+    Answer::is(sum == 0, format!("{sum} times in {:.1} s", facts.watched_s().unwrap_or(0.0)))
+}

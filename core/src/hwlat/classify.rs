@@ -1,0 +1,223 @@
+//! Who took the time of one gap? Evidence first; "cannot tell" is an answer.
+//!
+//! In this order: the clocks disagree → a clock problem. The kernel's record shows interrupts, softirqs or threads → software,
+//! and what remains goes on. SMIs were counted → firmware. The host says it stole the time → host. Interrupts were off in
+//! the probe and the machine is no guest → hardware. Else it cannot be told, and why.
+
+use serde::Serialize;
+
+use crate::time::Ns;
+
+/// What is known of one gap. `None` is "not known", never 0.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The gap by CLOCK_MONOTONIC.
+    pub gap_ns: Ns,
+    /// The same by the processor's counter.
+    pub counter_ns: Option<Ns>,
+    /// Gaps below this are not looked at: a remainder below it is no gap any more.
+    pub threshold_ns: Ns,
+    /// Who ran on the CPU inside it by the kernel's record, with net times; `None`: no record.
+    pub software: Option<Vec<(String, Ns)>>,
+    /// SMIs of this CPU across the gap.
+    pub smi: Option<u64>,
+    /// Time that the host says it stole across the gap; its steps are 10 ms.
+    pub steal_ns: Option<Ns>,
+    /// `none`, or the hypervisor's name; `None`: the processor does not say.
+    pub hypervisor: Option<String>,
+    /// Interrupts were off in the probe: no software of this kernel could run, NMIs excepted.
+    pub interrupts_off: bool,
+    /// NMIs inside it.
+    pub nmi: Option<u64>,
+    /// CPUs that had a gap at the same time, and CPUs watched at that time.
+    pub together: Option<(usize, usize)>,
+}
+
+/// Who is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Interrupts, softirqs or threads of this kernel.
+    Software,
+    /// Firmware, by a system management interrupt.
+    Smi,
+    /// The host of this virtual machine.
+    Host,
+    /// One clock jumped and the other did not: no time was lost.
+    Clock,
+    /// Hardware or firmware, that no counter names.
+    Hardware,
+    /// The evidence does not reach.
+    CannotTell,
+}
+
+impl Cause {
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Software => "software",
+            Cause::Smi => "firmware (SMI)",
+            Cause::Host => "host",
+            Cause::Clock => "clock, not a stall",
+            Cause::Hardware => "hardware or firmware",
+            Cause::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// The answer with its reasons.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judgement {
+    /// Who.
+    pub cause: Cause,
+    /// What no software explains; `None`: not known.
+    pub remainder_ns: Option<Ns>,
+    /// Evidence, one sentence each.
+    pub reasons: Vec<String>,
+}
+
+/// Judges one gap.
+#[must_use]
+pub fn classify(evidence: &Evidence) -> Judgement {
+    let mut reasons = Vec::new();
+    if let Some(counter) = evidence.counter_ns {
+        let (low, high) = (counter.min(evidence.gap_ns), counter.max(evidence.gap_ns));
+        // Both are read one after the other: a difference of a few percent is an interruption between the reads.
+        if low < evidence.threshold_ns && high.0 - low.0 > (high.0 / 10).max(1_000) {
+            reasons.push(format!("the counter saw {counter}, CLOCK_MONOTONIC {}", evidence.gap_ns));
+            return Judgement { cause: Cause::Clock, remainder_ns: None, reasons };
+        }
+    }
+    let software = software(evidence, &mut reasons);
+    let remainder = software.map(|software| Ns(evidence.gap_ns.0.saturating_sub(software.0)));
+    let cause = match remainder {
+        Some(rest) if rest < evidence.threshold_ns => Cause::Software,
+        _ => beyond(evidence, remainder, &mut reasons),
+    };
+    Judgement { cause, remainder_ns: remainder, reasons }
+}
+
+/// Time that software took; `None` when nobody recorded it.
+fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
+    if evidence.interrupts_off {
+        reasons.push("interrupts were off".to_owned());
+        if let Some(nmi) = evidence.nmi.filter(|&nmi| nmi > 0) {
+            reasons.push(format!("{nmi} NMIs came, of unknown length"));
+            return None;
+        }
+        return Some(Ns::ZERO);
+    }
+    let Some(all) = &evidence.software else {
+        reasons.push("there is no record of the kernel".to_owned());
+        return None;
+    };
+    let sum = all.iter().fold(Ns::ZERO, |sum, (_, ns)| Ns(sum.0.saturating_add(ns.0)));
+    let mut largest = all.clone();
+    largest.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    largest.truncate(3);
+    match largest.is_empty() {
+        true => reasons.push("the kernel's record shows nobody else on the CPU".to_owned()),
+        false => {
+            reasons.push(largest.iter().map(|(who, ns)| format!("{who} {ns}")).collect::<Vec<_>>().join(", "))
+        }
+    }
+    Some(sum)
+}
+
+/// Who outside this kernel.
+fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>) -> Cause {
+    if let Some((gaps, watched)) = evidence.together.filter(|&(gaps, watched)| gaps > 1 && watched > 1) {
+        reasons.push(format!("{gaps} of {watched} CPUs stood still together"));
+    }
+    if let Some(count) = evidence.smi.filter(|&count| count > 0) {
+        reasons.push(format!("{count} SMIs were counted"));
+        return Cause::Smi;
+    }
+    let rest = remainder.unwrap_or(evidence.gap_ns);
+    let guest = evidence.hypervisor.as_deref() != Some("none");
+    if let Some(steal) = evidence.steal_ns.filter(|&steal| steal > Ns::ZERO) {
+        // The clock of steal has steps of 10 ms: it may show more than a gap has, hardly less.
+        const STEP_NS: u64 = 10_000_000;
+        reasons.push(format!("the host stole {steal}"));
+        if remainder.is_some() && steal.0 + STEP_NS >= rest.0 {
+            return Cause::Host;
+        }
+    }
+    match (remainder, guest) {
+        (None, _) => Cause::CannotTell,
+        (Some(_), true) => {
+            let name =
+                evidence.hypervisor.as_deref().unwrap_or("the processor does not say whether it is virtual");
+            reasons.push(format!("hardware or host, cannot tell ({name})"));
+            Cause::CannotTell
+        }
+        (Some(_), false) if evidence.interrupts_off => Cause::Hardware,
+        (Some(_), false) => {
+            reasons.push("interrupts were on: something unrecorded may have run".to_owned());
+            Cause::CannotTell
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(us: u64) -> Evidence {
+        Evidence {
+            gap_ns: Ns::from_us(us),
+            counter_ns: Some(Ns::from_us(us)),
+            threshold_ns: Ns::from_us(10),
+            software: Some(Vec::new()),
+            hypervisor: Some("none".to_owned()),
+            ..Evidence::default()
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_did_is_never_called_hardware() {
+        let by_irq = Evidence {
+            software: Some(vec![("function call IPI".to_owned(), Ns::from_us(495))]),
+            smi: Some(3),
+            ..gap(500)
+        };
+        let judged = classify(&by_irq);
+        assert_eq!((judged.cause, judged.remainder_ns), (Cause::Software, Some(Ns::from_us(5))));
+    }
+
+    #[test]
+    fn smis_that_were_counted_are_blamed_for_what_remains() {
+        let judged = classify(&Evidence { smi: Some(1), together: Some((4, 4)), ..gap(200) });
+        assert_eq!(judged.cause, Cause::Smi);
+        assert!(judged.reasons.iter().any(|reason| reason.contains("4 of 4 CPUs")), "{judged:?}");
+    }
+
+    #[test]
+    fn by_elimination_alone_nothing_is_hardware() {
+        assert_eq!(classify(&gap(200)).cause, Cause::CannotTell, "interrupts were on");
+        assert_eq!(classify(&Evidence { interrupts_off: true, ..gap(200) }).cause, Cause::Hardware);
+        assert_eq!(classify(&Evidence { software: None, ..gap(200) }).cause, Cause::CannotTell, "no record");
+        let nmi = Evidence { interrupts_off: true, nmi: Some(1), ..gap(200) };
+        assert_eq!(classify(&nmi).cause, Cause::CannotTell, "an NMI may have taken it");
+        let guest = Evidence { interrupts_off: true, hypervisor: Some("KVM".to_owned()), ..gap(200) };
+        assert_eq!(classify(&guest).cause, Cause::CannotTell, "the host may have taken it");
+        let silent = Evidence { interrupts_off: true, hypervisor: None, ..gap(200) };
+        assert_eq!(classify(&silent).cause, Cause::CannotTell);
+    }
+
+    #[test]
+    fn stolen_time_is_the_hosts() {
+        let stolen =
+            Evidence { hypervisor: Some("KVM".to_owned()), steal_ns: Some(Ns::from_ms(20)), ..gap(25_000) };
+        assert_eq!(classify(&stolen).cause, Cause::Host);
+        let too_little = Evidence { steal_ns: Some(Ns::from_ms(10)), ..gap(50_000) };
+        assert_eq!(classify(&too_little).cause, Cause::CannotTell);
+    }
+
+    #[test]
+    fn a_jump_of_one_clock_is_no_stall() {
+        let jump = Evidence { counter_ns: Some(Ns(50)), ..gap(300) };
+        assert_eq!(classify(&jump).cause, Cause::Clock);
+    }
+}

@@ -1,0 +1,151 @@
+//! The report for people, and the one that `hwlatdetect` prints (rt-tests 2.4, src/hwlatdetect/hwlatdetect.py).
+
+use std::fmt::Write;
+
+use super::{Found, Hwlat};
+use crate::report::printable;
+use crate::time::Ns;
+
+/// For people.
+#[must_use]
+pub fn text(report: &Hwlat) -> String {
+    let mut text = format!(
+        "Gaps of at least {} on CPU {}, watched {} of every {}\n",
+        report.threshold_ns, report.cpus, report.width_ns, report.window_ns
+    );
+    let _ = writeln!(text, "hypervisor: {}", report.hypervisor.as_deref().unwrap_or("unknown"));
+    let _ = match report.smi {
+        Some(count) => writeln!(text, "SMIs during the run: {count}"),
+        None => writeln!(text, "SMIs during the run: not countable here"),
+    };
+    for found in &report.found {
+        one(&mut text, found);
+    }
+    if let [first, second] = report.found.as_slice() {
+        let shown = |found: &Found| found.max_ns.map_or("nothing".to_owned(), |max| max.to_string());
+        let _ = writeln!(
+            text,
+            "\nCompared: the {} found {} at most, the {} {}",
+            first.detector,
+            shown(first),
+            second.detector,
+            shown(second)
+        );
+    }
+    text
+}
+
+fn one(text: &mut String, found: &Found) {
+    let max = found.max_ns.map_or("none above the threshold".to_owned(), |max| format!("largest {max}"));
+    let _ = writeln!(text, "\n{}: {} gaps, {max}", found.detector, found.gaps);
+    for gap in &found.worst {
+        let rest = gap
+            .judgement
+            .remainder_ns
+            .map_or(String::new(), |rest| format!(", {rest} not explained by software"));
+        let _ = writeln!(
+            text,
+            "  CPU {:<3} {:>12}  {}: {}{rest}",
+            gap.cpu,
+            gap.gap_ns.to_string(),
+            gap.judgement.cause.name(),
+            printable::line(&gap.judgement.reasons.join("; "))
+        );
+    }
+    for note in &found.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+}
+
+/// What `hwlatdetect` prints before the test.
+#[must_use]
+pub fn hwlatdetect_head(
+    seconds: u64,
+    report: &Hwlat,
+    cpu_list: Option<&str>,
+    output: Option<&str>,
+) -> String {
+    let us = |ns: Ns| ns.0 / 1000;
+    format!(
+        "hwlatdetect:  test duration {seconds} seconds\n   detector: tracer\n   parameters:\n        \
+         CPU list:          {}\n        Latency threshold: {}us\n        Sample window:     {}us\n        \
+         Sample width:      {}us\n     Non-sampling period:  {}us\n        Output File:       {}\n\nStarting test\n",
+        cpu_list.unwrap_or("None"),
+        us(report.threshold_ns),
+        us(report.window_ns),
+        us(report.width_ns),
+        us(report.window_ns).saturating_sub(us(report.width_ns)),
+        output.unwrap_or("None"),
+    )
+}
+
+/// What it prints after the test; `smi`: SMIs by CPU where they can be counted.
+#[must_use]
+pub fn hwlatdetect_tail(found: &Found, smi: Option<&[u64]>) -> String {
+    let max = found.max_ns.map_or("Below threshold".to_owned(), |max| format!("{}us", max.0 / 1000));
+    let mut text = format!(
+        "test finished\nMax Latency: {max}\nSamples recorded: {}\nSamples exceeding threshold: {}\n",
+        found.samples.len(),
+        found.gaps
+    );
+    if let Some(counts) = smi {
+        for (cpu, count) in counts.iter().enumerate().filter(|(_, &count)| count > 0) {
+            let _ = writeln!(text, "{count} SMIs occured on cpu {cpu}");
+        }
+        let _ = writeln!(text, "SMIs during run: {}", counts.iter().sum::<u64>());
+    }
+    text
+}
+
+/// A sample as it prints it.
+#[must_use]
+pub fn hwlatdetect_sample(sample: &super::tracer_line::Sample) -> String {
+    format!("ts: {}, inner:{}, outer:{}\n", sample.timestamp, sample.inner_us, sample.outer_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tracer_line::Sample;
+    use super::*;
+
+    #[test]
+    fn hwlatdetects_report_is_printed_as_it_does() {
+        let report = Hwlat {
+            format: super::super::FORMAT,
+            version: super::super::VERSION,
+            cpus: "0-1".to_owned(),
+            threshold_ns: Ns::from_us(10),
+            window_ns: Ns::from_ms(1000),
+            width_ns: Ns::from_ms(500),
+            hypervisor: None,
+            smi: None,
+            found: Vec::new(),
+        };
+        let head = "hwlatdetect:  test duration 120 seconds\n   detector: tracer\n   parameters:\n        CPU list:          None\n        Latency threshold: 10us\n        Sample window:     1000000us\n        Sample width:      500000us\n     Non-sampling period:  500000us\n        Output File:       None\n\nStarting test\n";
+        assert_eq!(hwlatdetect_head(120, &report, None, None), head);
+        let sample = Sample {
+            cpu: None,
+            inner_us: 14,
+            outer_us: 12,
+            timestamp: "7.000000001".to_owned(),
+            count: Some(2),
+            nmi: None,
+        };
+        assert_eq!(hwlatdetect_sample(&sample), "ts: 7.000000001, inner:14, outer:12\n");
+        let found = Found {
+            detector: "kernel tracer",
+            watched_ns: Ns::ZERO,
+            gaps: 2,
+            max_ns: Some(sample.largest()),
+            worst: Vec::new(),
+            samples: vec![sample],
+            notes: Vec::new(),
+        };
+        assert_eq!(
+            hwlatdetect_tail(&found, Some(&[0, 3])),
+            "test finished\nMax Latency: 14us\nSamples recorded: 1\nSamples exceeding threshold: 2\n3 SMIs occured on cpu 1\nSMIs during run: 3\n"
+        );
+        let none = Found { gaps: 0, max_ns: None, samples: Vec::new(), ..found };
+        assert!(hwlatdetect_tail(&none, None).contains("Max Latency: Below threshold\nSamples recorded: 0\n"));
+    }
+}

@@ -1,0 +1,22 @@
+//! Reading a file that may be packed, as `/proc/config.gz` is.
+
+use std::fs::File;
+use std::io::{Error, Read, Result};
+use std::path::Path;
+
+/// The bytes of `path`, unpacked where they are gzip.
+///
+/// # Errors
+/// As opening and reading; damaged gzip; more than `limit` bytes.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let packed = std::mem::take(&mut bytes);
+        flate2::read::GzDecoder::new(packed.as_slice()).take(limit + 1).read_to_end(&mut bytes)?;
+    }
+    match bytes.len() as u64 > limit {
+        true => Err(Error::other(format!("it is larger than {} MiB", limit >> 20))),
+        false => Ok(bytes),
+    }
+}

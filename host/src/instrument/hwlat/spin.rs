@@ -1,0 +1,277 @@
+//! A loop in user space that never stops, on every watched CPU at once: each turn reads the processor's counter and
+//! CLOCK_MONOTONIC, and a turn that took too long is a gap. Interrupts are on, so a gap is first held against what the kernel
+//! recorder saw on that CPU; then SMIs and stolen time are looked up. The loop runs for `width` of each `window`.
+//!
+//! FIFO only where a CPU stays free for everything else; otherwise as an ordinary thread, whose preemptions the
+//! recorder shows.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use lathunt_core::conditions::Capability;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::explain::record::Record;
+use lathunt_core::explain::{explain_passage, Kind, TimerPassage};
+use lathunt_core::hwlat::classify::{classify, Evidence};
+use lathunt_core::hwlat::{Found, Gap};
+use lathunt_core::peak::Worst;
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+
+use super::{Options, KEPT};
+use crate::error::{Error, Result};
+use crate::facts::{counters, Tree, LIVE};
+use crate::recorder::{self, Freezer, Frozen, Recorder};
+use crate::sched::{self, Policy};
+use crate::symbols::Symbols;
+use crate::topology::Topology;
+use crate::{arch, signals};
+
+/// A gap as the loop saw it.
+#[derive(Clone, Debug)]
+struct Raw {
+    cpu: Cpu,
+    tid: Tid,
+    begin: Mono,
+    end: Mono,
+    counter_ns: u64,
+    smi: Option<u64>,
+    steal_ns: Option<Ns>,
+    freeze: Option<u64>,
+}
+
+/// What one thread reports at its end.
+struct Watched {
+    gaps: u64,
+    max: Ns,
+    time: Ns,
+}
+
+/// Spins for the duration, or until a signal.
+///
+/// # Errors
+/// When a CPU or the priority cannot be had.
+pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
+    let mut notes = Vec::new();
+    let fifo = topology.housekeeping(&options.cpus).is_some() && sched::may_be_realtime(PRIORITY).is_ok();
+    if !fifo {
+        notes.push(
+            "watched as ordinary threads: no CPU stays free for everything else, or FIFO is refused"
+                .to_owned(),
+        );
+    }
+    let mut recorder = match Recorder::start(&recorder::Options::on(options.cpus.clone())) {
+        Ok(recorder) => Some(recorder),
+        Err(error) => {
+            notes.push(format!("no record of the kernel: {error}"));
+            notes.extend(
+                recorder::capability().into_iter().filter(|c: &Capability| !c.present).map(|c| c.note),
+            );
+            None
+        }
+    };
+    let (sender, receiver) = channel();
+    let threads: Vec<_> = options
+        .cpus
+        .iter()
+        .map(|cpu| {
+            let freezer = recorder.as_ref().map(|recorder| recorder.freezer(cpu));
+            let (options, sender) = (options.clone(), sender.clone());
+            std::thread::spawn(move || watch(cpu, &options, fifo, freezer, &sender))
+        })
+        .collect();
+    drop(sender);
+    let book = collect(&receiver, recorder.as_mut());
+    let mut total = Watched { gaps: 0, max: Ns::ZERO, time: Ns::ZERO };
+    for thread in threads {
+        let ended = |_| Error::refused("watch", "a CPU", "the watching thread ended early");
+        let one = thread.join().map_err(ended)??;
+        total.gaps += one.gaps;
+        total.max = total.max.max(one.max);
+        total.time = total.time.max(one.time);
+    }
+    Ok(Found {
+        detector: "spin",
+        watched_ns: total.time,
+        gaps: total.gaps,
+        max_ns: (total.gaps > 0).then_some(total.max),
+        worst: judged(book, options),
+        samples: Vec::new(),
+        notes,
+    })
+}
+
+/// Below the kernel's own threads of 99, above everything that works.
+const PRIORITY: i32 = 95;
+
+/// The loop of one CPU.
+fn watch(
+    cpu: Cpu,
+    options: &Options,
+    fifo: bool,
+    freezer: Option<Freezer>,
+    sender: &Sender<Raw>,
+) -> Result<Watched> {
+    sched::pin(cpu)?;
+    let tick_ns = tick_ns();
+    if fifo {
+        sched::limit_rt_time(Ns(options.width.0.saturating_mul(2).max(1_000_000_000)))?;
+        sched::set_policy(Policy::Fifo, PRIORITY)?;
+    }
+    sched::prefault_stack();
+    let (tid, begin) = (sched::tid(), recorder::now());
+    let mut watched = Watched { gaps: 0, max: Ns::ZERO, time: Ns::ZERO };
+    let mut worst: Worst<()> = Worst::new(KEPT);
+    let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
+    while recorder::now().since(begin) < options.duration && signals::stop_requested().is_none() {
+        let window = recorder::now();
+        let (mut before, mut ticks) = both(options.threshold);
+        while before.since(window) < options.width {
+            let (now, counter) = (recorder::now(), arch::counter());
+            let gap = now.since(before);
+            let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
+            if gap >= options.threshold || counter_ns >= options.threshold.0 {
+                // A stall between the two reads above shows in one of them only; read anew, both have it.
+                let (now, counter) = both(options.threshold);
+                let gap = now.since(before);
+                let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
+                watched.gaps += 1;
+                watched.max = watched.max.max(gap);
+                if worst.would_keep(gap) {
+                    worst.offer(gap, ());
+                    let freeze = freezer.as_ref().and_then(Freezer::freeze);
+                    let (smi_now, steal_now) = (smi_of(cpu), steal_of(cpu));
+                    let raw = Raw {
+                        cpu,
+                        tid,
+                        begin: before,
+                        end: now,
+                        counter_ns,
+                        smi: smi_now.zip(smi).map(|(now, before)| now - before),
+                        steal_ns: steal_now.zip(steal).map(|(now, before)| Ns(now.0 - before.0)),
+                        freeze,
+                    };
+                    (smi, steal) = (smi_now, steal_now);
+                    let _ = sender.send(raw); // the receiver lives as long as the senders
+                }
+                (before, ticks) = both(options.threshold); // what was done here is no gap
+            } else {
+                (before, ticks) = (now, counter);
+            }
+        }
+        watched.time = Ns(watched.time.0 + options.width.0);
+        std::thread::sleep(Duration::from_nanos(
+            options.window.0.saturating_sub(options.width.0).max(1_000_000),
+        ));
+    }
+    Ok(watched)
+}
+
+/// Both clocks at one moment: read again when something came between.
+fn both(threshold: Ns) -> (Mono, u64) {
+    loop {
+        let (before, counter, after) = (recorder::now(), arch::counter(), recorder::now());
+        if after.since(before) < threshold {
+            return (before, counter);
+        }
+    }
+}
+
+fn tick_ns() -> f64 {
+    if let Some(hz) = arch::counter_hz() {
+        return 1e9 / hz as f64;
+    }
+    let (begin, from) = (Instant::now(), arch::counter());
+    std::thread::sleep(Duration::from_millis(50));
+    let (to, elapsed) = (arch::counter(), begin.elapsed());
+    elapsed.as_secs_f64() * 1e9 / (to - from).max(1) as f64
+}
+
+fn smi_of(cpu: Cpu) -> Option<u64> {
+    counters::smi_count(&Tree::new(std::path::Path::new(LIVE)), cpu)
+}
+
+fn steal_of(cpu: Cpu) -> Option<Ns> {
+    counters::steal(&Tree::new(std::path::Path::new(LIVE)))?.get(&cpu).copied()
+}
+
+/// Gaps with the flight record that belongs to each.
+type Book = Vec<(Raw, Option<Frozen>)>;
+
+/// Gathers until the last thread ends; records come up to a second after their gap.
+fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>) -> Book {
+    let (mut gaps, mut records, mut open) = (Vec::new(), HashMap::new(), true);
+    let mut ended: Option<Instant> = None;
+    loop {
+        loop {
+            match receiver.recv_timeout(Duration::from_millis(20)) {
+                Ok(raw) => gaps.push(raw),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => break,
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
+                    open = false;
+                    break;
+                }
+            }
+        }
+        if let Some(recorder) = recorder.as_deref_mut() {
+            records.extend(recorder.poll().into_iter().map(|frozen| ((frozen.cpu, frozen.id), frozen)));
+        }
+        if !open {
+            let since = ended.get_or_insert_with(Instant::now);
+            let waits = gaps
+                .iter()
+                .any(|raw: &Raw| raw.freeze.is_some_and(|id| !records.contains_key(&(raw.cpu, id))));
+            if recorder.is_none() || !waits || since.elapsed() > Duration::from_millis(500) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let record = |raw: &Raw| raw.freeze.and_then(|id| records.get(&(raw.cpu, id)).cloned());
+    gaps.into_iter().map(|raw| (raw.clone(), record(&raw))).collect()
+}
+
+/// The worst of all CPUs, each judged.
+fn judged(book: Book, options: &Options) -> Vec<Gap> {
+    let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
+    let hypervisor = arch::hypervisor();
+    let spans: Vec<(Cpu, Mono, Mono)> = book.iter().map(|(raw, _)| (raw.cpu, raw.begin, raw.end)).collect();
+    let mut book = book;
+    book.sort_by_key(|(raw, _)| std::cmp::Reverse(raw.end.since(raw.begin)));
+    book.truncate(KEPT);
+    let judge = |(raw, frozen): (Raw, Option<Frozen>)| {
+        let together: CpuSet = spans
+            .iter()
+            .filter(|(_, begin, end)| *begin < raw.end && raw.begin < *end)
+            .map(|(cpu, ..)| *cpu)
+            .collect();
+        let evidence = Evidence {
+            gap_ns: raw.end.since(raw.begin),
+            counter_ns: Some(Ns(raw.counter_ns)),
+            threshold_ns: options.threshold,
+            software: frozen.and_then(|frozen| software(&raw, &frozen, &symbols)),
+            smi: raw.smi,
+            steal_ns: raw.steal_ns,
+            hypervisor: hypervisor.clone(),
+            interrupts_off: false,
+            nmi: None,
+            together: (options.cpus.len() > 1).then_some((together.len(), options.cpus.len())),
+        };
+        Gap { cpu: raw.cpu, at: raw.begin, gap_ns: evidence.gap_ns, judgement: classify(&evidence) }
+    };
+    book.into_iter().map(judge).collect()
+}
+
+/// Everybody but the loop itself who had the CPU inside the gap; `None` when the record does not reach.
+fn software(raw: &Raw, frozen: &Frozen, symbols: &Symbols) -> Option<Vec<(String, Ns)>> {
+    let window = frozen.decode(symbols).ok()?;
+    let passage = TimerPassage { tid: raw.tid, cpu: raw.cpu, begin: raw.begin, end: raw.end };
+    let explanation = explain_passage(&Record::new(&window), &passage);
+    let leaves = explanation.tree.leaves();
+    if leaves.iter().any(|leaf| leaf.kind == Kind::Lost) {
+        return None;
+    }
+    let own = |kind: Kind| matches!(kind, Kind::ReturnToUser | Kind::Running | Kind::Passage);
+    let others = leaves.iter().filter(|leaf| !own(leaf.kind));
+    Some(others.map(|leaf| (leaf.label.clone(), leaf.duration_ns)).collect())
+}

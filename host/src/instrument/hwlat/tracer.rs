@@ -1,0 +1,206 @@
+//! The kernel's hwlat tracer (kernel/trace/trace_hwlat.c) in an instance of its own.
+//!
+//! Window, width and mode are global to the tracer, and so is the threshold: they are changed through the journal of
+//! knobs and put back. The instance ends with this value; one that a killed run left behind is removed by the next.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use lathunt_core::hwlat::classify::{classify, Evidence};
+use lathunt_core::hwlat::tracer_line::Sample;
+use lathunt_core::hwlat::{Found, Gap};
+use lathunt_core::time::{Cpu, Mono, Ns};
+
+use super::{Options, KEPT};
+use crate::error::{Error, Result};
+use crate::knob::{self, Knobs};
+use crate::{arch, signals};
+
+const TRACING: &str = "/sys/kernel/tracing";
+const PREFIX: &str = "lathunt-hwlat-";
+
+/// Why the tracer cannot be used here; `None`: it can.
+#[must_use]
+pub fn missing() -> Option<String> {
+    match fs::read_to_string(Path::new(TRACING).join("available_tracers")) {
+        Ok(text) if text.split_ascii_whitespace().any(|tracer| tracer == "hwlat") => None,
+        Ok(_) => Some("this kernel has no hwlat tracer (CONFIG_HWLAT_TRACER)".to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Some(format!("tracefs is not mounted at {TRACING}, or this kernel has none"))
+        }
+        Err(error) => Some(format!("{TRACING}: {error}; needs root")),
+    }
+}
+
+/// A private instance of the trace buffer.
+struct Instance(PathBuf);
+
+impl Instance {
+    fn new() -> Result<Instance> {
+        let base = Path::new(TRACING).join("instances");
+        // What a killed run left: its process is gone.
+        for entry in fs::read_dir(&base).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let owner = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+            if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+                drop(Instance(entry.path()));
+            }
+        }
+        let path = base.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| Error::new("make", path.display().to_string(), error))?;
+        Ok(Instance(path))
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<()> {
+        let path = self.0.join(file);
+        fs::write(&path, value)
+            .map_err(|error| Error::new("write", format!("{value} to {}", path.display()), error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("tracing_on"), "0");
+        let _ = fs::write(self.0.join("current_tracer"), "nop");
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Runs the tracer for the duration, or until a signal; `each` sees every sample as it comes. `per_cpu`: on all CPUs at
+/// the same time (since 5.14) instead of one after the other.
+///
+/// # Errors
+/// When tracefs refuses something; everything is put back then.
+pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> Result<Found> {
+    let (mut knobs, _) = Knobs::open(&knob::default_directory())?;
+    let instance = Instance::new()?;
+    set_parameters(&mut knobs, options, per_cpu)?;
+    instance.set("tracing_cpumask", &mask(options))?;
+    instance.set("current_tracer", "hwlat")?;
+    instance.set("tracing_on", "1")?;
+    let mut pipe = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(instance.0.join("trace_pipe"))
+        .map_err(|error| Error::new("read", "trace_pipe of the instance", error))?;
+    let (begin, mut text, mut samples) = (Instant::now(), String::new(), Vec::new());
+    let mut stopped = false;
+    while !stopped {
+        stopped = begin.elapsed() >= Duration::from_nanos(options.duration.0)
+            || signals::stop_requested().is_some();
+        if stopped {
+            instance.set("tracing_on", "0")?;
+        } else {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drain(&mut pipe, &mut text)?;
+        while let Some((line, rest)) = text.split_once('\n') {
+            if let Some(sample) = Sample::parse(line) {
+                each(&sample);
+                samples.push(sample);
+            }
+            text = rest.to_owned();
+        }
+    }
+    let watched = begin.elapsed().as_nanos() as u64 / options.window.0.max(1) * options.width.0;
+    drop(instance);
+    let left = knobs.restore()?;
+    let notes = left
+        .iter()
+        .filter(|one| !matches!(one.outcome, knob::Outcome::PutBack { .. }))
+        .map(ToString::to_string);
+    Ok(found(options, per_cpu, samples, Ns(watched), notes.collect()))
+}
+
+fn set_parameters(knobs: &mut Knobs, options: &Options, per_cpu: bool) -> Result<()> {
+    let base = Path::new(TRACING);
+    let us = |ns: Ns| (ns.0 / 1000).to_string();
+    let (window, width) = (base.join("hwlat_detector/window"), base.join("hwlat_detector/width"));
+    // The kernel keeps width below window at every step.
+    let now: u64 = fs::read_to_string(&window).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let (first, second) = ((&window, options.window), (&width, options.width));
+    let order = if options.window.0 / 1000 >= now { [first, second] } else { [second, first] };
+    for (path, value) in order {
+        knobs.set(path, &us(value))?;
+    }
+    let mode = base.join("hwlat_detector/mode");
+    if mode.exists() {
+        knobs.set(&mode, if per_cpu { "per-cpu" } else { "round-robin" })?;
+    } else if per_cpu {
+        return Err(Error::refused(
+            "watch",
+            "all CPUs at once",
+            "kernels before 5.14 go from one CPU to the next",
+        ));
+    }
+    knobs.set(&base.join("tracing_thresh"), &us(options.threshold)).map(|_| ())
+}
+
+fn mask(options: &Options) -> String {
+    let last = options.cpus.iter().next_back().map_or(0, |cpu| cpu.0);
+    let mut words = vec![0u32; last as usize / 32 + 1];
+    options.cpus.iter().for_each(|cpu| words[cpu.0 as usize / 32] |= 1 << (cpu.0 % 32));
+    words.iter().rev().map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",")
+}
+
+fn drain(pipe: &mut fs::File, text: &mut String) -> Result<()> {
+    let mut buffer = [0; 65536];
+    loop {
+        match pipe.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => text.push_str(&String::from_utf8_lossy(&buffer[..length])),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                return Ok(())
+            }
+            Err(error) => return Err(Error::new("read", "trace_pipe of the instance", error)),
+        }
+    }
+}
+
+fn found(
+    options: &Options,
+    per_cpu: bool,
+    samples: Vec<Sample>,
+    watched: Ns,
+    mut notes: Vec<String>,
+) -> Found {
+    if !per_cpu && options.cpus.len() > 1 {
+        notes.push("one CPU at a time: each was watched for its share only".to_owned());
+    }
+    let hypervisor = arch::hypervisor();
+    let gap = |sample: &Sample| Gap {
+        cpu: sample.cpu.unwrap_or(Cpu(0)),
+        at: Mono(timestamp_ns(&sample.timestamp)),
+        gap_ns: sample.largest(),
+        judgement: classify(&Evidence {
+            gap_ns: sample.largest(),
+            threshold_ns: options.threshold,
+            hypervisor: hypervisor.clone(),
+            interrupts_off: true,
+            nmi: sample.nmi,
+            ..Evidence::default()
+        }),
+    };
+    let mut worst: Vec<Gap> = samples.iter().map(gap).collect();
+    worst.sort_by_key(|gap| std::cmp::Reverse(gap.gap_ns));
+    worst.truncate(KEPT);
+    Found {
+        detector: "kernel tracer",
+        watched_ns: watched,
+        gaps: samples.iter().map(|sample| sample.count.unwrap_or(1)).sum(),
+        max_ns: samples.iter().map(Sample::largest).max(),
+        worst,
+        samples,
+        notes,
+    }
+}
+
+/// `seconds.nanoseconds` → ns.
+fn timestamp_ns(text: &str) -> u64 {
+    let (seconds, rest) = text.split_once('.').unwrap_or((text, "0"));
+    let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+    number(seconds).saturating_mul(1_000_000_000).saturating_add(number(rest))
+}
