@@ -27,7 +27,9 @@ pub mod share;
 mod tests;
 pub mod text;
 pub mod thread;
+pub mod story;
 mod wait;
 
-pub use peak::{explain_passage, explain_peak, explain_wakeup, TimerPassage, WakePassage};
+pub use peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
+pub use story::explain_passage;
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::peak::{explain_passage, explain_peak, explain_wakeup, TimerPassage, WakePassage};
+use super::super::peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
 use super::super::record::Record;
+use super::super::story::explain_passage;
 use super::super::text::{render, Options};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, StackSample, TaskRef, Vector, Window};
