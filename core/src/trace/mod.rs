@@ -11,6 +11,7 @@ pub mod event;
 pub mod kallsyms;
 pub mod merge;
 pub mod normalize;
+pub mod perf_data;
 pub mod ring_page;
 pub mod source;
 pub mod syscall_names;
