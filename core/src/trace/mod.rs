@@ -6,11 +6,13 @@
 pub mod bytes;
 pub mod catalogue;
 pub mod compression;
+pub mod ctf;
 pub mod event;
 pub mod flight;
 pub mod kallsyms;
 pub mod merge;
 pub mod normalize;
+pub mod perf_data;
 pub mod ring_page;
 pub mod source;
 pub mod syscall_names;
