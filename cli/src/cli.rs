@@ -20,6 +20,8 @@ enum Command {
     Hunt(cmd::hunt::HuntArgs),
     /// How late does a timed thread wake up? (drop-in cyclictest when called by that name)
     Cyclic(cmd::cyclic::CyclicArgs),
+    /// Where did the time of a passage of a recorded trace go, and whose fault is it?
+    Explain(cmd::explain::ExplainArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
     /// Draw the latency plot of one or more runs
@@ -47,6 +49,7 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
         Command::Cyclic(args) => cmd::cyclic::run(args),
+        Command::Explain(args) => cmd::explain::run(args),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),

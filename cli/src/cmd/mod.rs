@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod cyclic;
 pub mod cyclictest;
+pub mod explain;
 pub mod hunt;
 pub mod import;
 pub mod inject;

@@ -12,12 +12,16 @@
 //! them in order for any thread, [`peak`] for a live peak;
 //! [`causes`] judges, [`rank`] compares many, [`text`] prints.
 
+pub mod answers;
 mod blocked;
 pub mod causes;
 pub mod cpu;
 mod lateness;
 mod limits;
+pub mod load;
+pub mod markers;
 mod passage;
+pub mod passages;
 pub mod peak;
 pub mod rank;
 pub mod record;

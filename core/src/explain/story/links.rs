@@ -25,7 +25,6 @@ pub struct Links {
     packets: HashMap<u64, Vec<u32>>,
     doings: HashMap<Tid, Vec<u32>>,
     boosts: HashMap<Tid, Vec<u32>>,
-    affinity: HashMap<Tid, Vec<u32>>,
 }
 
 fn put<K: Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: K, index: u32) {
@@ -54,7 +53,9 @@ impl Links {
             }
             Kind::WorkQueue { work, .. } => put(&mut self.works, work, index),
             Kind::WorkStart { .. } | Kind::WorkEnd { .. } => {
-                current.map_or((), |tid| put(&mut self.executing, tid, index));
+                if let Some(tid) = current {
+                    put(&mut self.executing, tid, index);
+                }
             }
             Kind::BlockIssue { dev, sector, .. } => put(&mut self.requests, (dev, sector), index),
             Kind::CsdQueue { csd, target_cpu, .. } => {
@@ -77,22 +78,11 @@ impl Links {
             | Kind::ContentionEnd { .. } => {
                 let Some(tid) = current else { return };
                 put(&mut self.doings, tid, index);
-                if let Kind::SysEnter { id, args } = event.kind {
-                    if is_setaffinity(id) {
-                        let target = if args[0] == 0 { tid } else { Tid(args[0] as i32) };
-                        put(&mut self.affinity, target, index);
-                    }
-                }
             }
             Kind::PiSetprio { task, .. } => put(&mut self.boosts, task.tid, index),
             _ => {}
         }
     }
-}
-
-/// sched_setaffinity, on x86-64 and on the generic table. 122 is also x86-64's setfsuid, which nobody calls.
-fn is_setaffinity(id: i32) -> bool {
-    matches!(id, 203 | 122)
 }
 
 /// The last of `list` that is before `before` in the order of the window, or at an earlier time.
@@ -161,15 +151,6 @@ impl<'r, 'w> Linked<'r, 'w> {
         }
     }
 
-    /// All starts of work items by `tid` in `[a, b)`.
-    pub fn executed(&self, tid: Tid, a: Mono, b: Mono) -> impl Iterator<Item = (u32, Option<Sym>)> + '_ {
-        let all = last(self.record, &self.links.executing, &tid, b);
-        all.take_while(move |(_, event)| event.at >= a).filter_map(|(index, event)| match event.kind {
-            Kind::WorkStart { function, .. } => Some((index, function)),
-            _ => None,
-        })
-    }
-
     /// Where `work` was queued last before `at`.
     #[must_use]
     pub fn queued(&self, work: u64, at: Mono) -> Option<u32> {
@@ -226,11 +207,5 @@ impl<'r, 'w> Linked<'r, 'w> {
                 _ => None,
             },
         )
-    }
-
-    /// The call of sched_setaffinity that concerns `tid`, before `at`.
-    #[must_use]
-    pub fn pinned(&self, tid: Tid, at: Mono) -> Option<u32> {
-        last(self.record, &self.links.affinity, &tid, at).next().map(|(index, _)| index)
     }
 }

@@ -102,6 +102,7 @@ impl Walk<'_, '_> {
 
     fn stretch(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Segment {
         let cpu = stretch.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+        let mut asked = None;
         let (kind, label, parts) = match stretch.state {
             State::Running => {
                 (Kind::Running, format!("{thread} runs{cpu}"), self.running(thread, stretch, depth))
@@ -118,6 +119,7 @@ impl Walk<'_, '_> {
             State::Blocked(bits) => {
                 let reason = self.reason(thread.tid, stretch.begin, bits);
                 let label = format!("{thread} BLOCKED{}", reason.text);
+                asked = reason.proof;
                 (Kind::Blocked, label, self.blocked(thread, stretch, &reason, depth))
             }
             State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
@@ -128,6 +130,7 @@ impl Walk<'_, '_> {
         let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
         part.thread = Some(thread.clone());
         part.inferred = stretch.inferred;
+        part.evidence.extend(asked.map(|index| self.record.evidence(index)));
         part.evidence.extend(stretch.began_by.map(|index| self.record.evidence(index)));
         part
     }

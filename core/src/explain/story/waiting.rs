@@ -231,7 +231,7 @@ impl Walk<'_, '_> {
             return Some(format!("{idle}: a worker bound to CPU {cpu}"));
         }
         let then = "else it could have run there at once";
-        let pinned = self.linked.pinned(thread.tid, stretch.begin).map(|index| self.record.event(index).at);
+        let pinned = self.record.window.pinned.get(&thread.tid).copied().filter(|at| *at < stretch.end);
         Some(match (pinned, prio) {
             (Some(at), _) if self.stayed(thread, at, stretch.end, cpu) => {
                 format!("{idle}: it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
