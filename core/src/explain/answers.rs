@@ -193,7 +193,7 @@ impl Answers {
         }
         for (place, answer) in self.passages.iter().enumerate() {
             if let Some(explanation) = answer.explanation() {
-                text.push_str(&format!("\n{}. ", place + 1));
+                text.push_str(&format!("\npassage {}:\n", place + 1));
                 text.push_str(&render(&explanation, options));
             }
         }

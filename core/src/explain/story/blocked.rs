@@ -25,24 +25,36 @@ impl Walk<'_, '_> {
         if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_)) {
             self.frame(thread, stretch, reason, &waker, depth);
         }
+        self.ended_by(waker, thread, (a, b), &reason.text, depth)
+    }
+
+    /// The parts of `[a, b)`, at whose end `waker` did what `thread` waited for; `text` says in what.
+    fn ended_by(
+        &mut self,
+        waker: Waker,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        text: &str,
+        depth: usize,
+    ) -> Vec<Segment> {
         match waker {
             Waker::Unknown(why) => {
-                vec![Segment::unexplained(Kind::Blocked, format!("{thread} blocked{}: {why}", reason.text), a, b.since(a))]
+                vec![Segment::unexplained(Kind::Blocked, format!("{thread} blocked{text}: {why}"), a, b.since(a))]
             }
             Waker::Thread(other) => self.life(&other, a, b, depth + 1),
             Waker::Work { worker, function, start, queued } => {
                 self.work(&worker, &function, start, queued, (a, b), depth)
             }
             Waker::OwnTimer { firing, expires, proof } => {
-                self.own_timer(thread, stretch, &firing, expires, proof, reason, depth)
+                self.own_timer(thread, (a, b), &firing, expires, proof, text, depth)
             }
             Waker::TimerOf { who, armed, firing, expires } => {
                 self.timer_of(thread, who, armed, &firing, expires, (a, b), depth)
             }
             Waker::Timeout { proof } => {
                 let net = b.since(a);
-                let text = format!("{} waited {{}} for its own timeout", self.subject(thread, depth));
-                self.say(Weight::Wanted, net, text, "its own timeout".to_owned(), "the thread waited as long as it asked for");
+                let told = format!("{} waited {{}} for its own timeout", self.subject(thread, depth));
+                self.say(Weight::Wanted, net, told, "its own timeout".to_owned(), "the thread waited as long as it asked for");
                 vec![self.leaf(Kind::Blocked, format!("{thread} waits for its own timeout (timer wheel)"), a, b, &[proof])]
             }
             Waker::Request { issued, complete, irq, entry } => {
@@ -54,9 +66,9 @@ impl Walk<'_, '_> {
             Waker::Call { queued, entry, function } => self.call(thread, queued, entry, &function, (a, b), depth),
             Waker::Interrupt { label, proof } => {
                 let net = b.since(a);
-                let text = format!("{} waited {{}} for {label}", self.subject(thread, depth));
+                let told = format!("{} waited {{}} for {label}", self.subject(thread, depth));
                 let advice = format!("this is the time until {label} came: look at the device or timer behind it");
-                self.say(Weight::Blame, net, text, format!("waited for: {label}"), advice);
+                self.say(Weight::Blame, net, told, format!("waited for: {label}"), advice);
                 vec![self.leaf(Kind::Blocked, format!("waited for {label}"), a, b, &[proof])]
             }
         }
@@ -117,8 +129,12 @@ impl Walk<'_, '_> {
     fn signal(&self, stretch: &Stretch) -> Option<String> {
         let waking = self.record.event(stretch.ended_by?);
         let from = Mono(waking.at.0.saturating_sub(Ns::from_us(50).0));
-        let mut before = self.record.events_on(waking.cpu, from, waking.at).rev();
-        before.find_map(|(_, event)| match event.kind {
+        // The event stands behind the waking that the signal caused.
+        let until = waking.at + Ns::from_us(50);
+        let mut around = self.record.events_on(waking.cpu, from, until).filter(|(_, event)| {
+            event.current == waking.current
+        });
+        around.find_map(|(_, event)| match event.kind {
             What::SignalGenerate { sig, .. } => Some(format!(" with signal {sig} ({})", signal_name(sig))),
             _ => None,
         })
@@ -144,7 +160,10 @@ impl Walk<'_, '_> {
             if at > a {
                 let before = match queuer {
                     Some(queuer) => self.life(&queuer, a, at, depth + 1),
-                    None => vec![self.leaf(Kind::Blocked, format!("until an interrupt queues work item {function}"), a, at, &[queued])],
+                    None => {
+                        let cause = self.behind(worker, index);
+                        self.ended_by(cause, worker, (a, at), "", depth + 1)
+                    }
                 };
                 let label = format!("until work item {function} is{by}");
                 let mut group = Segment::group(Kind::Blocked, label, a, at.since(a), before);
@@ -203,6 +222,7 @@ impl Walk<'_, '_> {
             self.ask("block_rq_issue");
         }
         let done = entry.clamp(from, b);
+        let irq = &self.disk_interrupt(complete, from, irq);
         let what = format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev));
         let net = done.since(from);
         let text = format!("the {what} took {{}} until {irq} (block I/O)");
@@ -211,6 +231,26 @@ impl Walk<'_, '_> {
         parts.push(self.leaf(Kind::Blocked, format!("{what} is in flight (block I/O)"), from, done, &[issued, Some(complete)]));
         parts.push(self.leaf(Kind::HardIrq, format!("{irq} completes the request and wakes {thread}"), done, b, &[Some(complete)]));
         parts
+    }
+
+    /// The interrupt of a completed request: the softirq that ends it was raised by the device's own.
+    fn disk_interrupt(&self, complete: u32, from: Mono, label: &str) -> String {
+        if !label.starts_with("softirq") {
+            return label.to_owned();
+        }
+        let completion = self.record.event(complete);
+        let last = |cpu| {
+            let mut before = self.record.events_on(cpu, from, completion.at).rev();
+            before.find_map(|(index, event)| match event.kind {
+                What::IrqEntry { irq, .. } => Some((event.at, self.record.irq_name(irq, Some(index)), cpu)),
+                _ => None,
+            })
+        };
+        let found = last(completion.cpu).or_else(|| self.record.cpus().filter_map(last).max_by_key(|(at, ..)| *at));
+        match found {
+            Some((_, name, cpu)) => format!("{name} on CPU {cpu} and {label}"),
+            None => label.to_owned(),
+        }
     }
 
     /// A packet: its sender's life until it was sent, then its way.

@@ -72,24 +72,34 @@ impl Clauses {
             let most = gaps.iter().max_by_key(|gap| gap.duration_ns).map_or("", |gap| &gap.label);
             sentence.push_str(&format!("; {unexplained} unexplained, most of it: {most}"));
         }
-        let main = self.main(unexplained);
+        let main = self.main(total, unexplained);
         let cause = main.map_or("unexplained", |clause| &clause.cause);
         let advice = main.map_or("the record does not show it: see the limits below", |clause| &clause.advice);
         (sentence, cause.to_owned(), advice.to_owned())
     }
 
-    fn main(&self, unexplained: Ns) -> Option<&Clause> {
+    /// The cause: the largest blame, as long as it matters; a frame that holds more and has advice of its own (a
+    /// page fault, a mutex) speaks for what happened inside it.
+    fn main(&self, total: Ns, unexplained: Ns) -> Option<&Clause> {
         let largest = |weight| {
             let clauses = self.0.iter().filter(move |clause| clause.weight == weight);
             clauses.max_by_key(|clause| clause.net).filter(|clause| clause.net > Ns::ZERO)
         };
-        let blame = largest(Weight::Blame);
         let wanted = largest(Weight::Wanted);
+        let blame = largest(Weight::Blame).filter(|blame| part(blame.net, total) >= WORTH || wanted.is_none());
         match (blame, wanted) {
-            (Some(blame), _) if blame.net >= unexplained => Some(blame),
+            (Some(blame), _) if blame.net >= unexplained => Some(self.framed(blame)),
             (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),
             _ => None,
         }
+    }
+
+    fn framed<'c>(&'c self, blame: &'c Clause) -> &'c Clause {
+        if blame.cause.starts_with("priority inversion") {
+            return blame;
+        }
+        let frames = self.0.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
+        frames.filter(|frame| frame.net >= blame.net).max_by_key(|frame| frame.net).unwrap_or(blame)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::{State, Stretch};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};
-use crate::trace::event::{Kind as What, LeftAs};
+use crate::trace::event::{Kind as What, LeftAs, Vector};
 
 /// The scheduler's own way to the switch takes this long at most; who is left in this time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
@@ -48,9 +48,9 @@ impl Walk<'_, '_> {
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
                         said_elsewhere = elsewhere.is_some();
-                        self.held(thread, &share, &holder, elsewhere.as_deref(), throttled.as_deref(), depth)
+                        self.held(thread, &share, &holder, elsewhere.as_deref(), throttled.as_deref(), a, depth)
                     } else {
-                        self.held(thread, &share, &holder, None, throttled.as_deref(), depth)
+                        self.held(thread, &share, &holder, None, throttled.as_deref(), a, depth)
                     }
                 }
                 Context::Idle(_) => self.idle(thread, &share, stretch, throttled.as_deref(), depth),
@@ -113,6 +113,7 @@ impl Walk<'_, '_> {
     }
 
     /// The label of a thread that had the CPU, and its clause.
+    #[allow(clippy::too_many_arguments)]
     fn held(
         &mut self,
         thread: &Thread,
@@ -120,11 +121,12 @@ impl Walk<'_, '_> {
         holder: &Thread,
         elsewhere: Option<&str>,
         throttled: Option<&str>,
+        waiting_since: Mono,
         depth: usize,
     ) -> String {
         let cpu = share.cpu;
         let subject = self.subject(thread, depth);
-        let inversion = self.inversion(holder, depth);
+        let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
         let elsewhere = elsewhere.map_or(String::new(), |why| format!(", {why}"));
         let comm = &holder.comm;
         let (label, text, advice) = match share.role {
@@ -132,9 +134,10 @@ impl Walk<'_, '_> {
             Role::Keeps { .. } => {
                 let (why, advice) = match throttled {
                     Some(why) => (why.to_owned(), "real-time throttling: shorten what the real-time threads of this CPU use, see sched_rt_runtime_us, cgroup limits (RT_GROUP_SCHED) and /sys/kernel/debug/sched/fair_server".to_owned()),
-                    None => self.not_preempted(holder, share),
+                    None => self.not_preempted(holder, share, waiting_since),
                 };
-                let label = format!("{holder}, lower in priority, runs: {why}");
+                let short = why.split(';').next().unwrap_or_default();
+                let label = format!("{holder}, lower in priority, runs: {short}");
                 (label, format!("{subject} waited {{}} for CPU {cpu}, where {holder}, of lower priority, ran: {why}{elsewhere}"), advice)
             }
             Role::SharesFairly => {
@@ -176,15 +179,26 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn not_preempted(&self, holder: &Thread, share: &Share) -> (String, String) {
+    fn not_preempted(&self, holder: &Thread, share: &Share, since: Mono) -> (String, String) {
         let work = self.linked.executing(holder.tid, share.begin).and_then(|(_, _, function)| function);
         let call = self.linked.in_call(holder.tid, share.begin);
-        let place = match (work, call) {
-            (Some(function), _) => format!("in work item {}, kernel not preemptible there", self.record.text(function)),
-            (None, Some((_, id, _))) => format!("in {}, kernel not preemptible there", call_name(id)),
+        let until = share.begin + share.net + Ns::from_us(100);
+        let asked = self.record.events_on(share.cpu, since, until).find(|(_, event)| {
+            matches!(event.kind, What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle))
+        });
+        let late = asked.map(|(_, event)| event.at.since(since)).filter(|late| late.0 * 2 > share.net.0);
+        let place = match (late, work, call) {
+            (Some(late), ..) => format!("the reschedule interrupt (IPI) came only after {late}"),
+            (_, Some(function), _) => {
+                format!("in work item {}, kernel not preemptible there", self.record.text(function))
+            }
+            (_, None, Some((_, id, _))) => format!("in {}, kernel not preemptible there", call_name(id)),
             _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
         };
-        let advice = format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm);
+        let advice = match late {
+            Some(_) => "the interrupt between the CPUs was late: interrupts off there, or the host did not run that virtual CPU".to_owned(),
+            None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
+        };
         (place, advice)
     }
 

@@ -1,7 +1,7 @@
 //! Who or what ended a blocked stretch: from the context of the waking back to where it was set going.
 
 use super::clauses::Weight;
-use super::reason::{call_name, Reason};
+use super::reason::call_name;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::lateness::{self, Firing};
@@ -56,7 +56,7 @@ impl<'w> Walk<'_, 'w> {
             return Waker::Unknown("the waker is not recorded");
         };
         match slice.context {
-            Context::Thread(tid) if tid != Tid::IDLE => self.by_thread(tid, &slice, index, waking),
+            Context::Thread(tid) if tid != Tid::IDLE => self.by_thread(tid, &slice, waking),
             Context::HardIrq(_) | Context::Vector(_) | Context::Softirq(_) | Context::Nmi => {
                 self.by_interrupt(thread, &slice, index, waking)
             }
@@ -68,7 +68,18 @@ impl<'w> Walk<'_, 'w> {
         }
     }
 
-    fn by_thread(&self, tid: Tid, slice: &Slice, _index: u32, waking: &Event) -> Waker<'w> {
+    /// What is behind an event in interrupt context, for `thread`: a work item queued there.
+    pub(super) fn behind(&mut self, thread: &Thread, index: u32) -> Waker<'w> {
+        let event = self.record.event(index);
+        match self.record.slice_before(event.cpu, event.at).copied() {
+            Some(slice) if slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)) => {
+                self.by_interrupt(thread, &slice, index, event)
+            }
+            _ => Waker::Unknown("in what interrupt is not certain"),
+        }
+    }
+
+    fn by_thread(&self, tid: Tid, slice: &Slice, waking: &Event) -> Waker<'w> {
         let record = self.record;
         let task = slice.task.filter(|task| task.tid == tid);
         let thread = task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task));
@@ -200,20 +211,19 @@ impl<'w> Walk<'_, 'w> {
     pub(super) fn own_timer(
         &mut self,
         thread: &Thread,
-        stretch: &Stretch,
+        (a, b): (Mono, Mono),
         firing: &Firing,
         expires: Option<Mono>,
         proof: Option<u32>,
-        reason: &Reason,
+        reason: &str,
         depth: usize,
     ) -> Vec<Segment> {
-        let (a, b) = (stretch.begin, stretch.end);
         let due = expires.unwrap_or(firing.handler).clamp(a, b);
         let subject = self.subject(thread, depth);
         let mut parts = Vec::new();
         if due > a {
-            let label = format!("{thread} SLEEPS as it wanted{} (its own timer)", reason.text);
-            let text = format!("{subject} slept {{}} as it wanted{} (woken by its own timer)", reason.text);
+            let label = format!("{thread} SLEEPS as it wanted{} (its own timer)", reason);
+            let text = format!("{subject} slept {{}} as it wanted{} (woken by its own timer)", reason);
             self.say(Weight::Wanted, due.since(a), text, "its own sleep".to_owned(), "the thread slept as long as it asked for");
             let expire = firing.expire.map(|(index, _)| index);
             parts.push(self.leaf(Kind::Blocked, label, a, due, &[proof, expire]));
