@@ -79,7 +79,7 @@ impl Clauses {
     }
 
     /// The cause: the largest blame, as long as it matters; a frame that holds more and has advice of its own (a
-    /// page fault, a mutex) speaks for what happened inside it.
+    /// page fault, a mutex) speaks for the waiting inside it, not for a third party that made it longer.
     fn main(&self, total: Ns, unexplained: Ns) -> Option<&Clause> {
         let largest = |weight| {
             let clauses = self.0.iter().filter(move |clause| clause.weight == weight);
@@ -95,7 +95,7 @@ impl Clauses {
     }
 
     fn framed<'c>(&'c self, blame: &'c Clause) -> &'c Clause {
-        if blame.cause.starts_with("priority inversion") {
+        if !(blame.cause.starts_with("waited for") || blame.cause.starts_with("block I/O")) {
             return blame;
         }
         let frames = self.0.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::clauses::Weight;
-use super::reason::call_name;
+use super::reason::{call_name, is_futex};
 use super::Walk;
-use crate::explain::cpu::Context;
+use crate::explain::cpu::{Context, Slice};
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
@@ -22,6 +22,9 @@ struct Spin {
     function: String,
     proof: u32,
 }
+
+/// From here on a waiter that has not blocked yet is taken to spin; the way to the block takes less.
+const SPINNING: Ns = Ns::from_us(50);
 
 impl Walk<'_, '_> {
     /// The parts of a stretch in which `thread` ran.
@@ -79,6 +82,14 @@ impl Walk<'_, '_> {
             let advice = format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to tell all its CPUs), or avoid the call at run time", spin.cpu);
             self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
         }
+        if let Some(mut spin) = self.spins_on_mutex(thread, stretch).filter(|spin| spin.duration_ns > Ns::ZERO) {
+            spin.duration_ns = spin.duration_ns.min(rest);
+            rest = rest.saturating_sub(spin.duration_ns);
+            let text = format!("{} spun {{}} on the CPU for a priority-inheritance mutex while its owner ran", self.subject(thread, depth));
+            self.say(Weight::Blame, spin.duration_ns, text, "PI mutex".to_owned(),
+                "the price of another thread's critical section: shorten it");
+            parts.push(spin);
+        }
         share.net = rest;
         let doing = self.doing(thread, stretch, interrupts);
         let mut label = format!("{thread} itself{doing}");
@@ -103,8 +114,9 @@ impl Walk<'_, '_> {
 
     /// What the thread did while it ran, as far as events say: its system calls and faults.
     fn doing(&self, thread: &Thread, stretch: &Stretch, interrupts: u32) -> String {
-        let mut calls: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+        let mut calls: BTreeMap<String, (u32, Ns, u32)> = BTreeMap::new();
         let mut order = 0;
+        let mut left = stretch.end;
         let (mut faults, mut file) = (0, None);
         let began = self.linked.in_call(thread.tid, stretch.begin).map(|(index, ..)| index);
         let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
@@ -115,9 +127,10 @@ impl Walk<'_, '_> {
             match event.kind {
                 What::SysEnter { id, .. } => {
                     order += 1;
-                    let call = calls.entry(call_name(id)).or_insert((0, order));
-                    *call = (call.0 + 1, order);
+                    let call = calls.entry(call_name(id)).or_insert((0, Ns::ZERO, order));
+                    *call = (call.0 + 1, call.1 + left.since(event.at.max(stretch.begin)), order);
                 }
+                What::SysExit { .. } => left = event.at,
                 What::UserFault { .. } | What::KernelFault { .. } => faults += 1,
                 What::FilemapFault { dev, ino, offset } => file = Some((dev, ino, offset)),
                 _ => {}
@@ -126,13 +139,17 @@ impl Walk<'_, '_> {
                 break;
             }
         }
-        let mut calls: Vec<(String, (u32, u32))> = calls.into_iter().collect();
-        calls.sort_by_key(|(_, (_, order))| std::cmp::Reverse(*order));
+        let mut calls: Vec<(String, (u32, Ns, u32))> = calls.into_iter().collect();
+        calls.sort_by_key(|(_, (_, _, order))| std::cmp::Reverse(*order));
         let more = if calls.len() > 4 { ", …" } else { "" };
         let named: Vec<String> = calls
             .into_iter()
             .take(4)
-            .map(|(name, (count, _))| if count > 1 { format!("{name} {count}×") } else { name })
+            .map(|(name, (count, net, _))| {
+                let count = if count > 1 { format!(" {count}×") } else { String::new() };
+                let net = if net.0 * 20 > stretch.length().0 { format!(" {net}") } else { String::new() };
+                format!("{name}{count}{net}")
+            })
             .collect();
         let mut text = String::new();
         if !named.is_empty() {
@@ -174,6 +191,30 @@ impl Walk<'_, '_> {
             *until = done.max(*until);
         }
         spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
+    }
+
+    /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): at the end of
+    /// the stretch, from the call of futex on, less what interrupted it.
+    fn spins_on_mutex(&self, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
+        let (index, id, args) = self.linked.in_call(thread.tid, stretch.end)?;
+        let from = self.record.event(index).at.max(stretch.begin);
+        let waits = is_futex(id) && matches!(args[1] & 0x7f, 6 | 13);
+        if !waits || stretch.end.since(from) < SPINNING {
+            return None;
+        }
+        let slices = self.record.slices(stretch.cpu?, from, stretch.end);
+        let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+        let net: Ns = own.map(Slice::length).sum();
+        let owner = self.record.events_on(stretch.cpu?, from, stretch.end).find_map(|(_, event)| match event.kind {
+            What::PiSetprio { task, .. } if event.current == Some(thread.tid) => Some(self.record.thread_by_id(task.tid)),
+            _ => None,
+        });
+        let owner = owner.map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
+        let label = format!("{thread} spins for the priority-inheritance (PI) mutex {:#x} while {owner} runs", args[0]);
+        let mut leaf = Segment::leaf(Kind::Running, label, from, net);
+        leaf.evidence = vec![self.record.evidence(index)];
+        leaf.inferred = true;
+        Some(leaf)
     }
 
     /// When the call `csd` was done on `cpu`.
