@@ -25,7 +25,7 @@ use super::segment::{Explanation, Kind, Segment};
 use super::share::{Phase, Share};
 use super::thread::{states, State, Stretch};
 use crate::series::Thread;
-use crate::time::{Mono, Ns};
+use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::Kind as What;
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
@@ -41,6 +41,8 @@ struct Walk<'r, 'w> {
     root: Thread,
     shares: Vec<Share>,
     clauses: Clauses,
+    /// From which CPU the thread came that is about to run on another.
+    moved: Option<Cpu>,
     /// What would have answered what stayed open.
     missing: Vec<String>,
 }
@@ -57,6 +59,7 @@ pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
         root: root.clone(),
         shares: Vec::new(),
         clauses: Clauses::default(),
+        moved: None,
         missing: Vec::new(),
     };
     let parts = walk.life(&root, begin, end, 0);
@@ -97,7 +100,16 @@ impl Walk<'_, '_> {
             return vec![Segment::unexplained(Kind::Blocked, label, a, b.since(a))];
         }
         let stretches = states(self.record, thread.tid, a, b);
-        stretches.iter().map(|stretch| self.stretch(thread, stretch, depth)).collect()
+        let mut before: Option<Cpu> = None;
+        let mut parts = Vec::with_capacity(stretches.len());
+        for stretch in &stretches {
+            self.moved = before.filter(|&from| stretch.state == State::Running && stretch.cpu != Some(from));
+            parts.push(self.stretch(thread, stretch, depth));
+            if stretch.state == State::Running || matches!(self.began(stretch), Some(What::Switch { .. })) {
+                before = stretch.cpu.or(before);
+            }
+        }
+        parts
     }
 
     fn stretch(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Segment {

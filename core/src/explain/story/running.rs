@@ -97,15 +97,19 @@ impl Walk<'_, '_> {
             label.push_str(&format!(", with {} page faults", share.faults));
         }
         let subject = self.subject(thread, depth);
+        let moved = match (self.moved.take(), stretch.cpu) {
+            (Some(from), Some(to)) => format!(" on CPU {to}, migrated there from CPU {from}"),
+            _ => String::new(),
+        };
         if depth == 0 {
-            self.say(Weight::Wanted, rest, format!("{subject} ran {{}} itself"), "its own running".to_owned(),
+            self.say(Weight::Wanted, rest, format!("{subject} ran {{}} itself{moved}"), "its own running".to_owned(),
                 "the time is the thread's own: shorten what it does in the passage");
         } else {
             let advice = format!(
                 "{} depends on {}: shorten what that does before it hands over, or raise its priority",
                 self.root.comm, thread.comm
             );
-            let text = format!("{subject} ran for {{}}");
+            let text = format!("{subject} ran for {{}}{moved}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
         }
         parts.push(share.leaf(label));
