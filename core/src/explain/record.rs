@@ -237,6 +237,7 @@ impl<'w> Record<'w> {
             Kind::Lost { count: Some(count) } => format!("{count} events lost"),
             Kind::Lost { count: None } => "events lost".to_owned(),
             Kind::Other { name } => self.text(name).to_owned(),
+            ref other => other.name().to_owned(),
         }
     }
 }

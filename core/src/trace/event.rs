@@ -170,6 +170,147 @@ pub enum Kind {
     Lost { count: Option<u64> },
     /// An event of another kind (its name), kept for evidence and display.
     Other { name: Sym },
+    /// `raw_syscalls:sys_enter`; also what LTTng calls `syscall_entry_NAME`, with its fields as arguments.
+    SysEnter { id: i32, args: [u64; 6] },
+    /// `raw_syscalls:sys_exit`.
+    SysExit { id: i32, ret: i64 },
+    /// `workqueue_queue_work`; `target_cpu` is where it is to run.
+    WorkQueue { work: u64, function: Option<Sym>, target_cpu: Option<Cpu> },
+    /// `workqueue_activate_work`: handed to the workers.
+    WorkActivate { work: u64 },
+    /// `workqueue_execute_start`.
+    WorkStart { work: u64, function: Option<Sym> },
+    /// `workqueue_execute_end`.
+    WorkEnd { work: u64, function: Option<Sym> },
+    /// `page_fault_user`, one of them, with all it says (recorders that only count give [`Kind::PageFault`]).
+    UserFault { address: u64, ip: u64, error_code: u32 },
+    /// `page_fault_kernel`.
+    KernelFault { address: u64, ip: u64, error_code: u32 },
+    /// `mm_filemap_fault`: device (major << 20 | minor), inode and byte offset in the file.
+    FilemapFault { dev: u32, ino: u64, offset: u64 },
+    /// `block_rq_insert`.
+    BlockInsert { dev: u32, sector: u64, nr_sector: u32, rwbs: Option<Sym> },
+    /// `block_rq_issue`: given to the driver.
+    BlockIssue { dev: u32, sector: u64, nr_sector: u32, rwbs: Option<Sym> },
+    /// `block_rq_complete`.
+    BlockComplete { dev: u32, sector: u64, nr_sector: u32, error: i32 },
+    /// `net_dev_queue`: a packet goes out.
+    NetQueue { skb: u64, len: u32, device: Option<Sym> },
+    /// `netif_receive_skb`: a packet comes in.
+    NetReceive { skb: u64, len: u32, device: Option<Sym> },
+    /// `napi_poll`, at its end.
+    NapiPoll { device: Option<Sym>, work: i32, budget: i32 },
+    /// `ipi_send_cpu`.
+    IpiSend { target_cpu: Cpu, callback: Option<Sym> },
+    /// `ipi_send_cpumask`: bit n is CPU n, of the first 64.
+    IpiSendMask { targets: u64, callback: Option<Sym> },
+    /// `ipi_entry` (not on x86): its reason.
+    IpiEntry { reason: Option<Sym> },
+    /// `ipi_exit`.
+    IpiExit { reason: Option<Sym> },
+    /// `csd_queue_cpu`: a function is sent to another CPU.
+    CsdQueue { target_cpu: Cpu, function: Option<Sym>, csd: u64 },
+    /// `contention_begin`: waits for a lock; flags 1 spin, 2 read, 4 write, 8 RT, 16 per-CPU, 32 mutex.
+    ContentionBegin { lock: u64, flags: u32 },
+    /// `contention_end`: has it, or gave up.
+    ContentionEnd { lock: u64, ret: i32 },
+    /// `sched_process_fork`.
+    Fork { parent: Tid, child: TaskRef },
+    /// `sched_process_exec`, in the context of the new program; `old` is the tid before (of a thread that took over).
+    Exec { filename: Option<Sym>, old: Tid },
+    /// `sched_process_exit`.
+    TaskExit { task: TaskRef },
+    /// `task_rename`: a thread has a new name.
+    Rename { tid: Tid, comm: Option<Sym> },
+    /// `hrtimer_init` / `hrtimer_setup`; `clock` as in `clock_gettime`.
+    HrtimerSetup { timer: u64, clock: i32 },
+    /// `hrtimer_cancel`.
+    HrtimerCancel { timer: u64 },
+    /// `timer_start` (timer wheel): `expires` and `now` in jiffies.
+    WheelTimerStart { timer: u64, function: Option<Sym>, expires: u64, now: Option<u64> },
+    /// `timer_cancel`.
+    WheelTimerCancel { timer: u64 },
+    /// `timer_expire_entry`.
+    WheelExpireEntry { timer: u64, function: Option<Sym> },
+    /// `timer_expire_exit`.
+    WheelExpireExit { timer: u64 },
+    /// `signal_generate`: sent to `task`.
+    SignalGenerate { sig: i32, task: TaskRef, code: i32 },
+    /// `signal_deliver`: taken by the current thread.
+    SignalDeliver { sig: i32, code: i32 },
+    /// `softirq_raise`.
+    SoftirqRaise { vec: u8 },
+    /// A text written into the trace (`trace_marker`, `trace_puts`); of `trace_printk` the format, not evaluated.
+    Marker { text: Sym },
+    /// `function` of the function tracer; addresses.
+    Function { ip: u64, parent_ip: u64 },
+}
+
+impl Kind {
+    /// The kernel's name of the event; of vectors, idle and losses a word for all of them, nothing for
+    /// [`Kind::Other`], whose name is among the texts.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Switch { .. } => "sched_switch",
+            Kind::Waking { .. } => "sched_waking",
+            Kind::Wakeup { .. } => "sched_wakeup",
+            Kind::Migrate { .. } => "sched_migrate_task",
+            Kind::PiSetprio { .. } => "sched_pi_setprio",
+            Kind::IrqEntry { .. } => "irq_handler_entry",
+            Kind::IrqExit { .. } => "irq_handler_exit",
+            Kind::SoftirqEntry { .. } => "softirq_entry",
+            Kind::SoftirqExit { .. } => "softirq_exit",
+            Kind::SoftirqRaise { .. } => "softirq_raise",
+            Kind::Nmi { .. } => "nmi_handler",
+            Kind::HrtimerSetup { .. } => "hrtimer_setup",
+            Kind::HrtimerStart { .. } => "hrtimer_start",
+            Kind::HrtimerCancel { .. } => "hrtimer_cancel",
+            Kind::TimerExpireEntry { .. } => "hrtimer_expire_entry",
+            Kind::TimerExpireExit { .. } => "hrtimer_expire_exit",
+            Kind::CsdQueue { .. } => "csd_queue_cpu",
+            Kind::CsdEntry { .. } => "csd_function_entry",
+            Kind::CsdExit { .. } => "csd_function_exit",
+            Kind::PageFault { .. } => "page_fault",
+            Kind::SysEnter { .. } => "sys_enter",
+            Kind::SysExit { .. } => "sys_exit",
+            Kind::WorkQueue { .. } => "workqueue_queue_work",
+            Kind::WorkActivate { .. } => "workqueue_activate_work",
+            Kind::WorkStart { .. } => "workqueue_execute_start",
+            Kind::WorkEnd { .. } => "workqueue_execute_end",
+            Kind::UserFault { .. } => "page_fault_user",
+            Kind::KernelFault { .. } => "page_fault_kernel",
+            Kind::FilemapFault { .. } => "mm_filemap_fault",
+            Kind::BlockInsert { .. } => "block_rq_insert",
+            Kind::BlockIssue { .. } => "block_rq_issue",
+            Kind::BlockComplete { .. } => "block_rq_complete",
+            Kind::NetQueue { .. } => "net_dev_queue",
+            Kind::NetReceive { .. } => "netif_receive_skb",
+            Kind::NapiPoll { .. } => "napi_poll",
+            Kind::IpiSend { .. } => "ipi_send_cpu",
+            Kind::IpiSendMask { .. } => "ipi_send_cpumask",
+            Kind::IpiEntry { .. } => "ipi_entry",
+            Kind::IpiExit { .. } => "ipi_exit",
+            Kind::ContentionBegin { .. } => "contention_begin",
+            Kind::ContentionEnd { .. } => "contention_end",
+            Kind::Fork { .. } => "sched_process_fork",
+            Kind::Exec { .. } => "sched_process_exec",
+            Kind::TaskExit { .. } => "sched_process_exit",
+            Kind::Rename { .. } => "task_rename",
+            Kind::WheelTimerStart { .. } => "timer_start",
+            Kind::WheelTimerCancel { .. } => "timer_cancel",
+            Kind::WheelExpireEntry { .. } => "timer_expire_entry",
+            Kind::WheelExpireExit { .. } => "timer_expire_exit",
+            Kind::SignalGenerate { .. } => "signal_generate",
+            Kind::SignalDeliver { .. } => "signal_deliver",
+            Kind::Marker { .. } => "print",
+            Kind::Function { .. } => "function",
+            Kind::VectorEntry(_) | Kind::VectorExit(_) => "irq_vectors",
+            Kind::IdleEnter { .. } | Kind::IdleExit => "cpu_idle",
+            Kind::Lost { .. } => "lost",
+            Kind::Other { .. } => "",
+        }
+    }
 }
 
 /// One event. Within a CPU times do not decrease in a [`Window`].

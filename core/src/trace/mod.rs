@@ -3,5 +3,16 @@
 //! One format a file: [`flight`] is the recorder's own ring. Decoders take bytes and give [`event::Event`]s plus
 //! losses as values; damaged input is never an abort.
 
+pub mod bytes;
+pub mod catalogue;
+pub mod compression;
 pub mod event;
 pub mod flight;
+pub mod kallsyms;
+pub mod merge;
+pub mod normalize;
+pub mod ring_page;
+pub mod source;
+pub mod syscall_names;
+pub mod trace_dat;
+pub mod tracepoint_format;

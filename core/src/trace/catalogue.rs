@@ -1,0 +1,339 @@
+//! Event classes and their fields: how to read any field of any record by its name.
+//!
+//! A class is compiled once from the trace's own description (the kernel's `format` text, CTF metadata); reading an
+//! integer afterwards is a bounds check and a load. `print fmt` is never evaluated: it is a C expression of the
+//! kernel that recorded, and its text loses what the fields say.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::bytes::Order;
+use super::source::Record;
+
+/// Where a field of a tracepoint's binary record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An integer of `size` bytes at `offset`.
+    Int {
+        /// First byte.
+        offset: u32,
+        /// 1, 2, 4 or 8 bytes.
+        size: u8,
+        /// Two's complement.
+        signed: bool,
+    },
+    /// `size` bytes at `offset`, in elements.
+    Array {
+        /// First byte.
+        offset: u32,
+        /// All bytes; 0 means up to the end of the record (a flexible array).
+        size: u32,
+        /// Type of an element.
+        element: Element,
+    },
+    /// Dynamic data: a word at `offset` holds (length << 16 | offset), as the kernel's `__data_loc` does.
+    DataLoc {
+        /// Where the word is.
+        offset: u32,
+        /// The offset counts from behind the word (`__rel_loc`).
+        relative: bool,
+        /// Type of an element.
+        element: Element,
+    },
+}
+
+/// What an array is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// Bytes of one.
+    pub size: u8,
+    /// Two's complement.
+    pub signed: bool,
+    /// Characters: the array is a text that ends at its first NUL.
+    pub text: bool,
+}
+
+/// One field of an event class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// As the kernel names it, or as CTF does without the leading underscore; nested ones are joined by dots.
+    pub name: String,
+    /// Where it lies.
+    pub place: Place,
+}
+
+/// A class of events: one tracepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventClass {
+    /// The subsystem: `sched`; empty where the format knows none.
+    pub system: String,
+    /// The event: `sched_switch`.
+    pub name: String,
+    /// Its fields in their order, those common to all events first.
+    pub fields: Vec<Field>,
+    /// Byte order of its numbers.
+    pub order: Order,
+}
+
+/// A field, or one element of it, found by name. Valid for the class that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldRef {
+    index: u16,
+    element: Option<u16>,
+}
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// A number without sign; also pointers.
+    Unsigned(u64),
+    /// A number with sign.
+    Signed(i64),
+    /// A floating-point number.
+    Float(f64),
+    /// A text up to its NUL; bytes, because nobody promises UTF-8.
+    Text(&'a [u8]),
+    /// An array of numbers.
+    Array(Array<'a>),
+}
+
+/// Numbers in a row, as recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Array<'a> {
+    /// All their bytes.
+    pub bytes: &'a [u8],
+    /// What they are made of.
+    pub element: Element,
+    /// Their byte order.
+    pub order: Order,
+}
+
+impl<'a> Array<'a> {
+    /// The element `index`.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<Value<'a>> {
+        let size = usize::from(self.element.size.max(1));
+        let begin = index.checked_mul(size)?;
+        let bytes = self.bytes.get(begin..begin.checked_add(size)?)?;
+        Some(number(bytes, self.element.signed, self.order))
+    }
+
+    /// How many whole elements there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / usize::from(self.element.size.max(1))
+    }
+
+    /// None at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn number<'a>(bytes: &[u8], signed: bool, order: Order) -> Value<'a> {
+    if signed {
+        Value::Signed(order.signed(bytes))
+    } else {
+        Value::Unsigned(order.unsigned(bytes))
+    }
+}
+
+impl Value<'_> {
+    /// The number as 64 bits, negative ones in two's complement; `None` for what is no integer.
+    #[must_use]
+    pub fn bits(&self) -> Option<u64> {
+        match *self {
+            Value::Unsigned(number) => Some(number),
+            Value::Signed(number) => Some(number as u64),
+            _ => None,
+        }
+    }
+
+    /// Whether a human's `text` means this value: numbers in decimal or with 0x, texts literally.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        match *self {
+            Value::Unsigned(number) => parse_number(text).is_some_and(|wanted| wanted == i128::from(number)),
+            Value::Signed(number) => parse_number(text).is_some_and(|wanted| wanted == i128::from(number)),
+            Value::Float(number) => text.parse::<f64>().is_ok_and(|wanted| wanted == number),
+            Value::Text(bytes) => bytes == text.as_bytes(),
+            Value::Array(_) => self.to_string() == text,
+        }
+    }
+}
+
+fn parse_number(text: &str) -> Option<i128> {
+    match text.strip_prefix("0x") {
+        Some(hex) => i128::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Unsigned(number) => write!(f, "{number}"),
+            Value::Signed(number) => write!(f, "{number}"),
+            Value::Float(number) => write!(f, "{number}"),
+            Value::Text(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
+            Value::Array(array) => {
+                f.write_str("[")?;
+                for index in 0..array.len() {
+                    let separator = if index == 0 { "" } else { "," };
+                    write!(f, "{separator}{}", array.get(index).unwrap_or(Value::Unsigned(0)))?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+impl EventClass {
+    /// The field of this name; also one element of an array, as `args[2]` or, for system calls, `arg2`.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<FieldRef> {
+        let find = |name: &str| self.fields.iter().position(|field| field.name == name);
+        if let Some(index) = find(name) {
+            return Some(FieldRef { index: index as u16, element: None });
+        }
+        let (array, element) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+            Some((array, element)) => (array, element),
+            None => ("args", name.strip_prefix("arg")?),
+        };
+        Some(FieldRef { index: find(array)? as u16, element: Some(element.parse().ok()?) })
+    }
+
+    /// The first of `names` that is a field.
+    #[must_use]
+    pub fn field_of(&self, names: &[&str]) -> Option<FieldRef> {
+        names.iter().find_map(|name| self.field(name))
+    }
+
+    /// Fields of the event's own, in their order: without those common to all events and those of contexts.
+    pub fn payload(&self) -> impl Iterator<Item = FieldRef> + '_ {
+        let own = |field: &Field| !field.name.starts_with("common_") && !field.name.ends_with("_context");
+        let indices = self.fields.iter().enumerate().filter(move |(_, field)| own(field));
+        indices.map(|(index, _)| FieldRef { index: index as u16, element: None })
+    }
+
+    /// The value of `field`; `None` where the record is too short for it.
+    #[must_use]
+    pub fn value<'a>(&self, field: FieldRef, record: &Record<'a>) -> Option<Value<'a>> {
+        let place = self.fields.get(usize::from(field.index))?.place;
+        let value = read(place, record.data, self.order)?;
+        match (field.element, value) {
+            (None, value) => Some(value),
+            (Some(element), Value::Array(array)) => array.get(usize::from(element)),
+            (Some(_), _) => None,
+        }
+    }
+
+    /// An integer field as 64 bits, negative ones in two's complement.
+    #[must_use]
+    #[inline]
+    pub fn bits(&self, field: FieldRef, record: &Record<'_>) -> Option<u64> {
+        match self.fields.get(usize::from(field.index))?.place {
+            Place::Int { offset, size, signed } if field.element.is_none() => {
+                let begin = offset as usize;
+                let bytes = record.data.get(begin..begin + usize::from(size))?;
+                Some(if signed { self.order.signed(bytes) as u64 } else { self.order.unsigned(bytes) })
+            }
+            _ => self.value(field, record)?.bits(),
+        }
+    }
+
+    /// A text field, without its NUL.
+    #[must_use]
+    #[inline]
+    pub fn text<'a>(&self, field: FieldRef, record: &Record<'a>) -> Option<&'a [u8]> {
+        match self.value(field, record)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// `sched:sched_switch`, or the bare name where no system is known.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        if self.system.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}:{}", self.system, self.name)
+        }
+    }
+}
+
+fn read(place: Place, data: &[u8], order: Order) -> Option<Value<'_>> {
+    let array = |bytes, element: Element| {
+        if element.text {
+            Value::Text(up_to_nul(bytes))
+        } else {
+            Value::Array(Array { bytes, element, order })
+        }
+    };
+    match place {
+        Place::Int { offset, size, signed } => {
+            let begin = offset as usize;
+            Some(number(data.get(begin..begin.checked_add(usize::from(size))?)?, signed, order))
+        }
+        Place::Array { offset, size, element } => {
+            let begin = offset as usize;
+            let end = if size == 0 { data.len() } else { begin.checked_add(size as usize)? };
+            Some(array(data.get(begin..end)?, element))
+        }
+        Place::DataLoc { offset, relative, element } => {
+            let word = order.u32_at(data, offset as usize)?;
+            let from = if relative { offset as usize + 4 } else { 0 };
+            let begin = from + (word & 0xffff) as usize;
+            Some(array(data.get(begin..begin + (word >> 16) as usize)?, element))
+        }
+    }
+}
+
+/// The bytes before the first NUL.
+#[must_use]
+#[inline]
+pub fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    &bytes[..len]
+}
+
+/// All event classes of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    classes: Vec<EventClass>,
+    by_name: HashMap<String, Vec<u32>>,
+}
+
+impl Catalogue {
+    /// Takes a class in and gives its index.
+    pub fn add(&mut self, class: EventClass) -> u32 {
+        let index = self.classes.len() as u32;
+        self.by_name.entry(class.name.clone()).or_default().push(index);
+        if !class.system.is_empty() {
+            self.by_name.entry(class.full_name()).or_default().push(index);
+        }
+        self.classes.push(class);
+        index
+    }
+
+    /// The class with this index.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&EventClass> {
+        self.classes.get(index as usize)
+    }
+
+    /// Indices of all classes of this name, with or without the system (`sched_switch`, `sched:sched_switch`).
+    #[must_use]
+    pub fn find(&self, name: &str) -> &[u32] {
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// All classes, by index.
+    #[must_use]
+    pub fn classes(&self) -> &[EventClass] {
+        &self.classes
+    }
+}

@@ -1,0 +1,305 @@
+//! From generic records to the [`Event`]s that the explanation reasons about.
+//!
+//! One table ([`recipes`]) says for each kind which events mean it and what its fields are called, for the kernel's
+//! own names and for LTTng's. It is matched once per event class; an event then costs a few loads. A record that
+//! lacks a field its kind cannot do without becomes [`Kind::Other`], never a kind with an invented value.
+//!
+//! LTTng's priorities are the kernel's minus 100 (`MAX_RT_PRIO`); they are put right here.
+
+mod recipes;
+
+use std::borrow::Cow;
+
+use super::catalogue::{EventClass, FieldRef};
+use super::event::{Event, Kind, LeftAs, Strings, Sym, TaskRef};
+use super::source::{Item, Loss, Record, Source};
+use super::syscall_names::SyscallTable;
+use crate::time::{Cpu, Prio, Tid};
+use recipes::{Build, MOST_FIELDS};
+
+/// How an event class is turned into a kind.
+#[derive(Clone, Debug)]
+struct Recipe {
+    name: Sym,
+    build: Option<Build>,
+    fields: [Option<FieldRef>; MOST_FIELDS],
+    /// The field that says whose context it is.
+    current: Option<FieldRef>,
+    /// Number of the system call that is in the event's name.
+    syscall: i32,
+}
+
+/// Turns records of one source into events.
+#[derive(Debug)]
+pub struct Normalizer<'t> {
+    source: &'t dyn Source,
+    recipes: Vec<Recipe>,
+    strings: Strings,
+    comms: TextCache,
+    functions: Vec<(u64, Option<Sym>)>,
+    /// Added to every priority.
+    prio_bias: i32,
+    /// Thread per CPU after its last sched_switch, for traces whose events do not say.
+    running: Vec<Option<Tid>>,
+}
+
+impl std::fmt::Debug for dyn Source + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Source({})", self.info().format)
+    }
+}
+
+/// CPUs whose running thread is followed; more are taken as unknown.
+const MOST_CPUS: usize = 1 << 14;
+
+impl<'t> Normalizer<'t> {
+    /// Matches the classes of `source` with the kinds.
+    #[must_use]
+    pub fn new(source: &'t dyn Source) -> Self {
+        let mut strings = Strings::default();
+        let table = SyscallTable::of_machine(&source.info().machine);
+        let classes = source.catalogue().classes();
+        let recipes = classes.iter().map(|class| Recipe::of(class, table, &mut strings)).collect();
+        Normalizer {
+            source,
+            recipes,
+            strings,
+            comms: TextCache::default(),
+            functions: vec![(0, None); 1 << 10],
+            prio_bias: source.info().prio_bias,
+            running: Vec::new(),
+        }
+    }
+
+    /// The texts of all events made so far.
+    #[must_use]
+    pub fn strings(&self) -> &Strings {
+        &self.strings
+    }
+
+    /// Gives the texts away, at the end.
+    #[must_use]
+    pub fn into_strings(self) -> Strings {
+        self.strings
+    }
+
+    /// The symbol of a text of the caller's own.
+    pub fn intern(&mut self, text: &str) -> Sym {
+        self.strings.intern(text)
+    }
+
+    /// The event of an item; `None` for damage, which is no event.
+    pub fn item(&mut self, item: &Item<'_>) -> Option<Event> {
+        match item {
+            Item::Event(record) => Some(self.event(record)),
+            Item::Lost(loss) => Some(self.lost(loss)),
+            Item::Damage(_) => None,
+        }
+    }
+
+    /// The event of a record.
+    #[must_use]
+    pub fn event(&mut self, record: &Record<'_>) -> Event {
+        let source = self.source;
+        let index = record.class as usize;
+        let (Some(class), Some(recipe)) = (source.catalogue().get(record.class), self.recipes.get(index))
+        else {
+            return Event {
+                at: record.at,
+                cpu: record.cpu,
+                current: None,
+                kind: Kind::Other { name: Sym(0) },
+            };
+        };
+        let fields = Fields { class, record, refs: recipe.fields, syscall: recipe.syscall };
+        let name = recipe.name;
+        let recorded = recipe.current.and_then(|field| class.bits(field, record)).map(|tid| Tid(tid as i32));
+        let build = recipe.build;
+        let kind = build.and_then(|build| build(self, &fields)).unwrap_or(Kind::Other { name });
+        let current = recorded.or_else(|| self.running(record.cpu));
+        if let Kind::Switch { next, .. } = kind {
+            self.set_running(record.cpu, Some(next.tid));
+        }
+        Event { at: record.at, cpu: record.cpu, current, kind }
+    }
+
+    fn lost(&mut self, loss: &Loss) -> Event {
+        self.set_running(loss.cpu, None);
+        Event { at: loss.before, cpu: loss.cpu, current: None, kind: Kind::Lost { count: loss.count } }
+    }
+
+    fn running(&self, cpu: Cpu) -> Option<Tid> {
+        self.running.get(cpu.0 as usize).copied().flatten()
+    }
+
+    fn set_running(&mut self, cpu: Cpu, tid: Option<Tid>) {
+        let index = cpu.0 as usize;
+        if index >= self.running.len() && index < MOST_CPUS {
+            self.running.resize(index + 1, None);
+        }
+        if let Some(slot) = self.running.get_mut(index) {
+            *slot = tid;
+        }
+    }
+
+    /// The name of the function at an address; its hexadecimal address where no symbol is known.
+    fn function(&mut self, address: u64) -> Option<Sym> {
+        if address == 0 {
+            return None;
+        }
+        let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize & (self.functions.len() - 1);
+        if self.functions[slot].0 == address {
+            return self.functions[slot].1;
+        }
+        let name = match self.source.symbols().resolve(address) {
+            Some((name, 0)) => Cow::Borrowed(name),
+            Some((name, offset)) => Cow::Owned(format!("{name}+{offset:#x}")),
+            None => Cow::Owned(format!("{address:#x}")),
+        };
+        let sym = Some(self.strings.intern(&name));
+        self.functions[slot] = (address, sym);
+        sym
+    }
+
+    fn text(&mut self, bytes: &[u8]) -> Sym {
+        self.comms.intern(bytes, &mut self.strings)
+    }
+
+    fn prio(&self, bits: u64) -> Prio {
+        Prio((bits as i32).saturating_add(self.prio_bias))
+    }
+
+    /// A thread from three fields: tid, priority, name.
+    fn task(&mut self, fields: &Fields<'_, '_>, first: usize) -> Option<TaskRef> {
+        Some(TaskRef {
+            tid: Tid(fields.bits(first)? as i32),
+            prio: fields.bits(first + 1).map(|bits| self.prio(bits)),
+            comm: fields.text(first + 2).map(|text| self.text(text)),
+        })
+    }
+}
+
+/// The fields of one record, in the order of its recipe.
+pub(crate) struct Fields<'c, 'r> {
+    class: &'c EventClass,
+    record: &'c Record<'r>,
+    refs: [Option<FieldRef>; MOST_FIELDS],
+    syscall: i32,
+}
+
+impl<'r> Fields<'_, 'r> {
+    #[inline]
+    fn bits(&self, index: usize) -> Option<u64> {
+        self.class.bits(self.refs[index]?, self.record)
+    }
+
+    #[inline]
+    fn text(&self, index: usize) -> Option<&'r [u8]> {
+        self.class.text(self.refs[index]?, self.record)
+    }
+
+    /// A small number as the kernel's `int`.
+    #[inline]
+    fn int(&self, index: usize) -> Option<i32> {
+        self.bits(index).map(|bits| bits as i32)
+    }
+}
+
+impl Recipe {
+    fn of(class: &EventClass, table: SyscallTable, strings: &mut Strings) -> Recipe {
+        let mut recipe = Recipe {
+            name: strings.intern(&class.name),
+            build: None,
+            fields: [None; MOST_FIELDS],
+            current: class.field_of(&["common_pid", "perf_tid", "tid_context", "vtid_context"]),
+            syscall: -1,
+        };
+        if let Some((entry, name)) = recipes::syscall_in_name(&class.name) {
+            let (build, fields) = recipes::syscall_recipe(class, entry);
+            recipe.fields = fields;
+            recipe.syscall = table.number(name).unwrap_or(-1);
+            // `syscall_entry_unknown` carries its number in a field.
+            if recipe.syscall >= 0 || recipe.fields[0].is_some() {
+                recipe.build = Some(build);
+            }
+        } else if let Some((build, names)) = recipes::find(class) {
+            recipe.build = Some(build);
+            for (slot, aliases) in recipe.fields.iter_mut().zip(names) {
+                *slot = class.field_of(aliases);
+            }
+        }
+        recipe
+    }
+}
+
+/// `prev_state` of sched_switch. 0x100 is "preempted" since Linux 4.14, 0x800 and 0x1000 were before; only the low
+/// byte holds states that a thread sleeps in. 0x10 and 0x20 are dead and zombie, in either order.
+fn left_as(state: u64) -> LeftAs {
+    let preempted = state & 0x1900 != 0;
+    if state & 0xff == 0 || preempted {
+        LeftAs::Runnable
+    } else if state & 0x30 != 0 {
+        LeftAs::Dead
+    } else {
+        LeftAs::Blocked(state as u32)
+    }
+}
+
+/// Texts of at most 16 bytes to symbols, without hashing the whole table each time: names of threads come again.
+#[derive(Debug)]
+struct TextCache {
+    slots: Vec<(u128, Sym)>,
+}
+
+impl Default for TextCache {
+    fn default() -> Self {
+        // A slot that no text has: the empty text is Sym(0), and bytes 0xff.. are no text of a kernel.
+        TextCache { slots: vec![(u128::MAX, Sym(0)); 1 << 10] }
+    }
+}
+
+impl TextCache {
+    #[inline]
+    fn intern(&mut self, bytes: &[u8], strings: &mut Strings) -> Sym {
+        if bytes.len() > 15 {
+            return strings.intern(&String::from_utf8_lossy(bytes));
+        }
+        let mut padded = [0u8; 16];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        let key = u128::from_le_bytes(padded);
+        let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
+        let slot = (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize & (self.slots.len() - 1);
+        let entry = &mut self.slots[slot];
+        if entry.0 != key {
+            *entry = (key, strings.intern(&String::from_utf8_lossy(bytes)));
+        }
+        entry.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_old_and_new_kernels_mean_the_same() {
+        assert_eq!(left_as(0), LeftAs::Runnable);
+        assert_eq!(left_as(0x100), LeftAs::Runnable);
+        assert_eq!(left_as(0x400), LeftAs::Runnable);
+        assert_eq!(left_as(1), LeftAs::Blocked(1));
+        assert_eq!(left_as(0x82), LeftAs::Blocked(0x82));
+        assert_eq!(left_as(0x10), LeftAs::Dead);
+        assert_eq!(left_as(0x20), LeftAs::Dead);
+    }
+
+    #[test]
+    fn cached_texts_are_the_interned_ones() {
+        let (mut cache, mut strings) = (TextCache::default(), Strings::default());
+        let texts: Vec<String> = (0..5000).map(|n| format!("task/{n}")).collect();
+        for text in texts.iter().chain(&texts) {
+            let sym = cache.intern(text.as_bytes(), &mut strings);
+            assert_eq!(strings.get(sym), text);
+        }
+        assert_eq!(cache.intern(b"", &mut strings), Sym(0));
+    }
+}

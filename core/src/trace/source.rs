@@ -1,0 +1,184 @@
+//! What every trace format offers: a catalogue of event classes, and the records of all CPUs in the order of time.
+//!
+//! Two layers. This one is generic and allocates nothing per event: a [`Record`] is a time, a CPU, a class and the
+//! bytes of the event; any field is read by name through its class. [`super::normalize`] turns records into
+//! [`super::event::Event`]s.
+//!
+//! The seam to the host: it maps a file and hands over the bytes; a [`Source`] borrows them, is `Sync`, and may be
+//! walked by several threads at once, each over its own stretch of time.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::catalogue::{Catalogue, EventClass};
+use super::kallsyms::Symbols;
+use crate::time::{Cpu, Mono, Tid};
+
+/// Something in the file that is not as it must be. What is not named here was read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("offset {offset}: {what}")]
+pub struct Damage {
+    /// Where in the file (the data file, where a trace is made of several).
+    pub offset: u64,
+    /// What is wrong there and, where reading goes on, what was skipped.
+    pub what: String,
+}
+
+impl Damage {
+    /// Damage at `offset`.
+    #[must_use]
+    pub fn new(offset: u64, what: impl Into<String>) -> Self {
+        Damage { offset, what: what.into() }
+    }
+}
+
+/// Events that were recorded nowhere, because a buffer was full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// After this moment, where known.
+    pub after: Option<Mono>,
+    /// Before this moment.
+    pub before: Mono,
+    /// How many; `None`: some.
+    pub count: Option<u64>,
+    /// Which buffer or trace: an index into [`Info::origins`].
+    pub origin: u16,
+}
+
+/// One event, not yet interpreted.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// When, in nanoseconds of the trace's clock ([`Info::clock`]).
+    pub at: Mono,
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// Its class: an index into the [`Catalogue`].
+    pub class: u32,
+    /// Which buffer or trace it is from: an index into [`Info::origins`].
+    pub origin: u16,
+    /// The bytes its fields are in; layout as the class says.
+    pub data: &'a [u8],
+    /// Bit in `data` where the event's fields begin (0 for tracepoints).
+    pub first_bit: u64,
+}
+
+/// What a walk through a trace meets.
+#[derive(Clone, Debug)]
+pub enum Item<'a> {
+    /// An event.
+    Event(Record<'a>),
+    /// Events are missing here.
+    Lost(Loss),
+    /// The file is damaged here; the walk goes on behind, or with the other streams.
+    Damage(Damage),
+}
+
+/// A stretch of time: `from` included, `to` excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First moment.
+    pub from: Mono,
+    /// First moment that is too late.
+    pub to: Mono,
+}
+
+impl Span {
+    /// All there is.
+    pub const ALL: Span = Span { from: Mono(0), to: Mono(u64::MAX) };
+}
+
+/// The clock of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// As the recorder names it: `mono`, `local`, `monotonic`; empty where not recorded.
+    pub name: String,
+    /// Add this to a time to get nanoseconds since 1970, where recorded.
+    pub epoch_offset_ns: Option<i64>,
+}
+
+impl Clock {
+    /// Whether times are `CLOCK_MONOTONIC`, so that they compare with those of other recorders.
+    #[must_use]
+    pub fn is_monotonic(&self) -> bool {
+        matches!(self.name.as_str(), "mono" | "monotonic" | "perf_clock_monotonic")
+    }
+}
+
+/// What a trace says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Info {
+    /// `trace.dat v7`, `CTF 1.8`, `perf.data`, `ftrace text`.
+    pub format: String,
+    /// The clock of all times.
+    pub clock: Clock,
+    /// Number of CPUs of the traced machine, where recorded.
+    pub cpus: Option<u32>,
+    /// `uname` or what stands for it.
+    pub machine: String,
+    /// Names of threads, as saved when recording ended.
+    pub comms: HashMap<Tid, String>,
+    /// What must be added to recorded priorities to get the kernel's: 100 for LTTng, else 0.
+    pub prio_bias: i32,
+    /// Buffers (trace.dat) or traces (CTF) by name; the top buffer is the empty name.
+    pub origins: Vec<String>,
+    /// `printk_formats`: texts that bprint events refer to by address.
+    pub printk_formats: HashMap<u64, String>,
+    /// Memory maps of traced processes, as trace-cmd saves them (`PID COUNT COMM`, then `BEGIN END FILE` lines).
+    pub proc_maps: String,
+    /// What was wrong before any event was read.
+    pub damage: Vec<Damage>,
+    /// Facts worth showing that fit nowhere else: per-CPU statistics, boundaries the recorder wrote down.
+    pub notes: Vec<String>,
+}
+
+/// A walk over the records of all CPUs, ascending in time; never longer than the bytes allow.
+pub trait Events {
+    /// The next item; `None` at the end, and then always.
+    fn next(&mut self) -> Option<Item<'_>>;
+}
+
+/// An opened trace.
+pub trait Source: Sync {
+    /// What it says of itself.
+    fn info(&self) -> &Info;
+    /// Its event classes.
+    fn catalogue(&self) -> &Catalogue;
+    /// Kernel symbols saved with it, possibly none.
+    fn symbols(&self) -> &Symbols;
+    /// Records within `span`. A walk that begins late finds its place without reading all that is before.
+    fn events(&self, span: Span) -> Box<dyn Events + '_>;
+    /// The class of a record.
+    fn class(&self, record: &Record<'_>) -> Option<&EventClass> {
+        self.catalogue().get(record.class)
+    }
+}
+
+/// Why a trace cannot be read at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The file is of another format; the text says of which, if that can be seen.
+    Foreign(String),
+    /// The right format, in a form this version does not read; the text says which and what to do.
+    Unsupported(String),
+    /// So broken that nothing can be read.
+    Damaged(Damage),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Foreign(text) | OpenError::Unsupported(text) => f.write_str(text),
+            OpenError::Damaged(damage) => write!(f, "damaged at {damage}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<Damage> for OpenError {
+    fn from(damage: Damage) -> Self {
+        OpenError::Damaged(damage)
+    }
+}

@@ -1,0 +1,121 @@
+//! trace.dat of trace-cmd, versions 6 and 7.
+//!
+//! Which question: what did the kernel record on which CPU, from the file of `trace-cmd record`. Specification:
+//! trace-cmd, Documentation/trace-cmd/trace-cmd.dat.v6.5.txt and …v7.5.txt; what these leave open follows
+//! lib/trace-cmd/trace-input.c.
+//!
+//! Traps that are minded here: with a named instance (`trace-cmd record -B`) the table of the top buffer is all zero
+//! and the data hang off BUFFER options; pages may be larger than 4096 bytes; the BUFFER option's clock is that of
+//! the top buffer even where the instance has another, so the TRACECLOCK option counts; version 7 compresses CPU data
+//! in independent chunks, which are decompressed one at a time and per CPU.
+//!
+//! Not here: guests synchronised with their host (refused by name), `latency` files, which hold text
+//! ([`super::ftrace_text`]).
+
+mod metadata;
+mod options;
+mod pages;
+mod sections;
+mod stream;
+
+use super::catalogue::Catalogue;
+use super::kallsyms::Symbols;
+use super::merge::Merged;
+use super::source::{Damage, Events, Info, OpenError, Source, Span};
+use metadata::Metadata;
+use pages::CpuPages;
+use stream::Stream;
+
+/// The first bytes of every such file.
+pub const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// An opened trace.dat.
+#[derive(Debug)]
+pub struct TraceDat<'a> {
+    info: Info,
+    catalogue: Catalogue,
+    symbols: Symbols,
+    /// Class of each `common_type`; `u32::MAX` for numbers the file does not describe.
+    class_of_id: Vec<u32>,
+    time: TimeScale,
+    cpus: Vec<CpuPages<'a>>,
+}
+
+/// From ring-buffer stamps to nanoseconds (options TSC2NSEC and OFFSET).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct TimeScale {
+    mult: u32,
+    shift: u32,
+    offset_ns: i64,
+}
+
+impl TimeScale {
+    #[inline]
+    fn ns(self, stamp: u64) -> u64 {
+        let scaled = match self.mult {
+            0 => stamp,
+            mult => ((u128::from(stamp) * u128::from(mult)) >> self.shift.min(127)) as u64,
+        };
+        scaled.wrapping_add_signed(self.offset_ns)
+    }
+}
+
+impl<'a> TraceDat<'a> {
+    /// Opens the bytes of a whole file. Damage behind the description of the events is no error: it is in
+    /// [`Info::damage`], or met on the way.
+    ///
+    /// # Errors
+    /// The file is of another kind, needs what is not supported, or is broken before its event formats.
+    pub fn open(file: &'a [u8]) -> Result<Self, OpenError> {
+        let mut metadata = Metadata::read(file)?;
+        let mut catalogue = Catalogue::default();
+        let mut class_of_id = vec![u32::MAX; 1 << 16];
+        for format in std::mem::take(&mut metadata.formats) {
+            let class = catalogue.add(format.class);
+            if let Some(slot) = class_of_id.get_mut(format.id as usize) {
+                *slot = class;
+            }
+        }
+        let mut cpus = Vec::new();
+        let buffers = std::mem::take(&mut metadata.buffers);
+        for (origin, buffer) in buffers.iter().enumerate() {
+            for data in &buffer.cpus {
+                let pages = CpuPages::open(file, &metadata, buffer, *data, origin as u16);
+                metadata.info.damage.extend(pages.damage.iter().cloned());
+                cpus.push(pages);
+            }
+        }
+        if metadata.info.damage.is_empty() && cpus.is_empty() {
+            let what = "no buffer with events: the recorder did not finish, or only text was saved";
+            metadata.info.damage.push(Damage::new(file.len() as u64, what));
+        }
+        metadata.info.origins = buffers.into_iter().map(|buffer| buffer.name).collect();
+        Ok(TraceDat {
+            info: metadata.info,
+            catalogue,
+            symbols: metadata.symbols,
+            class_of_id,
+            time: metadata.time,
+            cpus,
+        })
+    }
+}
+
+impl Source for TraceDat<'_> {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    fn events(&self, span: Span) -> Box<dyn Events + '_> {
+        let streams = self.cpus.iter().map(|pages| Stream::begin(self, pages, span)).collect();
+        Box::new(Merged::new(streams, span))
+    }
+}

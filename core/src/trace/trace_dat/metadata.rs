@@ -1,0 +1,283 @@
+//! All of a trace.dat but the CPU data: versions 6 (one sequence) and 7 (sections) into the same [`Metadata`].
+
+use std::collections::HashMap;
+
+use super::super::bytes::{Order, Reader};
+use super::super::compression::Compression;
+use super::super::kallsyms::Symbols;
+use super::super::ring_page::PageLayout;
+use super::super::source::{Damage, Info, OpenError};
+use super::super::tracepoint_format::{self, Format};
+use super::options::{self, Options};
+use super::{sections, TimeScale, MAGIC};
+use crate::time::Tid;
+
+/// What the file says before and beside its CPU data.
+#[derive(Debug)]
+pub(super) struct Metadata {
+    pub order: Order,
+    pub layout: PageLayout,
+    pub page_size: u32,
+    pub compression: Compression,
+    pub formats: Vec<Format>,
+    pub symbols: Symbols,
+    pub buffers: Vec<Buffer>,
+    pub time: TimeScale,
+    pub info: Info,
+}
+
+/// One trace buffer: the top one or an instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Buffer {
+    pub name: String,
+    pub page_size: u32,
+    pub compressed: bool,
+    pub cpus: Vec<CpuData>,
+}
+
+/// Where the data of one CPU lie in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CpuData {
+    pub cpu: u32,
+    pub offset: u64,
+    pub size: u64,
+}
+
+impl Metadata {
+    pub fn read(file: &[u8]) -> Result<Self, OpenError> {
+        let mut reader = Reader::new(file, 0, Order::Little);
+        if reader.expect(MAGIC, "the beginning of a trace.dat").is_err() {
+            return Err(OpenError::Foreign(
+                "not a trace.dat: it does not begin with 17 08 44 \"tracing\"".into(),
+            ));
+        }
+        let version = reader.text("version")?.to_owned();
+        reader.order = match reader.u8("byte order")? {
+            0 => Order::Little,
+            1 => Order::Big,
+            other => {
+                let what = format!("byte order {other}, expected 0 (little) or 1 (big)");
+                return Err(Damage::new(reader.offset() - 1, what).into());
+            }
+        };
+        let _user_long_size = reader.u8("size of long")?;
+        let page_size = reader.u32("page size")?;
+        let mut metadata = Metadata {
+            order: reader.order,
+            layout: PageLayout::usual(reader.order),
+            page_size,
+            compression: Compression::None,
+            formats: Vec::new(),
+            symbols: Symbols::default(),
+            buffers: Vec::new(),
+            time: TimeScale::default(),
+            info: Info { format: format!("trace.dat v{version}"), ..Info::default() },
+        };
+        match version.as_str() {
+            "6" => metadata.read_v6(&mut reader, file)?,
+            "7" => sections::read_v7(&mut metadata, &mut reader, file)?,
+            other => {
+                let text = format!("trace.dat version {other}: this program reads 6 and 7");
+                return Err(OpenError::Unsupported(text));
+            }
+        }
+        Ok(metadata)
+    }
+
+    fn read_v6(&mut self, reader: &mut Reader<'_>, file: &[u8]) -> Result<(), OpenError> {
+        self.read_header_info(reader)?;
+        self.read_ftrace_formats(reader)?;
+        self.read_event_formats(reader)?;
+        // From here on damage loses something, but no longer everything.
+        if let Err(damage) = self.read_v6_rest(reader, file)? {
+            self.info.damage.push(damage);
+        }
+        Ok(())
+    }
+
+    fn read_v6_rest(
+        &mut self,
+        reader: &mut Reader<'_>,
+        file: &[u8],
+    ) -> Result<Result<(), Damage>, OpenError> {
+        let mut options = Options::default();
+        let read = (|| {
+            self.read_kallsyms(reader)?;
+            self.read_printk(reader)?;
+            self.read_cmdlines(reader)?;
+            options.cpus = reader.u32("number of CPUs")?;
+            let mut kind = reader.take(10, "kind of data")?;
+            if kind == b"options  \0" {
+                options::read_v6(&mut options, reader)?;
+                kind = reader.take(10, "kind of data")?;
+            }
+            Ok(kind)
+        })();
+        let kind = match read {
+            Ok(kind) => kind,
+            Err(damage) => return Ok(Err(damage)),
+        };
+        self.apply(&options)?;
+        if kind == b"latency  \0" {
+            let text =
+                "a trace.dat that holds text of a latency tracer: give that text instead (trace-cmd report)";
+            return Err(OpenError::Unsupported(text.into()));
+        }
+        if kind != b"flyrecord\0" {
+            return Ok(Err(Damage::new(
+                reader.offset() - 10,
+                "kind of data is neither flyrecord nor latency",
+            )));
+        }
+        let result = self.read_v6_tables(reader, file, &options);
+        Ok(result)
+    }
+
+    fn read_v6_tables(
+        &mut self,
+        reader: &mut Reader<'_>,
+        file: &[u8],
+        options: &Options,
+    ) -> Result<(), Damage> {
+        let top = cpu_table(reader, options.cpus)?;
+        self.buffers.push(Buffer { page_size: self.page_size, cpus: top, ..Buffer::default() });
+        // Behind the table stands the trace clock, in files since 2012.
+        if let Some(text) =
+            reader.u64("clock").and_then(|len| reader.take(len, "clock")).ok().and_then(text_of)
+        {
+            if self.info.clock.name.is_empty() {
+                self.info.clock.name = options::chosen_clock(text).to_owned();
+            }
+        }
+        for (offset, name) in &options.v6_buffers {
+            let start = usize::try_from(*offset).ok().filter(|&start| start <= file.len());
+            let Some(start) = start else {
+                self.info.damage.push(Damage::new(*offset, format!("buffer '{name}' begins behind the end")));
+                continue;
+            };
+            let mut reader = Reader::new(&file[start..], *offset, self.order);
+            let table = reader
+                .expect(b"flyrecord\0", "table of a named buffer")
+                .and_then(|()| cpu_table(&mut reader, options.cpus));
+            match table {
+                Ok(cpus) => {
+                    let name = name.clone();
+                    self.buffers.push(Buffer { name, page_size: self.page_size, cpus, compressed: false });
+                }
+                Err(damage) => self.info.damage.push(damage),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over what the options say.
+    pub fn apply(&mut self, options: &Options) -> Result<(), OpenError> {
+        if options.guest_sync {
+            let text = "a guest's trace.dat synchronised with its host (TIME_SHIFT): its times cannot be read alone; \
+                        record the guest without --host synchronisation";
+            return Err(OpenError::Unsupported(text.into()));
+        }
+        self.time = options.time;
+        self.info.machine.clone_from(&options.uname);
+        self.info.clock.name.clone_from(&options.clock);
+        self.info.clock.epoch_offset_ns = options.date_offset_ns;
+        self.info.cpus = (options.cpus > 0).then_some(options.cpus);
+        self.info.notes.extend(options.notes.iter().cloned());
+        self.info.proc_maps.clone_from(&options.proc_maps);
+        Ok(())
+    }
+
+    pub fn read_header_info(&mut self, reader: &mut Reader<'_>) -> Result<(), Damage> {
+        reader.expect(b"header_page\0", "header_page")?;
+        let len = reader.u64("size of header_page")?;
+        let text = String::from_utf8_lossy(reader.take(len, "header_page")?);
+        self.layout = PageLayout::parse(&text, self.order);
+        reader.expect(b"header_event\0", "header_event")?;
+        let len = reader.u64("size of header_event")?;
+        reader.take(len, "header_event")?;
+        Ok(())
+    }
+
+    pub fn read_ftrace_formats(&mut self, reader: &mut Reader<'_>) -> Result<(), Damage> {
+        let count = reader.u32("number of ftrace formats")?;
+        (0..count).try_for_each(|_| self.read_format(reader, "ftrace"))
+    }
+
+    pub fn read_event_formats(&mut self, reader: &mut Reader<'_>) -> Result<(), Damage> {
+        let systems = reader.u32("number of event systems")?;
+        for _ in 0..systems {
+            let system = reader.text("name of an event system")?;
+            let events = reader.u32("number of events")?;
+            (0..events).try_for_each(|_| self.read_format(reader, system))?;
+        }
+        Ok(())
+    }
+
+    fn read_format(&mut self, reader: &mut Reader<'_>, system: &str) -> Result<(), Damage> {
+        let offset = reader.offset();
+        let len = reader.u64("size of an event format")?;
+        let text = String::from_utf8_lossy(reader.take(len, "event format")?);
+        match tracepoint_format::parse(&text, system, self.order) {
+            Some(format) => self.formats.push(format),
+            None => {
+                let what =
+                    format!("a format of system '{system}' without name or id: its events are unknown");
+                self.info.damage.push(Damage::new(offset, what));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn read_kallsyms(&mut self, reader: &mut Reader<'_>) -> Result<(), Damage> {
+        let len = reader.u32("size of kallsyms")?;
+        self.symbols = Symbols::new(reader.take(len.into(), "kallsyms")?);
+        Ok(())
+    }
+
+    pub fn read_printk(&mut self, reader: &mut Reader<'_>) -> Result<(), Damage> {
+        let len = reader.u32("size of printk formats")?;
+        let text = String::from_utf8_lossy(reader.take(len.into(), "printk formats")?);
+        self.info.printk_formats = printk_formats(&text);
+        Ok(())
+    }
+
+    pub fn read_cmdlines(&mut self, reader: &mut Reader<'_>) -> Result<(), Damage> {
+        let len = reader.u64("size of cmdlines")?;
+        let text = String::from_utf8_lossy(reader.take(len, "cmdlines")?);
+        for line in text.lines() {
+            if let Some((tid, comm)) = line.trim_start().split_once(' ') {
+                if let Ok(tid) = tid.parse() {
+                    self.info.comms.insert(Tid(tid), comm.trim_end_matches('\0').to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lines `0xffffffff81234567 : "text %d\n"`, from `printk_formats`.
+fn printk_formats(text: &str) -> HashMap<u64, String> {
+    let line_parts = |line: &str| {
+        let (address, format) = line.split_once(':')?;
+        let address = u64::from_str_radix(address.trim().trim_start_matches("0x"), 16).ok()?;
+        let format = format.trim().trim_matches('"').replace("\\n", "");
+        Some((address, format))
+    };
+    text.lines().filter_map(line_parts).collect()
+}
+
+fn text_of(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+fn cpu_table(reader: &mut Reader<'_>, cpus: u32) -> Result<Vec<CpuData>, Damage> {
+    let mut table = Vec::new();
+    for cpu in 0..cpus {
+        let offset = reader.u64("table of CPU data")?;
+        let size = reader.u64("table of CPU data")?;
+        if size > 0 {
+            table.push(CpuData { cpu, offset, size });
+        }
+    }
+    Ok(table)
+}

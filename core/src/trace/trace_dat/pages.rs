@@ -1,0 +1,162 @@
+//! The pages of one CPU, from a plain or a compressed region of the file.
+//!
+//! A page is found by its number: plain data are sliced in place, compressed ones are decompressed chunk by chunk
+//! into a buffer of the walk, so that memory does not grow with the trace.
+
+use super::super::bytes::Reader;
+use super::super::compression::{Compression, Decompressor};
+use super::super::ring_page::PageLayout;
+use super::super::source::Damage;
+use super::metadata::{Buffer, CpuData, Metadata};
+
+/// Bytes of a decompressed chunk that are believed. trace-cmd writes ten pages; the largest sub-buffer is 128 MiB
+/// in theory and far below in use.
+const LARGEST_CHUNK: u32 = 64 << 20;
+
+/// Where the pages of one CPU are.
+#[derive(Debug)]
+pub(super) struct CpuPages<'a> {
+    pub cpu: u32,
+    pub origin: u16,
+    pub layout: PageLayout,
+    page_size: usize,
+    how: Compression,
+    /// The CPU's part of the file, which begins at `offset`.
+    data: &'a [u8],
+    offset: u64,
+    chunks: Vec<Chunk>,
+    pages: usize,
+    pub damage: Vec<Damage>,
+}
+
+/// A compressed run of pages.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    /// Where its compressed bytes begin in `data`, and how many there are.
+    begin: usize,
+    packed: u32,
+    unpacked: u32,
+    first_page: usize,
+}
+
+/// The chunk that a walk has decompressed last.
+#[derive(Debug, Default)]
+pub(super) struct Unpacked {
+    chunk: Option<usize>,
+    bytes: Vec<u8>,
+    decompressor: Decompressor,
+}
+
+/// Where the bytes of one page are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PagePlace {
+    begin: usize,
+    end: usize,
+    /// In the unpacked chunk rather than in the file.
+    unpacked: bool,
+}
+
+impl<'a> CpuPages<'a> {
+    pub fn open(file: &'a [u8], metadata: &Metadata, buffer: &Buffer, data: CpuData, origin: u16) -> Self {
+        // The size of compressed data does not count the word in front of them, the number of chunks.
+        let size = data.size.saturating_add(if buffer.compressed { 4 } else { 0 });
+        let begin = (data.offset.min(file.len() as u64)) as usize;
+        let end = data.offset.saturating_add(size).min(file.len() as u64) as usize;
+        let mut pages = CpuPages {
+            cpu: data.cpu,
+            origin,
+            layout: metadata.layout,
+            page_size: buffer.page_size.max(metadata.layout.data_offset as u32 + 4) as usize,
+            how: if buffer.compressed { metadata.compression } else { Compression::None },
+            data: &file[begin..end.max(begin)],
+            offset: data.offset,
+            chunks: Vec::new(),
+            pages: 0,
+            damage: Vec::new(),
+        };
+        if (pages.data.len() as u64) < size {
+            let cpu = data.cpu;
+            let what =
+                format!("CPU {cpu}: {size} bytes announced, the file has {} of them", pages.data.len());
+            pages.damage.push(Damage::new(file.len() as u64, what));
+        }
+        if pages.how == Compression::None {
+            // The last page may be cut off: what is there of it can still be read.
+            pages.pages = pages.data.len().div_ceil(pages.page_size);
+        } else if let Err(damage) = pages.index_chunks(metadata) {
+            pages.damage.push(damage);
+        }
+        pages
+    }
+
+    fn index_chunks(&mut self, metadata: &Metadata) -> Result<(), Damage> {
+        let mut reader = Reader::new(self.data, self.offset, metadata.order);
+        let count = reader.u32("number of compressed chunks")?;
+        for _ in 0..count {
+            let packed = reader.u32("size of a compressed chunk")?;
+            let unpacked = reader.u32("size of a chunk")?;
+            let begin = (reader.offset() - self.offset) as usize;
+            reader.take(packed.into(), "compressed chunk")?;
+            if unpacked > LARGEST_CHUNK {
+                return Err(Damage::new(reader.offset(), format!("a chunk of {unpacked} bytes")));
+            }
+            self.chunks.push(Chunk { begin, packed, unpacked, first_page: self.pages });
+            self.pages += (unpacked as usize).div_ceil(self.page_size);
+        }
+        Ok(())
+    }
+
+    /// How many pages there are, some of them possibly damaged.
+    pub fn len(&self) -> usize {
+        self.pages
+    }
+
+    /// Where in the file page `index` is, as far as compression lets one say.
+    pub fn file_offset(&self, index: usize) -> u64 {
+        match self.chunk_of(index) {
+            Some(chunk) => self.offset + self.chunks[chunk].begin as u64,
+            None => self.offset + (index * self.page_size) as u64,
+        }
+    }
+
+    fn chunk_of(&self, page: usize) -> Option<usize> {
+        self.chunks.partition_point(|chunk| chunk.first_page <= page).checked_sub(1)
+    }
+
+    /// Makes page `index` readable and says where it is.
+    pub fn load(&self, index: usize, unpacked: &mut Unpacked) -> Result<PagePlace, Damage> {
+        let Some(number) = self.chunk_of(index) else {
+            return Ok(self.place(index, self.data.len(), false));
+        };
+        let chunk = self.chunks[number];
+        if unpacked.chunk != Some(number) {
+            let packed = &self.data[chunk.begin..chunk.begin + chunk.packed as usize];
+            unpacked.chunk = Some(number);
+            unpacked
+                .decompressor
+                .unpack(self.how, packed, chunk.unpacked.into(), &mut unpacked.bytes)
+                .map_err(|what| Damage::new(self.file_offset(index), format!("CPU {}: {what}", self.cpu)))?;
+        }
+        Ok(self.place(index - chunk.first_page, unpacked.bytes.len(), true))
+    }
+
+    fn place(&self, index: usize, len: usize, unpacked: bool) -> PagePlace {
+        let begin = (index * self.page_size).min(len);
+        PagePlace { begin, end: (begin + self.page_size).min(len), unpacked }
+    }
+
+    /// The bytes of a loaded page; shorter than a page where the file ends in it.
+    #[inline]
+    pub fn bytes<'s>(&'s self, place: &PagePlace, unpacked: &'s Unpacked) -> &'s [u8] {
+        let all = if place.unpacked { unpacked.bytes.as_slice() } else { self.data };
+        all.get(place.begin..place.end).unwrap_or(&[])
+    }
+
+    /// Behind the last page of the chunk that holds `index`: where reading can go on after damage.
+    pub fn next_chunk(&self, index: usize) -> usize {
+        match self.chunk_of(index) {
+            Some(number) => self.chunks.get(number + 1).map_or(self.pages, |chunk| chunk.first_page),
+            None => index + 1,
+        }
+    }
+}

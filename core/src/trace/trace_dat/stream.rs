@@ -1,0 +1,208 @@
+//! The records of one CPU in their order.
+
+use std::ops::Range;
+
+use super::super::merge;
+use super::super::ring_page::{PageWalk, Step};
+use super::super::source::{Damage, Item, Loss, Record, Span};
+use super::pages::{CpuPages, PagePlace, Unpacked};
+use super::TraceDat;
+use crate::time::{Cpu, Mono};
+
+/// What is at hand.
+#[derive(Debug)]
+enum Head {
+    Event { class: u32, payload: Range<u32> },
+    Lost { count: Option<u64>, after: Option<u64> },
+    Damage(Damage),
+    End,
+}
+
+/// A walk over one CPU.
+#[derive(Debug)]
+pub(super) struct Stream<'t> {
+    trace: &'t TraceDat<'t>,
+    pages: &'t CpuPages<'t>,
+    unpacked: Unpacked,
+    /// Number of the page being read, and where its bytes are.
+    page: usize,
+    place: PagePlace,
+    walk: PageWalk,
+    head: Head,
+    /// Comes after `head`, where one step finds two things.
+    queued: Option<Head>,
+    /// Time of `head`.
+    at: u64,
+    /// Time of the last event, for losses.
+    last: Option<u64>,
+    /// Ids without a format, each reported once.
+    unknown: Vec<u16>,
+    /// Time went backwards here, reported once.
+    backwards: bool,
+}
+
+impl<'t> Stream<'t> {
+    pub fn begin(trace: &'t TraceDat<'t>, pages: &'t CpuPages<'t>, span: Span) -> Self {
+        let mut stream = Stream {
+            trace,
+            pages,
+            unpacked: Unpacked::default(),
+            page: 0,
+            place: PagePlace::default(),
+            walk: PageWalk::nowhere(),
+            head: Head::End,
+            queued: None,
+            at: 0,
+            last: None,
+            unknown: Vec::new(),
+            backwards: false,
+        };
+        stream.page = if span.from.0 == 0 { 0 } else { stream.page_before(span.from.0) };
+        stream.head = stream.open_page().or_else(|| stream.find()).unwrap_or(Head::End);
+        while !matches!(stream.head, Head::End) && stream.at < span.from.0 {
+            merge::Stream::advance(&mut stream);
+        }
+        stream
+    }
+
+    /// The last page that begins before `time`, by bisection over page stamps.
+    fn page_before(&mut self, time: u64) -> usize {
+        let (mut low, mut high) = (0, self.pages.len());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            // A page that cannot be read counts as late: the walk then starts before it.
+            let early = self.pages.load(middle, &mut self.unpacked).is_ok_and(|place| {
+                PageWalk::begin(self.pages.bytes(&place, &self.unpacked), &self.pages.layout)
+                    .is_ok_and(|walk| self.trace.time.ns(walk.time()) < time)
+            });
+            if early {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Opens the page with number `self.page`; gives what comes before its first record, if anything.
+    fn open_page(&mut self) -> Option<Head> {
+        self.walk = PageWalk::nowhere();
+        if self.page >= self.pages.len() {
+            return Some(Head::End);
+        }
+        match self.pages.load(self.page, &mut self.unpacked) {
+            Ok(place) => self.place = place,
+            Err(damage) => {
+                self.page = self.pages.next_chunk(self.page) - 1;
+                return Some(Head::Damage(damage));
+            }
+        }
+        let page = self.pages.bytes(&self.place, &self.unpacked);
+        match PageWalk::begin(page, &self.pages.layout) {
+            Ok(walk) => {
+                self.walk = walk;
+                let lost = walk.lost?;
+                self.at = self.trace.time.ns(walk.time()).max(self.last.unwrap_or(0));
+                Some(Head::Lost { count: lost.count, after: self.last })
+            }
+            Err(at) => Some(self.damaged(at, "a page that is cut off or whose length cannot be")),
+        }
+    }
+
+    /// What comes next in this page or the following ones; `None` after the last.
+    fn find(&mut self) -> Option<Head> {
+        loop {
+            let page = self.pages.bytes(&self.place, &self.unpacked);
+            match self.walk.step(page) {
+                Step::Record { at, from, to } => {
+                    let id = page.get(from as usize..from as usize + 2).unwrap_or(&[]);
+                    let id = self.pages.layout.order.unsigned(id) as u16;
+                    let class = self.trace.class_of_id[usize::from(id)];
+                    self.at = self.trace.time.ns(at);
+                    if class != u32::MAX {
+                        let event = Head::Event { class, payload: from..to };
+                        let backwards = self.last.is_some_and(|last| self.at < last) && !self.backwards;
+                        if backwards {
+                            self.queued = Some(event);
+                            return Some(self.time_went_back());
+                        }
+                        self.last = Some(self.at);
+                        return Some(event);
+                    }
+                    if !self.unknown.contains(&id) {
+                        return Some(self.unknown_id(id, from));
+                    }
+                }
+                Step::End => {
+                    self.page += 1;
+                    if let Some(head) = self.open_page() {
+                        return Some(head);
+                    }
+                }
+                Step::Broken(at) => {
+                    return Some(self.damaged(at, "a record that reaches past the end of its page"));
+                }
+            }
+        }
+    }
+
+    fn damaged(&self, at: u32, what: &str) -> Head {
+        let offset = self.pages.file_offset(self.page) + u64::from(at);
+        let cpu = self.pages.cpu;
+        Head::Damage(Damage::new(offset, format!("CPU {cpu}: {what}; the rest of this page is skipped")))
+    }
+
+    fn unknown_id(&mut self, id: u16, from: u32) -> Head {
+        self.unknown.push(id);
+        let offset = self.pages.file_offset(self.page) + u64::from(from);
+        let what = format!("CPU {}: events of unknown id {id} are skipped", self.pages.cpu);
+        Head::Damage(Damage::new(offset, what))
+    }
+
+    fn time_went_back(&mut self) -> Head {
+        self.backwards = true;
+        let last = Mono(self.last.unwrap_or(0));
+        let what = format!("CPU {}: time goes back from {last} to {}", self.pages.cpu, Mono(self.at));
+        Head::Damage(Damage::new(self.pages.file_offset(self.page), what))
+    }
+}
+
+impl merge::Stream for Stream<'_> {
+    #[inline]
+    fn time(&self) -> Option<u64> {
+        match self.head {
+            Head::End => None,
+            _ => Some(self.at),
+        }
+    }
+
+    #[inline]
+    fn item(&self) -> Item<'_> {
+        let cpu = Cpu(self.pages.cpu);
+        let origin = self.pages.origin;
+        match &self.head {
+            Head::Event { class, payload } => {
+                let page = self.pages.bytes(&self.place, &self.unpacked);
+                let data = page.get(payload.start as usize..payload.end as usize).unwrap_or(&[]);
+                Item::Event(Record { at: Mono(self.at), cpu, class: *class, origin, data, first_bit: 0 })
+            }
+            Head::Lost { count, after } => {
+                Item::Lost(Loss { cpu, after: after.map(Mono), before: Mono(self.at), count: *count, origin })
+            }
+            Head::Damage(damage) => Item::Damage(damage.clone()),
+            Head::End => Item::Damage(Damage::new(0, "the walk is over")),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.head = match self.queued.take() {
+            Some(event) => {
+                self.last = Some(self.at);
+                event
+            }
+            None if matches!(self.head, Head::End) => Head::End,
+            None => self.find().unwrap_or(Head::End),
+        };
+    }
+}
