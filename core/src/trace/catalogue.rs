@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::bytes::Order;
+use super::ctf::Layout;
 use super::source::Record;
 
 /// Where a field of a tracepoint's binary record lies.
@@ -39,6 +41,11 @@ pub enum Place {
         relative: bool,
         /// Type of an element.
         element: Element,
+    },
+    /// Behind fields of changing length, or between bytes: found by walking (CTF).
+    Walked {
+        /// Its number in the layout.
+        leaf: u16,
     },
 }
 
@@ -73,6 +80,8 @@ pub struct EventClass {
     pub fields: Vec<Field>,
     /// Byte order of its numbers.
     pub order: Order,
+    /// How to walk to fields that have no fixed place (CTF).
+    pub(crate) dynamic: Option<Arc<Layout>>,
 }
 
 /// A field, or one element of it, found by name. Valid for the class that gave it.
@@ -221,7 +230,10 @@ impl EventClass {
     #[must_use]
     pub fn value<'a>(&self, field: FieldRef, record: &Record<'a>) -> Option<Value<'a>> {
         let place = self.fields.get(usize::from(field.index))?.place;
-        let value = read(place, record.data, self.order)?;
+        let value = match place {
+            Place::Walked { leaf } => self.dynamic.as_ref()?.value(leaf, record.data, record.first_bit)?,
+            place => read(place, fields_of(record), self.order)?,
+        };
         match (field.element, value) {
             (None, value) => Some(value),
             (Some(element), Value::Array(array)) => array.get(usize::from(element)),
@@ -235,7 +247,7 @@ impl EventClass {
     pub fn bits(&self, field: FieldRef, record: &Record<'_>) -> Option<u64> {
         match self.fields.get(usize::from(field.index))?.place {
             Place::Int { offset, size, signed } if field.element.is_none() => {
-                let begin = offset as usize;
+                let begin = offset as usize + (record.first_bit / 8) as usize;
                 let bytes = record.data.get(begin..begin + usize::from(size))?;
                 Some(if signed { self.order.signed(bytes) as u64 } else { self.order.unsigned(bytes) })
             }
@@ -264,6 +276,11 @@ impl EventClass {
     }
 }
 
+/// The bytes from which fixed places count.
+fn fields_of<'a>(record: &Record<'a>) -> &'a [u8] {
+    record.data.get((record.first_bit / 8) as usize..).unwrap_or(&[])
+}
+
 fn read(place: Place, data: &[u8], order: Order) -> Option<Value<'_>> {
     let array = |bytes, element: Element| {
         if element.text {
@@ -288,6 +305,7 @@ fn read(place: Place, data: &[u8], order: Order) -> Option<Value<'_>> {
             let begin = from + (word & 0xffff) as usize;
             Some(array(data.get(begin..begin + (word >> 16) as usize)?, element))
         }
+        Place::Walked { .. } => None,
     }
 }
 

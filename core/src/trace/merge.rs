@@ -91,7 +91,14 @@ mod tests {
         }
         fn item(&self) -> Item<'_> {
             let before = Mono(self.1[self.2]);
-            Item::Lost(Loss { cpu: Cpu(self.0), after: None, before, count: None, origin: 0 })
+            Item::Lost(Loss {
+                cpu: Cpu(self.0),
+                after: None,
+                before,
+                count: None,
+                origin: 0,
+                inferred_within: None,
+            })
         }
         fn advance(&mut self) {
             self.2 += 1;

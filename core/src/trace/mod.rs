@@ -6,6 +6,7 @@
 pub mod bytes;
 pub mod catalogue;
 pub mod compression;
+pub mod ctf;
 pub mod event;
 pub mod flight;
 pub mod kallsyms;

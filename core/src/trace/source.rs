@@ -45,6 +45,9 @@ pub struct Loss {
     pub count: Option<u64>,
     /// Which buffer or trace: an index into [`Info::origins`].
     pub origin: u16,
+    /// `after` and `before` are inferred: the recorder only says that the loss lies in this span (`to` included),
+    /// and they are the longest silence in it.
+    pub inferred_within: Option<Span>,
 }
 
 /// One event, not yet interpreted.

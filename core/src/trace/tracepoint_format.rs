@@ -45,7 +45,10 @@ pub fn parse(text: &str, system: &str, order: Order) -> Option<Format> {
             break;
         }
     }
-    Some(Format { id: id?, class: EventClass { system: system.to_owned(), name: name?, fields, order } })
+    Some(Format {
+        id: id?,
+        class: EventClass { system: system.to_owned(), name: name?, fields, order, dynamic: None },
+    })
 }
 
 /// `unsigned long args[6];  offset:16; size:48; signed:0;`

@@ -187,7 +187,8 @@ impl merge::Stream for Stream<'_> {
                 Item::Event(Record { at: Mono(self.at), cpu, class: *class, origin, data, first_bit: 0 })
             }
             Head::Lost { count, after } => {
-                Item::Lost(Loss { cpu, after: after.map(Mono), before: Mono(self.at), count: *count, origin })
+                let (after, before) = (after.map(Mono), Mono(self.at));
+                Item::Lost(Loss { cpu, after, before, count: *count, origin, inferred_within: None })
             }
             Head::Damage(damage) => Item::Damage(damage.clone()),
             Head::End => Item::Damage(Damage::new(0, "the walk is over")),

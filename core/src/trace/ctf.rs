@@ -1,0 +1,198 @@
+//! CTF 1.8: LTTng kernel and user-space traces, `perf data convert --to-ctf`, barectf, our own tracer.
+//!
+//! Specification: diamon.org/ctf, version 1.8.3; what it leaves open follows babeltrace 2, whose output is the oracle
+//! of the tests. A trace is a metadata file and stream files; several traces of one session are merged.
+//!
+//! Clocks: kernel and user-space metadata of one session carry the same clock uuid but epoch offsets that differ by
+//! microseconds, because each was measured by itself. Traces whose clocks have the same uuid are therefore merged by
+//! the raw clock, and the offset only serves to show wall-clock time. Traces of different clocks (two machines) are
+//! merged by their offsets, for want of better.
+//!
+//! Lost events: the counter in a packet says how many were discarded up to its end, after the end of the packet
+//! before. Within that span LTTng loses them where the packet is nearly full and the next one is not yet free: the
+//! loss is reported at the longest silence of the span, and called inferred.
+//!
+//! Not here: CTF 2 (refused by name), lengths and tags that refer to packet headers (no tracer writes them).
+
+mod layout;
+mod lexer;
+mod metadata;
+mod packet;
+mod stream;
+mod tsdl;
+mod types;
+
+use std::collections::BTreeMap;
+
+use super::catalogue::Catalogue;
+use super::kallsyms::Symbols;
+use super::merge::Merged;
+use super::source::{Clock, Damage, Events, Info, OpenError, Source, Span};
+pub(crate) use layout::Layout;
+use metadata::Trace;
+use packet::{find_packets, Packet};
+use stream::Stream;
+
+/// The files of one trace: a directory with `metadata` and its streams (not those in `index/`).
+#[derive(Clone, Debug, Default)]
+pub struct TraceFiles<'a> {
+    /// Name of the directory, for people.
+    pub name: String,
+    /// Contents of `metadata`.
+    pub metadata: &'a [u8],
+    /// Name and contents of each stream file.
+    pub streams: Vec<(String, &'a [u8])>,
+}
+
+/// One or several opened traces.
+#[derive(Debug)]
+pub struct Ctf<'a> {
+    info: Info,
+    catalogue: Catalogue,
+    symbols: Symbols,
+    traces: Vec<TraceOf>,
+    files: Vec<(String, &'a [u8])>,
+    /// Packets of each stream, in the order of time.
+    streams: Vec<Vec<Packet>>,
+}
+
+#[derive(Debug)]
+struct TraceOf {
+    metadata: Trace,
+    /// Added to raw times, in traces of different clocks.
+    offset_ns: i64,
+}
+
+impl<'a> Ctf<'a> {
+    /// Opens traces that belong together. Damage in packets is no error: it is in [`Info::damage`] or met on the way.
+    ///
+    /// # Errors
+    /// A trace is no CTF, of another version, or its metadata cannot be read at all.
+    pub fn open(inputs: &[TraceFiles<'a>]) -> Result<Self, OpenError> {
+        let mut ctf = Ctf {
+            info: Info { format: "CTF 1.8".into(), ..Info::default() },
+            catalogue: Catalogue::default(),
+            symbols: Symbols::default(),
+            traces: Vec::new(),
+            files: Vec::new(),
+            streams: Vec::new(),
+        };
+        for input in inputs {
+            let metadata = Trace::read(input.metadata, &mut ctf.catalogue)?;
+            ctf.info.damage.extend(metadata.damage.iter().cloned());
+            ctf.info.origins.push(input.name.clone());
+            ctf.traces.push(TraceOf { metadata, offset_ns: 0 });
+        }
+        if ctf.traces.is_empty() {
+            return Err(OpenError::Foreign("no CTF trace: no metadata file".into()));
+        }
+        ctf.set_clock();
+        ctf.describe();
+        ctf.collect_packets(inputs);
+        Ok(ctf)
+    }
+
+    fn set_clock(&mut self) {
+        let first = &self.traces[0].metadata.clock;
+        let same = self.traces.iter().all(|trace| {
+            let clock = &trace.metadata.clock;
+            (&clock.uuid, &clock.name, clock.freq) == (&first.uuid, &first.name, first.freq)
+        });
+        let clock = Clock { name: first.name.clone(), epoch_offset_ns: Some(first.epoch_offset_ns()) };
+        if same {
+            self.info.clock = clock;
+            return;
+        }
+        self.info.clock = Clock { name: "epoch".into(), epoch_offset_ns: Some(0) };
+        self.info.notes.push("traces of different clocks: merged by their offsets to wall-clock time".into());
+        for trace in &mut self.traces {
+            trace.offset_ns = trace.metadata.clock.epoch_offset_ns();
+        }
+    }
+
+    fn describe(&mut self) {
+        let kernel =
+            self.traces.iter().find(|trace| trace.metadata.env.get("domain").is_some_and(|d| d == "kernel"));
+        let env = &kernel.unwrap_or(&self.traces[0]).metadata.env;
+        let keys = [
+            "sysname",
+            "hostname",
+            "host",
+            "kernel_release",
+            "release",
+            "kernel_version",
+            "architecture",
+            "machine",
+        ];
+        let words: Vec<&str> = keys.iter().filter_map(|key| env.get(*key)).map(String::as_str).collect();
+        self.info.machine = words.join(" ");
+        if env.get("tracer_name").is_some_and(|name| name.starts_with("lttng")) {
+            self.info.prio_bias = 100;
+        }
+    }
+
+    /// Packets by stream. Files that continue one another (tracefile rotation, session rotation) become one stream.
+    fn collect_packets(&mut self, inputs: &[TraceFiles<'a>]) {
+        let mut streams: BTreeMap<(String, u64, u64, u32, u32), Vec<Packet>> = BTreeMap::new();
+        for (index, input) in inputs.iter().enumerate() {
+            let trace = &self.traces[index].metadata;
+            for (name, bytes) in &input.streams {
+                let file = self.files.len() as u32;
+                let mut damage = Vec::new();
+                let packets = find_packets(bytes, file, trace, index as u16, &mut damage);
+                let named = |damage: Damage| Damage::new(damage.offset, format!("{name}: {}", damage.what));
+                self.info.damage.extend(damage.into_iter().map(named));
+                for packet in packets {
+                    // Without a CPU or an instance nothing says that two files are one stream.
+                    let apart = if packet.cpu.is_none() { file } else { 0 };
+                    let whose = if trace.uuid.is_empty() { index.to_string() } else { trace.uuid.clone() };
+                    let key = (whose, packet.stream, packet.instance, packet.cpu.unwrap_or(0), apart);
+                    streams.entry(key).or_default().push(packet);
+                }
+                self.files.push((name.clone(), bytes));
+            }
+        }
+        let without_cpu = streams.values().flatten().any(|packet| packet.cpu.is_none());
+        if without_cpu {
+            let what = "packets do not say their CPU: it is given as 0 where events do not say it either";
+            self.info.notes.push(what.into());
+        }
+        let cpus = streams.values().flatten().filter_map(|packet| packet.cpu).max();
+        self.info.cpus = cpus.and_then(|most| most.checked_add(1));
+        self.streams = streams
+            .into_values()
+            .map(|mut packets| {
+                // Within a file the order stands, also where time goes backwards; files are put in order.
+                let one_file = packets.windows(2).all(|pair| pair[0].file == pair[1].file);
+                if !one_file {
+                    packets.sort_by_key(|packet| (packet.begin, packet.sequence));
+                }
+                packets
+            })
+            .collect();
+    }
+
+    #[inline]
+    fn ns(&self, trace: &TraceOf, cycles: u64) -> u64 {
+        trace.metadata.clock.ns(cycles).wrapping_add_signed(trace.offset_ns)
+    }
+}
+
+impl Source for Ctf<'_> {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    fn events(&self, span: Span) -> Box<dyn Events + '_> {
+        let streams = self.streams.iter().map(|packets| Stream::begin(self, packets, span)).collect();
+        Box::new(Merged::new(streams, span))
+    }
+}

@@ -1,0 +1,328 @@
+//! The events of one stream, packet by packet.
+
+use super::super::merge;
+use super::super::source::{Damage, Item, Loss, Record, Span};
+use super::layout::Walk;
+use super::metadata::{Event, Stream as StreamClass};
+use super::packet::Packet;
+use super::{Ctf, TraceOf};
+use crate::time::{Cpu, Mono};
+
+#[derive(Debug)]
+enum Head {
+    Event { class: u32, first_bit: u64 },
+    Lost(Loss),
+    Damage(Damage),
+    End,
+}
+
+/// A walk over one stream.
+#[derive(Debug)]
+pub(super) struct Stream<'t> {
+    ctf: &'t Ctf<'t>,
+    packets: &'t [Packet],
+    /// The packet being read, or to be opened.
+    index: usize,
+    open: Option<Open<'t>>,
+    head: Head,
+    queued: Option<Head>,
+    at: u64,
+    /// Cycles.
+    clock: u64,
+    last: Option<u64>,
+    backwards: bool,
+    /// Events lost in the open packet, until they are reported.
+    loss: Option<Loss>,
+    cpu: Cpu,
+    origin: u16,
+}
+
+/// The packet being read.
+#[derive(Clone, Copy, Debug)]
+struct Open<'t> {
+    data: &'t [u8],
+    bit: u64,
+    class: &'t StreamClass,
+    trace: &'t TraceOf,
+    offset: u64,
+}
+
+impl<'t> Stream<'t> {
+    pub fn begin(ctf: &'t Ctf<'t>, packets: &'t [Packet], span: Span) -> Self {
+        let mut stream = Stream {
+            ctf,
+            packets,
+            index: 0,
+            open: None,
+            head: Head::Damage(Damage::new(0, "")),
+            queued: None,
+            at: 0,
+            clock: 0,
+            last: None,
+            backwards: false,
+            loss: None,
+            cpu: Cpu(0),
+            origin: 0,
+        };
+        if span.from.0 > 0 {
+            // The last packet that begins before.
+            let late = packets.partition_point(|packet| {
+                packet
+                    .begin
+                    .is_none_or(|begin| ctf.ns(&ctf.traces[usize::from(packet.trace)], begin) < span.from.0)
+            });
+            stream.index = late.saturating_sub(1);
+        }
+        merge::Stream::advance(&mut stream);
+        while !matches!(stream.head, Head::End) && stream.at < span.from.0 {
+            merge::Stream::advance(&mut stream);
+        }
+        stream
+    }
+
+    /// Opens packet `self.index`; gives what comes before its first event.
+    fn open_packet(&mut self) -> Option<Head> {
+        let Some(packet) = self.packets.get(self.index) else { return Some(Head::End) };
+        let trace = &self.ctf.traces[usize::from(packet.trace)];
+        let class = trace.metadata.streams.get(&packet.stream)?;
+        let file = self.ctf.files[packet.file as usize].1;
+        let data = &file[packet.offset as usize..(packet.offset + packet.content) as usize];
+        self.open = Some(Open { data, bit: packet.first_bit, class, trace, offset: packet.offset });
+        self.cpu = Cpu(packet.cpu.unwrap_or(0));
+        self.origin = packet.trace;
+        if let Some(begin) = packet.begin {
+            self.clock = begin;
+        }
+        let before = self.index.checked_sub(1).and_then(|index| self.packets.get(index));
+        if let Some(count) = loss(packet, before) {
+            self.loss = Some(self.place_loss(packet, before, trace, count));
+        }
+        // babeltrace 2 gives up on such traces; what is in the packets can be read all the same.
+        let (begin, end) = (packet.begin?, before?.end?);
+        if begin >= end || self.backwards {
+            return None;
+        }
+        self.backwards = true;
+        let (begin, end) = (Mono(self.ctf.ns(trace, begin)), Mono(self.ctf.ns(trace, end)));
+        let what = format!(
+            "CPU {}: time goes back: a packet begins at {begin}, the one before ended at {end}",
+            self.cpu
+        );
+        Some(Head::Damage(Damage::new(packet.offset, what)))
+    }
+
+    /// The longest silence between the end of the packet before and the end of this one.
+    fn place_loss(
+        &mut self,
+        packet: &Packet,
+        before: Option<&Packet>,
+        trace: &TraceOf,
+        count: Option<u64>,
+    ) -> Loss {
+        let ns = |cycles| self.ctf.ns(trace, cycles);
+        let begin = packet.begin.map_or(0, ns);
+        let from = before.and_then(|before| before.end).map_or(begin, ns);
+        let end = packet.end.map(ns);
+        let saved = (self.open, self.clock, self.at, self.last, self.backwards);
+        let mut longest = (0, from, begin.max(from));
+        let mut at = from;
+        while let Some(open) = self.open {
+            match self.event(open) {
+                Ok(Some(Head::Event { .. })) if self.at.saturating_sub(at) > longest.0 => {
+                    longest = (self.at - at, at, self.at);
+                    at = self.at;
+                }
+                Ok(Some(_)) => at = self.at,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if let Some(end) = end.filter(|end| end.saturating_sub(at) > longest.0) {
+            longest = (end - at, at, end);
+        }
+        (self.open, self.clock, self.at, self.last, self.backwards) = saved;
+        self.queued = None;
+        let to = end.unwrap_or(longest.2);
+        Loss {
+            cpu: self.cpu,
+            after: Some(Mono(longest.1)),
+            before: Mono(longest.2),
+            count,
+            origin: self.origin,
+            inferred_within: Some(Span { from: Mono(from), to: Mono(to) }),
+        }
+    }
+
+    fn find(&mut self) -> Head {
+        loop {
+            let Some(open) = self.open else {
+                // A loss behind the last event of its packet.
+                if let Some(loss) = self.loss.take() {
+                    self.at = loss.before.0.max(self.last.unwrap_or(0));
+                    return Head::Lost(loss);
+                }
+                match self.open_packet() {
+                    Some(head) => return head,
+                    None if self.open.is_none() => self.index += 1,
+                    None => {}
+                }
+                continue;
+            };
+            match self.event(open) {
+                Ok(Some(head)) => return self.after_loss(head),
+                Ok(None) => self.close(),
+                Err(what) => {
+                    let offset = open.offset + open.bit / 8;
+                    self.close();
+                    return Head::Damage(Damage::new(
+                        offset,
+                        format!("{what}; the rest of the packet is skipped"),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Puts a loss before the event that ends its silence.
+    fn after_loss(&mut self, head: Head) -> Head {
+        match self.loss {
+            Some(loss) if matches!(head, Head::Event { .. }) && self.at >= loss.before.0 => {
+                self.loss = None;
+                self.queued = Some(head);
+                Head::Lost(loss)
+            }
+            _ => head,
+        }
+    }
+
+    fn close(&mut self) {
+        self.open = None;
+        self.index += 1;
+    }
+
+    /// One event; `None` where only the end of the packet was there.
+    fn event(&mut self, open: Open<'t>) -> Result<Option<Head>, String> {
+        if open.bit + 8 > open.data.len() as u64 * 8 {
+            return Ok(None);
+        }
+        let mut walk = Walk::new(open.data, open.bit);
+        open.class.event_header.over(&mut walk).map_err(|_| "an event header that is cut off")?;
+        let id = walk.id.unwrap_or(0);
+        if let Some((value, bits)) = walk.clock {
+            self.clock = advance_clock(self.clock, value, bits);
+        }
+        let Some(Event { class, layout, fixed_bits, cpu_leaf }) = open.class.events.get(&id) else {
+            return Err(format!("an event of unknown id {id}"));
+        };
+        let first_bit = walk.bit;
+        if let Some(cpu) = cpu_leaf.and_then(|leaf| layout.value(leaf, open.data, first_bit)?.bits()) {
+            self.cpu = Cpu(cpu as u32);
+        }
+        match fixed_bits {
+            Some(bits) if first_bit + bits <= open.data.len() as u64 * 8 => walk.bit += bits,
+            Some(_) => return Err("an event that reaches past the end of its packet".into()),
+            None => layout.over(&mut walk).map_err(|_| "an event that reaches past the end of its packet")?,
+        }
+        if walk.bit == open.bit {
+            return Err("events of no size".into());
+        }
+        self.open = Some(Open { bit: walk.bit, ..open });
+        self.at = self.ctf.ns(open.trace, self.clock);
+        let event = Head::Event { class: *class, first_bit };
+        if self.last.is_some_and(|last| self.at < last) && !self.backwards {
+            self.backwards = true;
+            let last = Mono(self.last.unwrap_or(0));
+            let what = format!("CPU {}: time goes back from {last} to {}", self.cpu, Mono(self.at));
+            self.queued = Some(event);
+            self.last = Some(self.at);
+            return Ok(Some(Head::Damage(Damage::new(open.offset + open.bit / 8, what))));
+        }
+        self.last = Some(self.at);
+        Ok(Some(event))
+    }
+}
+
+/// Events lost between `before` and the end of `packet`; `None` for none, `Some(None)` for an unknown number.
+fn loss(packet: &Packet, before: Option<&Packet>) -> Option<Option<u64>> {
+    match (before, packet.discarded) {
+        (Some(before), Some(now)) => {
+            let lost = now.wrapping_sub(before.discarded.unwrap_or(0));
+            // A counter that went back began anew, or is of 32 bits and wrapped.
+            let lost = if now >= before.discarded.unwrap_or(0) { lost } else { lost & 0xffff_ffff };
+            let jumped = match (before.sequence, packet.sequence) {
+                (Some(before), Some(now)) => now > before + 1,
+                _ => false,
+            };
+            match (lost, jumped) {
+                (_, true) => Some(None),
+                (0, false) => None,
+                (lost, false) => Some(Some(lost)),
+            }
+        }
+        (None, Some(now)) if now > 0 && packet.sequence == Some(0) => Some(Some(now)),
+        _ => None,
+    }
+}
+
+/// A clock value of `bits` bits: the rest is that of the time before, one more where it wrapped.
+fn advance_clock(before: u64, value: u64, bits: u8) -> u64 {
+    if bits >= 64 {
+        return value;
+    }
+    let mask = (1u64 << bits) - 1;
+    let same = (before & !mask) | value;
+    if same < before {
+        same.wrapping_add(mask + 1)
+    } else {
+        same
+    }
+}
+
+impl merge::Stream for Stream<'_> {
+    #[inline]
+    fn time(&self) -> Option<u64> {
+        match self.head {
+            Head::End => None,
+            _ => Some(self.at),
+        }
+    }
+
+    #[inline]
+    fn item(&self) -> Item<'_> {
+        match &self.head {
+            Head::Event { class, first_bit } => Item::Event(Record {
+                at: Mono(self.at),
+                cpu: self.cpu,
+                class: *class,
+                origin: self.origin,
+                data: self.open.map_or(&[][..], |open| open.data),
+                first_bit: *first_bit,
+            }),
+            Head::Lost(loss) => Item::Lost(*loss),
+            Head::Damage(damage) => Item::Damage(damage.clone()),
+            Head::End => Item::Damage(Damage::new(0, "the walk is over")),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        if matches!(self.head, Head::End) {
+            return;
+        }
+        self.head = match self.queued.take() {
+            Some(head) => head,
+            None => self.find(),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_stamps_wrap_forward() {
+        assert_eq!(advance_clock(0x1_0000_0005, 0x9, 32), 0x1_0000_0009);
+        assert_eq!(advance_clock(0x1_ffff_fff0, 0x3, 32), 0x2_0000_0003);
+        assert_eq!(advance_clock(77, 5, 64), 5);
+    }
+}
