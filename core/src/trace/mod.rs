@@ -12,6 +12,7 @@ pub mod flight;
 pub mod kallsyms;
 pub mod merge;
 pub mod normalize;
+pub mod perf_data;
 pub mod ring_page;
 pub mod source;
 pub mod syscall_names;

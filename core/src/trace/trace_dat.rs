@@ -12,7 +12,7 @@
 //! Not here: guests synchronised with their host (refused by name), `latency` files, which hold text
 //! ([`super::ftrace_text`]).
 
-mod metadata;
+pub(crate) mod metadata;
 mod options;
 mod pages;
 mod sections;

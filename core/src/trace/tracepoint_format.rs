@@ -93,9 +93,8 @@ fn split_declaration(text: &str) -> Option<(&str, &str, Option<&str>)> {
         }
         None => (text, None),
     };
-    let begin = head.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
-    let name = &head[begin..];
-    let type_text = head[..begin].trim();
+    let name = head.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
+    let type_text = head.strip_suffix(name)?.trim();
     (!name.is_empty()).then_some((type_text, name, dimension))
 }
 

@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
 
     fn integer(&mut self, bits: u8, order: Order) -> Result<u64, PastEnd> {
         let begin = (self.bit / 8) as usize;
-        let value = if self.bit % 8 == 0 && bits % 8 == 0 {
+        let value = if self.bit.is_multiple_of(8) && bits.is_multiple_of(8) {
             let bytes = self.data.get(begin..begin + usize::from(bits / 8)).ok_or(PastEnd)?;
             order.unsigned(bytes)
         } else {
@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
                 self.align(*align);
                 let count = self.length(*length);
                 let begin = (self.bit / 8) as usize;
-                let byte_aligned = self.bit % 8 == 0;
+                let byte_aligned = self.bit.is_multiple_of(8);
                 self.advance(count.checked_mul(packed_bits(element)?)?).ok()?;
                 let bytes = self.data.get(begin..(self.bit / 8) as usize)?;
                 array_value(element, bytes).filter(|_| byte_aligned)

@@ -110,12 +110,8 @@ impl Trace {
                 block.text("uuid").unwrap_or("").clone_into(&mut self.uuid);
                 self.packet_header = compile(&[(block.type_of("packet.header"), "", false)], budget)?;
             }
-            "clock" => {
-                // Several clocks: LTTng declares one; the first counts.
-                if self.clock.name.is_empty() {
-                    self.clock = clock(block);
-                }
-            }
+            // Several clocks: LTTng declares one; the first counts.
+            "clock" if self.clock.name.is_empty() => self.clock = clock(block),
             "env" => {
                 for key in block.attributes.keys() {
                     let number = block.number(key).map(|number| number.to_string());
@@ -210,7 +206,7 @@ fn fields(layout: &Layout, from_byte: bool) -> (Vec<Field>, Order) {
 }
 
 fn fixed_place(bit: u64, node: &Node, class_order: Order) -> Option<Place> {
-    let offset = u32::try_from(bit / 8).ok().filter(|_| bit % 8 == 0)?;
+    let offset = u32::try_from(bit / 8).ok().filter(|_| bit.is_multiple_of(8))?;
     match node {
         Node::Int { bits: bits @ (8 | 16 | 32 | 64), signed, order, .. }
             if *bits == 8 || *order == class_order =>

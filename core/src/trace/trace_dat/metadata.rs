@@ -14,15 +14,15 @@ use crate::time::Tid;
 
 /// What the file says before and beside its CPU data.
 #[derive(Debug)]
-pub(super) struct Metadata {
+pub(crate) struct Metadata {
     pub order: Order,
     pub layout: PageLayout,
     pub page_size: u32,
     pub compression: Compression,
     pub formats: Vec<Format>,
     pub symbols: Symbols,
-    pub buffers: Vec<Buffer>,
-    pub time: TimeScale,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) time: TimeScale,
     pub info: Info,
 }
 
@@ -62,17 +62,7 @@ impl Metadata {
         };
         let _user_long_size = reader.u8("size of long")?;
         let page_size = reader.u32("page size")?;
-        let mut metadata = Metadata {
-            order: reader.order,
-            layout: PageLayout::usual(reader.order),
-            page_size,
-            compression: Compression::None,
-            formats: Vec::new(),
-            symbols: Symbols::default(),
-            buffers: Vec::new(),
-            time: TimeScale::default(),
-            info: Info { format: format!("trace.dat v{version}"), ..Info::default() },
-        };
+        let mut metadata = Metadata::empty(reader.order, page_size, &format!("trace.dat v{version}"));
         match version.as_str() {
             "6" => metadata.read_v6(&mut reader, file)?,
             "7" => sections::read_v7(&mut metadata, &mut reader, file)?,
@@ -82,6 +72,40 @@ impl Metadata {
             }
         }
         Ok(metadata)
+    }
+
+    /// The tracing data of a perf.data: what a version 6 file says up to its kallsyms and printk formats
+    /// (tools/perf/util/trace-event-info.c). Damage in it is noted.
+    pub fn read_perf(section: &[u8], offset: u64) -> Result<Self, Damage> {
+        let mut reader = Reader::new(section, offset, Order::Little);
+        reader.expect(MAGIC, "the beginning of tracing data")?;
+        reader.text("version")?;
+        reader.order = if reader.u8("byte order")? == 1 { Order::Big } else { Order::Little };
+        reader.u8("size of long")?;
+        let page_size = reader.u32("page size")?;
+        let mut metadata = Metadata::empty(reader.order, page_size, "perf.data");
+        let read = metadata
+            .read_header_info(&mut reader)
+            .and_then(|()| metadata.read_ftrace_formats(&mut reader))
+            .and_then(|()| metadata.read_event_formats(&mut reader))
+            .and_then(|()| metadata.read_kallsyms(&mut reader))
+            .and_then(|()| metadata.read_printk(&mut reader));
+        metadata.info.damage.extend(read.err());
+        Ok(metadata)
+    }
+
+    fn empty(order: Order, page_size: u32, format: &str) -> Self {
+        Metadata {
+            order,
+            layout: PageLayout::usual(order),
+            page_size,
+            compression: Compression::None,
+            formats: Vec::new(),
+            symbols: Symbols::default(),
+            buffers: Vec::new(),
+            time: TimeScale::default(),
+            info: Info { format: format.to_owned(), ..Info::default() },
+        }
     }
 
     fn read_v6(&mut self, reader: &mut Reader<'_>, file: &[u8]) -> Result<(), OpenError> {
@@ -171,7 +195,7 @@ impl Metadata {
     }
 
     /// Takes over what the options say.
-    pub fn apply(&mut self, options: &Options) -> Result<(), OpenError> {
+    pub(super) fn apply(&mut self, options: &Options) -> Result<(), OpenError> {
         if options.guest_sync {
             let text = "a guest's trace.dat synchronised with its host (TIME_SHIFT): its times cannot be read alone; \
                         record the guest without --host synchronisation";

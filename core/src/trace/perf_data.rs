@@ -1,0 +1,85 @@
+//! perf.data of `perf sched record` and `perf record -e sched:*`: tracepoint samples with their raw data.
+//!
+//! Which question: what did the kernel record, from perf's file. Written here instead of taken from the
+//! linux-perf-data crate: that copies every record and sorts it in memory, allocates what a damaged header asks for,
+//! and gives up at the first error; this reads slices of the mapped file, in bounded memory, past damage. The layout
+//! is that of tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
+//!
+//! Order: perf writes the ring buffers of the CPUs one after the other, in rounds. A first pass finds the ascending
+//! runs in the file and puts runs that follow one another into lanes, about one per CPU; the lanes are merged.
+//!
+//! Not here: pipe mode and compressed files (`perf record -z`), which are refused with the command that converts them.
+
+mod header;
+mod lanes;
+mod sample;
+
+use super::catalogue::Catalogue;
+use super::kallsyms::Symbols;
+use super::merge::Merged;
+use super::source::{Events, Info, OpenError, Source, Span};
+use header::Header;
+use lanes::{Lane, Lanes};
+use sample::Samples;
+
+/// An opened perf.data.
+#[derive(Debug)]
+pub struct PerfData<'a> {
+    info: Info,
+    catalogue: Catalogue,
+    symbols: Symbols,
+    /// Class of each `common_type`; `u32::MAX` for unknown ones.
+    class_of_id: Vec<u32>,
+    samples: Samples<'a>,
+    lanes: Vec<Vec<lanes::Run>>,
+}
+
+impl<'a> PerfData<'a> {
+    /// Opens the bytes of a whole file.
+    ///
+    /// # Errors
+    /// The file is of another kind or form, or holds no description of tracepoints.
+    pub fn open(file: &'a [u8]) -> Result<Self, OpenError> {
+        let mut header = Header::read(file)?;
+        let mut catalogue = Catalogue::default();
+        let mut class_of_id = vec![u32::MAX; 1 << 16];
+        for format in std::mem::take(&mut header.tracing.formats) {
+            let class = catalogue.add(format.class);
+            if let Some(slot) = class_of_id.get_mut(format.id as usize) {
+                *slot = class;
+            }
+        }
+        let mut info = header.tracing.info;
+        let samples = header.samples;
+        let Lanes { lanes, comms, damage, compressed, cpus, .. } = Lanes::find(&samples);
+        if compressed {
+            let text =
+                "a compressed perf.data (perf record -z): convert it with `perf inject -i FILE -o PLAIN`";
+            return Err(OpenError::Unsupported(text.into()));
+        }
+        info.damage.extend(damage);
+        info.comms = comms;
+        info.cpus = info.cpus.or(cpus);
+        info.origins = vec![String::new()];
+        Ok(PerfData { info, catalogue, symbols: header.tracing.symbols, class_of_id, samples, lanes })
+    }
+}
+
+impl Source for PerfData<'_> {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    fn events(&self, span: Span) -> Box<dyn Events + '_> {
+        let lanes = self.lanes.iter().map(|runs| Lane::begin(self, runs, span)).collect();
+        Box::new(Merged::new(lanes, span))
+    }
+}

@@ -1,0 +1,147 @@
+//! The header of a perf.data: attributes of the events, tracing data, facts of the machine.
+
+use super::super::bytes::{Order, Reader};
+use super::super::source::{Clock, Damage, OpenError};
+use super::super::trace_dat::metadata::Metadata;
+use super::sample::{Attribute, SampleLayout, Samples};
+
+const TRACING_DATA: u32 = 1;
+const HOSTNAME: u32 = 3;
+const OSRELEASE: u32 = 4;
+const ARCH: u32 = 6;
+const NRCPUS: u32 = 7;
+const CLOCK_DATA: u32 = 29;
+/// Attributes of one file; perf opens one per event (and per CPU kind).
+const MOST_ATTRIBUTES: u64 = 1 << 16;
+
+pub(super) struct Header<'a> {
+    pub tracing: Metadata,
+    pub samples: Samples<'a>,
+}
+
+#[derive(Clone, Copy)]
+struct Section {
+    offset: u64,
+    size: u64,
+}
+
+impl<'a> Header<'a> {
+    pub fn read(file: &'a [u8]) -> Result<Self, OpenError> {
+        let order = match file.get(..8) {
+            Some(b"PERFILE2") => Order::Little,
+            Some(b"2ELIFREP") => Order::Big,
+            _ => return Err(OpenError::Foreign("not a perf.data: it does not begin with PERFILE2".into())),
+        };
+        let mut reader = Reader::new(file, 0, order);
+        reader.take(8, "magic number")?;
+        if reader.u64("size of the header")? == 16 {
+            let text = "a perf.data in pipe mode: convert it with `perf inject -i FILE -o PLAIN`";
+            return Err(OpenError::Unsupported(text.into()));
+        }
+        let attribute_size = reader.u64("size of an attribute")?;
+        let attributes = section(&mut reader)?;
+        let data = section(&mut reader)?;
+        section(&mut reader)?;
+        let mut features = Vec::new();
+        for word in 0..4u32 {
+            let bits = reader.u64("features")?;
+            features.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| word * 64 + bit));
+        }
+        let (layouts, clock) = read_attributes(file, attributes, attribute_size, order)?;
+        let sections = feature_sections(file, &features, data, order);
+        let find = |wanted: u32| {
+            sections.iter().find(|(feature, _)| *feature == wanted).map(|(_, section)| *section)
+        };
+        let tracing = find(TRACING_DATA).ok_or_else(|| {
+            OpenError::Unsupported("a perf.data without tracepoints (no tracing data)".into())
+        })?;
+        let mut tracing = Metadata::read_perf(bytes(file, tracing), tracing.offset)?;
+        let info = &mut tracing.info;
+        let words = ["Linux".to_owned()].into_iter();
+        let facts = [HOSTNAME, OSRELEASE, ARCH]
+            .iter()
+            .filter_map(|&feature| text(bytes(file, find(feature)?), order));
+        info.machine = words.chain(facts).collect::<Vec<_>>().join(" ");
+        info.cpus = find(NRCPUS).and_then(|section| order.u32_at(bytes(file, section), 0));
+        info.clock = Clock { name: clock, epoch_offset_ns: None };
+        if let Some(section) = find(CLOCK_DATA) {
+            let at = |offset| order.u64_at(bytes(file, section), offset);
+            info.clock.epoch_offset_ns =
+                at(8).zip(at(16)).map(|(wall, clock)| wall.wrapping_sub(clock) as i64);
+        }
+        let there = bytes(file, data);
+        if (there.len() as u64) < data.size || data.size == 0 {
+            let what =
+                format!("{} bytes of records announced, the file has {} of them", data.size, there.len());
+            info.damage.push(Damage::new(file.len() as u64, what));
+        }
+        let alike = layouts.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        Ok(Header { tracing, samples: Samples { data: there, offset: data.offset, order, layouts, alike } })
+    }
+}
+
+fn section(reader: &mut Reader<'_>) -> Result<Section, Damage> {
+    Ok(Section { offset: reader.u64("section")?, size: reader.u64("section")? })
+}
+
+/// What the file has of a section.
+fn bytes(file: &[u8], section: Section) -> &[u8] {
+    let all = file.len() as u64;
+    let begin = section.offset.min(all);
+    let end = section.offset.saturating_add(section.size).min(all);
+    &file[begin as usize..end as usize]
+}
+
+fn feature_sections(file: &[u8], features: &[u32], data: Section, order: Order) -> Vec<(u32, Section)> {
+    let table = Section { offset: data.offset.saturating_add(data.size), size: features.len() as u64 * 16 };
+    let mut reader = Reader::new(bytes(file, table), table.offset, order);
+    features
+        .iter()
+        .map_while(|&feature| section(&mut reader).ok().map(|section| (feature, section)))
+        .collect()
+}
+
+/// Texts of features: length, then the text.
+fn text(bytes: &[u8], order: Order) -> Option<String> {
+    let len = order.u32_at(bytes, 0)? as usize;
+    let text = bytes.get(4..4usize.checked_add(len)?)?;
+    let text = String::from_utf8_lossy(text).trim_end_matches('\0').to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// How samples of each attribute are laid out, and the name of the clock.
+fn read_attributes(
+    file: &[u8],
+    attributes: Section,
+    size: u64,
+    order: Order,
+) -> Result<(Vec<Attribute>, String), OpenError> {
+    let all = bytes(file, attributes);
+    if size < 64 + 16 || attributes.size / size.max(1) > MOST_ATTRIBUTES {
+        return Err(Damage::new(16, format!("attributes of {size} bytes")).into());
+    }
+    let mut layouts = Vec::new();
+    let mut clock = "perf";
+    for attribute in all.chunks_exact(size as usize) {
+        let word = |at: usize| order.u64_at(attribute, at).unwrap_or(0);
+        let flags = word(40);
+        if flags >> 25 & 1 == 1 && size >= 96 + 16 {
+            clock = match order.u32_at(attribute, 92) {
+                Some(1) => "mono",
+                Some(4) => "mono_raw",
+                Some(7) => "boot",
+                _ => "perf",
+            };
+        }
+        let tail = attribute.len() - 16;
+        let ids = Section { offset: word(tail), size: word(tail + 8) };
+        let ids = bytes(file, ids).chunks_exact(8).map(|id| order.unsigned(id)).collect();
+        layouts.push((ids, SampleLayout::new(word(24), word(32), flags >> 18 & 1 == 1)));
+    }
+    if layouts.is_empty() {
+        return Err(
+            Damage::new(attributes.offset, "no attributes: nothing says how records are laid out").into()
+        );
+    }
+    Ok((layouts, clock.to_owned()))
+}

@@ -1,0 +1,214 @@
+//! Records in the order of time, without sorting them: ascending runs of the file, put together into lanes.
+
+use std::collections::HashMap;
+
+use super::super::merge;
+use super::super::source::{Damage, Item, Loss, Record, Span};
+use super::sample::{kind, PerfRecord, Samples};
+use super::PerfData;
+use crate::time::{Cpu, Mono, Tid};
+
+/// Lanes of one file; more than CPUs of any machine. Beyond, order suffers and is reported.
+const MOST_LANES: usize = 4096;
+
+/// Records `begin..end` of the data, ascending in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    begin: usize,
+    end: usize,
+    first: u64,
+    last: u64,
+}
+
+/// What the first pass found.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    pub lanes: Vec<Vec<Run>>,
+    pub comms: HashMap<Tid, String>,
+    pub damage: Vec<Damage>,
+    pub compressed: bool,
+    pub cpus: Option<u32>,
+    /// Lanes by the time of their last record.
+    ends: std::collections::BTreeMap<(u64, usize), ()>,
+}
+
+impl Lanes {
+    pub fn find(samples: &Samples<'_>) -> Lanes {
+        let mut lanes = Lanes::default();
+        let mut run: Option<Run> = None;
+        let mut at = 0;
+        while let Some(record) = samples.record(at) {
+            let Some(record) = record else {
+                let what = "a record that cannot be; the rest of the file is not read";
+                lanes.damage.push(Damage::new(samples.offset + at as u64, what));
+                break;
+            };
+            lanes.note(&record);
+            if let (Some(time), true) = (record.time, is_shown(&record)) {
+                match &mut run {
+                    Some(run) if time >= run.last => (run.last, run.end) = (time, record.next),
+                    _ => {
+                        lanes.place(run.take());
+                        run = Some(Run { begin: at, end: record.next, first: time, last: time });
+                    }
+                }
+            }
+            at = record.next;
+        }
+        lanes.place(run);
+        lanes
+    }
+
+    fn note(&mut self, record: &PerfRecord<'_>) {
+        match record.kind {
+            kind::COMPRESSED | kind::COMPRESSED2 => self.compressed = true,
+            kind::COMM => {
+                let tid =
+                    record.body.get(4..8).map(|tid| i32::from_le_bytes([tid[0], tid[1], tid[2], tid[3]]));
+                let comm = record.body.get(8..).map(super::super::catalogue::up_to_nul);
+                if let (Some(tid), Some(comm)) = (tid, comm) {
+                    self.comms.insert(Tid(tid), String::from_utf8_lossy(comm).into_owned());
+                }
+            }
+            _ => {}
+        }
+        let known = self.cpus.unwrap_or(0);
+        self.cpus = record.cpu.and_then(|cpu| cpu.checked_add(1)).map(|cpus| cpus.max(known)).or(self.cpus);
+    }
+
+    /// Appends to the lane that ended last before the run begins, so that lanes stay few.
+    fn place(&mut self, run: Option<Run>) {
+        let Some(run) = run else { return };
+        let fits = self.ends.range(..=(run.first, usize::MAX)).next_back().map(|(&key, ())| key);
+        let lane = match fits {
+            Some(key) => {
+                self.ends.remove(&key);
+                key.1
+            }
+            None if self.lanes.len() < MOST_LANES => {
+                self.lanes.push(Vec::new());
+                self.lanes.len() - 1
+            }
+            None => {
+                self.damage.push(Damage::new(run.begin as u64, "records too disordered to be sorted"));
+                MOST_LANES - 1
+            }
+        };
+        self.lanes[lane].push(run);
+        self.ends.insert((run.last, lane), ());
+    }
+}
+
+fn is_shown(record: &PerfRecord<'_>) -> bool {
+    record.raw.is_some() || matches!(record.kind, kind::LOST | kind::LOST_SAMPLES)
+}
+
+/// A walk over one lane.
+#[derive(Debug)]
+pub(super) struct Lane<'t> {
+    perf: &'t PerfData<'t>,
+    runs: &'t [Run],
+    run: usize,
+    next: usize,
+    head: Option<Head<'t>>,
+    at: u64,
+    /// Ids without a format, each reported once.
+    unknown: Vec<u16>,
+}
+
+#[derive(Debug)]
+enum Head<'t> {
+    Event { class: u32, cpu: Cpu, data: &'t [u8] },
+    Lost { cpu: Cpu, count: u64 },
+    Damage(Damage),
+}
+
+impl<'t> Lane<'t> {
+    pub fn begin(perf: &'t PerfData<'t>, runs: &'t [Run], span: Span) -> Self {
+        let run = runs.partition_point(|run| run.last < span.from.0);
+        let next = runs.get(run).map_or(0, |run| run.begin);
+        let mut lane = Lane { perf, runs, run, next, head: None, at: 0, unknown: Vec::new() };
+        merge::Stream::advance(&mut lane);
+        while lane.head.is_some() && lane.at < span.from.0 {
+            merge::Stream::advance(&mut lane);
+        }
+        lane
+    }
+
+    fn find(&mut self) -> Option<Head<'t>> {
+        loop {
+            let run = self.runs.get(self.run)?;
+            if self.next >= run.end {
+                self.run += 1;
+                self.next = self.runs.get(self.run)?.begin;
+                continue;
+            }
+            let begin = self.next;
+            let record = self.perf.samples.record(begin)??;
+            self.next = record.next;
+            let Some(time) = record.time else { continue };
+            if !is_shown(&record) {
+                continue;
+            }
+            self.at = time;
+            if let Some(head) = self.head_of(&record, begin) {
+                return Some(head);
+            }
+        }
+    }
+
+    fn head_of(&mut self, record: &PerfRecord<'t>, begin: usize) -> Option<Head<'t>> {
+        let cpu = Cpu(record.cpu.unwrap_or(0));
+        let order = self.perf.samples.order;
+        match record.kind {
+            kind::LOST => Some(Head::Lost { cpu, count: order.u64_at(record.body, 8)? }),
+            kind::LOST_SAMPLES => Some(Head::Lost { cpu, count: order.u64_at(record.body, 0)? }),
+            _ => {
+                let data = record.raw?;
+                let id = order.unsigned(data.get(..2)?) as u16;
+                let class = self.perf.class_of_id[usize::from(id)];
+                if class != u32::MAX {
+                    return Some(Head::Event { class, cpu, data });
+                }
+                if self.unknown.contains(&id) {
+                    return None;
+                }
+                self.unknown.push(id);
+                let offset = self.perf.samples.offset + begin as u64;
+                Some(Head::Damage(Damage::new(offset, format!("events of unknown id {id} are skipped"))))
+            }
+        }
+    }
+}
+
+impl merge::Stream for Lane<'_> {
+    #[inline]
+    fn time(&self) -> Option<u64> {
+        self.head.as_ref().map(|_| self.at)
+    }
+
+    #[inline]
+    fn item(&self) -> Item<'_> {
+        let at = Mono(self.at);
+        match &self.head {
+            Some(Head::Event { class, cpu, data }) => {
+                Item::Event(Record { at, cpu: *cpu, class: *class, origin: 0, data, first_bit: 0 })
+            }
+            Some(Head::Lost { cpu, count }) => Item::Lost(Loss {
+                cpu: *cpu,
+                after: None,
+                before: at,
+                count: Some(*count),
+                origin: 0,
+                inferred_within: None,
+            }),
+            Some(Head::Damage(damage)) => Item::Damage(damage.clone()),
+            None => Item::Damage(Damage::new(0, "the walk is over")),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.head = self.find();
+    }
+}

@@ -1,0 +1,198 @@
+//! Every decoder against every kind of damage: cut off at any byte, and bits changed at random (but the same ones in
+//! each run). A decoder may refuse a file or report damage; it may not panic, hang, or take memory without measure.
+
+use lathunt_core::time::Mono;
+use lathunt_core::trace::ctf::{Ctf, TraceFiles};
+use lathunt_core::trace::normalize::Normalizer;
+use lathunt_core::trace::perf_data::PerfData;
+use lathunt_core::trace::source::{Item, Source, Span};
+use lathunt_core::trace::trace_dat::TraceDat;
+
+/// What a walk over one (damaged) trace met.
+#[derive(Debug, Default)]
+struct Met {
+    events: usize,
+    damage: usize,
+}
+
+/// Walks over everything and touches every field.
+fn walk(source: &dyn Source, bytes: usize) -> Met {
+    let mut met = Met { events: 0, damage: source.info().damage.len() };
+    let mut normalizer = Normalizer::new(source);
+    let mut events = source.events(Span::ALL);
+    let mut items = 0usize;
+    while let Some(item) = events.next() {
+        items += 1;
+        // No item without a bit of the file; compressed chunks may hold more than they weigh.
+        assert!(items <= 64 * bytes + 64, "more items than the file can hold");
+        match &item {
+            Item::Event(record) => {
+                met.events += 1;
+                let class = source.class(record).expect("a record has a class");
+                for field in &class.fields {
+                    let _ = class.field(&field.name).and_then(|field| class.value(field, record));
+                }
+            }
+            Item::Damage(damage) => {
+                assert!(!damage.what.is_empty());
+                met.damage += 1;
+            }
+            Item::Lost(_) => {}
+        }
+        let _ = normalizer.item(&item);
+    }
+    // A late start must be as safe as a full walk.
+    let mut late = source.events(Span { from: Mono(1 << 42), to: Mono(u64::MAX) });
+    for _ in 0..3 {
+        if late.next().is_none() {
+            break;
+        }
+    }
+    met
+}
+
+/// A fixture: how it is opened from its parts, and the parts.
+struct Case {
+    name: &'static str,
+    open: fn(&[Vec<u8>]) -> Option<Met>,
+    parts: Vec<Vec<u8>>,
+}
+
+fn trace_dat(parts: &[Vec<u8>]) -> Option<Met> {
+    TraceDat::open(&parts[0]).ok().map(|trace| walk(&trace, parts[0].len()))
+}
+
+fn perf_data(parts: &[Vec<u8>]) -> Option<Met> {
+    PerfData::open(&parts[0]).ok().map(|trace| walk(&trace, parts[0].len()))
+}
+
+fn ctf(parts: &[Vec<u8>]) -> Option<Met> {
+    let streams = parts[1..].iter().enumerate();
+    let files = TraceFiles {
+        name: "trace".into(),
+        metadata: &parts[0],
+        streams: streams.map(|(index, bytes)| (format!("stream_{index}"), bytes.as_slice())).collect(),
+    };
+    let bytes = parts.iter().map(Vec::len).sum();
+    Ctf::open(&[files]).ok().map(|trace| walk(&trace, bytes))
+}
+
+macro_rules! case {
+    ($name:literal, $open:expr, $($file:literal),*) => {
+        Case { name: $name, open: $open, parts: vec![$(include_bytes!(concat!("data/", $file)).to_vec()),*] }
+    };
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        case!("v7_zstd", trace_dat, "trace_dat/v7_zstd.dat"),
+        case!("v7_offset", trace_dat, "trace_dat/v7_offset.dat"),
+        case!("v7_lost", trace_dat, "trace_dat/v7_lost.dat"),
+        case!("v6_two_buffers", trace_dat, "trace_dat/v6_two_buffers.dat"),
+        case!("v6_big_pages", trace_dat, "trace_dat/v6_big_pages.dat"),
+        case!("little", ctf, "ctf/little/metadata", "ctf/little/channel_0", "ctf/little/channel_1"),
+        case!("big", ctf, "ctf/big/metadata", "ctf/big/stream"),
+        case!("perf", perf_data, "perf_data/small.data"),
+    ]
+}
+
+/// xorshift64*: the same numbers in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below.max(1)
+    }
+}
+
+/// Changes a few bytes: flips, extreme numbers, pieces copied elsewhere.
+fn mutate(bytes: &mut [u8], numbers: &mut Numbers) {
+    for _ in 0..1 + numbers.next(4) {
+        // Half of the changes go where sizes and offsets are: to the beginning.
+        let within = if numbers.next(2) == 0 { bytes.len().min(512) } else { bytes.len() };
+        let at = numbers.next(within);
+        match numbers.next(4) {
+            0 => bytes[at] ^= 1 << numbers.next(8),
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][numbers.next(5)],
+            2 => bytes[at..].iter_mut().take(4).for_each(|byte| *byte = 0xff),
+            _ => {
+                let from = numbers.next(bytes.len());
+                let len = numbers.next(16).min(bytes.len() - from.max(at));
+                bytes.copy_within(from..from + len, at);
+            }
+        }
+    }
+}
+
+fn mutations(per_case: usize) {
+    for case in cases() {
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..per_case {
+            let mut parts = case.parts.clone();
+            let part = numbers.next(parts.len());
+            mutate(&mut parts[part], &mut numbers);
+            let _ = (case.open)(&parts);
+        }
+    }
+}
+
+/// Cuts every `step`th byte; a file cut anywhere says so, or has all its events.
+fn truncations(step: usize) {
+    for case in cases() {
+        let whole = (case.open)(&case.parts).expect("a fixture opens");
+        assert!(whole.events > 0 && whole.damage == 0, "{}: {whole:?}", case.name);
+        for part in 0..case.parts.len() {
+            for len in (0..case.parts[part].len()).step_by(step) {
+                let mut parts = case.parts.clone();
+                parts[part].truncate(len);
+                // The last packet or page may end with padding, and an empty stream file is no damage.
+                if let Some(met) = (case.open)(&parts) {
+                    let silent = met.damage == 0 && met.events < whole.events && len > 0;
+                    assert!(!silent, "{} cut at {len}: {met:?} of {whole:?}", case.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn files_cut_off_anywhere_are_refused_or_reported() {
+    truncations(397);
+}
+
+#[test]
+fn changed_bytes_never_panic_hang_or_fill_the_memory() {
+    mutations(300);
+}
+
+#[test]
+#[ignore = "every byte: run with --include-ignored"]
+fn files_cut_off_at_every_byte_are_refused_or_reported() {
+    truncations(7);
+}
+
+#[test]
+#[ignore = "100,000 cases: run with --include-ignored"]
+fn a_hundred_thousand_changes_never_panic_hang_or_fill_the_memory() {
+    mutations(12_500);
+}
+
+#[test]
+fn empty_and_foreign_files_are_refused_in_one_line() {
+    for bytes in [&b""[..], b"\x7fELF", b"\x17\x08\x44tracing", b"PERFILE2", b"/* CTF 1.8 */", &[0; 4096]] {
+        let errors = [
+            TraceDat::open(bytes).err().map(|error| error.to_string()),
+            PerfData::open(bytes).err().map(|error| error.to_string()),
+            Ctf::open(&[TraceFiles { metadata: bytes, ..TraceFiles::default() }])
+                .err()
+                .map(|e| e.to_string()),
+        ];
+        for error in errors {
+            let error = error.expect("not a trace");
+            assert!(!error.is_empty() && !error.contains('\n'), "{error}");
+        }
+    }
+}
