@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::trace::catalogue::Catalogue;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
+use lathunt_core::trace::ftrace_text::FtraceText;
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::source::{Events, Info, Source, Span};
 use lathunt_core::trace::{perf_data, trace_dat};
@@ -83,7 +84,10 @@ impl TraceFile {
                 if bytes.starts_with(magic) || magic.starts_with(bytes) {
                     return Ok(Box::new(trace_dat::TraceDat::open(bytes).map_err(|error| failed(&error))?));
                 }
-                bail!("cannot read {shown}: no trace.dat, CTF directory or perf.data")
+                match FtraceText::open(bytes) {
+                    Ok(text) => Ok(Box::new(text)),
+                    Err(_) => bail!("cannot read {shown}: no trace.dat, CTF directory, perf.data or text of ftrace"),
+                }
             }
         }
     }

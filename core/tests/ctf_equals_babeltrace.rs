@@ -180,8 +180,11 @@ fn unpacked(archive: &str) -> Result<(tempfile::TempDir, PathBuf), String> {
     Ok((directory, path))
 }
 
+/// Name of a directory; names and contents of its files.
+type Directory = (String, Vec<(String, Vec<u8>)>);
+
 /// All directories with a `metadata` file, with the contents of their files.
-fn traces_below(directory: &Path, found: &mut Vec<(String, Vec<(String, Vec<u8>)>)>) {
+fn traces_below(directory: &Path, found: &mut Vec<Directory>) {
     let entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     if entries.iter().any(|path| path.ends_with("metadata")) {
         let file = |path: &PathBuf| {

@@ -89,6 +89,18 @@ pub fn set_policy(policy: Policy, priority: i32) -> Result<()> {
     Err(Error::new("set", what, error).hint(hint))
 }
 
+/// Gives the calling thread the niceness `nice` (-20 to 19); only ordinary policies heed it.
+///
+/// # Errors
+/// When a smaller value than the present one is not allowed (CAP_SYS_NICE, RLIMIT_NICE).
+pub fn set_nice(nice: i32) -> Result<()> {
+    // SAFETY: no pointers; 0 is the calling thread, because Linux keeps niceness per thread.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os("set", format!("niceness {nice}"))),
+    }
+}
+
 /// Whether a thread of this process may run at SCHED_FIFO `priority`: a thread of its own tries, and ends.
 ///
 /// # Errors

@@ -40,12 +40,8 @@ fn disturb(kind: Kind, cpu: Cpu, length: Ns) -> (Vec<Seen>, Ns) {
     recorder.watch(victim.tid).unwrap();
     let ahead = victim.origin.since(clock()).0 / PERIOD.0 + 100;
     let first = Mono(victim.origin.0 + ahead * PERIOD.0 - AHEAD.0);
-    let request = Options {
-        count: PULSES,
-        every: Ns(40 * PERIOD.0),
-        first: Some(first),
-        ..Options::once(cpu, length)
-    };
+    let request =
+        Options { count: PULSES, every: Ns(40 * PERIOD.0), first: Some(first), ..Options::once(cpu, length) };
     let symbols = Symbols::read().unwrap();
     let mut frozen: Vec<(Frozen, Window)> = Vec::new();
     let report = std::thread::scope(|scope| {
@@ -122,7 +118,8 @@ fn is_worker(seen: &Seen, tid: Tid) -> bool {
 fn arrival(seen: &Seen) -> Option<&Event> {
     let victim = seen.frozen.trigger.victim?;
     seen.window.events.iter().find(|event| {
-        event.at == victim.switched_in && matches!(event.kind, What::Switch { next, .. } if next.tid == victim.tid)
+        event.at == victim.switched_in
+            && matches!(event.kind, What::Switch { next, .. } if next.tid == victim.tid)
     })
 }
 
@@ -173,7 +170,8 @@ fn a_long_softirq_shows_between_its_entry_and_exit() {
     }
     everywhere(Kind::Softirq, |seen| {
         let at = |wanted: fn(&What) -> bool| {
-            let inside = |event: &&Event| event.at >= Mono(seen.pulse.begin.0 - 100_000) && wanted(&event.kind);
+            let inside =
+                |event: &&Event| event.at >= Mono(seen.pulse.begin.0 - 100_000) && wanted(&event.kind);
             seen.window.events.iter().find(inside).map(|event| event.at)
         };
         let entry = at(|kind| matches!(kind, What::SoftirqEntry { vec: 3 }));

@@ -48,7 +48,12 @@ fn every_wake_up_of_a_fifo_thread_is_measured_once_and_below_what_the_thread_saw
     let mut seen = thread.finish();
     let series = recorder.series();
     let both = of(&series, Quantity::TimerWakeup);
-    eprintln!("{:?} late {} {:?}", series.iter().map(|s| s.histogram.count()).collect::<Vec<_>>(), seen.iter().filter(|l| l.0 > 900_000).count(), recorder.losses());
+    eprintln!(
+        "{:?} late {} {:?}",
+        series.iter().map(|s| s.histogram.count()).collect::<Vec<_>>(),
+        seen.iter().filter(|l| l.0 > 900_000).count(),
+        recorder.losses()
+    );
     let off = both.histogram.count().abs_diff(seen.len() as u64);
     assert!(off <= 2, "recorder {}, thread {}", both.histogram.count(), seen.len());
     assert_eq!(both.lost, 0);

@@ -12,6 +12,7 @@ use lathunt_core::explain::markers::Marker;
 use lathunt_core::explain::passages::{find, Found, Passage, Question, Whose};
 use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::record::Record;
+use lathunt_core::explain::summary::summarize;
 use lathunt_core::explain::text::Options;
 use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
 use lathunt_core::trace::source::Source;
@@ -44,6 +45,9 @@ pub struct ExplainArgs {
     /// From interrupt line IRQ to the switch-in of thread TID
     #[arg(long, num_args = 2, value_names = ["IRQ", "TID"])]
     irq_to_thread: Option<Vec<i32>>,
+    /// The whole trace at a glance: CPUs, threads, interrupters, wake-ups
+    #[arg(long)]
+    summary: bool,
     /// Only this thread
     #[arg(long, value_name = "TID")]
     tid: Option<i32>,
@@ -85,6 +89,16 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         source = Box::new(WithSymbols::new(source, text));
     }
     let source = &*source;
+    if args.summary {
+        let summary = summarize(source);
+        if summary.events == 0 {
+            bail!("cannot read {}: it holds no events{}", args.trace.display(), damage(source, &Found::default()));
+        }
+        let text =
+            if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { summary.to_text() };
+        out::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
     let (question, asked) = question(&args, source)?;
     let mut found = find(source, &question, &whose);
@@ -142,7 +156,7 @@ fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String
     ];
     match asked.iter().filter(|asked| **asked).count() {
         1 => {}
-        0 => bail!("what is to be explained? give --between A B, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID"),
+        0 => bail!("what is to be explained? give --between A B, --summary, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID"),
         _ => bail!("one question at a time: --between, --wakeups, --syscall, --at or --irq-to-thread"),
     }
     if let Some([from, to]) = args.between.as_deref() {

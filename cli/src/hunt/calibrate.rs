@@ -6,7 +6,7 @@
 //! readings of the injector), and at most the undisturbed level on top of it: a CPU that a pulse kept busy has no idle
 //! state to leave. Several pulses, and the median error counts: a stall of the host may spoil one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lathunt_core::run::Calibration;
@@ -85,14 +85,27 @@ fn on_cpu(cpu: Cpu, setting: &Setting, recording: &mut Recording) -> anyhow::Res
     let mut seen = receivers.first_mut().map(drain).unwrap_or_default();
     let kind =
         if matches!(recording, Recording::On(..)) { inject::Kind::Preemptoff } else { inject::Kind::Thread };
-    let (pulses, problem) = match pulses(kind, cpu, interval, &seen) {
-        Ok(pulses) => (pulses, None),
-        Err(error) => (Vec::new(), Some(error)),
-    };
-    std::thread::sleep(Duration::from_millis(20));
     let tid = cyclic.tid(0);
-    seen.extend(receivers.first_mut().map(drain).unwrap_or_default());
-    let switched_in = switches(recording, tid, &seen);
+    let mut switched_in = BTreeMap::new();
+    let next = next_activation(&seen, interval);
+    let (pulses, problem) = std::thread::scope(|scope| {
+        let injector = scope.spawn(|| pulses(kind, cpu, interval, next));
+        // Flight buffers are few: they are read while the pulses go on, and once more when the last is over.
+        loop {
+            let over = injector.is_finished();
+            std::thread::sleep(Duration::from_millis(if over { 20 } else { 5 }));
+            seen.extend(receivers.first_mut().map(drain).unwrap_or_default());
+            switched_in.extend(switches(recording, tid));
+            if over {
+                break;
+            }
+        }
+        match injector.join() {
+            Ok(Ok(pulses)) => (pulses, None),
+            Ok(Err(error)) => (Vec::new(), Some(error)),
+            Err(_) => (Vec::new(), Some("the injecting thread failed".to_owned())),
+        }
+    });
     drop(cyclic);
     let sights: Vec<Sight> = pulses.iter().filter_map(|pulse| sight(pulse, &seen, &switched_in)).collect();
     let needs_recorder = matches!(recording, Recording::On(..));
@@ -113,8 +126,8 @@ fn quiet(cyclic: &Cyclic) -> Option<Ns> {
 }
 
 /// Injects on the grid of the measuring thread. The error is a line for the user.
-fn pulses(kind: inject::Kind, cpu: Cpu, interval: Ns, seen: &[NewPeak]) -> Result<Vec<Pulse>, String> {
-    let next = next_activation(seen, interval).ok_or("the measuring thread gave no sample")?;
+fn pulses(kind: inject::Kind, cpu: Cpu, interval: Ns, next: Option<Mono>) -> Result<Vec<Pulse>, String> {
+    let next = next.ok_or("the measuring thread gave no sample")?;
     let periods = Ns::from_ms(20).0.div_ceil(interval.0).max(2);
     let every = Ns(interval.0 * periods);
     let request = inject::Options {
@@ -138,37 +151,34 @@ fn drain(receiver: &mut PeakReceiver) -> Vec<NewPeak> {
     std::iter::from_fn(|| receiver.take()).collect()
 }
 
-/// Programmed wake-up → switched in, as the recorder saw it, of the samples that have a flight record.
-fn switches(recording: &mut Recording, tid: Tid, seen: &[NewPeak]) -> Vec<(Mono, Ns)> {
+/// Programmed wake-up of `tid` → switched in, as the recorder saw it, by the programmed wake-up.
+fn switches(recording: &mut Recording, tid: Tid) -> Vec<(Mono, Ns)> {
     let Recording::On(recorder, symbols) = recording else { return Vec::new() };
-    let wanted: BTreeSet<Mono> = seen.iter().map(|peak| peak.expected).collect();
-    let mut found = Vec::new();
-    for frozen in recorder.poll() {
-        if let Ok(window) = frozen.decode(symbols) {
-            found.extend(
-                wanted.iter().filter_map(|&expected| Some((expected, switched_in(&window, tid, expected)?))),
-            );
+    let windows = recorder.poll().into_iter().filter_map(|frozen| frozen.decode(symbols).ok());
+    windows.flat_map(|window| wakeups(&window, tid)).collect()
+}
+
+/// Each switch-in of `tid` with the expiry of the timer that had woken it.
+fn wakeups(window: &Window, tid: Tid) -> Vec<(Mono, Ns)> {
+    let (mut firing, mut woken_for, mut found) = (None, None, Vec::new());
+    for event in &window.events {
+        match event.kind {
+            What::TimerExpireEntry { expires, .. } => firing = expires,
+            What::TimerExpireExit { .. } => firing = None,
+            What::Waking { task, .. } if task.tid == tid => woken_for = firing,
+            What::Switch { next, .. } if next.tid == tid => {
+                found.extend(woken_for.take().map(|expires: Mono| (expires, event.at.since(expires))));
+            }
+            _ => {}
         }
     }
     found
 }
 
-/// From the expiry `expected` to the switch-in that followed the timer's waking of `tid`.
-fn switched_in(window: &Window, tid: Tid, expected: Mono) -> Option<Ns> {
-    let fired = window.events.iter().position(
-        |event| matches!(event.kind, What::TimerExpireEntry { expires: Some(expires), .. } if expires == expected),
-    )?;
-    let switch = window.events[fired..]
-        .iter()
-        .find(|event| matches!(event.kind, What::Switch { next, .. } if next.tid == tid))?;
-    Some(switch.at.since(expected))
-}
-
 /// What was seen of `pulse`: the sample whose programmed wake-up it covered.
-fn sight(pulse: &Pulse, seen: &[NewPeak], switched_in: &[(Mono, Ns)]) -> Option<Sight> {
+fn sight(pulse: &Pulse, seen: &[NewPeak], switched_in: &BTreeMap<Mono, Ns>) -> Option<Sight> {
     let peak = seen.iter().find(|peak| pulse.begin <= peak.expected && peak.expected < pulse.end)?;
-    let recorder =
-        switched_in.iter().find(|(expected, _)| *expected == peak.expected).map(|&(_, latency)| latency);
+    let recorder = switched_in.get(&peak.expected).copied();
     Some(Sight { due: pulse.end.since(peak.expected), instrument: peak.latency, recorder })
 }
 
@@ -258,7 +268,7 @@ mod tests {
     fn a_pulse_is_held_against_the_sample_whose_wakeup_it_covered() {
         let pulse = Pulse { begin: Mono(1_000_000), end: Mono(1_600_000) };
         let seen = [peak(900_000, 80_000), peak(1_200_000, 405_000)];
-        let sight = sight(&pulse, &seen, &[(Mono(1_200_000), Ns(403_000))]).unwrap();
+        let sight = sight(&pulse, &seen, &BTreeMap::from([(Mono(1_200_000), Ns(403_000))])).unwrap();
         assert_eq!(
             (sight.due, sight.instrument, sight.recorder),
             (Ns(400_000), Ns(405_000), Some(Ns(403_000)))

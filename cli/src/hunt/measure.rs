@@ -1,6 +1,6 @@
-//! The measurement under load: threads measure, the recorder records, and this loop reads both every 50 ms.
+//! The measurement under load: threads measure, the recorder records, and this loop reads both every 20 ms.
 //!
-//! Everything here runs at SCHED_OTHER and touches the measuring threads only through their relaxed counters. Once a
+//! Everything here runs at SCHED_OTHER (nice -15, so that its own load does not keep it from reading) and touches the measuring threads only through their relaxed counters. Once a
 //! second the run so far is saved, so that a kill costs one second.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use lathunt_core::time::{Cpu, Mono, Ns, Prio};
 use lathunt_host::instrument::cyclic::{self, clock, Cyclic, Hooks, Live, OnPeak, ThreadSpec};
 use lathunt_host::instrument::peak_queue::{peak_queue, NewPeak, PeakReceiver, PeakSender};
 use lathunt_host::recorder::{self, Freezer, Recorder};
-use lathunt_host::sched::Policy;
+use lathunt_host::sched::{self, Policy};
 use lathunt_host::signals;
 use lathunt_host::symbols::Symbols;
 
@@ -20,7 +20,8 @@ use super::peaks::{Kept, Peaks};
 use crate::live::state::{Progress, Row};
 use crate::live::Display;
 
-const TURN: Duration = Duration::from_millis(50);
+const TURN: Duration = Duration::from_millis(20);
+const COLLECTOR_NICE: i32 = -15;
 const SAVE_EVERY: Ns = Ns(1_000_000_000);
 /// How long frozen records are still awaited after the end.
 const LAST_RECORDS: Ns = Ns::from_ms(500);
@@ -112,6 +113,7 @@ pub fn measure(
 ) -> anyhow::Result<Measured> {
     let (hooks, mut receivers) = hooks(setting, recording, setting.peak_floor);
     let cyclic = Cyclic::start(options(setting), hooks)?;
+    let _ = sched::set_nice(COLLECTOR_NICE); // where it is refused, some peaks may stay without evidence, and say so
     let begun = clock::mono();
     let mut peaks = Peaks::new(victims(&cyclic, setting), setting.peaks, setting.preemption.clone());
     let mut saved = Ns::ZERO;
@@ -119,7 +121,9 @@ pub fn measure(
         std::thread::sleep(TURN);
         collect(setting, &mut receivers, recording, &mut peaks);
         let elapsed = clock::mono().since(begun);
-        display.show(&progress(setting, &cyclic, &peaks, elapsed));
+        if display.is_due() {
+            display.show(&progress(setting, &cyclic, &peaks, elapsed));
+        }
         if elapsed.saturating_sub(saved) >= SAVE_EVERY {
             saved = elapsed;
             let series = cyclic.snapshot().into_iter().map(|result| result.series).collect();
@@ -132,7 +136,7 @@ pub fn measure(
     let waited_from = clock::mono();
     collect(setting, &mut receivers, recording, &mut peaks);
     while peaks.is_waiting() && clock::mono().since(waited_from) < LAST_RECORDS {
-        std::thread::sleep(TURN / 5);
+        std::thread::sleep(TURN);
         collect(setting, &mut receivers, recording, &mut peaks);
     }
     let mut losses = queue_losses(&receivers);

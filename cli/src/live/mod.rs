@@ -16,23 +16,29 @@ pub struct Display {
     terminal: bool,
     quiet: bool,
     drawn_lines: usize,
-    last: Option<Instant>,
+    last: Instant,
 }
 
 impl Display {
     /// A display; `quiet` shows nothing.
     #[must_use]
     pub fn new(quiet: bool) -> Display {
-        Display { terminal: std::io::stderr().is_terminal(), quiet, drawn_lines: 0, last: None }
+        Display { terminal: std::io::stderr().is_terminal(), quiet, drawn_lines: 0, last: Instant::now() }
     }
 
-    /// Shows `progress` if it is time to.
-    pub fn show(&mut self, progress: &Progress) {
+    /// Whether it is time to show something new: twice a second on a terminal, every ten seconds elsewhere.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
         let every = if self.terminal { Duration::from_millis(500) } else { Duration::from_secs(10) };
-        if self.quiet || self.last.is_some_and(|last| last.elapsed() < every) {
+        !self.quiet && self.last.elapsed() >= every
+    }
+
+    /// Shows `progress` now.
+    pub fn show(&mut self, progress: &Progress) {
+        if self.quiet {
             return;
         }
-        self.last = Some(Instant::now());
+        self.last = Instant::now();
         let mut err = std::io::stderr().lock();
         if self.terminal {
             let lines = view::table(progress, terminal_columns());
@@ -55,7 +61,6 @@ impl Display {
         if self.drawn_lines > 0 {
             let _ = write!(err, "\x1b[{}F\x1b[J", self.drawn_lines);
             self.drawn_lines = 0;
-            self.last = None;
         }
         let _ = writeln!(err, "{message}");
     }

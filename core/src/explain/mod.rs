@@ -29,6 +29,7 @@ pub mod segment;
 pub mod share;
 #[cfg(test)]
 mod tests;
+pub mod summary;
 pub mod text;
 pub mod thread;
 pub mod story;

@@ -246,6 +246,73 @@ pub enum Kind {
     Function { ip: u64, parent_ip: u64 },
 }
 
+impl Kind {
+    /// The kernel's name of the event; of vectors, idle and losses a word for all of them, nothing for
+    /// [`Kind::Other`], whose name is among the texts.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Switch { .. } => "sched_switch",
+            Kind::Waking { .. } => "sched_waking",
+            Kind::Wakeup { .. } => "sched_wakeup",
+            Kind::Migrate { .. } => "sched_migrate_task",
+            Kind::PiSetprio { .. } => "sched_pi_setprio",
+            Kind::IrqEntry { .. } => "irq_handler_entry",
+            Kind::IrqExit { .. } => "irq_handler_exit",
+            Kind::SoftirqEntry { .. } => "softirq_entry",
+            Kind::SoftirqExit { .. } => "softirq_exit",
+            Kind::SoftirqRaise { .. } => "softirq_raise",
+            Kind::Nmi { .. } => "nmi_handler",
+            Kind::HrtimerSetup { .. } => "hrtimer_setup",
+            Kind::HrtimerStart { .. } => "hrtimer_start",
+            Kind::HrtimerCancel { .. } => "hrtimer_cancel",
+            Kind::TimerExpireEntry { .. } => "hrtimer_expire_entry",
+            Kind::TimerExpireExit { .. } => "hrtimer_expire_exit",
+            Kind::CsdQueue { .. } => "csd_queue_cpu",
+            Kind::CsdEntry { .. } => "csd_function_entry",
+            Kind::CsdExit { .. } => "csd_function_exit",
+            Kind::PageFault { .. } => "page_fault",
+            Kind::SysEnter { .. } => "sys_enter",
+            Kind::SysExit { .. } => "sys_exit",
+            Kind::WorkQueue { .. } => "workqueue_queue_work",
+            Kind::WorkActivate { .. } => "workqueue_activate_work",
+            Kind::WorkStart { .. } => "workqueue_execute_start",
+            Kind::WorkEnd { .. } => "workqueue_execute_end",
+            Kind::UserFault { .. } => "page_fault_user",
+            Kind::KernelFault { .. } => "page_fault_kernel",
+            Kind::FilemapFault { .. } => "mm_filemap_fault",
+            Kind::BlockInsert { .. } => "block_rq_insert",
+            Kind::BlockIssue { .. } => "block_rq_issue",
+            Kind::BlockComplete { .. } => "block_rq_complete",
+            Kind::NetQueue { .. } => "net_dev_queue",
+            Kind::NetReceive { .. } => "netif_receive_skb",
+            Kind::NapiPoll { .. } => "napi_poll",
+            Kind::IpiSend { .. } => "ipi_send_cpu",
+            Kind::IpiSendMask { .. } => "ipi_send_cpumask",
+            Kind::IpiEntry { .. } => "ipi_entry",
+            Kind::IpiExit { .. } => "ipi_exit",
+            Kind::ContentionBegin { .. } => "contention_begin",
+            Kind::ContentionEnd { .. } => "contention_end",
+            Kind::Fork { .. } => "sched_process_fork",
+            Kind::Exec { .. } => "sched_process_exec",
+            Kind::TaskExit { .. } => "sched_process_exit",
+            Kind::Rename { .. } => "task_rename",
+            Kind::WheelTimerStart { .. } => "timer_start",
+            Kind::WheelTimerCancel { .. } => "timer_cancel",
+            Kind::WheelExpireEntry { .. } => "timer_expire_entry",
+            Kind::WheelExpireExit { .. } => "timer_expire_exit",
+            Kind::SignalGenerate { .. } => "signal_generate",
+            Kind::SignalDeliver { .. } => "signal_deliver",
+            Kind::Marker { .. } => "print",
+            Kind::Function { .. } => "function",
+            Kind::VectorEntry(_) | Kind::VectorExit(_) => "irq_vectors",
+            Kind::IdleEnter { .. } | Kind::IdleExit => "cpu_idle",
+            Kind::Lost { .. } => "lost",
+            Kind::Other { .. } => "",
+        }
+    }
+}
+
 /// One event. Within a CPU times do not decrease in a [`Window`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {

@@ -4,6 +4,9 @@
 
 use std::sync::OnceLock;
 
+/// No function is longer: farther behind the last symbol an address is unknown (modules that are not listed).
+const FARTHEST: u64 = 1 << 20;
+
 /// Symbols of one kernel.
 #[derive(Debug, Default)]
 pub struct Symbols {
@@ -28,6 +31,9 @@ impl Symbols {
         // Of several names for one address the first in the file stands, as in trace-cmd.
         let (start, ..) = sorted[index];
         let first = sorted.partition_point(|&(other, ..)| other < start);
+        if address - start > FARTHEST {
+            return None;
+        }
         let (_, begin, end) = sorted[first];
         let name = std::str::from_utf8(self.text.get(begin as usize..end as usize)?).ok()?;
         Some((name, address - start))
@@ -84,6 +90,7 @@ mod tests {
         assert_eq!(symbols.resolve(0xffff_ffff_8100_0010), Some(("startup", 0x10)));
         assert_eq!(symbols.resolve(0xffff_ffff_8100_0100), Some(("helper", 0)));
         assert_eq!(symbols.resolve(0x1000), None);
+        assert_eq!(symbols.resolve(0xffff_ffff_8130_0000), None, "too far to belong to it");
     }
 
     #[test]

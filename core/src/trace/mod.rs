@@ -9,6 +9,7 @@ pub mod compression;
 pub mod ctf;
 pub mod event;
 pub mod flight;
+pub mod ftrace_text;
 pub mod kallsyms;
 pub mod merge;
 pub mod normalize;

@@ -4,7 +4,7 @@
  * program, no system call to read. host/src/recorder/block.rs restates this layout; both sides assert the offsets. */
 
 #define FLIGHT_SLOTS 4096
-#define FLIGHT_BUFFERS 4
+#define FLIGHT_BUFFERS 8
 #define FLIGHT_STACKS 16
 #define STACK_DEPTH 30
 #define IRQ_SLOTS 1024
@@ -176,4 +176,4 @@ _Static_assert(__builtin_offsetof(struct cpu_block, lost) == 272, "lost");
 _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
 _Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 303032, "buffer");
-_Static_assert(sizeof(struct cpu_block) == 1110016, "cpu_block");
+_Static_assert(sizeof(struct cpu_block) == 1912832, "cpu_block");

@@ -12,7 +12,7 @@ use lathunt_core::time::Cpu;
 use crate::error::{Error, Result};
 
 pub(super) const SLOTS: usize = 4096;
-pub(super) const BUFFERS: usize = 4;
+pub(super) const BUFFERS: usize = 8;
 pub(super) const STACKS: usize = 16;
 pub(super) const IRQS: usize = 1024;
 pub(super) const HIST_BINS: usize = 11_545;
@@ -97,7 +97,7 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, nmi) == 440);
     assert!(std::mem::offset_of!(CpuBlock, hist) == 25_808);
     assert!(std::mem::offset_of!(CpuBlock, buffer) == 303_032);
-    assert!(size_of::<CpuBlock>() == 1_110_016);
+    assert!(size_of::<CpuBlock>() == 1_912_832);
 };
 
 /// The mapped blocks of all possible CPUs. Every field is atomic or private to the kernel, so sharing is sound.

@@ -68,6 +68,6 @@ pub(super) fn more(record: &Record, kind: &Kind) -> String {
         Kind::Exec { filename, .. } => format!("sched_process_exec {}", name(filename)),
         Kind::Fork { child, .. } => format!("sched_process_fork {}", record.task_text(child)),
         Kind::TaskExit { task } => format!("sched_process_exit {}", record.task_text(task)),
-        ref other => format!("{other:?}"),
+        ref other => other.name().to_owned(),
     }
 }

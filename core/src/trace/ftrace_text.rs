@@ -1,0 +1,249 @@
+//! Text of ftrace, as people paste it: `trace-cmd report`, `/sys/kernel/tracing/trace`, and the latency format.
+//!
+//! Each line becomes a record with fields under the kernel's names, so that everything behind this sees no difference
+//! to a binary trace. Forms differ by tool and kernel (four to seven flag columns, thread groups, microseconds or
+//! nanoseconds); what is not understood is left out and counted, never guessed. Text is for small traces: it is kept
+//! in memory as a whole.
+//!
+//! Functions appear by name, not by address: names get addresses of their own, which [`Symbols`] turns back.
+
+mod fields;
+mod line;
+
+use std::collections::HashMap;
+
+use super::bytes::Order;
+use super::catalogue::{Catalogue, Element, EventClass, Field, Place};
+use super::kallsyms::Symbols;
+use super::source::{Clock, Damage, Events, Info, Item, Loss, OpenError, Record, Source, Span};
+use crate::time::{Cpu, Mono, Tid};
+use fields::FieldValue;
+use line::Line;
+
+/// An opened text.
+#[derive(Debug)]
+pub struct FtraceText {
+    info: Info,
+    catalogue: Catalogue,
+    symbols: Symbols,
+    entries: Vec<Entry>,
+    data: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: u64,
+    cpu: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Event { class: u32, begin: usize, end: usize },
+    Lost { count: Option<u64> },
+}
+
+/// Lines that are looked at before a text is called foreign.
+const LINES_TO_RECOGNISE: usize = 2000;
+
+impl FtraceText {
+    /// Reads a whole text.
+    ///
+    /// # Errors
+    /// No line in it looks like an event.
+    pub fn open(text: &[u8]) -> Result<Self, OpenError> {
+        let text = String::from_utf8_lossy(text);
+        if !text
+            .lines()
+            .take(LINES_TO_RECOGNISE)
+            .any(|line| matches!(line::parse(line), Some(Line::Event(_))))
+        {
+            return Err(OpenError::Foreign(
+                "not a text of ftrace: no line of an event among the first".into(),
+            ));
+        }
+        let mut reading = Reading::default();
+        let mut offset = 0u64;
+        for line in text.lines() {
+            reading.line(line, offset);
+            offset += line.len() as u64 + 1;
+        }
+        Ok(reading.finish())
+    }
+}
+
+/// Field names and whether each is a text: what makes two lines of one event the same class.
+type Shape = (String, Vec<(String, bool)>);
+
+#[derive(Default)]
+struct Reading {
+    info: Info,
+    catalogue: Catalogue,
+    classes: HashMap<Shape, u32>,
+    entries: Vec<Entry>,
+    data: Vec<u8>,
+    functions: HashMap<String, u64>,
+    kallsyms: String,
+    not_understood: u64,
+    last: u64,
+}
+
+impl Reading {
+    fn line(&mut self, text: &str, offset: u64) {
+        match line::parse(text) {
+            Some(Line::Event(event)) => {
+                if !event.comm.is_empty() && event.comm != "<...>" {
+                    self.info.comms.insert(Tid(event.tid), event.comm.to_owned());
+                }
+                let mut fields = vec![("common_pid".to_owned(), FieldValue::Number(event.tid.into()))];
+                let (name, own) = fields::parse(event.name, event.fields);
+                fields.extend(own);
+                let (begin, class) = self.record(name, &fields);
+                self.last = event.at;
+                let what = What::Event { class, begin, end: self.data.len() };
+                self.entries.push(Entry { at: event.at, cpu: event.cpu, what });
+            }
+            Some(Line::Lost { cpu, count }) => {
+                // Printed before the first event behind the gap.
+                self.entries.push(Entry { at: self.last, cpu, what: What::Lost { count } });
+            }
+            Some(Line::Comment) => {}
+            None => {
+                self.not_understood += 1;
+                if self.not_understood == 1 {
+                    let shown: String = text.chars().take(60).collect();
+                    self.info.damage.push(Damage::new(offset, format!("a line that is no event: '{shown}'")));
+                }
+            }
+        }
+    }
+
+    /// Lays fields out as a binary record: eight bytes for each, texts behind.
+    fn record(&mut self, name: &str, fields: &[(String, FieldValue)]) -> (usize, u32) {
+        let begin = self.data.len();
+        let mut texts: Vec<u8> = Vec::new();
+        for (_, value) in fields {
+            let word = match value {
+                FieldValue::Number(number) => *number as u64,
+                FieldValue::Function(function) => self.address(function),
+                FieldValue::Text(text) => {
+                    let len = text.len().min(0xffff);
+                    let at = (8 * fields.len() + texts.len()).min(0xffff);
+                    texts.extend_from_slice(&text.as_bytes()[..len]);
+                    (len as u64) << 16 | at as u64
+                }
+            };
+            self.data.extend_from_slice(&word.to_le_bytes());
+        }
+        self.data.extend_from_slice(&texts);
+        let shape: Shape = (
+            name.to_owned(),
+            fields.iter().map(|(name, value)| (name.clone(), matches!(value, FieldValue::Text(_)))).collect(),
+        );
+        if let Some(&class) = self.classes.get(&shape) {
+            return (begin, class);
+        }
+        let place = |(index, (name, text)): (usize, &(String, bool))| {
+            let offset = 8 * index as u32;
+            let element = Element { size: 1, signed: false, text: true };
+            let place = match text {
+                true => Place::DataLoc { offset, relative: false, element },
+                false => Place::Int { offset, size: 8, signed: true },
+            };
+            Field { name: name.clone(), place }
+        };
+        let fields = shape.1.iter().enumerate().map(place).collect();
+        let class = EventClass {
+            system: String::new(),
+            name: name.to_owned(),
+            fields,
+            order: Order::Little,
+            dynamic: None,
+        };
+        let class = self.catalogue.add(class);
+        self.classes.insert(shape, class);
+        (begin, class)
+    }
+
+    fn address(&mut self, function: &str) -> u64 {
+        let next = 0x1000 + 16 * self.functions.len() as u64;
+        match self.functions.get(function) {
+            Some(&known) => known,
+            None => {
+                self.kallsyms.push_str(&format!("{next:016x} T {function}\n"));
+                self.functions.insert(function.to_owned(), next);
+                next
+            }
+        }
+    }
+
+    fn finish(mut self) -> FtraceText {
+        if self.not_understood > 1 {
+            let what = format!("{} more lines that are no events", self.not_understood - 1);
+            self.info.notes.push(what);
+        }
+        // A loss is printed before the event behind it: it takes that event's time.
+        let mut behind: HashMap<u32, u64> = HashMap::new();
+        for entry in self.entries.iter_mut().rev() {
+            match entry.what {
+                What::Event { .. } => drop(behind.insert(entry.cpu, entry.at)),
+                What::Lost { .. } => entry.at = behind.get(&entry.cpu).copied().unwrap_or(entry.at),
+            }
+        }
+        self.entries.sort_by_key(|entry| entry.at);
+        self.info.format = "ftrace text".into();
+        self.info.clock = Clock::default();
+        self.info.cpus = self.entries.iter().map(|entry| entry.cpu.saturating_add(1)).max();
+        self.info.origins = vec![String::new()];
+        FtraceText {
+            info: self.info,
+            catalogue: self.catalogue,
+            symbols: Symbols::new(self.kallsyms.into_bytes()),
+            entries: self.entries,
+            data: self.data,
+        }
+    }
+}
+
+/// A walk over the lines.
+struct Walk<'t> {
+    text: &'t FtraceText,
+    next: usize,
+    span: Span,
+}
+
+impl Events for Walk<'_> {
+    fn next(&mut self) -> Option<Item<'_>> {
+        let entry = self.text.entries.get(self.next).filter(|entry| entry.at < self.span.to.0)?;
+        self.next += 1;
+        let (at, cpu) = (Mono(entry.at), Cpu(entry.cpu));
+        Some(match entry.what {
+            What::Event { class, begin, end } => {
+                let data = self.text.data.get(begin..end).unwrap_or(&[]);
+                Item::Event(Record { at, cpu, class, origin: 0, data, first_bit: 0 })
+            }
+            What::Lost { count } => {
+                Item::Lost(Loss { cpu, after: None, before: at, count, origin: 0, inferred_within: None })
+            }
+        })
+    }
+}
+
+impl Source for FtraceText {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    fn events(&self, span: Span) -> Box<dyn Events + '_> {
+        let next = self.entries.partition_point(|entry| entry.at < span.from.0);
+        Box::new(Walk { text: self, next, span })
+    }
+}

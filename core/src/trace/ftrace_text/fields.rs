@@ -1,0 +1,330 @@
+//! What stands behind the name of an event, as fields under the kernel's names.
+//!
+//! Most events print `name=value`; those that print otherwise, in the kernel or in trace-cmd's plug-ins, have a rule
+//! here.
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FieldValue {
+    Number(i64),
+    Text(String),
+    /// A function's name where the binary record has its address.
+    Function(String),
+}
+
+use FieldValue::{Function, Number, Text};
+
+type Fields = Vec<(String, FieldValue)>;
+
+/// The event's name in the kernel, and its fields.
+pub(super) fn parse<'a>(name: &'a str, text: &str) -> (&'a str, Fields) {
+    let special = match name {
+        "sched_switch" if !text.contains("prev_pid=") => short_switch(text),
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" if !text.contains("pid=") => short_wakeup(text),
+        "sys_enter" => sys_enter(text),
+        "sys_exit" => sys_exit(text),
+        "tracing_mark_write" => return ("print", vec![field("buf", Text(text.to_owned()))]),
+        "print" => {
+            let (_, buf) = text.split_once(": ").unwrap_or(("", text));
+            Some(vec![field("buf", Text(buf.to_owned()))])
+        }
+        "workqueue_execute_start" | "workqueue_execute_end" | "workqueue_activate_work" => work(text),
+        "mm_filemap_fault" => filemap_fault(text),
+        "block_rq_issue" | "block_rq_insert" | "block_rq_complete" => block_request(text),
+        "contention_begin" | "contention_end" => contention(text),
+        "timer_start" => wheel_timer(text),
+        "timerlat" => timerlat(text),
+        "function" => function(text),
+        _ => None,
+    };
+    let fields = special.unwrap_or_else(|| pairs(name, text));
+    (name, fields)
+}
+
+fn field(name: &str, value: FieldValue) -> (String, FieldValue) {
+    (name.to_owned(), value)
+}
+
+/// `a=1 b=x y c=0x3`: a value reaches up to the next name.
+fn pairs(event: &str, text: &str) -> Fields {
+    let mut names: Vec<(usize, usize, usize)> = Vec::new();
+    for (equals, _) in text.match_indices('=') {
+        let head = &text[..equals];
+        let name = head.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
+        let begin = equals - name.len();
+        let apart = begin == 0 || matches!(text.as_bytes()[begin - 1], b' ' | b'[' | b'(');
+        if !name.is_empty() && apart {
+            names.push((begin, equals, equals + 1));
+        }
+    }
+    let ends = names.iter().skip(1).map(|&(begin, ..)| begin).chain([text.len()]);
+    let mut fields = Vec::new();
+    for (&(begin, equals, value), end) in names.iter().zip(ends) {
+        let name = kernel_name(event, &text[begin..equals]);
+        let value = text[value..end].trim().trim_end_matches("==>").trim_end_matches(['[', '(']).trim_end();
+        fields.push(field(name, value_of(name, value.trim_end_matches(','))));
+    }
+    fields
+}
+
+/// Names that the printed text has otherwise than the record.
+fn kernel_name<'a>(event: &str, name: &'a str) -> &'a str {
+    match (event, name) {
+        ("sched_process_fork", "comm") => "parent_comm",
+        ("sched_process_fork", "pid") => "parent_pid",
+        ("workqueue_queue_work", "struct") => "work",
+        ("net_dev_queue" | "netif_receive_skb", "dev") => "name",
+        _ => name,
+    }
+}
+
+fn value_of(name: &str, text: &str) -> FieldValue {
+    let first = text.split(' ').next().unwrap_or("");
+    match name {
+        "prev_state" => Number(state(first)),
+        "function" | "func" | "callback" | "callsite" => function_of(first),
+        "comm" | "prev_comm" | "next_comm" | "parent_comm" | "child_comm" | "filename" | "name"
+        | "workqueue" => Text(text.to_owned()),
+        "hrtimer" | "timer" | "work" | "csd" | "skbaddr" | "address" | "ip" | "sa_handler" | "sa_flags" => {
+            address(first).map_or_else(|| Text(text.to_owned()), Number)
+        }
+        _ => match number(first) {
+            // `3 [action=x]` is a number with an explanation, `3 blind mice` is a text.
+            Some(number)
+                if first.len() == text.len() || text[first.len()..].trim_start().starts_with('[') =>
+            {
+                Number(number)
+            }
+            _ => Text(text.to_owned()),
+        },
+    }
+}
+
+fn number(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok().map(|number| number as i64),
+        None => text.parse().ok().or_else(|| text.parse::<u64>().ok().map(|number| number as i64)),
+    }
+}
+
+/// A pointer: hexadecimal with or without 0x; `(nil)` is 0.
+fn address(text: &str) -> Option<i64> {
+    match text {
+        "(nil)" | "(null)" => Some(0),
+        _ => u64::from_str_radix(text.trim_start_matches("0x"), 16).ok().map(|number| number as i64),
+    }
+}
+
+/// `tick_nohz_handler/0x0`, `generic_exec_single+0x2a/0x80`.
+fn function_of(text: &str) -> FieldValue {
+    let name = text.split(['+', '/']).next().unwrap_or(text);
+    match text.strip_prefix("0x").and_then(|_| number(text)) {
+        Some(address) => Number(address),
+        None if name.is_empty() => Number(0),
+        None => Function(name.to_owned()),
+    }
+}
+
+/// Letters of `prev_state` (TASK_STATE_TO_CHAR_STR) as the kernel's bits; `+` is "preempted".
+fn state(text: &str) -> i64 {
+    text.chars().fold(0, |bits, letter| {
+        bits | match letter {
+            'S' => 1,
+            'D' => 2,
+            'T' => 4,
+            't' => 8,
+            'X' => 0x10,
+            'Z' => 0x20,
+            'P' => 0x40,
+            'I' | 'W' => 0x80,
+            '+' => 0x100,
+            _ => 0,
+        }
+    })
+}
+
+/// `comm:pid [prio]`, and what is behind.
+fn task(text: &str) -> Option<(&str, i64, i64, &str)> {
+    let (head, behind) = text.split_once(" [")?;
+    let (prio, behind) = behind.split_once(']')?;
+    let (comm, pid) = head.rsplit_once(':')?;
+    Some((comm.trim(), pid.parse().ok()?, prio.trim().parse().ok()?, behind.trim()))
+}
+
+/// trace-cmd: `comm:pid [prio] S ==> comm:pid [prio]`.
+fn short_switch(text: &str) -> Option<Fields> {
+    let (prev, next) = text.split_once("==>")?;
+    let (prev_comm, prev_pid, prev_prio, letters) = task(prev.trim())?;
+    let (next_comm, next_pid, next_prio, _) = task(next.trim())?;
+    Some(vec![
+        field("prev_comm", Text(prev_comm.to_owned())),
+        field("prev_pid", Number(prev_pid)),
+        field("prev_prio", Number(prev_prio)),
+        field("prev_state", Number(state(letters))),
+        field("next_comm", Text(next_comm.to_owned())),
+        field("next_pid", Number(next_pid)),
+        field("next_prio", Number(next_prio)),
+    ])
+}
+
+/// trace-cmd: `comm:pid [prio] CPU:001`.
+fn short_wakeup(text: &str) -> Option<Fields> {
+    let (comm, pid, prio, behind) = task(text)?;
+    let mut fields =
+        vec![field("comm", Text(comm.to_owned())), field("pid", Number(pid)), field("prio", Number(prio))];
+    let cpu = behind.split_once("CPU:").and_then(|(_, cpu)| cpu.split(' ').next()?.parse().ok());
+    fields.extend(cpu.map(|cpu| field("target_cpu", Number(cpu))));
+    Some(fields)
+}
+
+/// `NR 202 (7f0, 80, 0, 0, 0, 0)`.
+fn sys_enter(text: &str) -> Option<Fields> {
+    let (id, args) = text.strip_prefix("NR ")?.split_once('(')?;
+    let mut fields = vec![field("id", Number(id.trim().parse().ok()?))];
+    for (index, arg) in args.trim_end_matches(')').split(',').enumerate() {
+        let arg = u64::from_str_radix(arg.trim().trim_start_matches("0x"), 16).ok()?;
+        fields.push(field(&format!("args[{index}]"), Number(arg as i64)));
+    }
+    Some(fields)
+}
+
+/// `NR 202 = -110`.
+fn sys_exit(text: &str) -> Option<Fields> {
+    let (id, ret) = text.strip_prefix("NR ")?.split_once('=')?;
+    Some(vec![field("id", Number(id.trim().parse().ok()?)), field("ret", Number(ret.trim().parse().ok()?))])
+}
+
+/// `work struct 0xffff…: function flush_to_ldisc`, with or without `=`.
+fn work(text: &str) -> Option<Fields> {
+    let words = text.split([' ', ':', '=', ',']).filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.collect();
+    let behind =
+        |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1).copied());
+    let mut fields = vec![field("work", Number(address(behind("struct").or(behind("work"))?)?))];
+    fields.extend(behind("function").map(|function| field("function", function_of(function))));
+    Some(fields)
+}
+
+/// `dev=254:0 ino=3c4d7 ofs=1261568`, before 6.2 `dev 254:0 ino 3c4d7 ofs=…`.
+fn filemap_fault(text: &str) -> Option<Fields> {
+    let words: Vec<&str> = text.split([' ', '=']).filter(|word| !word.is_empty()).collect();
+    let behind =
+        |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1).copied());
+    let (major, minor) = behind("dev")?.split_once(':')?;
+    let offset: u64 = behind("ofs")?.parse().ok()?;
+    Some(vec![
+        field("s_dev", Number(device(major, minor)?)),
+        field("i_ino", Number(i64::from_str_radix(behind("ino")?, 16).ok()?)),
+        field("index", Number((offset >> 12) as i64)),
+    ])
+}
+
+fn device(major: &str, minor: &str) -> Option<i64> {
+    Some((major.parse::<i64>().ok()? << 20) | minor.parse::<i64>().ok()?)
+}
+
+/// `254,0 RA 16384 () 25526272 + 32 none,0,0 [comm]`; of a completion without bytes and with `[error]`.
+fn block_request(text: &str) -> Option<Fields> {
+    let mut words = text.split(' ');
+    let (major, minor) = words.next()?.split_once(',')?;
+    let rwbs = words.next()?;
+    let (before, behind) = text.split_once(" + ")?;
+    let sector = before.rsplit(' ').next()?.parse().ok()?;
+    let count = behind.split(' ').next()?.parse().ok()?;
+    let last = behind.rsplit_once('[').map_or("", |(_, last)| last.trim_end_matches(']'));
+    Some(vec![
+        field("dev", Number(device(major, minor)?)),
+        field("rwbs", Text(rwbs.to_owned())),
+        field("sector", Number(sector)),
+        field("nr_sector", Number(count)),
+        match last.parse() {
+            Ok(error) => field("error", Number(error)),
+            Err(_) => field("comm", Text(last.to_owned())),
+        },
+    ])
+}
+
+/// `0xffff… (flags=SPIN|READ)`, `0xffff… (ret=0)`.
+fn contention(text: &str) -> Option<Fields> {
+    const FLAGS: [&str; 6] = ["SPIN", "READ", "WRITE", "RT", "PERCPU", "MUTEX"];
+    let (lock, behind) = text.split_once(" (")?;
+    let lock = field("lock_addr", Number(address(lock.trim())?));
+    let (name, value) = behind.trim_end_matches(')').split_once('=')?;
+    let value = match name {
+        "flags" => {
+            let bit = |flag: &str| FLAGS.iter().position(|known| *known == flag).map_or(0, |bit| 1 << bit);
+            number(value).unwrap_or_else(|| value.split('|').map(bit).sum())
+        }
+        _ => value.parse().ok()?,
+    };
+    Some(vec![lock, field(name, Number(value))])
+}
+
+/// `… expires=4295759678 [timeout=1] …`: the record has the jiffies of now instead of the difference.
+fn wheel_timer(text: &str) -> Option<Fields> {
+    let timeout: i64 = text.split_once("[timeout=")?.1.split(']').next()?.parse().ok()?;
+    let mut fields = pairs("timer_start", text);
+    let (_, expires) = fields.iter().find(|(name, _)| name == "expires")?;
+    let Number(expires) = *expires else { return None };
+    fields.push(field("now", Number(expires.wrapping_sub(timeout))));
+    Some(fields)
+}
+
+/// `#12    context    irq timer_latency     93768 ns`.
+fn timerlat(text: &str) -> Option<Fields> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let behind =
+        |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1).copied());
+    let context = match behind("context")? {
+        "irq" => 0,
+        "thread" => 1,
+        _ => 2,
+    };
+    Some(vec![
+        field("seqnum", Number(words.first()?.trim_start_matches('#').parse().ok()?)),
+        field("context", Number(context)),
+        field("timer_latency", Number(behind("timer_latency")?.parse().ok()?)),
+    ])
+}
+
+/// `__schedule <-schedule`.
+fn function(text: &str) -> Option<Fields> {
+    let (ip, parent) = text.split_once(" <-")?;
+    Some(vec![field("ip", function_of(ip.trim())), field("parent_ip", function_of(parent.trim()))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(event: &str, text: &str, name: &str) -> Option<FieldValue> {
+        parse(event, text).1.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn values_with_spaces_reach_up_to_the_next_name() {
+        let text = "prev_comm=opt cgu.00 prev_pid=5 prev_prio=120 prev_state=R+ ==> next_comm=a=b next_pid=6 next_prio=9";
+        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("opt cgu.00".into())));
+        assert_eq!(value("sched_switch", text, "prev_state"), Some(Number(0x100)));
+        assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(9)));
+        assert_eq!(value("softirq_raise", "vec=9 [action=RCU]", "vec"), Some(Number(9)));
+        let text = "func=sched_ttwu_pending, csd=0xffff888100000000";
+        assert_eq!(value("csd_function_entry", text, "func"), Some(Function("sched_ttwu_pending".into())));
+        assert_eq!(value("csd_function_entry", text, "csd"), Some(Number(0xffff_8881_0000_0000_u64 as i64)));
+    }
+
+    #[test]
+    fn forms_without_names_have_their_rules() {
+        assert_eq!(value("sys_enter", "NR 600 (7, ff, 0, 0, 0, 0)", "args[1]"), Some(Number(255)));
+        assert_eq!(value("sys_exit", "NR 600 = -38", "ret"), Some(Number(-38)));
+        let text = "work struct 0xffff888100000010: function flush_to_ldisc";
+        assert_eq!(
+            value("workqueue_execute_start", text, "function"),
+            Some(Function("flush_to_ldisc".into()))
+        );
+        let text = "254,0 RA 16384 () 25526272 + 32 none,0,0 [trace-cmd]";
+        assert_eq!(value("block_rq_issue", text, "sector"), Some(Number(25_526_272)));
+        assert_eq!(value("contention_begin", "0xffff (flags=SPIN|WRITE)", "flags"), Some(Number(5)));
+        assert_eq!(value("mm_filemap_fault", "dev=254:0 ino=3c4d7 ofs=8192", "index"), Some(Number(2)));
+    }
+}
