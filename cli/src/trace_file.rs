@@ -86,7 +86,9 @@ impl TraceFile {
                 }
                 match FtraceText::open(bytes) {
                     Ok(text) => Ok(Box::new(text)),
-                    Err(_) => bail!("cannot read {shown}: no trace.dat, CTF directory, perf.data or text of ftrace"),
+                    Err(_) => {
+                        bail!("cannot read {shown}: no trace.dat, CTF directory, perf.data or text of ftrace")
+                    }
                 }
             }
         }
@@ -114,7 +116,10 @@ fn collect(root: &Path, directory: &Path, depth: usize, found: &mut Vec<CtfDirec
         for path in entries.iter().filter(|path| path.is_file() && **path != metadata) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if !name.starts_with('.') {
-                streams.push((name, Mapped::open(path).with_context(|| format!("cannot read {}", path.display()))?));
+                streams.push((
+                    name,
+                    Mapped::open(path).with_context(|| format!("cannot read {}", path.display()))?,
+                ));
             }
         }
         let name = directory.strip_prefix(root).unwrap_or(directory).display().to_string();

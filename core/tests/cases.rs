@@ -94,11 +94,15 @@ fn recorded_cases_are_explained_by_their_known_causes() {
 
 #[test]
 fn begins_and_ends_in_different_threads_pair_by_value_only() {
-    let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/udp_wake.dat")).unwrap();
+    let bytes =
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/udp_wake.dat")).unwrap();
     let trace = TraceDat::open(&bytes).unwrap();
     let by_thread = find(&trace, &question("--between sys:600 sys:601"), &Whose::default());
     assert_eq!(by_thread.passages, vec![]);
-    assert!(by_thread.unmatched_ends == 4 && by_thread.begin_threads.iter().any(|name| name.starts_with("planner/")));
+    assert!(
+        by_thread.unmatched_ends == 4
+            && by_thread.begin_threads.iter().any(|name| name.starts_with("planner/"))
+    );
     let by_key = find(&trace, &question("--between sys:600 sys:601 --pair arg0"), &Whose::default());
     assert_eq!((by_key.count, by_key.unmatched_begins, by_key.unmatched_ends), (4, 0, 0));
     assert!(by_key.passages.iter().all(|passage| passage.begun_by.is_some()));

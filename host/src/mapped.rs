@@ -31,14 +31,7 @@ impl Mapped {
         }
         // SAFETY: a new private read-only mapping of an open file; the kernel checks the arguments.
         let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_PRIVATE,
-                file.as_raw_fd(),
-                0,
-            )
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
         };
         if address == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());

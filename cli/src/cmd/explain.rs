@@ -92,10 +92,13 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if args.summary {
         let summary = summarize(source);
         if summary.events == 0 {
-            bail!("cannot read {}: it holds no events{}", args.trace.display(), damage(source, &Found::default()));
+            bail!(
+                "cannot read {}: it holds no events{}",
+                args.trace.display(),
+                damage(source, &Found::default())
+            );
         }
-        let text =
-            if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { summary.to_text() };
+        let text = if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { summary.to_text() };
         out::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -117,7 +120,9 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         lost: found.lost,
     };
     let mut answers = Answers::new(facts, asked, &found);
-    answers.limits.extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
+    answers
+        .limits
+        .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
     if found.passages.is_empty() {
         answers.limits.push(nothing(&found, args.pair.is_some()));
     }
@@ -208,6 +213,7 @@ fn nothing(found: &Found, paired: bool) -> String {
 }
 
 fn damage(source: &dyn Source, found: &Found) -> String {
-    let first = source.info().damage.first().map(ToString::to_string).or_else(|| found.damage.first().cloned());
+    let first =
+        source.info().damage.first().map(ToString::to_string).or_else(|| found.damage.first().cloned());
     first.map_or(String::new(), |first| format!("; damaged at {first}"))
 }

@@ -185,7 +185,12 @@ impl Answers {
             let begun = answer.begun_by.map_or(String::new(), |tid| format!("  begun by {tid}"));
             text.push_str(&cut(&format!(
                 "{:>5}  {:>12}  {}/{}{key}{begun}  CPU {}  from {}",
-                place + 1, answer.total_ns.to_string(), answer.thread.comm, answer.thread.tid, answer.cpu, answer.begin
+                place + 1,
+                answer.total_ns.to_string(),
+                answer.thread.comm,
+                answer.thread.tid,
+                answer.cpu,
+                answer.begin
             )));
         }
         if count > MOST_LISTED {

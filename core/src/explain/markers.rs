@@ -43,14 +43,18 @@ impl std::str::FromStr for Marker {
             Some(("event", rest)) => match rest.split_once('[') {
                 None => Ok(Marker::Event { name: rest.to_owned(), filter: None }),
                 Some((name, filter)) => {
-                    let (field, value) =
-                        filter.strip_suffix(']').and_then(|filter| filter.split_once("==")).ok_or_else(wrong)?;
+                    let (field, value) = filter
+                        .strip_suffix(']')
+                        .and_then(|filter| filter.split_once("=="))
+                        .ok_or_else(wrong)?;
                     let value = value.trim().trim_matches('"').to_owned();
                     let filter = Some((field.trim().to_owned(), value));
-                    Ok(Marker::Event { name: name.trim().to_owned(), filter }).and_then(|marker| match &marker {
-                        Marker::Event { name, .. } if name.is_empty() => Err(wrong()),
-                        _ => Ok(marker),
-                    })
+                    Ok(Marker::Event { name: name.trim().to_owned(), filter }).and_then(
+                        |marker| match &marker {
+                            Marker::Event { name, .. } if name.is_empty() => Err(wrong()),
+                            _ => Ok(marker),
+                        },
+                    )
                 }
             },
             _ => Err(wrong()),
@@ -64,7 +68,9 @@ impl fmt::Display for Marker {
             Marker::Syscall(number) => write!(f, "sys:{number}"),
             Marker::Text(text) => write!(f, "mark:{text}"),
             Marker::Event { name, filter: None } => write!(f, "event:{name}"),
-            Marker::Event { name, filter: Some((field, value)) } => write!(f, "event:{name}[{field}=={value}]"),
+            Marker::Event { name, filter: Some((field, value)) } => {
+                write!(f, "event:{name}[{field}=={value}]")
+            }
         }
     }
 }
@@ -118,9 +124,10 @@ impl<'m> Matcher<'m> {
             (Marker::Text(text), Kind::Marker { text: found }) => {
                 normalizer.strings().get(found).contains(text.as_str())
             }
-            (Marker::Event { filter: Some((_, value)), .. }, _) => {
-                fields.filter.and_then(|field| class.value(field, record)).is_some_and(|found| found.matches(value))
-            }
+            (Marker::Event { filter: Some((_, value)), .. }, _) => fields
+                .filter
+                .and_then(|field| class.value(field, record))
+                .is_some_and(|found| found.matches(value)),
             (Marker::Event { filter: None, .. }, _) => true,
             _ => false,
         };
@@ -134,10 +141,16 @@ impl<'m> Matcher<'m> {
 fn fields(marker: &Marker, key: Option<&str>, class: &EventClass) -> Option<Fields> {
     let possible = match marker {
         Marker::Syscall(_) => {
-            class.name == "sys_enter" || class.name.starts_with("syscall_entry_") || class.name.starts_with("sys_")
+            class.name == "sys_enter"
+                || class.name.starts_with("syscall_entry_")
+                || class.name.starts_with("sys_")
         }
-        Marker::Text(_) => matches!(class.name.as_str(), "print" | "bprint" | "bputs" | "raw_data")
-            || class.name.contains("tracef") || class.name.contains("tracelog") || class.name == "marker",
+        Marker::Text(_) => {
+            matches!(class.name.as_str(), "print" | "bprint" | "bputs" | "raw_data")
+                || class.name.contains("tracef")
+                || class.name.contains("tracelog")
+                || class.name == "marker"
+        }
         Marker::Event { name, .. } => *name == class.name || *name == class.full_name(),
     };
     possible.then(|| Fields {

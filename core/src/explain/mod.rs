@@ -27,14 +27,14 @@ pub mod rank;
 pub mod record;
 pub mod segment;
 pub mod share;
+pub mod story;
+pub mod summary;
 #[cfg(test)]
 mod tests;
-pub mod summary;
 pub mod text;
 pub mod thread;
-pub mod story;
 mod wait;
 
 pub use peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
-pub use story::explain_passage;
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
+pub use story::explain_passage;

@@ -71,7 +71,8 @@ pub struct Whose {
 
 impl Whose {
     fn fits(&self, tid: Tid, comm: &str) -> bool {
-        self.tid.is_none_or(|wanted| wanted == tid) && self.comm.as_ref().is_none_or(|glob| glob_fits(glob, comm))
+        self.tid.is_none_or(|wanted| wanted == tid)
+            && self.comm.as_ref().is_none_or(|glob| glob_fits(glob, comm))
     }
 }
 
@@ -201,7 +202,10 @@ impl<'s> Search<'s> {
         let first = self.found.reach.map_or(record.at, |(first, _)| first.min(record.at));
         self.found.reach = Some((first, self.found.reach.map_or(record.at, |(_, last)| last.max(record.at))));
         let index = record.class as usize;
-        let marked = self.matchers.as_ref().is_some_and(|(from, to)| from.concerns(record.class) || to.concerns(record.class));
+        let marked = self
+            .matchers
+            .as_ref()
+            .is_some_and(|(from, to)| from.concerns(record.class) || to.concerns(record.class));
         if !marked && !self.needed.get(index).copied().unwrap_or(false) {
             return;
         }
@@ -354,7 +358,8 @@ impl<'s> Search<'s> {
     }
 
     fn finish(mut self) -> Found {
-        let open: Vec<Tid> = self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
+        let open: Vec<Tid> =
+            self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
         if !matches!(self.question, Question::Wakeups | Question::IrqToThread(..) | Question::At(_)) {
             self.found.unmatched_begins += open.len() as u64;
             self.found.begin_threads = open.into_iter().take(8).map(|tid| self.name(tid)).collect();

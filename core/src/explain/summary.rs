@@ -179,7 +179,8 @@ pub fn summarize(source: &dyn Source) -> Summary {
 
 impl Reader {
     fn step(&mut self, event: &Event) {
-        let state = self.cpus.entry(event.cpu).or_insert_with(|| State { since: event.at, ..State::default() });
+        let state =
+            self.cpus.entry(event.cpu).or_insert_with(|| State { since: event.at, ..State::default() });
         if let Kind::Lost { count } = event.kind {
             state.sums.lost += count.unwrap_or(1);
             (state.hard, state.soft, state.running) = (None, None, None);
@@ -228,7 +229,8 @@ impl Reader {
 
     fn soft_exit(&mut self, event: &Event, vec: u8) {
         let Some(state) = self.cpus.get_mut(&event.cpu) else { return };
-        if let Some((line, since, taken)) = state.soft.take().filter(|(line, ..)| *line == Line::Softirq(vec)) {
+        if let Some((line, since, taken)) = state.soft.take().filter(|(line, ..)| *line == Line::Softirq(vec))
+        {
             self.interrupted(event, line, event.at.since(since).saturating_sub(taken));
         }
     }
@@ -304,8 +306,11 @@ impl Reader {
             Line::Vector(vector) => vector_name(vector),
             Line::Softirq(vec) => format!("softirq {}", softirq_name(vec)),
         };
-        let lines = self.lines.iter().map(|(&line, &(count, total_ns, worst_ns))| {
-            Interrupter { name: name(line), count, total_ns, worst_ns }
+        let lines = self.lines.iter().map(|(&line, &(count, total_ns, worst_ns))| Interrupter {
+            name: name(line),
+            count,
+            total_ns,
+            worst_ns,
         });
         let mut interrupters: Vec<Interrupter> = lines.collect();
         interrupters.sort_by_key(|interrupter| std::cmp::Reverse(interrupter.total_ns));
@@ -318,7 +323,15 @@ impl Reader {
             worst_ns: self.latencies.max().unwrap_or_default(),
         };
         let damage = self.damage;
-        Summary { events: self.events, span_ns: last.since(first), cpus, threads, interrupters, wakeups, damage }
+        Summary {
+            events: self.events,
+            span_ns: last.since(first),
+            cpus,
+            threads,
+            interrupters,
+            wakeups,
+            damage,
+        }
     }
 }
 

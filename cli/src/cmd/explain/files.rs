@@ -33,7 +33,8 @@ impl Names {
                 Ok(pid) => PathBuf::from(format!("/proc/{pid}/maps")),
                 Err(_) => PathBuf::from(maps),
             };
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             names.read(&text);
         }
         Ok(names)

@@ -61,7 +61,9 @@ pub(super) fn more(record: &Record, kind: &Kind) -> String {
         Kind::WheelExpireEntry { timer, function } => {
             format!("timer_expire_entry {timer:#x} {}", name(function))
         }
-        Kind::SignalGenerate { sig, task, .. } => format!("signal_generate sig={sig} {}", record.task_text(task)),
+        Kind::SignalGenerate { sig, task, .. } => {
+            format!("signal_generate sig={sig} {}", record.task_text(task))
+        }
         Kind::SignalDeliver { sig, .. } => format!("signal_deliver sig={sig}"),
         Kind::SoftirqRaise { vec } => format!("softirq_raise vec={}", super::softirq_name(vec)),
         Kind::Marker { text } => format!("mark: {}", record.text(text)),

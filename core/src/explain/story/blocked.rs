@@ -39,7 +39,12 @@ impl Walk<'_, '_> {
     ) -> Vec<Segment> {
         match waker {
             Waker::Unknown(why) => {
-                vec![Segment::unexplained(Kind::Blocked, format!("{thread} blocked{text}: {why}"), a, b.since(a))]
+                vec![Segment::unexplained(
+                    Kind::Blocked,
+                    format!("{thread} blocked{text}: {why}"),
+                    a,
+                    b.since(a),
+                )]
             }
             Waker::Thread(other) => self.life(&other, a, b, depth + 1),
             Waker::Work { worker, function, start, queued } => {
@@ -54,8 +59,20 @@ impl Walk<'_, '_> {
             Waker::Timeout { proof } => {
                 let net = b.since(a);
                 let told = format!("{} waited {{}} for its own timeout", self.subject(thread, depth));
-                self.say(Weight::Wanted, net, told, "its own timeout".to_owned(), "the thread waited as long as it asked for");
-                vec![self.leaf(Kind::Blocked, format!("{thread} waits for its own timeout (timer wheel)"), a, b, &[proof])]
+                self.say(
+                    Weight::Wanted,
+                    net,
+                    told,
+                    "its own timeout".to_owned(),
+                    "the thread waited as long as it asked for",
+                );
+                vec![self.leaf(
+                    Kind::Blocked,
+                    format!("{thread} waits for its own timeout (timer wheel)"),
+                    a,
+                    b,
+                    &[proof],
+                )]
             }
             Waker::Request { issued, complete, irq, entry } => {
                 self.request(thread, issued, complete, &irq, entry, (a, b), depth)
@@ -63,11 +80,14 @@ impl Walk<'_, '_> {
             Waker::Packet { sent, received, softirq } => {
                 self.packet(thread, sent, received, &softirq, (a, b), depth)
             }
-            Waker::Call { queued, entry, function } => self.call(thread, queued, entry, &function, (a, b), depth),
+            Waker::Call { queued, entry, function } => {
+                self.call(thread, queued, entry, &function, (a, b), depth)
+            }
             Waker::Interrupt { label, proof } => {
                 let net = b.since(a);
                 let told = format!("{} waited {{}} for {label}", self.subject(thread, depth));
-                let advice = format!("this is the time until {label} came: look at the device or timer behind it");
+                let advice =
+                    format!("this is the time until {label} came: look at the device or timer behind it");
                 self.say(Weight::Blame, net, told, format!("waited for: {label}"), advice);
                 vec![self.leaf(Kind::Blocked, format!("waited for {label}"), a, b, &[proof])]
             }
@@ -131,9 +151,10 @@ impl Walk<'_, '_> {
         let from = Mono(waking.at.0.saturating_sub(Ns::from_us(50).0));
         // The event stands behind the waking that the signal caused.
         let until = waking.at + Ns::from_us(50);
-        let mut around = self.record.events_on(waking.cpu, from, until).filter(|(_, event)| {
-            event.current == waking.current
-        });
+        let mut around = self
+            .record
+            .events_on(waking.cpu, from, until)
+            .filter(|(_, event)| event.current == waking.current);
         around.find_map(|(_, event)| match event.kind {
             What::SignalGenerate { sig, .. } => Some(format!(" with signal {sig} ({})", signal_name(sig))),
             _ => None,
@@ -156,7 +177,9 @@ impl Walk<'_, '_> {
         if let Some(index) = queued {
             let at = self.record.event(index).at.clamp(a, b);
             let queuer = self.linked.actor(index);
-            by = queuer.as_ref().map_or(" queued in an interrupt".to_owned(), |queuer| format!(" queued by {queuer}"));
+            by = queuer
+                .as_ref()
+                .map_or(" queued in an interrupt".to_owned(), |queuer| format!(" queued by {queuer}"));
             if at > a {
                 let before = match queuer {
                     Some(queuer) => self.life(&queuer, a, at, depth + 1),
@@ -174,7 +197,8 @@ impl Walk<'_, '_> {
         }
         if from < b {
             let label = format!("work item {function} (workqueue){by}, executed by worker {worker}");
-            let text = format!("work item {function}{by} took {{}} from queue to hand-over in worker {worker}");
+            let text =
+                format!("work item {function}{by} took {{}} from queue to hand-over in worker {worker}");
             self.say(Weight::Frame, b.since(from), text, String::new(), "");
             let inside = self.life(worker, from, b, depth + 1);
             let mut group = Segment::group(Kind::Blocked, label, from, b.since(from), inside);
@@ -214,7 +238,13 @@ impl Walk<'_, '_> {
                     let label = format!("until {issuer} issues the request");
                     parts.push(Segment::group(Kind::Blocked, label, a, at.since(a), before));
                 }
-                _ if at > a => parts.push(self.leaf(Kind::Blocked, "until the request is issued to the disk".to_owned(), a, at, &[issued])),
+                _ if at > a => parts.push(self.leaf(
+                    Kind::Blocked,
+                    "until the request is issued to the disk".to_owned(),
+                    a,
+                    at,
+                    &[issued],
+                )),
                 _ => {}
             }
             from = at;
@@ -228,8 +258,20 @@ impl Walk<'_, '_> {
         let text = format!("the {what} took {{}} until {irq} (block I/O)");
         self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
             "the device took this long: keep disk I/O out of the passage, or use a faster device or an I/O scheduler for it");
-        parts.push(self.leaf(Kind::Blocked, format!("{what} is in flight (block I/O)"), from, done, &[issued, Some(complete)]));
-        parts.push(self.leaf(Kind::HardIrq, format!("{irq} completes the request and wakes {thread}"), done, b, &[Some(complete)]));
+        parts.push(self.leaf(
+            Kind::Blocked,
+            format!("{what} is in flight (block I/O)"),
+            from,
+            done,
+            &[issued, Some(complete)],
+        ));
+        parts.push(self.leaf(
+            Kind::HardIrq,
+            format!("{irq} completes the request and wakes {thread}"),
+            done,
+            b,
+            &[Some(complete)],
+        ));
         parts
     }
 
@@ -246,7 +288,8 @@ impl Walk<'_, '_> {
                 _ => None,
             })
         };
-        let found = last(completion.cpu).or_else(|| self.record.cpus().filter_map(last).max_by_key(|(at, ..)| *at));
+        let found =
+            last(completion.cpu).or_else(|| self.record.cpus().filter_map(last).max_by_key(|(at, ..)| *at));
         match found {
             Some((_, name, cpu)) => format!("{name} on CPU {cpu} and {label}"),
             None => label.to_owned(),
@@ -278,21 +321,43 @@ impl Walk<'_, '_> {
                 let text = format!("the network packet it waited for came from {sender} over {device} (socket, softirq NET_RX) after {{}}");
                 self.say(Weight::Frame, sent_at.since(a), text, String::new(), "");
                 let before = self.life(&sender, a, sent_at, depth + 1);
-                let mut group = Segment::group(Kind::Blocked, format!("until {sender} sends the packet over {device}"), a, sent_at.since(a), before);
+                let mut group = Segment::group(
+                    Kind::Blocked,
+                    format!("until {sender} sends the packet over {device}"),
+                    a,
+                    sent_at.since(a),
+                    before,
+                );
                 group.evidence.push(self.record.evidence(index));
                 parts.push(group);
             }
             from = sent_at;
         } else if at > a {
             let net = at.clamp(a, b).since(a);
-            let text = format!("{} waited {{}} for a network packet on {device} ({softirq})", self.subject(thread, depth));
-            self.say(Weight::Blame, net, text, format!("waited for: packet on {device}"), "this is the time until the packet came: look at its sender");
-            parts.push(self.leaf(Kind::Blocked, format!("waits for a packet on {device}"), a, at.clamp(a, b), &[Some(received)]));
+            let text = format!(
+                "{} waited {{}} for a network packet on {device} ({softirq})",
+                self.subject(thread, depth)
+            );
+            self.say(
+                Weight::Blame,
+                net,
+                text,
+                format!("waited for: packet on {device}"),
+                "this is the time until the packet came: look at its sender",
+            );
+            parts.push(self.leaf(
+                Kind::Blocked,
+                format!("waits for a packet on {device}"),
+                a,
+                at.clamp(a, b),
+                &[Some(received)],
+            ));
             from = at.clamp(a, b);
             self.ask_for_net(sent);
         }
         if from < b {
-            let label = format!("delivery of the packet: {softirq} on CPU {cpu} → socket → wake-up of {thread}");
+            let label =
+                format!("delivery of the packet: {softirq} on CPU {cpu} → socket → wake-up of {thread}");
             let inside = self.on_the_way(cpu, from, b);
             let mut group = Segment::group(Kind::Softirq, label, from, b.since(from), inside);
             group.evidence.push(self.record.evidence(received));
@@ -318,13 +383,28 @@ impl Walk<'_, '_> {
             let at = self.record.event(index).at.clamp(a, b);
             if at > a {
                 let before = self.life(&caller, a, at, depth + 1);
-                parts.push(Segment::group(Kind::Blocked, format!("until {caller} sends the IPI"), a, at.since(a), before));
+                parts.push(Segment::group(
+                    Kind::Blocked,
+                    format!("until {caller} sends the IPI"),
+                    a,
+                    at.since(a),
+                    before,
+                ));
             }
             from = at;
         }
         if from < b {
-            let text = format!("{} waited {{}} for the function-call IPI {function} on CPU {cpu}", self.subject(thread, depth));
-            self.say(Weight::Blame, b.since(from), text, format!("IPI: {function}"), "see who kept interrupts off on that CPU");
+            let text = format!(
+                "{} waited {{}} for the function-call IPI {function} on CPU {cpu}",
+                self.subject(thread, depth)
+            );
+            self.say(
+                Weight::Blame,
+                b.since(from),
+                text,
+                format!("IPI: {function}"),
+                "see who kept interrupts off on that CPU",
+            );
             let inside = self.on_the_way(cpu, from, b);
             let label = format!("function-call IPI {function} to CPU {cpu}, which wakes {thread}");
             let mut group = Segment::group(Kind::Vector, label, from, b.since(from), inside);
@@ -335,7 +415,9 @@ impl Walk<'_, '_> {
     }
 
     fn ask_for_net(&mut self, sent: Option<u32>) {
-        if sent.is_none() && !self.record.window.events.iter().any(|event| matches!(event.kind, What::NetQueue { .. })) {
+        if sent.is_none()
+            && !self.record.window.events.iter().any(|event| matches!(event.kind, What::NetQueue { .. }))
+        {
             self.ask("net_dev_queue");
         }
     }
@@ -348,7 +430,10 @@ impl Walk<'_, '_> {
 
 /// Names of the signals that programs wake each other with (x86 and ARM numbers).
 fn signal_name(sig: i32) -> String {
-    let names = ["HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP"];
+    let names = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP",
+    ];
     match usize::try_from(sig - 1).ok().and_then(|place| names.get(place)) {
         Some(name) => format!("SIG{name}"),
         None if sig >= 32 => format!("SIGRTMIN+{}", sig - 34),

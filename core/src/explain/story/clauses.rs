@@ -60,8 +60,7 @@ impl Clauses {
         chosen.retain(|&place| part(self.0[place].net, total) >= WORTH || Some(place) == largest);
         chosen.truncate(MOST);
         chosen.sort_unstable();
-        let told: Vec<String> =
-            chosen.iter().map(|&place| said(&self.0[place], total)).collect();
+        let told: Vec<String> = chosen.iter().map(|&place| said(&self.0[place], total)).collect();
         let mut sentence = format!("{victim} took {total}");
         if !told.is_empty() {
             sentence = format!("{sentence}: {}", told.join("; "));
@@ -74,7 +73,8 @@ impl Clauses {
         }
         let main = self.main(total, unexplained);
         let cause = main.map_or("unexplained", |clause| &clause.cause);
-        let advice = main.map_or("the record does not show it: see the limits below", |clause| &clause.advice);
+        let advice =
+            main.map_or("the record does not show it: see the limits below", |clause| &clause.advice);
         (sentence, cause.to_owned(), advice.to_owned())
     }
 
@@ -86,7 +86,8 @@ impl Clauses {
             clauses.max_by_key(|clause| clause.net).filter(|clause| clause.net > Ns::ZERO)
         };
         let wanted = largest(Weight::Wanted);
-        let blame = largest(Weight::Blame).filter(|blame| part(blame.net, total) >= WORTH || wanted.is_none());
+        let blame =
+            largest(Weight::Blame).filter(|blame| part(blame.net, total) >= WORTH || wanted.is_none());
         match (blame, wanted) {
             (Some(blame), _) if blame.net >= unexplained => Some(self.framed(blame)),
             (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),
@@ -98,7 +99,8 @@ impl Clauses {
         if !(blame.cause.starts_with("waited for") || blame.cause.starts_with("block I/O")) {
             return blame;
         }
-        let frames = self.0.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
+        let frames =
+            self.0.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
         frames.filter(|frame| frame.net >= blame.net).max_by_key(|frame| frame.net).unwrap_or(blame)
     }
 }

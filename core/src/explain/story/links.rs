@@ -146,7 +146,9 @@ impl<'r, 'w> Linked<'r, 'w> {
     #[must_use]
     pub fn executing(&self, tid: Tid, at: Mono) -> Option<(u32, u64, Option<Sym>)> {
         match last(self.record, &self.links.executing, &tid, at).next()? {
-            (index, Event { kind: Kind::WorkStart { work, function }, .. }) => Some((index, *work, *function)),
+            (index, Event { kind: Kind::WorkStart { work, function }, .. }) => {
+                Some((index, *work, *function))
+            }
             _ => None,
         }
     }

@@ -63,7 +63,8 @@ pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
         missing: Vec::new(),
     };
     let parts = walk.life(&root, begin, end, 0);
-    let mut tree = Segment::group(Kind::Passage, format!("passage of {root}"), begin, end.since(begin), parts);
+    let mut tree =
+        Segment::group(Kind::Passage, format!("passage of {root}"), begin, end.since(begin), parts);
     tree.thread = Some(root.clone());
     let (sentence, cause, advice) = walk.clauses.conclude(&root, &tree);
     let (total_ns, unexplained_ns) = (tree.duration_ns, tree.total_unexplained());
@@ -135,9 +136,7 @@ impl Walk<'_, '_> {
                 (Kind::Blocked, label, self.blocked(thread, stretch, &reason, depth))
             }
             State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
-            State::Unknown => {
-                (Kind::Lost, format!("what {thread} did is not recorded"), Vec::new())
-            }
+            State::Unknown => (Kind::Lost, format!("what {thread} did is not recorded"), Vec::new()),
         };
         let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
         part.thread = Some(thread.clone());

@@ -67,7 +67,8 @@ impl Walk<'_, '_> {
         for spin in self.spins(thread, stretch) {
             let net = spin.net.min(rest);
             rest = rest.saturating_sub(net);
-            let what = format!("CPU {} to answer {} function-call IPI(s) ({})", spin.cpu, spin.calls, spin.function);
+            let what =
+                format!("CPU {} to answer {} function-call IPI(s) ({})", spin.cpu, spin.calls, spin.function);
             let mut leaf = Segment::leaf(
                 Kind::Vector,
                 format!("{thread} spins in the kernel for {what}"),
@@ -82,12 +83,22 @@ impl Walk<'_, '_> {
             let advice = format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to tell all its CPUs), or avoid the call at run time", spin.cpu);
             self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
         }
-        if let Some(mut spin) = self.spins_on_mutex(thread, stretch).filter(|spin| spin.duration_ns > Ns::ZERO) {
+        if let Some(mut spin) =
+            self.spins_on_mutex(thread, stretch).filter(|spin| spin.duration_ns > Ns::ZERO)
+        {
             spin.duration_ns = spin.duration_ns.min(rest);
             rest = rest.saturating_sub(spin.duration_ns);
-            let text = format!("{} spun {{}} on the CPU for a priority-inheritance mutex while its owner ran", self.subject(thread, depth));
-            self.say(Weight::Blame, spin.duration_ns, text, "PI mutex".to_owned(),
-                "the price of another thread's critical section: shorten it");
+            let text = format!(
+                "{} spun {{}} on the CPU for a priority-inheritance mutex while its owner ran",
+                self.subject(thread, depth)
+            );
+            self.say(
+                Weight::Blame,
+                spin.duration_ns,
+                text,
+                "PI mutex".to_owned(),
+                "the price of another thread's critical section: shorten it",
+            );
             parts.push(spin);
         }
         share.net = rest;
@@ -102,8 +113,13 @@ impl Walk<'_, '_> {
             _ => String::new(),
         };
         if depth == 0 {
-            self.say(Weight::Wanted, rest, format!("{subject} ran {{}} itself{moved}"), "its own running".to_owned(),
-                "the time is the thread's own: shorten what it does in the passage");
+            self.say(
+                Weight::Wanted,
+                rest,
+                format!("{subject} ran {{}} itself{moved}"),
+                "its own running".to_owned(),
+                "the time is the thread's own: shorten what it does in the passage",
+            );
         } else {
             let advice = format!(
                 "{} depends on {}: shorten what that does before it hands over, or raise its priority",
@@ -185,8 +201,14 @@ impl Walk<'_, '_> {
             }
             let function = function.map_or("?", |sym| self.record.text(sym)).to_owned();
             let (spin, until) = spins.entry((target_cpu, function.clone())).or_insert_with(|| {
-                let spin =
-                    Spin { net: Ns::ZERO, calls: 0, begin: event.at, cpu: target_cpu, function, proof: index };
+                let spin = Spin {
+                    net: Ns::ZERO,
+                    calls: 0,
+                    begin: event.at,
+                    cpu: target_cpu,
+                    function,
+                    proof: index,
+                };
                 (spin, event.at)
             });
             let from = event.at.max(*until);
@@ -209,12 +231,19 @@ impl Walk<'_, '_> {
         let slices = self.record.slices(stretch.cpu?, from, stretch.end);
         let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
         let net: Ns = own.map(Slice::length).sum();
-        let owner = self.record.events_on(stretch.cpu?, from, stretch.end).find_map(|(_, event)| match event.kind {
-            What::PiSetprio { task, .. } if event.current == Some(thread.tid) => Some(self.record.thread_by_id(task.tid)),
-            _ => None,
-        });
-        let owner = owner.map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
-        let label = format!("{thread} spins for the priority-inheritance (PI) mutex {:#x} while {owner} runs", args[0]);
+        let owner =
+            self.record.events_on(stretch.cpu?, from, stretch.end).find_map(|(_, event)| match event.kind {
+                What::PiSetprio { task, .. } if event.current == Some(thread.tid) => {
+                    Some(self.record.thread_by_id(task.tid))
+                }
+                _ => None,
+            });
+        let owner = owner
+            .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
+        let label = format!(
+            "{thread} spins for the priority-inheritance (PI) mutex {:#x} while {owner} runs",
+            args[0]
+        );
         let mut leaf = Segment::leaf(Kind::Running, label, from, net);
         leaf.evidence = vec![self.record.evidence(index)];
         leaf.inferred = true;

@@ -45,7 +45,11 @@ impl Walk<'_, '_> {
         }
         let mechanism = self.mechanism(stretch, cpu);
         let used = self.used(cpu, since);
-        let used = if used.is_empty() { String::new() } else { format!("; in the second before, {used} used CPU {cpu}") };
+        let used = if used.is_empty() {
+            String::new()
+        } else {
+            format!("; in the second before, {used} used CPU {cpu}")
+        };
         Some(format!("real-time throttling ({mechanism}){used}"))
     }
 
@@ -55,7 +59,9 @@ impl Walk<'_, '_> {
             self.record.cpus().any(|on| {
                 (on == cpu || name == "sched_rt_period_timer")
                     && self.record.events_on(on, from, b).any(|(_, event)| match event.kind {
-                        What::TimerExpireEntry { function: Some(function), .. } => self.record.text(function) == name,
+                        What::TimerExpireEntry { function: Some(function), .. } => {
+                            self.record.text(function) == name
+                        }
                         _ => false,
                     })
             })
@@ -83,8 +89,11 @@ impl Walk<'_, '_> {
         }
         let mut used: Vec<(Tid, Ns)> = used.into_iter().filter(|(_, net)| *net > Ns::from_ms(5)).collect();
         used.sort_by_key(|(_, net)| std::cmp::Reverse(*net));
-        let told: Vec<String> =
-            used.iter().take(3).map(|(tid, net)| format!("{} {net}", self.record.thread_by_id(*tid))).collect();
+        let told: Vec<String> = used
+            .iter()
+            .take(3)
+            .map(|(tid, net)| format!("{} {net}", self.record.thread_by_id(*tid)))
+            .collect();
         told.join(", ")
     }
 }

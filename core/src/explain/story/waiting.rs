@@ -48,7 +48,15 @@ impl Walk<'_, '_> {
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
                         said_elsewhere = elsewhere.is_some();
-                        self.held(thread, &share, &holder, elsewhere.as_deref(), throttled.as_deref(), a, depth)
+                        self.held(
+                            thread,
+                            &share,
+                            &holder,
+                            elsewhere.as_deref(),
+                            throttled.as_deref(),
+                            a,
+                            depth,
+                        )
                     } else {
                         self.held(thread, &share, &holder, None, throttled.as_deref(), a, depth)
                     }
@@ -79,7 +87,14 @@ impl Walk<'_, '_> {
         shown.filter(|task| task.tid == thread.tid).and_then(|task| task.prio).or(thread.prio)
     }
 
-    fn judge(&self, share: &mut Share, prio: Option<Prio>, holder: &Thread, stretch: &Stretch, throttled: bool) {
+    fn judge(
+        &self,
+        share: &mut Share,
+        prio: Option<Prio>,
+        holder: &Thread,
+        stretch: &Stretch,
+        throttled: bool,
+    ) {
         share.role = match (prio, holder.prio) {
             (Some(wanting), Some(having)) if !wanting.is_realtime() && !having.is_realtime() => {
                 Role::SharesFairly
@@ -142,17 +157,26 @@ impl Walk<'_, '_> {
             }
             Role::SharesFairly => {
                 let label = format!("{holder}, by fair scheduling{inversion}{elsewhere}");
-                let text = format!("{subject} shared CPU {cpu} with {holder} and waited {{}} for it{inversion}{elsewhere}");
+                let text = format!(
+                    "{subject} shared CPU {cpu} with {holder} and waited {{}} for it{inversion}{elsewhere}"
+                );
                 let advice = format!("give {} a real-time priority, or a CPU to itself", thread.comm);
                 (label, text, advice)
             }
             Role::Wins => {
-                let label = format!("{holder}, of equal or higher priority, occupies CPU {cpu}{inversion}{elsewhere}");
-                let text = format!("{subject} waited {{}} for CPU {cpu}, occupied by {holder}{inversion}{elsewhere}");
+                let label = format!(
+                    "{holder}, of equal or higher priority, occupies CPU {cpu}{inversion}{elsewhere}"
+                );
+                let text = format!(
+                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{inversion}{elsewhere}"
+                );
                 let advice = if inversion.is_empty() {
                     format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU")
                 } else {
-                    format!("priority inversion: use a priority-inheritance lock, or raise {} above {comm}", thread.comm)
+                    format!(
+                        "priority inversion: use a priority-inheritance lock, or raise {} above {comm}",
+                        thread.comm
+                    )
                 };
                 (label, text, advice)
             }
@@ -163,7 +187,11 @@ impl Walk<'_, '_> {
             ),
         };
         if !text.is_empty() {
-            let cause = if inversion.is_empty() { format!("thread: {comm}") } else { format!("priority inversion: {comm}") };
+            let cause = if inversion.is_empty() {
+                format!("thread: {comm}")
+            } else {
+                format!("priority inversion: {comm}")
+            };
             self.say(Weight::Blame, share.net, text, cause, advice);
         }
         label
@@ -214,14 +242,20 @@ impl Walk<'_, '_> {
         let cpu = share.cpu;
         if let Some(why) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
             let text = format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}");
-            self.say(Weight::Blame, share.net, text, "RT throttling".to_owned(),
-                "real-time throttling: see sched_rt_runtime_us and cgroup limits");
+            self.say(
+                Weight::Blame,
+                share.net,
+                text,
+                "RT throttling".to_owned(),
+                "real-time throttling: see sched_rt_runtime_us and cgroup limits",
+            );
             return format!("{}: {why}", share.name);
         }
-        let vector = self.record.events_on(cpu, stretch.begin, stretch.end).find_map(|(_, event)| match event.kind {
-            What::VectorEntry(vector) => Some(vector.name()),
-            _ => None,
-        });
+        let vector =
+            self.record.events_on(cpu, stretch.begin, stretch.end).find_map(|(_, event)| match event.kind {
+                What::VectorEntry(vector) => Some(vector.name()),
+                _ => None,
+            });
         let by = vector.map_or(String::new(), |name| format!(" by interrupt {name}"));
         let text = format!("CPU {cpu} took {{}} to wake up from idle{by}");
         self.say(Weight::Blame, share.net, text, "idle exit".to_owned(),
@@ -278,7 +312,8 @@ impl Walk<'_, '_> {
             return stretch.begin;
         }
         let mut events = self.record.events_of(thread.tid, stretch.begin, stretch.end);
-        let arrived = events.find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
+        let arrived = events
+            .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
         arrived.map_or(stretch.begin + Ns::from_us(300), |(_, event)| event.at)
     }
 }
@@ -286,5 +321,7 @@ impl Walk<'_, '_> {
 /// `kworker/1:2` serves one CPU, `kworker/u8:1` any; `ksoftirqd/1`, `migration/1` and the like as well.
 fn is_bound_worker(comm: &str) -> bool {
     let bound = ["kworker/", "ksoftirqd/", "migration/", "ktimers/", "cpuhp/", "irq_work/", "rcuc/"];
-    bound.iter().any(|name| comm.strip_prefix(name).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
+    bound.iter().any(|name| {
+        comm.strip_prefix(name).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
 }

@@ -99,7 +99,8 @@ impl<'w> Walk<'_, 'w> {
         let entry = slice.proof.map_or(slice.begin, |proof| record.event(proof).at);
         let open = self.open(index, waking, entry);
         if let Some((proof, timer)) = open.timer {
-            if let Some(firing) = Firing::of(record, (index, waking)).filter(|firing| firing.expire.is_some()) {
+            if let Some(firing) = Firing::of(record, (index, waking)).filter(|firing| firing.expire.is_some())
+            {
                 return self.by_timer(thread, timer, proof, firing);
             }
         }
@@ -152,9 +153,17 @@ impl<'w> Walk<'_, 'w> {
         }
     }
 
-    fn by_wheel(&self, thread: &Thread, proof: u32, timer: u64, function: Option<Sym>, at: Mono) -> Waker<'w> {
+    fn by_wheel(
+        &self,
+        thread: &Thread,
+        proof: u32,
+        timer: u64,
+        function: Option<Sym>,
+        at: Mono,
+    ) -> Waker<'w> {
         let name = function.map_or("", |sym| self.record.text(sym));
-        let armed = self.linked.armed(timer, at).and_then(|(index, _)| Some((index, self.linked.actor(index)?)));
+        let armed =
+            self.linked.armed(timer, at).and_then(|(index, _)| Some((index, self.linked.actor(index)?)));
         match armed {
             Some((index, who)) if who.tid == thread.tid => Waker::Timeout { proof: Some(index) },
             _ if name == "process_timeout" => Waker::Timeout { proof: Some(proof) },
@@ -224,7 +233,13 @@ impl<'w> Walk<'_, 'w> {
         if due > a {
             let label = format!("{thread} SLEEPS as it wanted{} (its own timer)", reason);
             let text = format!("{subject} slept {{}} as it wanted{} (woken by its own timer)", reason);
-            self.say(Weight::Wanted, due.since(a), text, "its own sleep".to_owned(), "the thread slept as long as it asked for");
+            self.say(
+                Weight::Wanted,
+                due.since(a),
+                text,
+                "its own sleep".to_owned(),
+                "the thread slept as long as it asked for",
+            );
             let expire = firing.expire.map(|(index, _)| index);
             parts.push(self.leaf(Kind::Blocked, label, a, due, &[proof, expire]));
         }
@@ -245,7 +260,9 @@ impl<'w> Walk<'_, 'w> {
         depth: usize,
     ) -> Vec<Segment> {
         let function = match firing.expire.map(|(_, event)| event.kind) {
-            Some(What::TimerExpireEntry { function: Some(function), .. }) => self.record.text(function).to_owned(),
+            Some(What::TimerExpireEntry { function: Some(function), .. }) => {
+                self.record.text(function).to_owned()
+            }
             _ => "timer".to_owned(),
         };
         let due = expires.unwrap_or(firing.handler).clamp(a, b);
@@ -263,30 +280,68 @@ impl<'w> Walk<'_, 'w> {
             let at = self.record.event(index).at.clamp(a, due);
             if at > a {
                 let before = self.life(who, a, at, depth + 1);
-                parts.push(Segment::group(Kind::Blocked, format!("until {who} arms the timer"), a, at.since(a), before));
+                parts.push(Segment::group(
+                    Kind::Blocked,
+                    format!("until {who} arms the timer"),
+                    a,
+                    at.since(a),
+                    before,
+                ));
             }
             from = at;
         }
         if due > from {
-            let text = format!("{} waited {{}} for a timer ({function}) {by}, until it expired", self.subject(thread, depth));
-            let cause = who.as_ref().map_or(format!("timer {function}"), |who| format!("timer armed by {}", who.comm));
-            self.say(Weight::Blame, due.since(from), text, cause, "the timer was set for this moment: look at who sets it");
+            let text = format!(
+                "{} waited {{}} for a timer ({function}) {by}, until it expired",
+                self.subject(thread, depth)
+            );
+            let cause = who
+                .as_ref()
+                .map_or(format!("timer {function}"), |who| format!("timer armed by {}", who.comm));
+            self.say(
+                Weight::Blame,
+                due.since(from),
+                text,
+                cause,
+                "the timer was set for this moment: look at who sets it",
+            );
             let expire = firing.expire.map(|(index, _)| index);
-            parts.push(self.leaf(Kind::Blocked, format!("timer ({function}) {by} runs until its expiry"), from, due, &[armed, expire]));
+            parts.push(self.leaf(
+                Kind::Blocked,
+                format!("timer ({function}) {by} runs until its expiry"),
+                from,
+                due,
+                &[armed, expire],
+            ));
         }
         parts.extend(self.lateness(thread, due, b, firing, depth));
         parts
     }
 
-    fn lateness(&mut self, thread: &Thread, due: Mono, b: Mono, firing: &Firing, depth: usize) -> Vec<Segment> {
+    fn lateness(
+        &mut self,
+        thread: &Thread,
+        due: Mono,
+        b: Mono,
+        firing: &Firing,
+        depth: usize,
+    ) -> Vec<Segment> {
         if due >= b {
             return Vec::new();
         }
         let parts = lateness::explain(self.record, thread.tid, due, firing, &mut self.shares);
         let late = b.since(due);
-        let text = format!("the timer interrupt of {} took {{}} from expiry to wake-up", self.subject(thread, depth));
-        self.say(Weight::Blame, late, text, "timer late".to_owned(),
-            "see who kept interrupts off on that CPU, or whether the hardware or the host was late");
+        let text = format!(
+            "the timer interrupt of {} took {{}} from expiry to wake-up",
+            self.subject(thread, depth)
+        );
+        self.say(
+            Weight::Blame,
+            late,
+            text,
+            "timer late".to_owned(),
+            "see who kept interrupts off on that CPU, or whether the hardware or the host was late",
+        );
         parts
     }
 
