@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cmd, exit};
+use crate::{breaktrace, cmd, exit};
 
 /// Does this machine meet its deadline, how sure can I be, and when it does not, who did it?
 #[derive(Parser)]
@@ -40,16 +40,20 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // clap would exit with 2, which here means "deadline exceeded".
-            let _ = error.print();
-            return if error.use_stderr() { exit::COULD_NOT_MEASURE.into() } else { ExitCode::SUCCESS };
+        Err(error) if error.use_stderr() => {
+            // clap would print a paragraph and exit with 2, which here means "deadline exceeded".
+            eprintln!("lathunt: {}", usage_error(&error));
+            return exit::COULD_NOT_MEASURE.into();
+        }
+        Err(help) => {
+            let _ = help.print(); // a reader that left is no error
+            return ExitCode::SUCCESS;
         }
     };
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
-        Command::Cyclic(args) => cmd::cyclic::run(args),
         Command::Explain(args) => cmd::explain::run(args),
+        Command::Cyclic(args) => cmd::cyclic::run(args, &mut |_| Some(breaktrace::watch())),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),
@@ -61,6 +65,18 @@ pub fn main() -> ExitCode {
         eprintln!("lathunt: {}", exit::one_line(&error));
         exit::COULD_NOT_MEASURE.into()
     })
+}
+
+/// What is wrong with the arguments, on one line, with clap's hint where it has one.
+fn usage_error(error: &clap::Error) -> String {
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "no command given; see 'lathunt --help'".to_owned();
+    }
+    let text = error.render().to_string();
+    let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let line = told.collect::<Vec<_>>().join("; ");
+    format!("{}; see --help", line.trim_start_matches("error: "))
 }
 
 #[cfg(test)]

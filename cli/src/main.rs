@@ -1,5 +1,6 @@
 //! The `lathunt` binary: arguments, terminal, files, exit codes. What it does is in `lathunt_host` and `lathunt_core`.
 
+mod breaktrace;
 mod cli;
 mod cmd;
 mod exit;
@@ -12,10 +13,11 @@ mod trace_file;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let called_as = arguments.next().unwrap_or_default();
+    let called_as = std::env::args_os().next().unwrap_or_default();
     match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
-        Some("cyclictest") => cmd::cyclictest::main(arguments.collect()),
+        Some("cyclictest") => {
+            cmd::cyclictest::main(std::env::args_os().collect(), &mut |_| Some(breaktrace::watch()))
+        }
         _ => cli::main(),
     }
 }

@@ -23,17 +23,17 @@ fn once(cell: &'static OnceLock<String>, arguments: &str) -> &'static str {
 
 fn histogram() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    once(&TEXT, "-q -S -i 1000 -l 60 -h 400")
+    once(&TEXT, "-q -S -i 1000 -D 1 -h 400")
 }
 
 fn histogram_of_all() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    once(&TEXT, "-q --smp --interval=1000 -l 60 --histofall=300")
+    once(&TEXT, "-q --smp --interval=1000 -D 1 --histofall=300")
 }
 
 fn status() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    once(&TEXT, "--smp --interval=200 --distance=0 --quiet --loops=60")
+    once(&TEXT, "--smp --interval=200 --distance=0 --quiet --duration=1")
 }
 
 /// Values of `# label:` in the text.
@@ -45,7 +45,7 @@ fn footer(text: &str, label: &str) -> Vec<u64> {
 /// The number after `label` of each status line.
 fn column(text: &str, label: &str) -> Vec<u64> {
     text.lines()
-        .filter(|line| line.starts_with("T:"))
+        .filter(|line| line.starts_with("T:") && line.contains(label))
         .map(|line| line.split_once(label).unwrap().1.split_whitespace().next().unwrap().parse().unwrap())
         .collect()
 }
@@ -249,7 +249,7 @@ fn the_civcode_plot_reads_the_table_with_commas() {
 
 #[test]
 fn ghaf_reads_spikes() {
-    let text = cyclictest("-q -S -i 1000 -l 40 --spike=1 --spike-nodes=16");
+    let text = cyclictest("-q -S -i 1000 -D 1 --spike=1 --spike-nodes=16");
     let script = r##"
 import re, sys
 listed, total = 0, None
@@ -266,7 +266,7 @@ print(listed, total)
 
 #[test]
 fn linaro_and_intel_read_the_json() {
-    let text = cyclictest("-q -S -i 1000 -l 40 -h 100 --json=-");
+    let text = cyclictest("-q -S -i 1000 -D 1 -h 100 --json=-");
     let json = &text[text.find('{').unwrap()..=text.rfind("\n}\n").unwrap() + 1];
     let script = r##"
 import json, sys

@@ -1,6 +1,7 @@
 //! Privileged Linux I/O: every system call, `/proc`, `/sys`, BPF, and every `unsafe` of lathunt.
 
 pub mod arch;
+pub mod calibrate;
 pub mod debugfs;
 pub mod error;
 pub mod facts;
@@ -18,3 +19,4 @@ pub mod symbols;
 pub mod terminal;
 pub mod testing;
 pub mod topology;
+pub mod wall;

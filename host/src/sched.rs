@@ -89,6 +89,13 @@ pub fn set_policy(policy: Policy, priority: i32) -> Result<()> {
     Err(Error::new("set", what, error).hint(hint))
 }
 
+/// The CPU that the calling thread runs on at this moment. A few ns (vDSO).
+#[must_use]
+pub fn current_cpu() -> Cpu {
+    // SAFETY: sched_getcpu has no preconditions; it fails only where the system call does not exist.
+    Cpu(u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or_default())
+}
+
 /// Gives the calling thread the niceness `nice` (-20 to 19); only ordinary policies heed it.
 ///
 /// # Errors

@@ -15,6 +15,8 @@ use lathunt_host::symbols::Symbols;
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 const CPU: Cpu = Cpu(0);
+/// Of each CPU; one is always being written.
+const BUFFERS: u64 = 8;
 
 fn options() -> Options {
     Options::on(CpuSet::from_iter([CPU]))
@@ -34,40 +36,38 @@ fn lost(recorder: &Recorder, counter: &str) -> u64 {
 
 #[test]
 #[ignore = "root: run by make test"]
-fn every_wake_up_of_a_fifo_thread_is_measured_once_and_below_what_the_thread_saw() {
-    if !may_run("every_wake_up_of_a_fifo_thread_is_measured_once", lacks_bpf()) {
+fn a_wake_up_is_measured_below_what_the_thread_saw_or_said_to_be_missing() {
+    if !may_run("a_wake_up_is_measured_below_what_the_thread_saw_or_said_to_be_missing", lacks_bpf()) {
         return;
     }
     let mut recorder = start(&Options { tids: Some(Vec::new()), ..options() });
-    let thread = CyclicThread::start(CPU, 90);
+    let thread = CyclicThread::start(CPU, 98);
     recorder.watch(thread.tid).unwrap();
     for _ in 0..40 {
         sleep(Duration::from_millis(25));
         recorder.poll();
     }
     let mut seen = thread.finish();
+    recorder.poll();
     let series = recorder.series();
     let both = of(&series, Quantity::TimerWakeup);
-    eprintln!(
-        "{:?} late {} {:?}",
-        series.iter().map(|s| s.histogram.count()).collect::<Vec<_>>(),
-        seen.iter().filter(|l| l.0 > 900_000).count(),
-        recorder.losses()
-    );
-    let off = both.histogram.count().abs_diff(seen.len() as u64);
-    assert!(off <= 2, "recorder {}, thread {}", both.histogram.count(), seen.len());
-    assert_eq!(both.lost, 0);
+    let (recorded, taken, unseen) =
+        (both.histogram.count(), seen.len() as u64, lost(&recorder, "switches_not_seen"));
+    eprintln!("{recorded} of {taken} wake-ups recorded, {unseen} times switches went unseen");
+    // Two may be under way at the ends. More may only be missing where it is said, also in the series.
+    assert!(recorded <= taken + 2, "{recorded} recorded of {taken}");
+    assert!(recorded + 2 >= taken || unseen > 0, "{recorded} of {taken}, silently: {:?}", recorder.losses());
+    assert!(both.lost >= unseen, "the series says {}, the counter {unseen}", both.lost);
     assert_eq!(of(&series, Quantity::Timer).histogram.count(), both.histogram.count());
     seen.sort_unstable();
     // The thread's own figure contains the recorder's and the way to user space.
-    assert!(both.histogram.min().unwrap() <= seen[0]);
     assert!(both.histogram.quantile(0.5).unwrap() <= seen[seen.len() / 2] + Ns(1_000));
     assert!(both.histogram.max().unwrap() <= seen[seen.len() - 1]);
     let worst_second = both.seconds.iter().map(|second| second.max_ns).max();
     assert_eq!(worst_second, both.histogram.max());
     let timer = recorder.interference().into_iter().find(|i| i.source.to_string().contains("local_timer"));
     if cfg!(target_arch = "x86_64") {
-        assert!(timer.unwrap().count >= seen.len() as u64);
+        assert!(timer.unwrap().count >= recorded);
     }
 }
 
@@ -87,14 +87,15 @@ fn a_freeze_holds_the_switch_back_and_exhausted_buffers_are_counted() {
             id
         };
         // SAFETY: no preconditions.
-        ((0..5).map(ask).collect::<Vec<_>>(), unsafe { libc::gettid() })
+        ((0..BUFFERS + 1).map(ask).collect::<Vec<_>>(), unsafe { libc::gettid() })
     });
     let (ids, tid) = asking.join().unwrap();
-    assert_eq!(ids, [Some(1), Some(2), Some(3), None, None]);
+    let expected: Vec<_> = (1..BUFFERS).map(Some).chain([None, None]).collect();
+    assert_eq!(ids, expected);
     assert_eq!(lost(&recorder, "no_flight_buffer_asked"), 2);
 
     let frozen = recorder.poll();
-    assert_eq!(frozen.iter().map(|frozen| frozen.id).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(frozen.iter().map(|frozen| frozen.id).collect::<Vec<_>>(), (1..BUFFERS).collect::<Vec<_>>());
     let symbols = Symbols::read().unwrap();
     for frozen in &frozen {
         assert!(frozen.trigger.asked && frozen.trigger.victim.is_none());
@@ -118,13 +119,16 @@ fn the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep() {
     if !may_run("the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep", lacks_bpf()) {
         return;
     }
-    let mut recorder = start(&Options { peaks_threshold: Some(Ns(1)), ..options() });
+    // Nobody else's threads: other real-time work on the machine would be late, too.
+    let only = Options { peaks_threshold: Some(Ns(1)), tids: Some(Vec::new()), ..options() };
+    let mut recorder = start(&only);
     let thread = CyclicThread::start(CPU, 90);
-    sleep(Duration::from_millis(100));
+    recorder.watch(thread.tid).unwrap();
+    sleep(Duration::from_millis(300));
     recorder.set_threshold(CPU, Ns(u64::MAX));
     sleep(Duration::from_millis(10));
     let frozen = recorder.poll();
-    assert_eq!(frozen.len(), 3);
+    assert_eq!(frozen.len() as u64, BUFFERS - 1);
     for frozen in &frozen {
         let victim = frozen.trigger.victim.expect("the kernel side asked");
         assert_eq!((victim.tid, &victim.comm[..11]), (thread.tid, &b"test-cyclic"[..]));

@@ -16,6 +16,8 @@ peer() {
     rmdir $instance
 }
 
+# Every 5 ms: at its 1 ms an emulated CPU on a busy host would do nothing else.
+echo 5000 >$tracing/osnoise/timerlat_period_us
 peer timerlat 2
 echo 1 >$tracing/tracing_thresh
 peer hwlat 3

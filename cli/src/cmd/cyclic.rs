@@ -13,7 +13,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::{parse_duration, Ns};
+use lathunt_core::time::Ns;
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{
     Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
@@ -21,7 +21,8 @@ use lathunt_host::instrument::cyclic::{
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::{pm_qos, signals};
 
-use super::import::write_atomically;
+use super::units::{microseconds, seconds};
+use crate::file::{write_atomic, RUN_FILE};
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
 pub trait BreakWatch {
@@ -30,6 +31,9 @@ pub trait BreakWatch {
     /// What happened, in lines for people; called once, after the threads have ended.
     fn explain(self: Box<Self>, results: &[ThreadResult]) -> Vec<String>;
 }
+
+/// Attaches evidence to the threads that will be measured, or declines.
+pub type Attach<'a> = dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>> + 'a;
 
 /// Arguments of `lathunt cyclic`.
 #[derive(Args)]
@@ -41,7 +45,7 @@ pub struct CyclicArgs {
     #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
     duration: Option<Ns>,
     /// Distance of two activations (bare numbers are µs)
-    #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = micros)]
+    #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = microseconds)]
     interval: Ns,
     /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
     #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
@@ -50,10 +54,10 @@ pub struct CyclicArgs {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
     /// Latency that must not be exceeded; exit code 2 when it is
-    #[arg(long, value_name = "TIME", value_parser = micros)]
+    #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
     /// Stop at the first latency above this, and say who; exit code 2
-    #[arg(short, long, value_name = "TIME", value_parser = micros)]
+    #[arg(short, long, value_name = "TIME", value_parser = microseconds)]
     break_at: Option<Ns>,
     /// With --break-at: write a mark into the kernel's trace
     #[arg(long, requires = "break_at")]
@@ -93,24 +97,8 @@ enum ClockName {
     Realtime,
 }
 
-fn seconds(text: &str) -> Result<Ns, String> {
-    parse_duration(text, Ns(1_000_000_000)).map_err(|error| error.to_string())
-}
-
-fn micros(text: &str) -> Result<Ns, String> {
-    parse_duration(text, Ns(1_000)).map_err(|error| error.to_string())
-}
-
-/// Measures without further evidence.
-pub fn run(args: CyclicArgs) -> Result<ExitCode> {
-    run_watched(args, &mut |_| None)
-}
-
 /// Measures; with `--break-at`, `watch` is asked for evidence.
-pub fn run_watched(
-    args: CyclicArgs,
-    watch: &mut dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>>,
-) -> Result<ExitCode> {
+pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
     let mut conditions = conditions(&args);
     if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {
@@ -266,8 +254,8 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
 }
 
 fn save(path: &std::path::Path, run: &Run) -> Result<()> {
-    let file = if path.is_dir() { path.join("run.lathunt.json") } else { path.to_owned() };
-    write_atomically(&file, run.to_json().as_bytes())
+    let file = if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() };
+    write_atomic(&file, run.to_json().as_bytes())
 }
 
 fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {

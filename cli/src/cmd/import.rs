@@ -1,6 +1,6 @@
 //! `lathunt import`: output of cyclictest (text or JSON) becomes a run file.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,6 +8,8 @@ use anyhow::{bail, Context, Result};
 use clap::Args;
 use lathunt_core::cyclictest::import::{read, Unit};
 use lathunt_core::run::Run;
+
+use crate::file::write_atomic;
 
 /// Arguments of `lathunt import`.
 #[derive(Args)]
@@ -39,7 +41,7 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
         }
     }
     let Some(run) = merged else { bail!("no file to import") };
-    write_atomically(&args.output, run.to_json().as_bytes())?;
+    write_atomic(&args.output, run.to_json().as_bytes())?;
     let samples: u64 = run.series.iter().map(|series| series.histogram.count() + series.lost).sum();
     let count = run.series.len();
     eprintln!("{}: {count} series, {samples} samples", args.output.display());
@@ -58,21 +60,4 @@ fn contents(path: &Path) -> Result<String> {
     }
     // a command line with other bytes may be in there; the figures are ASCII
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Writes beside the target and renames: a reader sees the old file or the whole new one.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name =
-        path.file_name().with_context(|| format!("cannot write {}: not a file name", path.display()))?;
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(beside);
-    let written = std::fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside); // may not exist
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))
 }

@@ -160,7 +160,7 @@ fn taken(by: recorder::Interference) -> Interference {
     Interference { cpu, source: source.to_string(), count, total_ns, max_ns }
 }
 
-pub(super) fn options(setting: &Setting) -> cyclic::Options {
+fn options(setting: &Setting) -> cyclic::Options {
     let spec = |&cpu| ThreadSpec { cpu: Some(cpu), priority: setting.priority, interval: setting.interval };
     cyclic::Options {
         threads: setting.cpus.iter().map(spec).collect(),
@@ -174,11 +174,7 @@ pub(super) fn options(setting: &Setting) -> cyclic::Options {
 }
 
 /// One hook a thread: it reports every new peak and asks for the flight record of those from `freeze_from` on.
-pub(super) fn hooks(
-    setting: &Setting,
-    recording: &Recording,
-    freeze_from: Ns,
-) -> (Vec<Hooks>, Vec<PeakReceiver>) {
+fn hooks(setting: &Setting, recording: &Recording, freeze_from: Ns) -> (Vec<Hooks>, Vec<PeakReceiver>) {
     let one = |&cpu| {
         let (sender, receiver) = peak_queue();
         let freezer = match recording {

@@ -24,7 +24,7 @@ use lathunt_host::recorder::{self, Recorder};
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::symbols::Symbols;
 use lathunt_host::topology::Topology;
-use lathunt_host::{knob, signals};
+use lathunt_host::{knob, signals, wall};
 
 use crate::live::Display;
 use measure::{Measured, Recording, Setting, SoFar};
@@ -74,7 +74,13 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     let mut recording = start_recorder(&topology.online, &mut display);
     let setting = setting(plan, &cpus, &mut conditions, &mut display);
-    let calibration = calibrate::calibrate(&setting, &mut recording, &mut display)?;
+    let calibration = match setting.policy.is_realtime() {
+        true => calibrate::calibrate(&setting, &mut recording, &mut display),
+        false => {
+            display.say("not calibrated: a known disturbance cannot be made without real-time priority");
+            Vec::new()
+        }
+    };
     let setting = Setting { peak_floor: calibrate::peak_floor(&calibration), ..setting };
 
     let mut load = start_load(plan, &mut display)?;
@@ -100,6 +106,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
     let mut conditions = facts::gather(Path::new(ROOT), cpus);
+    conditions.started = wall::now_rfc3339();
     conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
     conditions.machine.cpus_measured = Some(cpus.to_string());

@@ -4,9 +4,18 @@
 //! where cyclictest reads a number as 0, loops for ever, or prints its usage and reports success. `-smp` (written for
 //! `--smp`) is understood and warned about.
 
-use super::getopt::{self, Found, Spec, Takes};
+use super::getopt::{self, Found};
 use crate::cpuset::CpuSet;
 use crate::time::Cpu;
+
+mod table;
+mod values;
+
+use table::{Id, RETIRED, SPECS};
+use values::{
+    bad, begins_like_a_cpu_list, begins_with_number_above_zero, loose, micros, number, policy, seconds, text,
+    INT_MAX,
+};
 
 /// Scheduling policy by the names of `--policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,137 +200,6 @@ impl Default for Options {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Id {
-    Affinity,
-    Aligned,
-    Breaktrace,
-    Clock,
-    DefaultSystem,
-    Distance,
-    Duration,
-    Latency,
-    Fifo,
-    Histogram,
-    Histofall,
-    Histfile,
-    Interval,
-    Json,
-    Laptop,
-    Loops,
-    Mainaffinity,
-    Mlockall,
-    RefreshOnMax,
-    Nsecs,
-    Oscope,
-    Priority,
-    Priospread,
-    Policy,
-    Quiet,
-    Relative,
-    Resolution,
-    Secaligned,
-    System,
-    Smi,
-    Smp,
-    Spike,
-    SpikeNodes,
-    Threads,
-    Tracemark,
-    Unbuffered,
-    Verbose,
-    Debug,
-    Help,
-    PosixTimers,
-    Numa,
-    /// Removed; had no say in what is measured.
-    Retired,
-}
-
-const fn spec(id: Id, short: Option<u8>, long: &'static str, takes: Takes) -> Spec<Id> {
-    Spec { id, short, long: Some(long), takes }
-}
-
-const fn letter(id: Id, short: u8, takes: Takes) -> Spec<Id> {
-    Spec { id, short: Some(short), long: None, takes }
-}
-
-/// In the order of cyclictest's own table, which shows in the message about ambiguous names.
-const SPECS: [Spec<Id>; 41] = {
-    use Takes::{Argument, Nothing, Optional};
-    [
-        spec(Id::Affinity, Some(b'a'), "affinity", Optional),
-        spec(Id::Aligned, Some(b'A'), "aligned", Optional),
-        spec(Id::Breaktrace, Some(b'b'), "breaktrace", Argument),
-        spec(Id::Clock, Some(b'c'), "clock", Argument),
-        spec(Id::DefaultSystem, None, "default-system", Nothing),
-        spec(Id::Distance, Some(b'd'), "distance", Argument),
-        spec(Id::Duration, Some(b'D'), "duration", Argument),
-        spec(Id::Latency, None, "latency", Argument),
-        spec(Id::Fifo, Some(b'F'), "fifo", Argument),
-        spec(Id::Histogram, Some(b'h'), "histogram", Argument),
-        spec(Id::Histofall, Some(b'H'), "histofall", Argument),
-        spec(Id::Histfile, None, "histfile", Argument),
-        spec(Id::Interval, Some(b'i'), "interval", Argument),
-        spec(Id::Json, None, "json", Argument),
-        spec(Id::Laptop, None, "laptop", Nothing),
-        spec(Id::Loops, Some(b'l'), "loops", Argument),
-        spec(Id::Mainaffinity, None, "mainaffinity", Argument),
-        spec(Id::Mlockall, Some(b'm'), "mlockall", Nothing),
-        spec(Id::RefreshOnMax, Some(b'M'), "refresh_on_max", Nothing),
-        spec(Id::Nsecs, Some(b'N'), "nsecs", Nothing),
-        spec(Id::Oscope, Some(b'o'), "oscope", Argument),
-        spec(Id::Priority, Some(b'p'), "priority", Argument),
-        spec(Id::Quiet, Some(b'q'), "quiet", Nothing),
-        spec(Id::Priospread, None, "priospread", Nothing),
-        spec(Id::Relative, Some(b'r'), "relative", Nothing),
-        spec(Id::Resolution, Some(b'R'), "resolution", Nothing),
-        spec(Id::Secaligned, None, "secaligned", Optional),
-        spec(Id::System, Some(b's'), "system", Nothing),
-        spec(Id::Smi, None, "smi", Nothing),
-        spec(Id::Smp, Some(b'S'), "smp", Nothing),
-        spec(Id::Spike, None, "spike", Argument),
-        spec(Id::SpikeNodes, None, "spike-nodes", Argument),
-        spec(Id::Threads, Some(b't'), "threads", Optional),
-        spec(Id::Tracemark, None, "tracemark", Nothing),
-        spec(Id::Unbuffered, Some(b'u'), "unbuffered", Nothing),
-        spec(Id::Verbose, Some(b'v'), "verbose", Nothing),
-        spec(Id::Debug, None, "dbg_cyclictest", Nothing),
-        spec(Id::Policy, None, "policy", Argument),
-        spec(Id::Help, None, "help", Nothing),
-        spec(Id::PosixTimers, Some(b'x'), "posix_timers", Nothing),
-        // exact, it wins over --priority and --priospread, of which it is a prefix
-        spec(Id::Priority, None, "prio", Argument),
-    ]
-};
-
-/// Options of versions before 2.0. Those with a meaning today keep it; the rest is accepted and ignored.
-const RETIRED: [Spec<Id>; 20] = {
-    use Takes::{Argument, Nothing};
-    [
-        spec(Id::Numa, Some(b'U'), "numa", Nothing),
-        letter(Id::Policy, b'y', Argument),
-        letter(Id::Latency, b'e', Argument),
-        letter(Id::Priospread, b'Q', Nothing),
-        spec(Id::Retired, Some(b'n'), "nanosleep", Nothing),
-        spec(Id::Retired, None, "notrace", Nothing),
-        spec(Id::Retired, Some(b'B'), "preemptirqs", Nothing),
-        spec(Id::Retired, Some(b'C'), "context", Nothing),
-        spec(Id::Retired, Some(b'E'), "event", Nothing),
-        spec(Id::Retired, Some(b'f'), "ftrace", Nothing),
-        spec(Id::Retired, Some(b'I'), "irqsoff", Nothing),
-        spec(Id::Retired, Some(b'O'), "traceopt", Argument),
-        spec(Id::Retired, Some(b'P'), "preemptoff", Nothing),
-        spec(Id::Retired, Some(b'T'), "tracer", Argument),
-        spec(Id::Retired, Some(b'w'), "wakeup", Nothing),
-        spec(Id::Retired, Some(b'W'), "wakeuprt", Nothing),
-        spec(Id::Retired, Some(b'X'), "dbg", Nothing),
-        spec(Id::Retired, Some(b'G'), "gnuplot", Argument),
-        spec(Id::Retired, None, "deepest-idle-state", Argument),
-        spec(Id::Retired, Some(b'g'), "of_max", Argument),
-    ]
-};
-
 /// Reads the words after the name of the program.
 ///
 /// # Errors
@@ -362,66 +240,6 @@ fn understand_smp(words: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<String>) {
     let mut words = words.to_vec();
     words[at] = b"--smp".to_vec();
     (words, Some("-smp is read as --smp (cyclictest reads it as -s -m -p); write -S or --smp".to_owned()))
-}
-
-fn text<'a>(found: &Found<'a, Id>) -> std::borrow::Cow<'a, str> {
-    String::from_utf8_lossy(found.argument.unwrap_or_default())
-}
-
-fn bad(found: &Found<'_, Id>, expected: &str) -> String {
-    format!("option '{}' needs {expected}, not '{}'", found.written, text(found))
-}
-
-/// A whole number within `range`.
-fn number(found: &Found<'_, Id>, range: std::ops::RangeInclusive<i64>, what: &str) -> Result<i64, String> {
-    text(found).trim().parse().ok().filter(|n| range.contains(n)).ok_or_else(|| bad(found, what))
-}
-
-const INT_MAX: i64 = i32::MAX as i64;
-
-/// Microseconds; a suffix `us` is allowed.
-fn micros(found: &Found<'_, Id>, range: std::ops::RangeInclusive<i64>, what: &str) -> Result<i64, String> {
-    let text = text(found);
-    let digits = text.trim().trim_end_matches("us").trim_end();
-    digits.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| bad(found, what))
-}
-
-/// Seconds, or with a suffix: `30s`, `5m`, `2h`, `1d`.
-fn seconds(found: &Found<'_, Id>) -> Result<u64, String> {
-    let what = "a time such as 60, 30s, 5m, 2h or 1d";
-    let text = text(found).trim().to_ascii_lowercase();
-    let (digits, unit) = match text.char_indices().last() {
-        Some((at, 's')) => (&text[..at], 1),
-        Some((at, 'm')) => (&text[..at], 60),
-        Some((at, 'h')) => (&text[..at], 3_600),
-        Some((at, 'd')) => (&text[..at], 86_400),
-        _ => (text.as_str(), 1),
-    };
-    let number: u64 = digits.parse().map_err(|_| bad(found, what))?;
-    number.checked_mul(unit).filter(|s| *s <= INT_MAX as u64).ok_or_else(|| bad(found, what))
-}
-
-/// The argument of an option whose argument is optional but often written as a word of its own.
-fn loose<'a>(
-    found: &Found<'a, Id>,
-    given: &mut Given<'a>,
-    counts: fn(&str) -> bool,
-) -> Option<Found<'a, Id>> {
-    if found.argument.is_some() {
-        return Some(found.clone());
-    }
-    let next = found.next_word.filter(|word| std::str::from_utf8(word).is_ok_and(counts))?;
-    given.looked_at.push(next);
-    Some(Found { argument: Some(next), ..found.clone() })
-}
-
-fn begins_with_number_above_zero(word: &str) -> bool {
-    let digits = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
-    word[..digits].parse::<u64>().is_ok_and(|number| number > 0)
-}
-
-fn begins_like_a_cpu_list(word: &str) -> bool {
-    word == "all" || word.starts_with(|c: char| c.is_ascii_digit() || c == '!' || c == '+')
 }
 
 impl Options {
@@ -570,20 +388,6 @@ impl Options {
 
 /// Rows of a histogram, at most.
 pub const MOST_ROWS: i64 = 1_000_000;
-
-fn policy(found: &Found<'_, Id>) -> Result<Policy, String> {
-    let name = text(found).trim().to_ascii_lowercase();
-    let known = [
-        ("other", Policy::Other),
-        ("normal", Policy::Other),
-        ("batch", Policy::Batch),
-        ("idle", Policy::Idle),
-        ("fifo", Policy::Fifo),
-        ("rr", Policy::RoundRobin),
-    ];
-    let policy = known.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, policy)| policy);
-    policy.ok_or_else(|| bad(found, "one of other, normal, batch, idle, fifo, rr"))
-}
 
 #[cfg(test)]
 #[path = "options_tests.rs"]

@@ -20,171 +20,26 @@
 //! | prio_a, prio_b, word | 24, 26, 28 | i16, i16, u32; or `expires` u64 at 24 |
 //! | comm | 32 | 16 bytes; or two u64 |
 //!
-//! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event; records
-//! overwritten before the first one move [`Window::complete_from`].
+//! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event, and so does
+//! a switch away from another task than the one switched in last; records overwritten before the first one move
+//! [`Window::complete_from`].
 //! Not here: names of threads that no event names, interrupt lines and idle states (`host` adds them).
+
+mod header;
 
 use std::collections::HashMap;
 
 use super::event::{Event, Kind, LeftAs, StackSample, Strings, TaskRef, Vector, Window};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
-/// First bytes of a chunk.
-pub const MAGIC: [u8; 8] = *b"LHFLIGHT";
-/// Version of the layout.
-pub const VERSION: u32 = 1;
-/// Bytes of a chunk header.
-pub const HEADER_BYTES: usize = 128;
-/// Bytes of a record.
-pub const RECORD_BYTES: usize = 48;
-/// Bytes of a stack.
-pub const STACK_BYTES: usize = 256;
+pub use header::{
+    headers, Header, NotAChunk, Victim, HEADER_BYTES, MAGIC, RECORD_BYTES, STACK_BYTES, TRIGGER_KERNEL,
+    TRIGGER_USER, VERSION,
+};
+use header::{i32_at, u16_at, u32_at, u64_at};
+
+/// Frames of a stack at most.
 const STACK_DEPTH: usize = 30;
-
-/// Who asked for a freeze (bits of [`Header::trigger`]).
-pub const TRIGGER_KERNEL: u32 = 1;
-/// A measuring thread asked.
-pub const TRIGGER_USER: u32 = 2;
-
-/// Head of a chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
-    /// Where.
-    pub cpu: Cpu,
-    /// [`TRIGGER_KERNEL`], [`TRIGGER_USER`] or both.
-    pub trigger: u32,
-    /// Number of the freeze on this CPU, from 1.
-    pub id: u64,
-    /// When the ring began to be written.
-    pub begin: Mono,
-    /// When it was frozen.
-    pub frozen: Mono,
-    /// Sequence number of the first record.
-    pub first_seq: u64,
-    /// Records that follow.
-    pub records: u32,
-    /// Stacks that follow those.
-    pub stacks: u32,
-    /// Records overwritten since `begin`.
-    pub overwritten: u64,
-    /// Late real-time task that the kernel side saw, if it asked.
-    pub victim: Option<Victim>,
-}
-
-/// The task for whose lateness the kernel side froze the ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Victim {
-    /// Programmed expiry (or waking) → switched in.
-    pub total: Ns,
-    /// When it was switched in.
-    pub switched_in: Mono,
-    /// Who.
-    pub tid: Tid,
-    /// Its priority.
-    pub prio: Prio,
-    /// Its name, NUL-padded.
-    pub comm: [u8; 16],
-}
-
-/// Bytes that are no chunk.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("not a flight recording at byte {offset}: {expected}")]
-pub struct NotAChunk {
-    /// Where.
-    pub offset: usize,
-    /// What should be there.
-    pub expected: &'static str,
-}
-
-impl Header {
-    /// The header's bytes.
-    #[must_use]
-    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
-        let victim = self.victim.unwrap_or_default();
-        let mut bytes = Vec::with_capacity(HEADER_BYTES);
-        bytes.extend(MAGIC);
-        for word in [VERSION, HEADER_BYTES as u32, self.cpu.0, self.trigger] {
-            bytes.extend(word.to_le_bytes());
-        }
-        for word in [self.id, self.begin.0, self.frozen.0, self.first_seq] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(self.records.to_le_bytes());
-        bytes.extend(self.stacks.to_le_bytes());
-        for word in [self.overwritten, victim.total.0, victim.switched_in.0] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(victim.tid.0.to_le_bytes());
-        bytes.extend(victim.prio.0.to_le_bytes());
-        bytes.extend(victim.comm);
-        bytes.extend((RECORD_BYTES as u16).to_le_bytes());
-        bytes.extend((STACK_BYTES as u16).to_le_bytes());
-        bytes.resize(HEADER_BYTES, 0);
-        let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(&bytes);
-        header
-    }
-
-    /// Reads the header at the beginning of `bytes`.
-    ///
-    /// # Errors
-    /// The offset of what does not fit.
-    pub fn parse(bytes: &[u8]) -> Result<Header, NotAChunk> {
-        let bad = |offset, expected| Err(NotAChunk { offset, expected });
-        if bytes.len() < HEADER_BYTES {
-            return bad(bytes.len(), "128 bytes of header");
-        }
-        if bytes[..8] != MAGIC {
-            return bad(0, "LHFLIGHT");
-        }
-        if u32_at(bytes, 8) != VERSION || u32_at(bytes, 12) as usize != HEADER_BYTES {
-            return bad(8, "version 1 with a header of 128 bytes");
-        }
-        if u16_at(bytes, 112) as usize != RECORD_BYTES || u16_at(bytes, 114) as usize != STACK_BYTES {
-            return bad(112, "records of 48 and stacks of 256 bytes");
-        }
-        let trigger = u32_at(bytes, 20);
-        let mut comm = [0; 16];
-        comm.copy_from_slice(&bytes[96..112]);
-        let victim = Victim {
-            total: Ns(u64_at(bytes, 72)),
-            switched_in: Mono(u64_at(bytes, 80)),
-            tid: Tid(u32_at(bytes, 88) as i32),
-            prio: Prio(u32_at(bytes, 92) as i32),
-            comm,
-        };
-        Ok(Header {
-            cpu: Cpu(u32_at(bytes, 16)),
-            trigger,
-            id: u64_at(bytes, 24),
-            begin: Mono(u64_at(bytes, 32)),
-            frozen: Mono(u64_at(bytes, 40)),
-            first_seq: u64_at(bytes, 48),
-            records: u32_at(bytes, 56),
-            stacks: u32_at(bytes, 60),
-            overwritten: u64_at(bytes, 64),
-            victim: (victim.total > Ns::ZERO).then_some(victim),
-        })
-    }
-
-    /// Bytes of the whole chunk.
-    fn chunk_bytes(&self) -> usize {
-        HEADER_BYTES
-            .saturating_add((self.records as usize).saturating_mul(RECORD_BYTES))
-            .saturating_add((self.stacks as usize).saturating_mul(STACK_BYTES))
-    }
-}
-
-/// The headers of all chunks that can be read.
-#[must_use]
-pub fn headers(mut bytes: &[u8]) -> Vec<Header> {
-    let mut headers = Vec::new();
-    while let Ok(header) = Header::parse(bytes) {
-        headers.push(header);
-        bytes = &bytes[header.chunk_bytes().min(bytes.len())..];
-    }
-    headers
-}
 
 /// All events of all chunks, in the order of time. `symbol` names a kernel address.
 ///
@@ -192,7 +47,8 @@ pub fn headers(mut bytes: &[u8]) -> Vec<Header> {
 /// When not even the first header can be read. Damage after it is a [`Kind::Lost`].
 pub fn decode(bytes: &[u8], symbol: impl FnMut(u64) -> Option<String>) -> Result<Window, NotAChunk> {
     let mut header = Header::parse(bytes)?;
-    let mut decoder = Decoder { window: Window::default(), symbol, known: HashMap::new() };
+    let mut decoder =
+        Decoder { window: Window::default(), symbol, known: HashMap::new(), running: HashMap::new() };
     let mut last: HashMap<Cpu, u64> = HashMap::new();
     let mut at = 0;
     loop {
@@ -221,6 +77,7 @@ struct Decoder<F> {
     window: Window,
     symbol: F,
     known: HashMap<u64, Option<String>>,
+    running: HashMap<Cpu, Tid>, // who was switched in last, where no event has been lost since
 }
 
 impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
@@ -243,6 +100,13 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             }
             oldest.get_or_insert(at);
             latest = latest.max(at);
+            if let Kind::Switch { prev, next, .. } = kind {
+                // Between the two, at least one switch was not reported.
+                if self.running.get(&cpu).is_some_and(|running| *running != prev.tid) {
+                    self.lost(at, cpu, None);
+                }
+                self.running.insert(cpu, next.tid);
+            }
             let current = Some(Tid(i32_at(record, 16)));
             self.window.events.push(Event { at, cpu, current, kind });
         }
@@ -265,6 +129,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
     }
 
     fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {
+        self.running.remove(&cpu);
         self.window.events.push(Event { at, cpu, current: None, kind: Kind::Lost { count } });
     }
 
@@ -391,18 +256,6 @@ fn comm(strings: &mut Strings, bytes: &[u8]) -> Option<super::event::Sym> {
 }
 
 // Callers pass slices whose length they have checked: headers, records and stacks are cut to size first.
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
-}
-fn i32_at(bytes: &[u8], at: usize) -> i32 {
-    u32_at(bytes, at) as i32
-}
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
-}
 
 #[cfg(test)]
 #[path = "flight_tests.rs"]

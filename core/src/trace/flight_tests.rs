@@ -94,6 +94,17 @@ fn a_torn_record_is_said_to_be_lost_before_the_next_one() {
 }
 
 #[test]
+fn a_switch_that_does_not_follow_the_last_one_says_that_events_are_missing() {
+    let of = |from: i32| {
+        let records =
+            [switch(200, 0, 10, 20, b"a"), switch(300, 1, from, 10, b"b"), switch(400, 2, 10, 30, b"c")];
+        lost(&decode(&chunk(header(0, 1, 100, 0, 3), &records), |_| None).unwrap())
+    };
+    assert_eq!(of(20), []);
+    assert_eq!(of(21), [None]);
+}
+
+#[test]
 fn consecutive_chunks_join_and_others_leave_a_gap() {
     let of = |id, begin| chunk(header(0, id, begin, 0, 1), &[record(begin + 5, 0, 14)]);
     let joined = decode(&[of(1, 100), of(2, 200)].concat(), |_| None).unwrap();

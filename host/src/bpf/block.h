@@ -103,6 +103,7 @@ enum loss {
 	LOST_UNMATCHED,	     /* end of an interrupt without its beginning */
 	LOST_EARLY,	     /* a latency that would be negative */
 	LOST_STACK,	     /* a stack could not be taken */
+	LOST_SWITCH,	     /* a switch from another task than the last one seen */
 	LOSSES = 16,
 };
 
@@ -129,7 +130,9 @@ struct cpu_block {
 	struct open_window window[LEVELS];
 	struct open_timer timer[2]; /* hard, soft */
 	__u64 lost[LOSSES];
-	__u64 pad1[5];
+	__s32 running; /* who was switched in last, + 1; 0: not known yet */
+	__s32 pad1;
+	__u64 pad2[4];
 
 	struct source nmi;
 	struct source irq[IRQ_SLOTS];

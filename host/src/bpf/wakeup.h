@@ -4,6 +4,8 @@
  *   timer         programmed expiry -> its handler begins         (hrtimer_expire_entry), when it wakes such a task
  *   wakeup        waking -> switched in                           (sched_waking, sched_switch)
  *   timer+wakeup  programmed expiry -> switched in, when a timer woke the task
+ * A task whose timer comes before it has left the CPU is not switched in: it has a timer and a timer+wakeup (to the
+ * waking), and no wakeup.
  * All are filed under the CPU that the task was switched in on, also when another CPU's timer or waker was first:
  * so wakings are remembered on every CPU, recorded or not.
  * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
@@ -39,6 +41,33 @@ static __always_inline struct open_timer *running_timer(struct cpu_block *b)
 	return 0;
 }
 
+/* Files a latency; true when it is large enough to keep the evidence. `waking` 0: it never waited for the CPU. */
+static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct task_struct *p, __u64 waking,
+					 __u64 expires, __u64 entry)
+{
+	__u64 total = at - (expires ?: waking);
+
+	__sync_fetch_and_add(&b->hist_seq, 1);
+	if (waking)
+		hist_add(&b->hist[Q_WAKEUP], at, at - waking);
+	if (expires) {
+		hist_add(&b->hist[Q_TIMER], at, entry - expires);
+		hist_add(&b->hist[Q_BOTH], at, total);
+	}
+	__sync_fetch_and_add(&b->hist_seq, 1);
+	if (total < b->threshold_ns)
+		return false;
+	if (total > b->victim_ns) {
+		b->victim_ns = total;
+		b->victim_at = at;
+		b->victim_tid = p->pid;
+		b->victim_prio = p->prio;
+		*(__u64 *)&b->victim_comm[0] = *(__u64 *)&p->comm[0];
+		*(__u64 *)&b->victim_comm[8] = *(__u64 *)&p->comm[8];
+	}
+	return true;
+}
+
 static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *p)
 {
 	struct waking fresh = {}, *w;
@@ -58,14 +87,21 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 			return;
 		}
 	}
-	w->at = at;
-	w->expires = 0;
 	t = running_timer(b);
-	if (!t || !t->expires)
+	if (t && !t->expires)
+		t = 0;
+	if (t)
+		t->late = t->entry - t->expires > b->late_timer_ns;
+	/* The timer came while the task was still on its way to sleep: it goes on running, no switch will follow. */
+	if (tid == (__s32)bpf_get_current_pid_tgid()) {
+		w->at = 0;
+		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry))
+			__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 		return;
-	w->entry = t->entry;
-	w->expires = t->expires;
-	t->late = t->entry - t->expires > b->late_timer_ns;
+	}
+	w->at = at;
+	w->expires = t ? t->expires : 0;
+	w->entry = t ? t->entry : 0;
 }
 
 /* A measured task that leaves the CPU runnable has run since its waking. */
@@ -82,10 +118,10 @@ static __always_inline void wakeup_switched_out(struct task_struct *prev, bool r
 		w->at = 0;
 }
 
-/* Returns true when the task came late enough to keep the evidence. */
+/* True when the task came late enough to keep the evidence. */
 static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, struct task_struct *next)
 {
-	__u64 waking, expires, entry, total;
+	__u64 waking, expires;
 	struct waking *w;
 	__s32 tid;
 
@@ -97,31 +133,12 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 		return false;
 	waking = w->at;
 	expires = w->expires;
-	entry = w->entry;
 	w->at = 0;
 	if (waking > at || expires > at) {
 		lose(b, LOST_EARLY);
 		return false;
 	}
-	total = at - (expires ?: waking);
-	__sync_fetch_and_add(&b->hist_seq, 1);
-	hist_add(&b->hist[Q_WAKEUP], at, at - waking);
-	if (expires) {
-		hist_add(&b->hist[Q_TIMER], at, entry - expires);
-		hist_add(&b->hist[Q_BOTH], at, total);
-	}
-	__sync_fetch_and_add(&b->hist_seq, 1);
-	if (total < b->threshold_ns)
-		return false;
-	if (total > b->victim_ns) {
-		b->victim_ns = total;
-		b->victim_at = at;
-		b->victim_tid = tid;
-		b->victim_prio = next->prio;
-		*(__u64 *)&b->victim_comm[0] = *(__u64 *)&next->comm[0];
-		*(__u64 *)&b->victim_comm[8] = *(__u64 *)&next->comm[8];
-	}
-	return true;
+	return wakeup_ended(b, at, next, waking, expires, w->entry);
 }
 
 static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)

@@ -3,7 +3,7 @@
 //!
 //! The measuring loop allocates nothing, takes no lock and makes no system call but the sleep (the clock is read in
 //! user space). Its counters are relaxed atomics written by that thread alone and read by anybody, guarded by a
-//! sequence counter ([`shared`]): a reader never disturbs the measurement, and what was measured up to this moment
+//! sequence counter (`shared`): a reader never disturbs the measurement, and what was measured up to this moment
 //! can be saved while it runs.
 //!
 //! Both views of a stall are kept. Like cyclictest, an activation that lies in the past when the thread gets to it
@@ -27,12 +27,14 @@ use crate::sched::{self, Policy};
 use crate::signals;
 
 pub mod clock;
+mod hooks;
 mod measure;
 mod seconds;
 mod shared;
 pub mod tracemark;
 
 pub use clock::{Clock, Wait};
+pub use hooks::{Hooks, OnPeak, OnSample};
 
 /// One measuring thread.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +50,7 @@ pub struct ThreadSpec {
 /// When the first period begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// When the thread is ready.
+    /// Spread over one interval, so that the threads do not disturb each other by waking at the same moment.
     None,
     /// All threads at one moment, thread n later by n times this offset.
     Together(Ns),
@@ -112,31 +114,6 @@ impl Options {
             thread_name: Some("cyclic".to_owned()),
         }
     }
-}
-
-/// Called in the measuring thread, on its CPU, right after the clock was read.
-pub trait OnPeak: Send {
-    /// A latency enters the list of the worst. The result is kept with the sample (the id of a frozen record).
-    /// Whatever this costs delays the next activation: no allocation, no waiting.
-    fn peak(&mut self, expected: Mono, woken: Mono, latency: Ns) -> Option<u64>;
-
-    /// This latency was the first above [`Options::break_at`]; called after [`OnPeak::peak`].
-    fn broke(&mut self, _latency: Ns) {}
-}
-
-/// Sees every sample, in the measuring thread. Must not allocate or wait.
-pub trait OnSample: Send {
-    /// Sample number `cycle`, counted from 0.
-    fn sample(&mut self, cycle: u64, woken: Mono, latency: Ns);
-}
-
-/// What runs inside one measuring thread.
-#[derive(Default)]
-pub struct Hooks {
-    /// On a new peak.
-    pub peak: Option<Box<dyn OnPeak>>,
-    /// On every sample.
-    pub sample: Option<Box<dyn OnSample>>,
 }
 
 /// What a thread has measured so far; each figure exact, all of nearly the same moment.

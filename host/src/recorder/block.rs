@@ -80,7 +80,7 @@ pub(super) struct CpuBlock {
     pub hist_seq: AtomicU64,
     private_too: [u64; 22],
     pub lost: [AtomicU64; LOSSES],
-    pad1: [u64; 5],
+    private_last: [u64; 5],
     pub nmi: Source,
     pub irq: [Source; IRQS],
     pub vector: [Source; 16],

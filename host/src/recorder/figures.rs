@@ -9,6 +9,7 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::event::{Vector, SOFTIRQS};
 
 use super::block::{self, CpuBlock, Hist};
+use super::losses::MISSING_SAMPLES;
 use super::names;
 
 /// `enum quantity` of src/bpf/block.h, in its order.
@@ -107,7 +108,8 @@ pub(super) fn series(cpu: Cpu, block: &CpuBlock, which: usize, seconds: &[Second
     let mut series = Series::new(QUANTITIES[which], Some(cpu), histogram);
     series.begin = (first > 0).then_some(Mono(first));
     series.seconds = seconds.to_vec();
-    series.lost = lost;
+    // At least: a stretch in which switches went unseen counts once, however many wake-ups it hid.
+    series.lost = lost + MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum::<u64>();
     series
 }
 

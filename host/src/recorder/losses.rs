@@ -3,7 +3,7 @@
 use lathunt_core::run::Loss;
 
 /// `enum loss` of src/bpf/block.h, in its order.
-const MEANINGS: [(&str, &str); 7] = [
+const MEANINGS: [(&str, &str); 8] = [
     ("no_flight_buffer", "a late task crossed the threshold while all flight buffers waited to be read: that peak has no evidence"),
     ("no_flight_buffer_asked", "a measuring thread asked for a freeze while all flight buffers waited to be read: that peak has no evidence"),
     ("waking_not_remembered", "more than 8192 real-time threads at once: some wake-ups were not measured"),
@@ -11,10 +11,14 @@ const MEANINGS: [(&str, &str); 7] = [
     ("interrupt_end_unmatched", "ends of interrupts whose beginning was not seen (usually one per CPU at the start): not accounted"),
     ("negative_latency", "an event lay before what it follows (clocks of two CPUs differ, or a clock was set): that sample was dropped"),
     ("stack_not_taken", "the kernel could not take a stack: that peak names no code"),
+    ("switches_not_seen", "times that context switches went unseen (the task switched out was not the one last switched in; why the kernel did not report them is not known): wake-ups are missing"),
 ];
 
 /// The place of `no_flight_buffer_asked`, which user space counts.
 pub(super) const NO_BUFFER_USER: usize = 1;
+
+/// Counters (by place) of wake-ups that a latency series lacks: not remembered, negative, not seen.
+pub(super) const MISSING_SAMPLES: [usize; 3] = [2, 5, 7];
 
 /// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran.
 pub(super) fn of(counts: impl Iterator<Item = u64>, recursions: u64) -> Vec<Loss> {

@@ -4,7 +4,7 @@
 //! BTF, PREEMPT_RT included, without a kernel module. All they find lies in memory that is mapped here: reading it
 //! costs no system call, and a measuring thread freezes the flight ring with one atomic operation ([`Freezer`]).
 //!
-//! [`plan`] decides what this kernel can take; [`object`] loads and attaches; [`block`] is the shared memory; decoding
+//! `plan` decides what this kernel can take; `object` loads and attaches; `block` is the shared memory; decoding
 //! is `lathunt_core::trace::flight`. Not here: which peaks are worth keeping, and their explanation.
 
 mod block;
@@ -108,41 +108,48 @@ impl Recorder {
         let fd = object.maps().find(|map| map.name() == "blocks");
         let fd = fd.ok_or_else(|| Error::refused("find", "the recorder's map", ""))?;
         let blocks = Arc::new(Blocks::map(fd.as_fd(), cpus)?);
-        let links = object::attach_all(&object)?;
         let mut recorder = Recorder {
             blocks,
             cpus: options.cpus.clone(),
             notes: plan.notes,
             previous: HashMap::new(),
             seconds: HashMap::new(),
-            links,
+            links: Vec::new(),
             object,
         };
         options.tids.iter().flatten().try_for_each(|&tid| recorder.watch(tid))?;
-        recorder.switch_on(options)?;
+        recorder.configure(options)?;
+        recorder.links = object::attach_all(&recorder.object)?;
+        recorder.switch_on();
         Ok(recorder)
     }
 
-    /// The programs run from here on; before, they returned at once.
-    fn switch_on(&mut self, options: &Options) -> Result<()> {
+    /// Before any program runs.
+    fn configure(&self, options: &Options) -> Result<()> {
         let kernel_threads = if options.keep_kernel_threads { block::KERNEL_THREADS } else { 0 };
         let chosen = if options.tids.is_some() { block::CHOSEN_ONLY } else { 0 };
         // Wakings are remembered on every CPU, by the same rules.
-        self.blocks.all().for_each(|block| {
+        for block in self.blocks.all() {
             block.options.store(kernel_threads | chosen, Relaxed);
             block.late_timer_ns.store(u64::MAX, Relaxed);
-        });
+        }
         for cpu in options.cpus.iter() {
             let hint = "this machine has no such CPU";
             let block = self.blocks.of(cpu);
             let block = block.ok_or_else(|| Error::refused("record", format!("CPU {cpu}"), hint))?;
             block.late_timer_ns.store(options.late_timer_stack.0, Relaxed);
             block.threshold_ns.store(options.peaks_threshold.map_or(u64::MAX, |ns| ns.0), Relaxed);
+        }
+        Ok(())
+    }
+
+    /// From here on the programs record; before, they returned at once.
+    fn switch_on(&self) {
+        for block in self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)) {
             block.buffer[0].begin_at.store(now().0, Relaxed);
             block.buffer[0].state.store(block::ACTIVE, Relaxed);
             block.on.store(1, Release);
         }
-        Ok(())
     }
 
     /// Measures `tid` too, when [`Options::tids`] restricts the threads.

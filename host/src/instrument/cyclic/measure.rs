@@ -68,7 +68,8 @@ impl Task {
         let begin = match (base, self.options.alignment) {
             (Some(base), Alignment::Together(offset)) => base + offset.0 * self.index as u64,
             (Some(base), Alignment::FullSecond(offset)) => base + offset.0,
-            _ => clock.now(),
+            // spread over one interval: threads that wake at the same moment would measure each other
+            _ => clock.now() + interval * self.index as u64 / self.options.threads.len() as u64,
         };
         let mut expected = begin + interval;
         let sleeper = match Sleeper::new(clock, self.options.wait, self.spec.interval, expected) {

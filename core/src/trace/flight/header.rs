@@ -1,0 +1,172 @@
+//! The head of a chunk: which CPU, which freeze, who asked, how much follows. Its layout is in [`super`].
+
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+
+/// First bytes of a chunk.
+pub const MAGIC: [u8; 8] = *b"LHFLIGHT";
+/// Version of the layout.
+pub const VERSION: u32 = 1;
+/// Bytes of a chunk header.
+pub const HEADER_BYTES: usize = 128;
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 48;
+/// Bytes of a stack.
+pub const STACK_BYTES: usize = 256;
+
+/// Who asked for a freeze (bits of [`Header::trigger`]).
+pub const TRIGGER_KERNEL: u32 = 1;
+/// A measuring thread asked.
+pub const TRIGGER_USER: u32 = 2;
+
+/// Head of a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Where.
+    pub cpu: Cpu,
+    /// [`TRIGGER_KERNEL`], [`TRIGGER_USER`] or both.
+    pub trigger: u32,
+    /// Number of the freeze on this CPU, from 1.
+    pub id: u64,
+    /// When the ring began to be written.
+    pub begin: Mono,
+    /// When it was frozen.
+    pub frozen: Mono,
+    /// Sequence number of the first record.
+    pub first_seq: u64,
+    /// Records that follow.
+    pub records: u32,
+    /// Stacks that follow those.
+    pub stacks: u32,
+    /// Records overwritten since `begin`.
+    pub overwritten: u64,
+    /// Late real-time task that the kernel side saw, if it asked.
+    pub victim: Option<Victim>,
+}
+
+/// The task for whose lateness the kernel side froze the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Victim {
+    /// Programmed expiry (or waking) → switched in.
+    pub total: Ns,
+    /// When it was switched in.
+    pub switched_in: Mono,
+    /// Who.
+    pub tid: Tid,
+    /// Its priority.
+    pub prio: Prio,
+    /// Its name, NUL-padded.
+    pub comm: [u8; 16],
+}
+
+/// Bytes that are no chunk.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("not a flight recording at byte {offset}: {expected}")]
+pub struct NotAChunk {
+    /// Where.
+    pub offset: usize,
+    /// What should be there.
+    pub expected: &'static str,
+}
+
+impl Header {
+    /// The header's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let victim = self.victim.unwrap_or_default();
+        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        bytes.extend(MAGIC);
+        for word in [VERSION, HEADER_BYTES as u32, self.cpu.0, self.trigger] {
+            bytes.extend(word.to_le_bytes());
+        }
+        for word in [self.id, self.begin.0, self.frozen.0, self.first_seq] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.records.to_le_bytes());
+        bytes.extend(self.stacks.to_le_bytes());
+        for word in [self.overwritten, victim.total.0, victim.switched_in.0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(victim.tid.0.to_le_bytes());
+        bytes.extend(victim.prio.0.to_le_bytes());
+        bytes.extend(victim.comm);
+        bytes.extend((RECORD_BYTES as u16).to_le_bytes());
+        bytes.extend((STACK_BYTES as u16).to_le_bytes());
+        bytes.resize(HEADER_BYTES, 0);
+        let mut header = [0; HEADER_BYTES];
+        header.copy_from_slice(&bytes);
+        header
+    }
+
+    /// Reads the header at the beginning of `bytes`.
+    ///
+    /// # Errors
+    /// The offset of what does not fit.
+    pub fn parse(bytes: &[u8]) -> Result<Header, NotAChunk> {
+        let bad = |offset, expected| Err(NotAChunk { offset, expected });
+        if bytes.len() < HEADER_BYTES {
+            return bad(bytes.len(), "128 bytes of header");
+        }
+        if bytes[..8] != MAGIC {
+            return bad(0, "LHFLIGHT");
+        }
+        if u32_at(bytes, 8) != VERSION || u32_at(bytes, 12) as usize != HEADER_BYTES {
+            return bad(8, "version 1 with a header of 128 bytes");
+        }
+        if u16_at(bytes, 112) as usize != RECORD_BYTES || u16_at(bytes, 114) as usize != STACK_BYTES {
+            return bad(112, "records of 48 and stacks of 256 bytes");
+        }
+        let trigger = u32_at(bytes, 20);
+        let mut comm = [0; 16];
+        comm.copy_from_slice(&bytes[96..112]);
+        let victim = Victim {
+            total: Ns(u64_at(bytes, 72)),
+            switched_in: Mono(u64_at(bytes, 80)),
+            tid: Tid(u32_at(bytes, 88) as i32),
+            prio: Prio(u32_at(bytes, 92) as i32),
+            comm,
+        };
+        Ok(Header {
+            cpu: Cpu(u32_at(bytes, 16)),
+            trigger,
+            id: u64_at(bytes, 24),
+            begin: Mono(u64_at(bytes, 32)),
+            frozen: Mono(u64_at(bytes, 40)),
+            first_seq: u64_at(bytes, 48),
+            records: u32_at(bytes, 56),
+            stacks: u32_at(bytes, 60),
+            overwritten: u64_at(bytes, 64),
+            victim: (victim.total > Ns::ZERO).then_some(victim),
+        })
+    }
+
+    /// Bytes of the whole chunk.
+    pub(super) fn chunk_bytes(&self) -> usize {
+        HEADER_BYTES
+            .saturating_add((self.records as usize).saturating_mul(RECORD_BYTES))
+            .saturating_add((self.stacks as usize).saturating_mul(STACK_BYTES))
+    }
+}
+
+/// The headers of all chunks that can be read.
+#[must_use]
+pub fn headers(mut bytes: &[u8]) -> Vec<Header> {
+    let mut headers = Vec::new();
+    while let Ok(header) = Header::parse(bytes) {
+        headers.push(header);
+        bytes = &bytes[header.chunk_bytes().min(bytes.len())..];
+    }
+    headers
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+pub(super) fn i32_at(bytes: &[u8], at: usize) -> i32 {
+    u32_at(bytes, at) as i32
+}
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
