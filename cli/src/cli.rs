@@ -26,6 +26,8 @@ enum Command {
     Hwlat(cmd::hwlat::HwlatArgs),
     /// What does reading the clock cost, by which path?
     Clock(cmd::clock::ClockArgs),
+    /// Where did the time of a passage of a recorded trace go, and whose fault is it?
+    Explain(cmd::explain::ExplainArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
     /// Draw the latency plot of one or more runs
@@ -56,6 +58,7 @@ pub fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
+        Command::Explain(args) => cmd::explain::run(args),
         Command::Cyclic(args) => cmd::cyclic::run(args, &mut |_| Some(breaktrace::watch())),
         Command::Check(args) => cmd::check::run(args),
         Command::Hwlat(args) => cmd::hwlat::run(args),

@@ -91,3 +91,14 @@ fn what_the_document_says_about_reading_holds() {
     json["version"] = 2.into();
     assert!(Run::from_json(&json.to_string()).unwrap_err().to_string().contains("newer lathunt"));
 }
+
+#[test]
+fn the_schema_of_explanations_is_the_one_of_the_code() {
+    let schema = schemars::schema_for!(lathunt_core::explain::answers::Answers).to_value();
+    let wanted = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    if std::env::var_os("LATHUNT_BLESS").is_some() {
+        fs::write(docs("explain.schema.json"), &wanted).unwrap();
+    }
+    let found = fs::read_to_string(docs("explain.schema.json")).unwrap_or_default();
+    assert!(found == wanted, "docs/explain.schema.json is stale: LATHUNT_BLESS=1 writes it anew");
+}

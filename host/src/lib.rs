@@ -9,6 +9,7 @@ pub mod inject;
 pub mod instrument;
 pub mod knob;
 pub mod load;
+pub mod mapped;
 pub mod named_pipe;
 pub mod pm_qos;
 pub mod recorder;

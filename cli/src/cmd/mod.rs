@@ -6,6 +6,7 @@ pub mod clock;
 pub mod compare;
 pub mod cyclic;
 pub mod cyclictest;
+pub mod explain;
 pub mod hunt;
 pub mod hwlat;
 pub mod hwlatdetect;

@@ -12,22 +12,29 @@
 //! them in order for any thread, [`peak`] for a live peak;
 //! [`causes`] judges, [`rank`] compares many, [`text`] prints.
 
+pub mod answers;
 mod blocked;
 pub mod causes;
 pub mod cpu;
 mod lateness;
 mod limits;
+pub mod load;
+pub mod markers;
 mod passage;
+pub mod passages;
 pub mod peak;
 pub mod rank;
 pub mod record;
 pub mod segment;
 pub mod share;
+pub mod story;
+pub mod summary;
 #[cfg(test)]
 mod tests;
 pub mod text;
 pub mod thread;
 mod wait;
 
-pub use peak::{explain_passage, explain_peak, explain_wakeup, TimerPassage, WakePassage};
+pub use peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
+pub use story::explain_passage;

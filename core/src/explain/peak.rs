@@ -42,7 +42,6 @@ pub struct WakePassage {
 enum Of {
     Timer,
     Wake,
-    Life,
 }
 
 /// What the rules and the sentence look at.
@@ -74,13 +73,6 @@ pub fn explain_wakeup(window: &Window, passage: &WakePassage) -> Explanation {
     explain(&Record::new(window), &TimerPassage { tid, cpu, begin, end }, Of::Wake)
 }
 
-/// Where the time of any passage of any thread went, from an indexed record: blocked time is followed through the
-/// chain of wakers. The passage's `cpu` is only where the limits look first.
-#[must_use]
-pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
-    explain(record, passage, Of::Life)
-}
-
 fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
     let TimerPassage { tid, cpu, begin, .. } = *passage;
     let end = passage.end.max(begin);
@@ -98,7 +90,6 @@ fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
     let label = match of {
         Of::Timer => "programmed wake-up → user space",
         Of::Wake => "waking → switched in",
-        Of::Life => "passage",
     };
     let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);
     tree.thread = Some(victim.clone());

@@ -2,6 +2,8 @@
 //!
 //! Built in one pass; every explanation of the same window shares it.
 
+pub mod describe;
+
 use std::collections::{BTreeMap, HashMap};
 
 use super::cpu::{Slice, Timeline};
@@ -85,6 +87,11 @@ impl<'w> Record<'w> {
     #[must_use]
     pub fn complete_from(&self, cpu: Cpu) -> Option<Mono> {
         self.timelines.get(&cpu).map(Timeline::complete_from)
+    }
+
+    /// All CPUs with events.
+    pub fn cpus(&self) -> impl Iterator<Item = Cpu> + '_ {
+        self.timelines.keys().copied()
     }
 
     /// The slices of `cpu` in `[a, b)`, covering it exactly.
@@ -205,7 +212,8 @@ impl<'w> Record<'w> {
     }
 
     /// The kernel's name of the event with the fields that matter.
-    fn describe(&self, kind: &Kind) -> String {
+    #[must_use]
+    pub fn describe(&self, kind: &Kind) -> String {
         let name = |sym: Option<Sym>| sym.map_or("?", |sym| self.text(sym));
         match *kind {
             Kind::Switch { prev, left_as, next } => {
@@ -237,7 +245,7 @@ impl<'w> Record<'w> {
             Kind::Lost { count: Some(count) } => format!("{count} events lost"),
             Kind::Lost { count: None } => "events lost".to_owned(),
             Kind::Other { name } => self.text(name).to_owned(),
-            ref other => other.name().to_owned(),
+            ref other => describe::more(self, other),
         }
     }
 }
@@ -263,7 +271,9 @@ fn tasks(kind: &Kind) -> [Option<TaskRef>; 2] {
         Kind::Waking { task, .. }
         | Kind::Wakeup { task, .. }
         | Kind::Migrate { task, .. }
-        | Kind::PiSetprio { task, .. } => [Some(task), None],
+        | Kind::PiSetprio { task, .. }
+        | Kind::TaskExit { task } => [Some(task), None],
+        Kind::Fork { child, .. } => [Some(child), None],
         _ => [None, None],
     }
 }

@@ -343,6 +343,10 @@ pub struct Window {
     pub stacks: Vec<StackSample>,
     /// From when on the record of each CPU is complete; absent: nothing was recorded there.
     pub complete_from: HashMap<Cpu, Mono>,
+    /// When each thread's affinity was last set (sched_setaffinity), also long before the window.
+    pub pinned: HashMap<Tid, Mono>,
+    /// Files by device (major << 20 | minor) and inode, where a page fault needs a name.
+    pub files: HashMap<(u32, u64), String>,
     /// The kernel's preemption model in force (`none`, `voluntary`, `lazy`, `full`, `rt`), where known.
     pub preemption: Option<String>,
 }

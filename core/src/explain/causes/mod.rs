@@ -125,7 +125,7 @@ fn amount(net: Ns, total: Ns) -> String {
 }
 
 /// `net` as a share of `total`, 0..=1.
-pub(super) fn part(net: Ns, total: Ns) -> f64 {
+pub(in crate::explain) fn part(net: Ns, total: Ns) -> f64 {
     if total == Ns::ZERO {
         return 0.0;
     }
@@ -156,7 +156,7 @@ fn blames<'s>(scene: &'s Scene) -> Vec<Blame<'s>> {
 }
 
 /// All gaps of a tree.
-pub(super) fn collect_gaps<'t>(node: &'t Segment, gaps: &mut Vec<&'t Gap>) {
+pub(in crate::explain) fn collect_gaps<'t>(node: &'t Segment, gaps: &mut Vec<&'t Gap>) {
     gaps.extend(&node.gaps);
     node.children.iter().for_each(|child| collect_gaps(child, gaps));
 }

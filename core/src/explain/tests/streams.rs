@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::peak::{explain_passage, explain_peak, explain_wakeup, TimerPassage, WakePassage};
+use super::super::peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
 use super::super::record::Record;
+use super::super::story::explain_passage;
 use super::super::text::{render, Options};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, StackSample, TaskRef, Vector, Window};
@@ -59,8 +60,47 @@ fn interrupt() -> impl Strategy<Value = Kind> {
     ]
 }
 
+/// What links threads and CPUs: few numbers, so that wrong partners meet as often as right ones.
+fn link() -> impl Strategy<Value = Kind> {
+    let id = || 1u64..3;
+    prop_oneof![
+        (
+            prop_oneof![Just(202), Just(600), Just(0)],
+            prop_oneof![Just(0u64), Just(1), Just(6), Just(7)],
+            id()
+        )
+            .prop_map(|(call, op, address)| Kind::SysEnter { id: call, args: [address, op, 0, 0, 0, 0] }),
+        Just(Kind::SysExit { id: 202, ret: 0 }),
+        (id(), 0u64..20_000).prop_map(|(timer, due)| Kind::HrtimerStart {
+            timer,
+            function: None,
+            expires: Ns(due)
+        }),
+        (id(), 0u64..20_000).prop_map(|(timer, expires)| Kind::WheelTimerStart {
+            timer,
+            function: None,
+            expires,
+            now: None
+        }),
+        id().prop_map(|timer| Kind::WheelExpireEntry { timer, function: None }),
+        id().prop_map(|timer| Kind::WheelExpireExit { timer }),
+        id().prop_map(|work| Kind::WorkQueue { work, function: None, target_cpu: None }),
+        id().prop_map(|work| Kind::WorkStart { work, function: None }),
+        id().prop_map(|work| Kind::WorkEnd { work, function: None }),
+        id().prop_map(|sector| Kind::BlockIssue { dev: 8, sector, nr_sector: 8, rwbs: None }),
+        id().prop_map(|sector| Kind::BlockComplete { dev: 8, sector, nr_sector: 8, error: 0 }),
+        id().prop_map(|skb| Kind::NetQueue { skb, len: 1, device: None }),
+        id().prop_map(|skb| Kind::NetReceive { skb, len: 1, device: None }),
+        (0u32..3, id()).prop_map(|(cpu, csd)| Kind::CsdQueue { target_cpu: Cpu(cpu), function: None, csd }),
+        id().prop_map(|address| Kind::UserFault { address, ip: 0, error_code: 4 }),
+        id().prop_map(|ino| Kind::FilemapFault { dev: 8, ino, offset: 4096 }),
+        id().prop_map(|lock| Kind::ContentionBegin { lock, flags: 32 }),
+        task().prop_map(|task| Kind::SignalGenerate { sig: 10, task, code: 0 }),
+    ]
+}
+
 fn event() -> impl Strategy<Value = Event> {
-    let kind = prop_oneof![scheduler(), interrupt()];
+    let kind = prop_oneof![scheduler(), interrupt(), link()];
     (0u64..20_000, 0u32..3, proptest::option::of((0i32..5).prop_map(Tid)), kind)
         .prop_map(|(at, cpu, current, kind)| Event { at: Mono(at), cpu: Cpu(cpu), current, kind })
 }

@@ -1,0 +1,219 @@
+//! `lathunt explain`: from a recorded trace and a question to the passages it means, and to their causes.
+
+mod files;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail, Context, Result};
+use lathunt_core::explain::answers::{Answer, Answers, TraceFacts};
+use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::markers::Marker;
+use lathunt_core::explain::passages::{find, Found, Passage, Question, Whose};
+use lathunt_core::explain::peak::TimerPassage;
+use lathunt_core::explain::record::Record;
+use lathunt_core::explain::summary::summarize;
+use lathunt_core::explain::text::Options;
+use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
+use lathunt_core::trace::source::Source;
+use lathunt_core::trace::syscall_names::SyscallTable;
+
+use crate::out;
+use crate::trace_file::{TraceFile, WithSymbols};
+
+/// Explains passages of a recorded trace: where their time went, and whose fault it is.
+#[derive(Debug, clap::Args)]
+pub struct ExplainArgs {
+    /// A trace.dat, a directory of CTF traces, a perf.data, or a directory that holds trace.dat
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Passages from marker A to marker B: sys:600, mark:TEXT, event:NAME or event:NAME[field==value]
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    between: Option<Vec<Marker>>,
+    /// Pair A with B by the value of this field (arg0… of system calls), not by thread
+    #[arg(long, value_name = "FIELD", requires = "between")]
+    pair: Option<String>,
+    /// Every wake-up, from waking to switched in
+    #[arg(long)]
+    wakeups: bool,
+    /// What happened to the thread at this moment (seconds, as traces print them)
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Every call of this system call (name or number)
+    #[arg(long, value_name = "NAME")]
+    syscall: Option<String>,
+    /// From interrupt line IRQ to the switch-in of thread TID
+    #[arg(long, num_args = 2, value_names = ["IRQ", "TID"])]
+    irq_to_thread: Option<Vec<i32>>,
+    /// The whole trace at a glance: CPUs, threads, interrupters, wake-ups
+    #[arg(long)]
+    summary: bool,
+    /// Only this thread
+    #[arg(long, value_name = "TID")]
+    tid: Option<i32>,
+    /// Only threads whose name matches: * any characters, ? one
+    #[arg(long, value_name = "GLOB")]
+    comm: Option<String>,
+    /// How many of the worst passages are explained
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    worst: usize,
+    /// Only passages at least this long
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| parse_duration(text, Ns::from_us(1)))]
+    threshold: Option<Ns>,
+    /// Show the events that prove each part
+    #[arg(long)]
+    evidence: bool,
+    /// Names files behind page faults: a saved /proc/PID/maps, or a PID of this machine
+    #[arg(long, value_name = "FILE|PID")]
+    maps: Option<String>,
+    /// Names files behind page faults: the file tree of the traced machine
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Kernel symbols of the traced machine: a saved /proc/kallsyms
+    #[arg(long, value_name = "FILE")]
+    kallsyms: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads the trace, finds the passages, explains the worst.
+///
+/// # Errors
+/// One line about the trace that cannot be read, or the question that it cannot answer.
+pub fn run(args: ExplainArgs) -> Result<ExitCode> {
+    let file = TraceFile::open(&args.trace)?;
+    let mut source = file.source()?;
+    if let Some(path) = &args.kallsyms {
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        source = Box::new(WithSymbols::new(source, text));
+    }
+    let source = &*source;
+    if args.summary {
+        let summary = summarize(source);
+        if summary.events == 0 {
+            bail!(
+                "cannot read {}: it holds no events{}",
+                args.trace.display(),
+                damage(source, &Found::default())
+            );
+        }
+        let text = if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { summary.to_text() };
+        out::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
+    let (question, asked) = question(&args, source)?;
+    let mut found = find(source, &question, &whose);
+    if found.events == 0 {
+        bail!("cannot read {}: it holds no events{}", args.trace.display(), damage(source, &found));
+    }
+    if let Some(threshold) = args.threshold {
+        found.passages.retain(|passage| passage.total() >= threshold);
+    }
+    let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
+    let facts = TraceFacts {
+        path: args.trace.display().to_string(),
+        format: source.info().format.clone(),
+        clock: source.info().clock.name.clone(),
+        events: found.events,
+        lost: found.lost,
+    };
+    let mut answers = Answers::new(facts, asked, &found);
+    answers
+        .limits
+        .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
+    if found.passages.is_empty() {
+        answers.limits.push(nothing(&found, args.pair.is_some()));
+    }
+    for (place, passage) in found.passages.iter().enumerate() {
+        answers.passages.push(if place < args.worst {
+            explained(source, &found, passage, &mut names)
+        } else {
+            Answer::listed(passage)
+        });
+    }
+    let text = if args.json {
+        serde_json::to_string_pretty(&answers)? + "\n"
+    } else {
+        answers.to_text(Options { evidence: args.evidence, stacks: true })
+    };
+    out::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explained(source: &dyn Source, found: &Found, passage: &Passage, names: &mut files::Names) -> Answer {
+    let mut window = lathunt_core::explain::load::window(source, found, passage.begin, passage.end);
+    names.fill(&mut window);
+    let record = Record::new(&window);
+    let Passage { tid, cpu, begin, end, .. } = *passage;
+    Answer::explained(passage, explain_passage(&record, &TimerPassage { tid, cpu, begin, end }))
+}
+
+/// The question and how to call it.
+fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String)> {
+    let asked = [
+        args.between.is_some(),
+        args.wakeups,
+        args.syscall.is_some(),
+        args.irq_to_thread.is_some(),
+        args.at.is_some(),
+    ];
+    match asked.iter().filter(|asked| **asked).count() {
+        1 => {}
+        0 => bail!("what is to be explained? give --between A B, --summary, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID"),
+        _ => bail!("one question at a time: --between, --wakeups, --syscall, --at or --irq-to-thread"),
+    }
+    if let Some([from, to]) = args.between.as_deref() {
+        let by = args.pair.as_ref().map_or("by thread".to_owned(), |field| format!("by {field}"));
+        let question = Question::Between { from: from.clone(), to: to.clone(), pair: args.pair.clone() };
+        return Ok((question, format!("from {from} to {to}, paired {by}")));
+    }
+    if let Some(name) = &args.syscall {
+        let table = SyscallTable::of_machine(&source.info().machine);
+        let number = name.parse().ok().or_else(|| table.number(name));
+        let number = number.ok_or_else(|| anyhow!("'{name}' is no system call: give its name or number"))?;
+        return Ok((Question::Syscall(number), format!("in {name}")));
+    }
+    if let Some([irq, tid]) = args.irq_to_thread.as_deref() {
+        let line = u32::try_from(*irq).map_err(|_| anyhow!("{irq} is no interrupt line"))?;
+        return Ok((Question::IrqToThread(line, Tid(*tid)), format!("from IRQ {irq} to thread {tid}")));
+    }
+    if let Some(time) = &args.at {
+        return Ok((Question::At(moment(time)?), format!("at {time}")));
+    }
+    Ok((Question::Wakeups, "from waking to switched in".to_owned()))
+}
+
+/// A time as traces print it: seconds with up to nine decimals, exactly.
+fn moment(text: &str) -> Result<Mono> {
+    let wrong = || anyhow!("'{text}' is no time: write seconds as the trace does, such as 5402.670061712");
+    let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));
+    if decimals.len() > 9 || !decimals.chars().all(|digit| digit.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
+    let nanos: u64 = format!("{decimals:0<9}").parse().map_err(|_| wrong())?;
+    seconds.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(nanos)).map(Mono).ok_or_else(wrong)
+}
+
+/// Why there is no passage.
+fn nothing(found: &Found, paired: bool) -> String {
+    if found.unmatched_begins > 0 && found.unmatched_ends > 0 && !paired {
+        let names = |threads: &std::collections::BTreeSet<String>| {
+            threads.iter().cloned().collect::<Vec<_>>().join(", ")
+        };
+        return format!(
+            "no begin and end in one thread: begins in {}, ends in {}; pair them by a value: --pair arg0",
+            names(&found.begin_threads),
+            names(&found.end_threads)
+        );
+    }
+    "no such passage in this trace".to_owned()
+}
+
+fn damage(source: &dyn Source, found: &Found) -> String {
+    let first =
+        source.info().damage.first().map(ToString::to_string).or_else(|| found.damage.first().cloned());
+    first.map_or(String::new(), |first| format!("; damaged at {first}"))
+}

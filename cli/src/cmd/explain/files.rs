@@ -1,0 +1,117 @@
+//! Names of the files behind page faults: from maps of the process, or by walking the traced machine's file tree.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use lathunt_core::trace::event::{Kind, Window};
+use lathunt_core::trace::source::Info;
+
+/// What is known of device and inode numbers.
+pub struct Names {
+    /// By device (major << 20 | minor) and inode.
+    known: HashMap<(u32, u64), String>,
+    root: Option<PathBuf>,
+    walked: bool,
+}
+
+/// Files and directories looked at under `--root`.
+const MOST: usize = 2_000_000;
+
+impl Names {
+    /// From `--maps` (a file, or the number of a process of this machine) and what the trace itself saved.
+    ///
+    /// # Errors
+    /// The maps cannot be read.
+    pub fn new(maps: Option<&str>, root: Option<PathBuf>, info: &Info) -> Result<Names> {
+        let mut names = Names { known: HashMap::new(), root, walked: false };
+        names.read(&info.proc_maps);
+        if let Some(maps) = maps {
+            let path = match maps.parse::<u32>() {
+                Ok(pid) => PathBuf::from(format!("/proc/{pid}/maps")),
+                Err(_) => PathBuf::from(maps),
+            };
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            names.read(&text);
+        }
+        Ok(names)
+    }
+
+    /// Lines of /proc/PID/maps: `BEGIN-END PERMS OFFSET MAJOR:MINOR INODE PATH`; others are passed over.
+    fn read(&mut self, text: &str) {
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace().skip(3);
+            let (Some(device), Some(inode)) = (words.next(), words.next()) else { continue };
+            let path = words.collect::<Vec<_>>().join(" ");
+            let Some((major, minor)) = device.split_once(':') else { continue };
+            let hex = |text| u32::from_str_radix(text, 16).ok();
+            if let (Some(major), Some(minor), Ok(inode)) = (hex(major), hex(minor), inode.parse::<u64>()) {
+                if path.starts_with('/') && inode > 0 {
+                    self.known.insert((major << 20 | minor, inode), path);
+                }
+            }
+        }
+    }
+
+    /// Names the files that the window's page faults touch.
+    pub fn fill(&mut self, window: &mut Window) {
+        let mut wanted: HashSet<(u32, u64)> = HashSet::new();
+        for event in &window.events {
+            if let Kind::FilemapFault { dev, ino, .. } = event.kind {
+                wanted.insert((dev, ino));
+            }
+        }
+        if !self.walked && wanted.iter().any(|file| !self.known.contains_key(file)) {
+            if let Some(root) = self.root.clone() {
+                self.walked = true;
+                self.walk(&root);
+            }
+        }
+        for file in wanted {
+            if let Some(name) = self.known.get(&file) {
+                window.files.insert(file, name.clone());
+            }
+        }
+    }
+
+    fn walk(&mut self, root: &Path) {
+        let mut left = vec![root.to_owned()];
+        let mut seen = 0;
+        while let Some(directory) = left.pop() {
+            let Ok(entries) = fs::read_dir(&directory) else { continue };
+            for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+                seen += 1;
+                if seen > MOST {
+                    return;
+                }
+                let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+                if meta.is_dir() {
+                    let kernel = ["/proc", "/sys"].iter().any(|own| path == Path::new(own));
+                    if !kernel {
+                        left.push(path);
+                    }
+                } else if meta.is_file() {
+                    let device = (libc_major(meta.dev()) << 20) | libc_minor(meta.dev());
+                    let shown = path.strip_prefix(root).map_or_else(
+                        |_| path.display().to_string(),
+                        |inside| Path::new("/").join(inside).display().to_string(),
+                    );
+                    self.known.entry((device, meta.ino())).or_insert(shown);
+                }
+            }
+        }
+    }
+}
+
+/// Major number in the encoding of `stat` (glibc's gnu_dev_major).
+fn libc_major(dev: u64) -> u32 {
+    (((dev >> 8) & 0xfff) | ((dev >> 32) & !0xfff)) as u32
+}
+
+/// Minor number in the encoding of `stat`.
+fn libc_minor(dev: u64) -> u32 {
+    ((dev & 0xff) | ((dev >> 12) & !0xff)) as u32
+}

@@ -1,0 +1,213 @@
+//! The answer to a question about a trace, as a file and on the terminal.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::passages::{Found, Passage};
+use super::segment::{Explanation, Segment};
+use super::text::{render, Options, WIDTH};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Tid};
+
+/// All of it, as `lathunt explain --json` prints it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Answers {
+    /// `lathunt-explain`.
+    pub format: String,
+    /// Version of this format.
+    pub version: u32,
+    /// Format of the trace, its file and its clock.
+    pub trace: TraceFacts,
+    /// What was asked: `sys:600 → sys:601`.
+    pub question: String,
+    /// All passages, worst first; the worst of them explained.
+    pub passages: Vec<Answer>,
+    /// Begins without an end.
+    pub unmatched_begins: u64,
+    /// Ends without a begin.
+    pub unmatched_ends: u64,
+    /// What limits the answers as a whole: damage, losses, markers that the trace does not have.
+    pub limits: Vec<String>,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TraceFacts {
+    /// File or directory.
+    pub path: String,
+    /// `trace.dat v7`.
+    pub format: String,
+    /// Name of the clock; empty where not recorded.
+    pub clock: String,
+    /// Events read.
+    pub events: u64,
+    /// Events that the recorder lost, where counted.
+    pub lost: u64,
+}
+
+/// One passage, and where it is among the worst its explanation.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// Whose it is: the thread that ended it.
+    pub thread: Thread,
+    /// The thread that began it, if another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_by: Option<Tid>,
+    /// The paired value; by thread the first argument of a system call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Where it ended.
+    pub cpu: Cpu,
+    /// When it began, on the trace's clock.
+    pub begin: Mono,
+    /// When it ended.
+    pub end: Mono,
+    /// Its length: the explained leaves of `tree` plus `unexplained_ns`.
+    pub total_ns: Ns,
+    /// The parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Segment>,
+    /// What the evidence does not show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unexplained_ns: Option<Ns>,
+    /// The answer in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// Short name of the main cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// What limits this explanation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
+}
+
+impl Answer {
+    /// A passage that is only listed.
+    #[must_use]
+    pub fn listed(passage: &Passage) -> Answer {
+        Answer {
+            thread: Thread { tid: passage.tid, comm: passage.comm.clone(), prio: None },
+            begun_by: passage.begun_by,
+            key: passage.key.clone(),
+            cpu: passage.cpu,
+            begin: passage.begin,
+            end: passage.end,
+            total_ns: passage.total(),
+            tree: None,
+            unexplained_ns: None,
+            sentence: None,
+            remedy: None,
+            cause: None,
+            limits: Vec::new(),
+        }
+    }
+
+    /// The same with its explanation.
+    #[must_use]
+    pub fn explained(passage: &Passage, explanation: Explanation) -> Answer {
+        let thread = explanation.tree.thread.clone();
+        let listed = Answer::listed(passage);
+        Answer {
+            thread: thread.unwrap_or(listed.thread.clone()),
+            tree: Some(explanation.tree),
+            unexplained_ns: Some(explanation.unexplained_ns),
+            sentence: Some(explanation.sentence),
+            remedy: Some(explanation.advice),
+            cause: Some(explanation.cause),
+            limits: explanation.limits,
+            ..listed
+        }
+    }
+
+    /// The explanation in the words of the engine, to print it.
+    fn explanation(&self) -> Option<Explanation> {
+        Some(Explanation {
+            sentence: self.sentence.clone()?,
+            advice: self.remedy.clone()?,
+            tree: self.tree.clone()?,
+            total_ns: self.total_ns,
+            unexplained_ns: self.unexplained_ns?,
+            cause: self.cause.clone()?,
+            limits: self.limits.clone(),
+        })
+    }
+}
+
+/// Passages listed on the terminal.
+const MOST_LISTED: usize = 40;
+
+impl Answers {
+    /// The answers before any is explained.
+    #[must_use]
+    pub fn new(trace: TraceFacts, question: String, found: &Found) -> Answers {
+        let mut limits = Vec::new();
+        for marker in &found.impossible {
+            limits.push(format!("no event of this trace can be {marker}: was it recorded?"));
+        }
+        if found.lost > 0 {
+            limits.push(format!("the recorder lost {} events: enlarge its buffers", found.lost));
+        }
+        limits.extend(found.damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
+        Answers {
+            format: "lathunt-explain".to_owned(),
+            version: 1,
+            trace,
+            question,
+            passages: Vec::new(),
+            unmatched_begins: found.unmatched_begins,
+            unmatched_ends: found.unmatched_ends,
+            limits,
+        }
+    }
+
+    /// The terminal text: all passages, then the explained ones.
+    #[must_use]
+    pub fn to_text(&self, options: Options) -> String {
+        let mut text = String::new();
+        let count = self.passages.len();
+        let clock = if self.trace.clock.is_empty() { "?" } else { &self.trace.clock };
+        text.push_str(&cut(&format!(
+            "{}: {}, {} events, clock {clock}",
+            self.trace.path, self.trace.format, self.trace.events
+        )));
+        text.push_str(&cut(&format!(
+            "{count} passages {}; {} begins and {} ends unmatched",
+            self.question, self.unmatched_begins, self.unmatched_ends
+        )));
+        for limit in &self.limits {
+            text.push_str(&cut(&format!("! {limit}")));
+        }
+        for (place, answer) in self.passages.iter().take(MOST_LISTED).enumerate() {
+            let key = answer.key.as_ref().map_or(String::new(), |key| format!("  key {key}"));
+            let begun = answer.begun_by.map_or(String::new(), |tid| format!("  begun by {tid}"));
+            text.push_str(&cut(&format!(
+                "{:>5}  {:>12}  {}/{}{key}{begun}  CPU {}  from {}",
+                place + 1,
+                answer.total_ns.to_string(),
+                answer.thread.comm,
+                answer.thread.tid,
+                answer.cpu,
+                answer.begin
+            )));
+        }
+        if count > MOST_LISTED {
+            text.push_str(&format!("       … and {} more (--json lists all)\n", count - MOST_LISTED));
+        }
+        for (place, answer) in self.passages.iter().enumerate() {
+            if let Some(explanation) = answer.explanation() {
+                text.push_str(&format!("\npassage {}:\n", place + 1));
+                text.push_str(&render(&explanation, options));
+            }
+        }
+        text
+    }
+}
+
+fn cut(line: &str) -> String {
+    let mut kept: String = line.chars().take(WIDTH).collect();
+    kept.push('\n');
+    kept
+}

@@ -1,0 +1,66 @@
+//! From a recorded trace to the window around a passage: what happened in it, and what led to it.
+//!
+//! The record behind a passage matters too: who holds the lock, who armed the timer, who used up the real-time
+//! bandwidth. As much of it is kept as memory allows; what that limits is seen from [`Window::complete_from`].
+
+use std::collections::{HashMap, VecDeque};
+
+use super::passages::Found;
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind, Window};
+use crate::trace::normalize::Normalizer;
+use crate::trace::source::{Source, Span};
+
+/// How far back the record goes behind a passage: the period of real-time throttling and a little more.
+const BACK: Ns = Ns::from_ms(1_200);
+/// How far it goes on behind the end: who left the CPU then tells who had it.
+const ON: Ns = Ns::from_ms(5);
+/// Events kept from before the passage.
+const MOST_BEFORE: usize = 200_000;
+/// Events kept in all; a longer passage is cut.
+const MOST: usize = 1_500_000;
+
+/// The events around `[begin, end]`.
+#[must_use]
+pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Window {
+    let (first, _) = found.reach.unwrap_or((begin, end));
+    let from = Mono(begin.0.saturating_sub(BACK.0)).max(first);
+    let span = Span { from, to: end + ON };
+    let mut normalizer = Normalizer::new(source);
+    let mut events: VecDeque<Event> = VecDeque::new();
+    let mut complete_from = from;
+    let mut walk = source.events(span);
+    while let Some(item) = walk.next() {
+        let Some(event) = normalizer.item(&item) else { continue };
+        let before = event.at < begin;
+        events.push_back(event);
+        if before && events.len() > MOST_BEFORE {
+            events.pop_front();
+            complete_from = events.front().map_or(complete_from, |event| event.at);
+        }
+        if events.len() >= MOST {
+            break;
+        }
+    }
+    drop(walk);
+    let mut window = Window {
+        comms: source.info().comms.clone(),
+        strings: normalizer.into_strings(),
+        events: events.into(),
+        pinned: pinned(found, end),
+        ..Window::default()
+    };
+    for event in &window.events {
+        window.complete_from.insert(event.cpu, complete_from);
+    }
+    window
+}
+
+fn pinned(found: &Found, end: Mono) -> HashMap<Tid, Mono> {
+    let mut pinned = HashMap::new();
+    for event in found.lasting.iter().filter(|event| event.at < end) {
+        let (Kind::SysEnter { args, .. }, Some(caller)) = (event.kind, event.current) else { continue };
+        pinned.insert(if args[0] == 0 { caller } else { Tid(args[0] as i32) }, event.at);
+    }
+    pinned
+}

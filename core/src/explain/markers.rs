@@ -1,0 +1,179 @@
+//! Markers: which events begin and end a passage.
+//!
+//! `sys:600` is the entry of a system call, also of one that does not exist; `mark:TEXT` a text that contains TEXT,
+//! written by `trace_marker` or `trace_printk`; `event:NAME[field==value]` any event of the trace, the value being
+//! optional. Only events of the classes that a marker may mean are looked at: the rest of the trace costs nothing.
+
+use std::fmt;
+
+use crate::trace::catalogue::{EventClass, FieldRef};
+use crate::trace::event::{Event, Kind};
+use crate::trace::normalize::Normalizer;
+use crate::trace::source::{Record, Source};
+
+/// What begins or ends a passage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// Entry of the system call with this number.
+    Syscall(i32),
+    /// A text in the trace that contains this one.
+    Text(String),
+    /// An event by name (`sched_switch`, `sched:sched_switch`), with a field's value where given.
+    Event {
+        /// The name.
+        name: String,
+        /// Field and value.
+        filter: Option<(String, String)>,
+    },
+}
+
+/// Not a marker; the text says what one looks like.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no marker: write sys:600, mark:TEXT, event:NAME or event:NAME[field==value]")]
+pub struct NotAMarker(String);
+
+impl std::str::FromStr for Marker {
+    type Err = NotAMarker;
+
+    fn from_str(text: &str) -> Result<Marker, NotAMarker> {
+        let wrong = || NotAMarker(text.to_owned());
+        match text.split_once(':').filter(|(_, rest)| !rest.is_empty()) {
+            Some(("sys", number)) => number.parse().map(Marker::Syscall).map_err(|_| wrong()),
+            Some(("mark", text)) => Ok(Marker::Text(text.to_owned())),
+            Some(("event", rest)) => match rest.split_once('[') {
+                None => Ok(Marker::Event { name: rest.to_owned(), filter: None }),
+                Some((name, filter)) => {
+                    let (field, value) = filter
+                        .strip_suffix(']')
+                        .and_then(|filter| filter.split_once("=="))
+                        .ok_or_else(wrong)?;
+                    let value = value.trim().trim_matches('"').to_owned();
+                    let filter = Some((field.trim().to_owned(), value));
+                    Ok(Marker::Event { name: name.trim().to_owned(), filter }).and_then(
+                        |marker| match &marker {
+                            Marker::Event { name, .. } if name.is_empty() => Err(wrong()),
+                            _ => Ok(marker),
+                        },
+                    )
+                }
+            },
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Marker::Syscall(number) => write!(f, "sys:{number}"),
+            Marker::Text(text) => write!(f, "mark:{text}"),
+            Marker::Event { name, filter: None } => write!(f, "event:{name}"),
+            Marker::Event { name, filter: Some((field, value)) } => {
+                write!(f, "event:{name}[{field}=={value}]")
+            }
+        }
+    }
+}
+
+/// A marker prepared for one trace: which classes to look at.
+pub struct Matcher<'m> {
+    marker: &'m Marker,
+    /// By class: whether it may match, and the fields asked for.
+    classes: Vec<Option<Fields>>,
+}
+
+/// Fields of a class that a marker or its key needs.
+struct Fields {
+    filter: Option<FieldRef>,
+    key: Option<FieldRef>,
+}
+
+impl<'m> Matcher<'m> {
+    /// Prepares `marker` for `source`; `key` is the field whose value pairs begins with ends.
+    #[must_use]
+    pub fn new(marker: &'m Marker, key: Option<&str>, source: &dyn Source) -> Matcher<'m> {
+        let classes = source.catalogue().classes().iter().map(|class| fields(marker, key, class)).collect();
+        Matcher { marker, classes }
+    }
+
+    /// Whether any class of the trace may match.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        self.classes.iter().any(Option::is_some)
+    }
+
+    /// Whether records of this class may match.
+    #[must_use]
+    #[inline]
+    pub fn concerns(&self, class: u32) -> bool {
+        matches!(self.classes.get(class as usize), Some(Some(_)))
+    }
+
+    /// Whether `record`, which is `event`, is the marker; then with the value of the key, where there is one.
+    #[must_use]
+    pub fn matches(
+        &self,
+        record: &Record<'_>,
+        event: &Event,
+        class: &EventClass,
+        normalizer: &Normalizer<'_>,
+    ) -> Option<Option<String>> {
+        let fields = self.classes.get(record.class as usize)?.as_ref()?;
+        let is = match (self.marker, event.kind) {
+            (Marker::Syscall(number), Kind::SysEnter { id, .. }) => id == *number,
+            (Marker::Text(text), Kind::Marker { text: found }) => {
+                normalizer.strings().get(found).contains(text.as_str())
+            }
+            (Marker::Event { filter: Some((_, value)), .. }, _) => fields
+                .filter
+                .and_then(|field| class.value(field, record))
+                .is_some_and(|found| found.matches(value)),
+            (Marker::Event { filter: None, .. }, _) => true,
+            _ => false,
+        };
+        is.then(|| {
+            let value = fields.key.and_then(|field| class.value(field, record));
+            value.map(|value| value.to_string())
+        })
+    }
+}
+
+fn fields(marker: &Marker, key: Option<&str>, class: &EventClass) -> Option<Fields> {
+    let possible = match marker {
+        Marker::Syscall(_) => {
+            class.name == "sys_enter"
+                || class.name.starts_with("syscall_entry_")
+                || class.name.starts_with("sys_")
+        }
+        Marker::Text(_) => {
+            matches!(class.name.as_str(), "print" | "bprint" | "bputs" | "raw_data")
+                || class.name.contains("tracef")
+                || class.name.contains("tracelog")
+                || class.name == "marker"
+        }
+        Marker::Event { name, .. } => *name == class.name || *name == class.full_name(),
+    };
+    possible.then(|| Fields {
+        filter: match marker {
+            Marker::Event { filter: Some((field, _)), .. } => class.field(field),
+            _ => None,
+        },
+        key: key.and_then(|key| class.field(key)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_read_as_they_are_written() {
+        for text in ["sys:600", "mark:begin of load", "event:sched_switch", "event:rtapp:step[n==3]"] {
+            assert_eq!(text.parse::<Marker>().unwrap().to_string(), text);
+        }
+        assert_eq!("event:x[ a == \"b c\" ]".parse::<Marker>().unwrap().to_string(), "event:x[a==b c]");
+        for text in ["", "600", "sys:", "sys:x", "event:x[a=1]", "event:x[a==1", "event:[a==1]", "what:1"] {
+            assert!(text.parse::<Marker>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! The passages of a trace: between two markers, wake-ups, system calls, from an interrupt to its thread.
+//!
+//! One walk over the whole trace; what is kept is a few words a passage. Threads pair begins with ends unless a value
+//! does: a passage may begin in one thread and end in another, and then it is the life of the one that ends it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::markers::{Marker, Matcher};
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind, Sym};
+use crate::trace::normalize::Normalizer;
+use crate::trace::source::{Item, Source, Span};
+
+/// One passage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The thread whose life it is: the one that ended it.
+    pub tid: Tid,
+    /// Its name, where known.
+    pub comm: String,
+    /// The thread that began it, if another.
+    pub begun_by: Option<Tid>,
+    /// The paired value; for a passage by thread the first argument of a system call.
+    pub key: Option<String>,
+    /// Where it ended.
+    pub cpu: Cpu,
+    /// When it began.
+    pub begin: Mono,
+    /// When it ended.
+    pub end: Mono,
+}
+
+impl Passage {
+    /// Its length.
+    #[must_use]
+    pub fn total(&self) -> Ns {
+        self.end.since(self.begin)
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// From one marker to another, paired by thread or by the value of a field.
+    Between {
+        /// The begin.
+        from: Marker,
+        /// The end.
+        to: Marker,
+        /// The field that pairs them.
+        pair: Option<String>,
+    },
+    /// From each waking to the switch-in.
+    Wakeups,
+    /// From the entry to the exit of a system call.
+    Syscall(i32),
+    /// From an interrupt line's handler to the switch-in of a thread that it leads to.
+    IrqToThread(u32, Tid),
+    /// The turn on the CPU, or (of a named thread) the time off it, that holds this moment.
+    At(Mono),
+}
+
+/// Whose passages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// This thread's only.
+    pub tid: Option<Tid>,
+    /// Of threads whose name matches: `*` any characters, `?` one.
+    pub comm: Option<String>,
+}
+
+impl Whose {
+    fn fits(&self, tid: Tid, comm: &str) -> bool {
+        self.tid.is_none_or(|wanted| wanted == tid)
+            && self.comm.as_ref().is_none_or(|glob| glob_fits(glob, comm))
+    }
+}
+
+/// What a walk found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Worst first; equal ones in the order of time.
+    pub passages: Vec<Passage>,
+    /// How many there were, also those not kept ([`MOST`]).
+    pub count: u64,
+    /// Begins without an end: a second begin came first, or the trace ended.
+    pub unmatched_begins: u64,
+    /// Ends without a begin.
+    pub unmatched_ends: u64,
+    /// Threads of unmatched begins and ends, to say why nothing paired.
+    pub begin_threads: BTreeSet<String>,
+    /// The same for ends.
+    pub end_threads: BTreeSet<String>,
+    /// Events whose effect lasts: calls of sched_setaffinity.
+    pub lasting: Vec<Event>,
+    /// First and last time in the trace.
+    pub reach: Option<(Mono, Mono)>,
+    /// Events read.
+    pub events: u64,
+    /// Events that the recorder lost, where counted.
+    pub lost: u64,
+    /// What was damaged on the way.
+    pub damage: Vec<String>,
+    /// Markers that no event class of the trace can be.
+    pub impossible: Vec<String>,
+}
+
+/// Passages kept; of more only the worst stay.
+pub const MOST: usize = 100_000;
+/// Lasting events kept.
+const MOST_LASTING: usize = 10_000;
+
+/// Finds the passages that `question` asks for in `source`.
+#[must_use]
+pub fn find(source: &dyn Source, question: &Question, whose: &Whose) -> Found {
+    let mut search = Search::new(source, question, whose);
+    let mut walk = source.events(Span::ALL);
+    while let Some(item) = walk.next() {
+        search.item(&item);
+    }
+    search.finish()
+}
+
+/// A begin that waits for its end.
+struct Begun {
+    at: Mono,
+    tid: Tid,
+    key: Option<String>,
+}
+
+struct Search<'s> {
+    source: &'s dyn Source,
+    question: &'s Question,
+    whose: &'s Whose,
+    normalizer: Normalizer<'s>,
+    matchers: Option<(Matcher<'s>, Matcher<'s>)>,
+    /// Classes that must be read whatever is asked.
+    needed: Vec<bool>,
+    by_thread: HashMap<Tid, Begun>,
+    by_key: HashMap<String, Begun>,
+    comms: HashMap<Tid, Sym>,
+    found: Found,
+}
+
+impl<'s> Search<'s> {
+    fn new(source: &'s dyn Source, question: &'s Question, whose: &'s Whose) -> Self {
+        let mut found = Found::default();
+        let matchers = match question {
+            Question::Between { from, to, pair } => {
+                let key = pair.as_deref();
+                let make = |marker| Matcher::new(marker, key.or(Some("arg0")), source);
+                let both = (make(from), make(to));
+                for (matcher, marker) in [(&both.0, from), (&both.1, to)] {
+                    if !matcher.is_possible() {
+                        found.impossible.push(marker.to_string());
+                    }
+                }
+                Some(both)
+            }
+            _ => None,
+        };
+        let needs = |name: &str| match name {
+            "sched_switch" => true,
+            "sys_enter" => true,
+            "sys_exit" => matches!(question, Question::Syscall(_)),
+            "sched_waking" | "sched_wakeup_new" | "sched_wakeup" | "irq_handler_entry" => {
+                matches!(question, Question::Wakeups | Question::IrqToThread(..))
+            }
+            name => name.starts_with("syscall_") && matches!(question, Question::Syscall(_)),
+        };
+        let needed = source.catalogue().classes().iter().map(|class| needs(&class.name)).collect();
+        Search {
+            source,
+            question,
+            whose,
+            normalizer: Normalizer::new(source),
+            matchers,
+            needed,
+            by_thread: HashMap::new(),
+            by_key: HashMap::new(),
+            comms: HashMap::new(),
+            found,
+        }
+    }
+
+    fn item(&mut self, item: &Item<'_>) {
+        let record = match item {
+            Item::Event(record) => record,
+            Item::Lost(loss) => {
+                self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
+                let _ = self.normalizer.item(item);
+                return;
+            }
+            Item::Damage(damage) => {
+                if self.found.damage.len() < 100 {
+                    self.found.damage.push(damage.to_string());
+                }
+                return;
+            }
+        };
+        self.found.events += 1;
+        let first = self.found.reach.map_or(record.at, |(first, _)| first.min(record.at));
+        self.found.reach = Some((first, self.found.reach.map_or(record.at, |(_, last)| last.max(record.at))));
+        let index = record.class as usize;
+        let marked = self
+            .matchers
+            .as_ref()
+            .is_some_and(|(from, to)| from.concerns(record.class) || to.concerns(record.class));
+        if !marked && !self.needed.get(index).copied().unwrap_or(false) {
+            return;
+        }
+        let event = self.normalizer.event(record);
+        self.lasting(&event);
+        if let (Some((from, to)), Some(class)) = (&self.matchers, self.source.class(record)) {
+            let ends = to.matches(record, &event, class, &self.normalizer);
+            let begins = from.matches(record, &event, class, &self.normalizer);
+            if let Some(key) = ends {
+                self.end(&event, key);
+            }
+            if let Some(key) = begins {
+                self.begin(&event, key);
+            }
+        } else {
+            self.scheduled(&event);
+        }
+    }
+
+    fn lasting(&mut self, event: &Event) {
+        match event.kind {
+            Kind::Switch { next, prev, .. } => {
+                for task in [prev, next] {
+                    if let Some(comm) = task.comm {
+                        self.comms.insert(task.tid, comm);
+                    }
+                }
+            }
+            Kind::SysEnter { id: 203 | 122, .. } if self.found.lasting.len() < MOST_LASTING => {
+                self.found.lasting.push(*event);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, event: &Event, key: Option<String>) {
+        let Some(tid) = event.current else { return };
+        let begun = Begun { at: event.at, tid, key: key.clone() };
+        let earlier = match (&self.question, key) {
+            (Question::Between { pair: Some(_), .. }, Some(key)) => self.by_key.insert(key, begun),
+            (Question::Between { pair: Some(_), .. }, None) => Some(begun),
+            _ => self.by_thread.insert(tid, begun),
+        };
+        self.found.unmatched_begins += u64::from(earlier.is_some());
+    }
+
+    fn end(&mut self, event: &Event, key: Option<String>) {
+        let Some(tid) = event.current else { return };
+        let begun = match (&self.question, &key) {
+            (Question::Between { pair: Some(_), .. }, Some(key)) => self.by_key.remove(key),
+            (Question::Between { pair: Some(_), .. }, None) => None,
+            _ => self.by_thread.remove(&tid),
+        };
+        match begun {
+            Some(begun) => self.keep(begun, tid, event),
+            None => {
+                self.found.unmatched_ends += 1;
+                let name = self.name(tid);
+                if self.found.end_threads.len() < 8 {
+                    self.found.end_threads.insert(name);
+                }
+            }
+        }
+    }
+
+    /// The questions that are not about markers.
+    fn scheduled(&mut self, event: &Event) {
+        match (self.question, event.kind) {
+            (Question::Wakeups, Kind::Waking { task, .. }) => {
+                self.by_thread.entry(task.tid).or_insert(Begun { at: event.at, tid: task.tid, key: None });
+            }
+            (Question::Wakeups, Kind::Switch { prev, next, .. }) => {
+                // A waking while it still ran was none.
+                self.by_thread.remove(&prev.tid);
+                if let Some(begun) = self.by_thread.remove(&next.tid) {
+                    self.keep(begun, next.tid, event);
+                }
+            }
+            (Question::Syscall(wanted), Kind::SysEnter { id, args }) if id == *wanted => {
+                if let Some(tid) = event.current {
+                    let begun = Begun { at: event.at, tid, key: Some(args[0].to_string()) };
+                    let earlier = self.by_thread.insert(tid, begun);
+                    self.found.unmatched_begins += u64::from(earlier.is_some());
+                }
+            }
+            (Question::Syscall(wanted), Kind::SysExit { id, .. }) if id == *wanted || id < 0 => {
+                let Some(tid) = event.current else { return };
+                match self.by_thread.remove(&tid) {
+                    Some(begun) => self.keep(begun, tid, event),
+                    None => self.found.unmatched_ends += 1,
+                }
+            }
+            (Question::At(moment), Kind::Switch { prev, next, .. }) => {
+                let named = self.whose.tid.is_some() || self.whose.comm.is_some();
+                for (tid, was_on) in [(prev.tid, true), (next.tid, false)] {
+                    let begun = Begun { at: event.at, tid, key: None };
+                    let before = self.by_thread.insert(tid, begun);
+                    let holds = |begun: &Begun| begun.at <= *moment && *moment < event.at;
+                    if let Some(begun) = before.filter(|begun| holds(begun) && (was_on || named)) {
+                        self.keep(begun, tid, event);
+                    }
+                }
+            }
+            (Question::IrqToThread(line, tid), Kind::IrqEntry { irq, .. }) if irq == *line => {
+                let begun = Begun { at: event.at, tid: *tid, key: None };
+                self.by_thread.entry(*tid).or_insert(begun);
+            }
+            (Question::IrqToThread(_, tid), Kind::Switch { next, .. }) if next.tid == *tid => {
+                if let Some(begun) = self.by_thread.remove(tid) {
+                    self.keep(begun, *tid, event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn name(&self, tid: Tid) -> String {
+        format!("{}/{tid}", self.comm(tid))
+    }
+
+    fn comm(&self, tid: Tid) -> String {
+        match self.comms.get(&tid) {
+            Some(&sym) => self.normalizer.strings().get(sym).to_owned(),
+            None => self.source.info().comms.get(&tid).cloned().unwrap_or_default(),
+        }
+    }
+
+    fn keep(&mut self, begun: Begun, tid: Tid, event: &Event) {
+        if tid == Tid::IDLE {
+            return;
+        }
+        let comm = self.comm(tid);
+        if !self.whose.fits(tid, &comm) {
+            return;
+        }
+        self.found.count += 1;
+        self.found.passages.push(Passage {
+            tid,
+            comm,
+            begun_by: (begun.tid != tid).then_some(begun.tid),
+            key: begun.key,
+            cpu: event.cpu,
+            begin: begun.at,
+            end: event.at.max(begun.at),
+        });
+        if self.found.passages.len() >= 2 * MOST {
+            sort(&mut self.found.passages);
+            self.found.passages.truncate(MOST);
+        }
+    }
+
+    fn finish(mut self) -> Found {
+        let open: Vec<Tid> =
+            self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
+        if !matches!(self.question, Question::Wakeups | Question::IrqToThread(..) | Question::At(_)) {
+            self.found.unmatched_begins += open.len() as u64;
+            self.found.begin_threads = open.into_iter().take(8).map(|tid| self.name(tid)).collect();
+        }
+        // Names may be known only later than the passage.
+        let mut passages = std::mem::take(&mut self.found.passages);
+        for passage in passages.iter_mut().filter(|passage| passage.comm.is_empty()) {
+            passage.comm = self.comm(passage.tid);
+        }
+        sort(&mut passages);
+        passages.truncate(MOST);
+        self.found.passages = passages;
+        self.found
+    }
+}
+
+fn sort(passages: &mut [Passage]) {
+    passages.sort_by_key(|passage| (std::cmp::Reverse(passage.total()), passage.begin));
+}
+
+/// `*` stands for any characters, `?` for one.
+fn glob_fits(glob: &str, text: &str) -> bool {
+    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (mut g, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        if g < glob.len() && glob[g] == '*' {
+            star = Some((g, t));
+            g += 1;
+        } else if g < glob.len() && (glob[g] == '?' || glob[g] == text[t]) {
+            g += 1;
+            t += 1;
+        } else if let Some((at, from)) = star {
+            g = at + 1;
+            t = from + 1;
+            star = Some((at, from + 1));
+        } else {
+            return false;
+        }
+    }
+    glob[g..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_whole_names() {
+        assert!(glob_fits("kworker/*", "kworker/1:2") && glob_fits("*", "") && glob_fits("a?c*", "abcd"));
+        assert!(!glob_fits("kworker", "kworker/1") && !glob_fits("a?", "a") && glob_fits("*b*b", "abab"));
+    }
+}

@@ -1,0 +1,111 @@
+//! What the sentence is made of: one clause for each thing that took a worthwhile part of the passage.
+
+use crate::explain::causes::{collect_gaps, part};
+use crate::explain::segment::Segment;
+use crate::series::Thread;
+use crate::time::Ns;
+
+/// How a clause counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// What the thread itself wanted: its own sleep, its own computation.
+    Wanted,
+    /// It frames what follows and is made of it: never a cause by itself.
+    Frame,
+    /// A cause.
+    Blame,
+}
+
+/// One clause.
+#[derive(Clone, Debug)]
+pub struct Clause {
+    /// How it counts.
+    pub weight: Weight,
+    /// Net time.
+    pub net: Ns,
+    /// The text; `{}` stands for the amount.
+    pub text: String,
+    /// Short name for rankings.
+    pub cause: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// Below this share of the passage a clause is left out.
+const WORTH: f64 = 0.05;
+/// Most clauses in a sentence.
+const MOST: usize = 6;
+
+/// Clauses in the order of the passage; equal ones are added up.
+#[derive(Debug, Default)]
+pub struct Clauses(Vec<Clause>);
+
+impl Clauses {
+    /// One more.
+    pub fn push(&mut self, clause: Clause) {
+        match self.0.iter_mut().find(|known| known.text == clause.text) {
+            Some(known) => known.net = known.net + clause.net,
+            None => self.0.push(clause),
+        }
+    }
+
+    /// Sentence, cause and advice.
+    #[must_use]
+    pub fn conclude(&self, victim: &Thread, tree: &Segment) -> (String, String, String) {
+        let total = tree.duration_ns;
+        let unexplained = tree.total_unexplained();
+        let mut chosen: Vec<usize> = (0..self.0.len()).collect();
+        chosen.sort_by_key(|&place| std::cmp::Reverse((self.0[place].net, self.0[place].weight)));
+        let largest = chosen.first().copied();
+        chosen.retain(|&place| part(self.0[place].net, total) >= WORTH || Some(place) == largest);
+        chosen.truncate(MOST);
+        chosen.sort_unstable();
+        let told: Vec<String> = chosen.iter().map(|&place| said(&self.0[place], total)).collect();
+        let mut sentence = format!("{victim} took {total}");
+        if !told.is_empty() {
+            sentence = format!("{sentence}: {}", told.join("; "));
+        }
+        if part(unexplained, total) > WORTH || told.is_empty() && unexplained > Ns::ZERO {
+            let mut gaps = Vec::new();
+            collect_gaps(tree, &mut gaps);
+            let most = gaps.iter().max_by_key(|gap| gap.duration_ns).map_or("", |gap| &gap.label);
+            sentence.push_str(&format!("; {unexplained} unexplained, most of it: {most}"));
+        }
+        let main = self.main(total, unexplained);
+        let cause = main.map_or("unexplained", |clause| &clause.cause);
+        let advice =
+            main.map_or("the record does not show it: see the limits below", |clause| &clause.advice);
+        (sentence, cause.to_owned(), advice.to_owned())
+    }
+
+    /// The cause: the largest blame, as long as it matters; a frame that holds more and has advice of its own (a
+    /// page fault, a mutex) speaks for the waiting inside it, not for a third party that made it longer.
+    fn main(&self, total: Ns, unexplained: Ns) -> Option<&Clause> {
+        let largest = |weight| {
+            let clauses = self.0.iter().filter(move |clause| clause.weight == weight);
+            clauses.max_by_key(|clause| clause.net).filter(|clause| clause.net > Ns::ZERO)
+        };
+        let wanted = largest(Weight::Wanted);
+        let blame =
+            largest(Weight::Blame).filter(|blame| part(blame.net, total) >= WORTH || wanted.is_none());
+        match (blame, wanted) {
+            (Some(blame), _) if blame.net >= unexplained => Some(self.framed(blame)),
+            (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),
+            _ => None,
+        }
+    }
+
+    fn framed<'c>(&'c self, blame: &'c Clause) -> &'c Clause {
+        if !(blame.cause.starts_with("waited for") || blame.cause.starts_with("block I/O")) {
+            return blame;
+        }
+        let frames =
+            self.0.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
+        frames.filter(|frame| frame.net >= blame.net).max_by_key(|frame| frame.net).unwrap_or(blame)
+    }
+}
+
+fn said(clause: &Clause, total: Ns) -> String {
+    let amount = format!("{} ({:.0} %)", clause.net, 100.0 * part(clause.net, total));
+    clause.text.replacen("{}", &amount, 1)
+}

@@ -1,0 +1,213 @@
+//! What belongs together across threads and CPUs: a timer and who armed it, a work item and who queued it, a
+//! request and who issued it, a packet and who sent it, a system call and who is in it.
+//!
+//! Built in one pass over a window, in the order of time. Whether an event stands in the context of its thread or in
+//! an interrupt that only borrowed it is decided at the question, from the CPU's slices.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::explain::cpu::Context;
+use crate::explain::record::Record;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Tid};
+use crate::trace::event::{Event, Kind, Sym};
+
+/// Indices of events by what they are about, each list ascending in time.
+#[derive(Default)]
+pub struct Links {
+    timers: HashMap<u64, Vec<u32>>,
+    works: HashMap<u64, Vec<u32>>,
+    executing: HashMap<Tid, Vec<u32>>,
+    requests: HashMap<(u32, u64), Vec<u32>>,
+    calls: HashMap<u64, Vec<u32>>,
+    sent_to: HashMap<Cpu, Vec<u32>>,
+    packets: HashMap<u64, Vec<u32>>,
+    doings: HashMap<Tid, Vec<u32>>,
+    boosts: HashMap<Tid, Vec<u32>>,
+}
+
+fn put<K: Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: K, index: u32) {
+    map.entry(key).or_default().push(index);
+}
+
+impl Links {
+    /// Reads the window of `record`.
+    #[must_use]
+    pub fn of(record: &Record) -> Links {
+        let events = &record.window.events;
+        let mut order: Vec<u32> = (0..events.len() as u32).collect();
+        order.sort_by_key(|&index| events[index as usize].at); // linear when already sorted
+        let mut links = Links::default();
+        for index in order {
+            links.add(index, &events[index as usize]);
+        }
+        links
+    }
+
+    fn add(&mut self, index: u32, event: &Event) {
+        let current = event.current.filter(|tid| *tid != Tid::IDLE);
+        match event.kind {
+            Kind::HrtimerStart { timer, .. } | Kind::WheelTimerStart { timer, .. } => {
+                put(&mut self.timers, timer, index);
+            }
+            Kind::WorkQueue { work, .. } => put(&mut self.works, work, index),
+            Kind::WorkStart { .. } | Kind::WorkEnd { .. } => {
+                if let Some(tid) = current {
+                    put(&mut self.executing, tid, index);
+                }
+            }
+            Kind::BlockIssue { dev, sector, .. } => put(&mut self.requests, (dev, sector), index),
+            Kind::CsdQueue { csd, target_cpu, .. } => {
+                put(&mut self.calls, csd, index);
+                put(&mut self.sent_to, target_cpu, index);
+            }
+            Kind::IpiSend { target_cpu, .. } => put(&mut self.sent_to, target_cpu, index),
+            Kind::IpiSendMask { targets, .. } => {
+                for cpu in (0..64).filter(|cpu| targets >> cpu & 1 == 1) {
+                    put(&mut self.sent_to, Cpu(cpu), index);
+                }
+            }
+            Kind::NetQueue { skb, .. } => put(&mut self.packets, skb, index),
+            Kind::SysEnter { .. }
+            | Kind::SysExit { .. }
+            | Kind::UserFault { .. }
+            | Kind::KernelFault { .. }
+            | Kind::FilemapFault { .. }
+            | Kind::ContentionBegin { .. }
+            | Kind::ContentionEnd { .. } => {
+                let Some(tid) = current else { return };
+                put(&mut self.doings, tid, index);
+            }
+            Kind::PiSetprio { task, .. } => put(&mut self.boosts, task.tid, index),
+            _ => {}
+        }
+    }
+}
+
+/// The last of `list` that is before `before` in the order of the window, or at an earlier time.
+fn last<'l, K: Hash + Eq>(
+    record: &'l Record,
+    map: &'l HashMap<K, Vec<u32>>,
+    key: &K,
+    before: Mono,
+) -> impl Iterator<Item = (u32, &'l Event)> + 'l {
+    let list = map.get(key).map_or(&[][..], Vec::as_slice);
+    let until = list.partition_point(|&index| record.event(index).at <= before);
+    list[..until].iter().rev().map(move |&index| (index, record.event(index)))
+}
+
+/// Links of one record, with the questions.
+pub struct Linked<'r, 'w> {
+    /// The events.
+    pub record: &'r Record<'w>,
+    links: Links,
+}
+
+impl<'r, 'w> Linked<'r, 'w> {
+    /// Indexes the record of a window.
+    #[must_use]
+    pub fn new(record: &'r Record<'w>) -> Self {
+        Linked { record, links: Links::of(record) }
+    }
+
+    /// The thread in whose own context the event stands; `None` in an interrupt, where its thread is a bystander.
+    #[must_use]
+    pub fn actor(&self, index: u32) -> Option<Thread> {
+        let event = self.record.event(index);
+        let tid = event.current.filter(|tid| *tid != Tid::IDLE)?;
+        match self.record.slice_before(event.cpu, event.at) {
+            Some(slice) if slice.context == Context::Thread(tid) => {
+                let task = slice.task.filter(|task| task.tid == tid);
+                Some(task.map_or_else(|| self.record.thread_by_id(tid), |task| self.record.thread(task)))
+            }
+            Some(slice) if slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)) => None,
+            _ => Some(self.record.thread_by_id(tid)),
+        }
+    }
+
+    /// Who armed `timer` last before `at`: preferably a thread, else an interrupt that armed it again.
+    #[must_use]
+    pub fn armed(&self, timer: u64, at: Mono) -> Option<(u32, &'w Event)> {
+        let starts = || last(self.record, &self.links.timers, &timer, at);
+        let by_thread = starts().take(64).find(|(index, _)| self.actor(*index).is_some());
+        by_thread.or_else(|| starts().next()).map(|(index, _)| (index, self.record.event(index)))
+    }
+
+    /// The last arming of `timer` before `at`, whoever did it.
+    #[must_use]
+    pub fn last_armed(&self, timer: u64, at: Mono) -> Option<(u32, &'w Event)> {
+        last(self.record, &self.links.timers, &timer, at)
+            .next()
+            .map(|(index, _)| (index, self.record.event(index)))
+    }
+
+    /// The work item that `tid` executes at `at`: its start and its pointer.
+    #[must_use]
+    pub fn executing(&self, tid: Tid, at: Mono) -> Option<(u32, u64, Option<Sym>)> {
+        match last(self.record, &self.links.executing, &tid, at).next()? {
+            (index, Event { kind: Kind::WorkStart { work, function }, .. }) => {
+                Some((index, *work, *function))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where `work` was queued last before `at`.
+    #[must_use]
+    pub fn queued(&self, work: u64, at: Mono) -> Option<u32> {
+        last(self.record, &self.links.works, &work, at).next().map(|(index, _)| index)
+    }
+
+    /// Where the request was given to the driver.
+    #[must_use]
+    pub fn issued(&self, dev: u32, sector: u64, at: Mono) -> Option<u32> {
+        last(self.record, &self.links.requests, &(dev, sector), at).next().map(|(index, _)| index)
+    }
+
+    /// Where the cross-CPU call was sent.
+    #[must_use]
+    pub fn called(&self, csd: u64, at: Mono) -> Option<u32> {
+        last(self.record, &self.links.calls, &csd, at).next().map(|(index, _)| index)
+    }
+
+    /// Where the packet was sent, if on this machine.
+    #[must_use]
+    pub fn sent(&self, skb: u64, at: Mono) -> Option<u32> {
+        last(self.record, &self.links.packets, &skb, at).next().map(|(index, _)| index)
+    }
+
+    /// Interrupts sent to `cpu` in `[a, b]`, latest first.
+    pub fn sent_to(&self, cpu: Cpu, a: Mono, b: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
+        last(self.record, &self.links.sent_to, &cpu, b).take_while(move |(_, event)| event.at >= a)
+    }
+
+    /// System calls, faults and lock waits of `tid` before `at`, latest first; only those in its own context.
+    pub fn doings(&self, tid: Tid, at: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
+        last(self.record, &self.links.doings, &tid, at)
+    }
+
+    /// The system call that `tid` is in at `at`, with where it began.
+    #[must_use]
+    pub fn in_call(&self, tid: Tid, at: Mono) -> Option<(u32, i32, [u64; 6])> {
+        for (index, event) in self.doings(tid, at).take(4096) {
+            match event.kind {
+                Kind::SysEnter { id, args } => return Some((index, id, args)),
+                Kind::SysExit { .. } => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The last boost (or its end) of `tid` in `[a, b]` that raised its priority: index, old and new priority.
+    #[must_use]
+    pub fn boosted(&self, tid: Tid, a: Mono, b: Mono) -> Option<u32> {
+        last(self.record, &self.links.boosts, &tid, b).take_while(|(_, event)| event.at >= a).find_map(
+            |(index, event)| match event.kind {
+                Kind::PiSetprio { old, new, .. } if new < old => Some(index),
+                _ => None,
+            },
+        )
+    }
+}

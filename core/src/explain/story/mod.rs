@@ -1,0 +1,179 @@
+//! Any passage of any thread, followed to its causes through everything that kept it waiting.
+//!
+//! The life of the thread in the passage is cut into running, runnable and blocked. A blocked stretch leads to what
+//! ended it: the life of the thread that woke it, the timer and who armed it, the request and who issued it, the
+//! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
+//! interrupt context the interrupted thread is never named.
+//!
+//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU, `blocked` and why, `wakers` who ended it,
+//! `sources` of interrupts, `links` what belongs together, `clauses` the sentence.
+
+mod blocked;
+mod clauses;
+mod links;
+mod reason;
+mod running;
+mod sources;
+mod throttled;
+mod waiting;
+mod wakers;
+
+use super::limits;
+use super::peak::{Scene, TimerPassage};
+use super::record::Record;
+use super::segment::{Explanation, Kind, Segment};
+use super::share::{Phase, Share};
+use super::thread::{states, State, Stretch};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns};
+use crate::trace::event::Kind as What;
+use clauses::{Clause, Clauses, Weight};
+use links::Linked;
+
+/// Longest chain that is followed.
+const DEEPEST: usize = 10;
+
+/// The walk through one passage.
+struct Walk<'r, 'w> {
+    record: &'r Record<'w>,
+    linked: Linked<'r, 'w>,
+    /// Whose passage it is.
+    root: Thread,
+    shares: Vec<Share>,
+    clauses: Clauses,
+    /// From which CPU the thread came that is about to run on another.
+    moved: Option<Cpu>,
+    /// What would have answered what stayed open.
+    missing: Vec<String>,
+}
+
+/// Where the time of any passage of any thread went. Never fails: what the record does not show is unexplained.
+#[must_use]
+pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
+    let TimerPassage { tid, cpu, begin, .. } = *passage;
+    let end = passage.end.max(begin);
+    let root = thread_in(record, tid, begin, end);
+    let mut walk = Walk {
+        record,
+        linked: Linked::new(record),
+        root: root.clone(),
+        shares: Vec::new(),
+        clauses: Clauses::default(),
+        moved: None,
+        missing: Vec::new(),
+    };
+    let parts = walk.life(&root, begin, end, 0);
+    let mut tree =
+        Segment::group(Kind::Passage, format!("passage of {root}"), begin, end.since(begin), parts);
+    tree.thread = Some(root.clone());
+    let (sentence, cause, advice) = walk.clauses.conclude(&root, &tree);
+    let (total_ns, unexplained_ns) = (tree.duration_ns, tree.total_unexplained());
+    let scene = Scene { record, victim: root, cpu, total: total_ns, shares: walk.shares, tree };
+    let mut limits = limits::of(&scene, begin, end);
+    // A passage may well lie within one turn on the CPU.
+    limits.retain(|limit| !limit.ends_with("of the victim is recorded in the passage"));
+    for missing in walk.missing {
+        if !limits.contains(&missing) {
+            limits.push(missing);
+        }
+    }
+    Explanation { sentence, advice, tree: scene.tree, total_ns, unexplained_ns, cause, limits }
+}
+
+/// A thread as the events of a stretch show it, with the priority it had there.
+fn thread_in(record: &Record, tid: crate::time::Tid, begin: Mono, end: Mono) -> Thread {
+    let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
+        What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),
+        What::Switch { prev, .. } if prev.tid == tid => Some(prev),
+        _ => None,
+    });
+    task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task))
+}
+
+impl Walk<'_, '_> {
+    /// The life of `thread` in `[a, b)` as parts that cover it exactly.
+    fn life(&mut self, thread: &Thread, a: Mono, b: Mono, depth: usize) -> Vec<Segment> {
+        if a >= b {
+            return Vec::new();
+        }
+        if depth > DEEPEST {
+            let label = format!("{thread}: the chain of wakers is longer than is followed");
+            return vec![Segment::unexplained(Kind::Blocked, label, a, b.since(a))];
+        }
+        let stretches = states(self.record, thread.tid, a, b);
+        let mut before: Option<Cpu> = None;
+        let mut parts = Vec::with_capacity(stretches.len());
+        for stretch in &stretches {
+            self.moved = before.filter(|&from| stretch.state == State::Running && stretch.cpu != Some(from));
+            parts.push(self.stretch(thread, stretch, depth));
+            if stretch.state == State::Running || matches!(self.began(stretch), Some(What::Switch { .. })) {
+                before = stretch.cpu.or(before);
+            }
+        }
+        parts
+    }
+
+    fn stretch(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Segment {
+        let cpu = stretch.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+        let mut asked = None;
+        let (kind, label, parts) = match stretch.state {
+            State::Running => {
+                (Kind::Running, format!("{thread} runs{cpu}"), self.running(thread, stretch, depth))
+            }
+            State::Woken | State::Preempted => {
+                let why = match self.began(stretch) {
+                    Some(What::Migrate { from, to, .. }) => format!("migrated from CPU {from} to CPU {to}"),
+                    _ if stretch.state == State::Woken => "woken".to_owned(),
+                    _ => "preempted".to_owned(),
+                };
+                let label = format!("{thread} RUNNABLE{cpu}: {why}, waits for the CPU");
+                (Kind::WakeupWait, label, self.waiting(thread, stretch, depth))
+            }
+            State::Blocked(bits) => {
+                let reason = self.reason(thread.tid, stretch.begin, bits);
+                let label = format!("{thread} BLOCKED{}", reason.text);
+                asked = reason.proof;
+                (Kind::Blocked, label, self.blocked(thread, stretch, &reason, depth))
+            }
+            State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
+            State::Unknown => (Kind::Lost, format!("what {thread} did is not recorded"), Vec::new()),
+        };
+        let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
+        part.thread = Some(thread.clone());
+        part.inferred = stretch.inferred;
+        part.evidence.extend(asked.map(|index| self.record.evidence(index)));
+        part.evidence.extend(stretch.began_by.map(|index| self.record.evidence(index)));
+        part
+    }
+
+    fn began(&self, stretch: &Stretch) -> Option<What> {
+        stretch.began_by.map(|index| self.record.event(index).kind)
+    }
+
+    /// How the sentence calls a thread: the passage's own is known.
+    fn subject(&self, thread: &Thread, depth: usize) -> String {
+        if depth == 0 {
+            "it".to_owned()
+        } else {
+            thread.to_string()
+        }
+    }
+
+    fn phase(depth: usize, at_root: Phase) -> Phase {
+        if depth == 0 {
+            at_root
+        } else {
+            Phase::Blocked
+        }
+    }
+
+    fn say(&mut self, weight: Weight, net: Ns, text: String, cause: String, advice: impl Into<String>) {
+        self.clauses.push(Clause { weight, net, text, cause, advice: advice.into() });
+    }
+
+    fn leaf(&self, kind: Kind, label: String, a: Mono, b: Mono, proofs: &[Option<u32>]) -> Segment {
+        let mut leaf = Segment::leaf(kind, label, a, b.since(a));
+        leaf.evidence = proofs.iter().flatten().map(|&index| self.record.evidence(index)).collect();
+        leaf
+    }
+}

@@ -1,0 +1,148 @@
+//! What a thread asked for when it blocked: its system call, page fault or lock.
+
+use super::Walk;
+use crate::explain::record::describe::device;
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::event::Kind as What;
+use crate::trace::syscall_names::SyscallTable;
+
+/// Why a thread blocked.
+pub(super) struct Reason {
+    /// For labels, beginning with a blank: ` in futex (FUTEX_WAIT)`.
+    pub text: String,
+    pub what: Asked,
+    /// The event that shows it.
+    pub proof: Option<u32>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A futex, by its address.
+    Futex { address: u64, inherits: bool },
+    /// A page; the text names file, device, inode, offset where known.
+    Page(String),
+    /// A lock in the kernel.
+    Lock,
+    /// Another system call.
+    Call,
+    /// Not recorded.
+    Unknown,
+}
+
+/// The longest way from a fault's event to the block it ends in.
+const FAULT_TO_BLOCK: Ns = Ns::from_ms(2);
+
+/// `FUTEX_LOCK_PI` and the like; private and clock flags are masked away (include/uapi/linux/futex.h).
+pub(super) fn futex_op(op: u64) -> &'static str {
+    match op & 0x7f {
+        0 => "FUTEX_WAIT",
+        1 => "FUTEX_WAKE",
+        3 => "FUTEX_REQUEUE",
+        4 => "FUTEX_CMP_REQUEUE",
+        5 => "FUTEX_WAKE_OP",
+        6 => "FUTEX_LOCK_PI",
+        7 => "FUTEX_UNLOCK_PI",
+        8 => "FUTEX_TRYLOCK_PI",
+        9 => "FUTEX_WAIT_BITSET",
+        10 => "FUTEX_WAKE_BITSET",
+        11 => "FUTEX_WAIT_REQUEUE_PI",
+        12 => "FUTEX_CMP_REQUEUE_PI",
+        13 => "FUTEX_LOCK_PI2",
+        _ => "futex operation",
+    }
+}
+
+/// Name of a system call; `sys 600` for a number that is none.
+pub(super) fn call_name(id: i32) -> String {
+    SyscallTable::X86_64.name(id).map_or_else(|| format!("sys {id}"), str::to_owned)
+}
+
+pub(super) fn is_futex(id: i32) -> bool {
+    call_name(id) == "futex"
+}
+
+impl Walk<'_, '_> {
+    /// What `tid` asked for when it blocked at `at` in state `bits`.
+    pub(super) fn reason(&self, tid: Tid, at: Mono, bits: u32) -> Reason {
+        let call = self.linked.in_call(tid, at);
+        if let Some((index, id, args)) = call.filter(|(_, id, _)| is_futex(*id)) {
+            let (address, inherits) = (args[0], matches!(args[1] & 0x7f, 6 | 8 | 11 | 13));
+            let _ = id;
+            let kind = if inherits { ", a priority-inheritance (PI) mutex" } else { "" };
+            let text = format!(" in futex ({} {address:#x}{kind})", futex_op(args[1]));
+            return Reason { text, what: Asked::Futex { address, inherits }, proof: Some(index) };
+        }
+        if let Some(fault) = self.fault(tid, at) {
+            return fault;
+        }
+        let called = call.map(|(_, id, _)| format!(" in {}", call_name(id)));
+        if let Some((index, flags)) = self.contends(tid, at).filter(|_| bits & 3 != 0) {
+            let lock = match flags {
+                flags if flags & 32 != 0 => "a mutex",
+                flags if flags & 8 != 0 => "an rt_mutex",
+                flags if flags & 2 != 0 => "a lock (for reading)",
+                flags if flags & 4 != 0 => "a lock (for writing)",
+                _ => "a lock",
+            };
+            let text = format!("{} on {lock} of the kernel", called.unwrap_or_default());
+            return Reason { text, what: Asked::Lock, proof: Some(index) };
+        }
+        match (call, called) {
+            (Some((index, ..)), Some(text)) => Reason { text, what: Asked::Call, proof: Some(index) },
+            _ => Reason { text: String::new(), what: Asked::Unknown, proof: None },
+        }
+    }
+
+    /// The lock that `tid` began to wait for and does not have yet.
+    fn contends(&self, tid: Tid, at: Mono) -> Option<(u32, u32)> {
+        let (index, event) = self.linked.doings(tid, at).next()?;
+        match event.kind {
+            What::ContentionBegin { flags, .. } => Some((index, flags)),
+            _ => None,
+        }
+    }
+
+    /// The page fault that `tid` is in, if its last doing is one.
+    fn fault(&self, tid: Tid, at: Mono) -> Option<Reason> {
+        let (mut file, mut address, mut proof) = (None, None, None);
+        for (index, event) in self.linked.doings(tid, at).take(6) {
+            if at.since(event.at) > FAULT_TO_BLOCK {
+                break;
+            }
+            match event.kind {
+                What::FilemapFault { dev, ino, offset } if file.is_none() => {
+                    file = Some((dev, ino, offset));
+                    proof = Some(index);
+                }
+                What::UserFault { address: touched, .. } | What::KernelFault { address: touched, .. } => {
+                    address = Some(touched);
+                    proof = proof.or(Some(index));
+                    break;
+                }
+                What::ContentionBegin { .. } | What::ContentionEnd { .. } => {}
+                _ => break,
+            }
+        }
+        proof?;
+        let page = self.page(file, address);
+        let text = format!(" in a page fault on {page}");
+        Some(Reason { text, what: Asked::Page(page), proof })
+    }
+
+    /// `the mapped file /data/x (device 254:1, inode 12, offset 0x5000)`.
+    pub(super) fn page(&self, file: Option<(u32, u64, u64)>, address: Option<u64>) -> String {
+        let at = address.map_or(String::new(), |address| format!(", address {address:#x}"));
+        match file {
+            Some((dev, ino, offset)) => {
+                let name = self.record.window.files.get(&(dev, ino));
+                let name = name.map_or(String::new(), |name| format!(" {name}"));
+                format!(
+                    "the memory-mapped file{name} (device {}, inode {ino}, offset {offset:#x}{at})",
+                    device(dev)
+                )
+            }
+            None => format!("memory{}", at.replacen(", ", " at ", 1)),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Time on the CPU: the thread's own, what interrupted it, and where it only spun for another CPU's answer.
+
+use std::collections::BTreeMap;
+
+use super::clauses::Weight;
+use super::reason::{call_name, is_futex};
+use super::Walk;
+use crate::explain::cpu::{Context, Slice};
+use crate::explain::segment::{Kind, Segment};
+use crate::explain::share::{tally, Phase, Role, Share};
+use crate::explain::thread::Stretch;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns};
+use crate::trace::event::Kind as What;
+
+/// Calls from one thread to other CPUs in one stretch, while it spun for their end.
+struct Spin {
+    net: Ns,
+    calls: u32,
+    begin: Mono,
+    cpu: Cpu,
+    function: String,
+    proof: u32,
+}
+
+/// From here on a waiter that has not blocked yet is taken to spin; the way to the block takes less.
+const SPINNING: Ns = Ns::from_us(50);
+
+impl Walk<'_, '_> {
+    /// The parts of a stretch in which `thread` ran.
+    pub(super) fn running(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
+        let Some(cpu) = stretch.cpu else { return Vec::new() };
+        let (a, b) = (stretch.begin, stretch.end);
+        let counted =
+            tally(self.record, Self::phase(depth, Phase::Running), cpu, &self.record.slices(cpu, a, b));
+        let mut parts = counted.gaps;
+        let interrupts: u32 =
+            counted.shares.iter().filter(|share| share.context.is_hard()).map(|share| share.count).sum();
+        for mut share in counted.shares {
+            if share.context == Context::Thread(thread.tid) {
+                share.role = if depth == 0 { Role::Victim } else { Role::Awaited };
+                share.kind = Kind::Running;
+                parts.extend(self.own_time(thread, stretch, &mut share, interrupts, depth));
+            } else {
+                let label = self.source(&share, a, b);
+                if !matches!(share.context, Context::Thread(_) | Context::Idle(_)) {
+                    let text = format!("{label} interrupted {} for {{}}", self.subject(thread, depth));
+                    self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
+                }
+                parts.push(share.leaf(label));
+            }
+            self.shares.push(share);
+        }
+        parts
+    }
+
+    fn own_time(
+        &mut self,
+        thread: &Thread,
+        stretch: &Stretch,
+        share: &mut Share,
+        interrupts: u32,
+        depth: usize,
+    ) -> Vec<Segment> {
+        let mut parts = Vec::new();
+        let mut rest = share.net;
+        for spin in self.spins(thread, stretch) {
+            let net = spin.net.min(rest);
+            rest = rest.saturating_sub(net);
+            let what =
+                format!("CPU {} to answer {} function-call IPI(s) ({})", spin.cpu, spin.calls, spin.function);
+            let mut leaf = Segment::leaf(
+                Kind::Vector,
+                format!("{thread} spins in the kernel for {what}"),
+                spin.begin,
+                net,
+            );
+            leaf.count = spin.calls;
+            leaf.evidence = vec![self.record.evidence(spin.proof)];
+            leaf.inferred = true;
+            parts.push(leaf);
+            let text = format!("{} spun {{}} in the kernel, waiting for {what}", self.subject(thread, depth));
+            let advice = format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to tell all its CPUs), or avoid the call at run time", spin.cpu);
+            self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
+        }
+        if let Some(mut spin) =
+            self.spins_on_mutex(thread, stretch).filter(|spin| spin.duration_ns > Ns::ZERO)
+        {
+            spin.duration_ns = spin.duration_ns.min(rest);
+            rest = rest.saturating_sub(spin.duration_ns);
+            let text = format!(
+                "{} spun {{}} on the CPU for a priority-inheritance mutex while its owner ran",
+                self.subject(thread, depth)
+            );
+            self.say(
+                Weight::Blame,
+                spin.duration_ns,
+                text,
+                "PI mutex".to_owned(),
+                "the price of another thread's critical section: shorten it",
+            );
+            parts.push(spin);
+        }
+        share.net = rest;
+        let doing = self.doing(thread, stretch, interrupts);
+        let mut label = format!("{thread} itself{doing}");
+        if share.faults > 0 {
+            label.push_str(&format!(", with {} page faults", share.faults));
+        }
+        let subject = self.subject(thread, depth);
+        let moved = match (self.moved.take(), stretch.cpu) {
+            (Some(from), Some(to)) => format!(" on CPU {to}, migrated there from CPU {from}"),
+            _ => String::new(),
+        };
+        if depth == 0 {
+            self.say(
+                Weight::Wanted,
+                rest,
+                format!("{subject} ran {{}} itself{moved}"),
+                "its own running".to_owned(),
+                "the time is the thread's own: shorten what it does in the passage",
+            );
+        } else {
+            let advice = format!(
+                "{} depends on {}: shorten what that does before it hands over, or raise its priority",
+                self.root.comm, thread.comm
+            );
+            let text = format!("{subject} ran for {{}}{moved}");
+            self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
+        }
+        parts.push(share.leaf(label));
+        parts
+    }
+
+    /// What the thread did while it ran, as far as events say: its system calls and faults.
+    fn doing(&self, thread: &Thread, stretch: &Stretch, interrupts: u32) -> String {
+        let mut calls: BTreeMap<String, (u32, Ns, u32)> = BTreeMap::new();
+        let mut order = 0;
+        let mut left = stretch.end;
+        let (mut faults, mut file) = (0, None);
+        let began = self.linked.in_call(thread.tid, stretch.begin).map(|(index, ..)| index);
+        let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
+        for (index, event) in within {
+            if event.at < stretch.begin && Some(index) != began {
+                break;
+            }
+            match event.kind {
+                What::SysEnter { id, .. } => {
+                    order += 1;
+                    let call = calls.entry(call_name(id)).or_insert((0, Ns::ZERO, order));
+                    *call = (call.0 + 1, call.1 + left.since(event.at.max(stretch.begin)), order);
+                }
+                What::SysExit { .. } => left = event.at,
+                What::UserFault { .. } | What::KernelFault { .. } => faults += 1,
+                What::FilemapFault { dev, ino, offset } => file = Some((dev, ino, offset)),
+                _ => {}
+            }
+            if Some(index) == began {
+                break;
+            }
+        }
+        let mut calls: Vec<(String, (u32, Ns, u32))> = calls.into_iter().collect();
+        calls.sort_by_key(|(_, (_, _, order))| std::cmp::Reverse(*order));
+        let more = if calls.len() > 4 { ", …" } else { "" };
+        let named: Vec<String> = calls
+            .into_iter()
+            .take(4)
+            .map(|(name, (count, net, _))| {
+                let count = if count > 1 { format!(" {count}×") } else { String::new() };
+                let net = if net.0 * 20 > stretch.length().0 { format!(" {net}") } else { String::new() };
+                format!("{name}{count}{net}")
+            })
+            .collect();
+        let mut text = String::new();
+        if !named.is_empty() {
+            text.push_str(&format!(" ({}{more})", named.join(", ")));
+        }
+        if let Some(file) = file {
+            text.push_str(&format!(", faults on {}", self.page(Some(file), None)));
+        } else if faults > 0 {
+            text.push_str(&format!(", {faults} page fault(s)"));
+        }
+        if interrupts > 0 {
+            text.push_str(&format!(", interrupted {interrupts}× (entry and exit code counted here)"));
+        }
+        text
+    }
+
+    /// Calls to other CPUs that `thread` waited for on the CPU, by CPU and function.
+    fn spins(&self, thread: &Thread, stretch: &Stretch) -> Vec<Spin> {
+        let Some(cpu) = stretch.cpu else { return Vec::new() };
+        let mut spins: BTreeMap<(Cpu, String), (Spin, Mono)> = BTreeMap::new();
+        for (index, event) in self.record.events_on(cpu, stretch.begin, stretch.end) {
+            let What::CsdQueue { target_cpu, function, csd } = event.kind else { continue };
+            if event.current != Some(thread.tid) || target_cpu == cpu || csd == 0 {
+                continue;
+            }
+            let Some(done) = self.answered(target_cpu, csd, event.at, stretch.end) else { continue };
+            if self.went_on(cpu, index, event.at, done) {
+                continue;
+            }
+            let function = function.map_or("?", |sym| self.record.text(sym)).to_owned();
+            let (spin, until) = spins.entry((target_cpu, function.clone())).or_insert_with(|| {
+                let spin = Spin {
+                    net: Ns::ZERO,
+                    calls: 0,
+                    begin: event.at,
+                    cpu: target_cpu,
+                    function,
+                    proof: index,
+                };
+                (spin, event.at)
+            });
+            let from = event.at.max(*until);
+            spin.net = spin.net + done.since(from);
+            spin.calls += 1;
+            *until = done.max(*until);
+        }
+        spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
+    }
+
+    /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): at the end of
+    /// the stretch, from the call of futex on, less what interrupted it.
+    fn spins_on_mutex(&self, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
+        let (index, id, args) = self.linked.in_call(thread.tid, stretch.end)?;
+        let from = self.record.event(index).at.max(stretch.begin);
+        let waits = is_futex(id) && matches!(args[1] & 0x7f, 6 | 13);
+        if !waits || stretch.end.since(from) < SPINNING {
+            return None;
+        }
+        let slices = self.record.slices(stretch.cpu?, from, stretch.end);
+        let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+        let net: Ns = own.map(Slice::length).sum();
+        let owner =
+            self.record.events_on(stretch.cpu?, from, stretch.end).find_map(|(_, event)| match event.kind {
+                What::PiSetprio { task, .. } if event.current == Some(thread.tid) => {
+                    Some(self.record.thread_by_id(task.tid))
+                }
+                _ => None,
+            });
+        let owner = owner
+            .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
+        let label = format!(
+            "{thread} spins for the priority-inheritance (PI) mutex {:#x} while {owner} runs",
+            args[0]
+        );
+        let mut leaf = Segment::leaf(Kind::Running, label, from, net);
+        leaf.evidence = vec![self.record.evidence(index)];
+        leaf.inferred = true;
+        Some(leaf)
+    }
+
+    /// When the call `csd` was done on `cpu`.
+    fn answered(&self, cpu: Cpu, csd: u64, from: Mono, until: Mono) -> Option<Mono> {
+        self.record.events_on(cpu, from, until).find_map(|(_, event)| match event.kind {
+            What::CsdExit { csd: done } if done == csd => Some(event.at),
+            _ => None,
+        })
+    }
+
+    /// Whether something of the thread's own happened on `cpu` between the call and its answer: then it did not wait.
+    fn went_on(&self, cpu: Cpu, call: u32, from: Mono, until: Mono) -> bool {
+        let last = Mono(until.0.saturating_sub(1));
+        self.record.events_on(cpu, from, last).filter(|(index, _)| *index > call).any(|(_, event)| {
+            matches!(
+                event.kind,
+                What::SysExit { .. } | What::SysEnter { .. } | What::Switch { .. } | What::Waking { .. }
+            )
+        })
+    }
+}
+
+/// What to do about an interrupt that took time.
+pub(super) fn interrupt_advice(share: &Share) -> &'static str {
+    match share.context {
+        Context::Softirq(2 | 3) => "move the network interrupts and RPS away from this CPU, or limit the sender; PREEMPT_RT makes softirqs preemptible",
+        Context::Softirq(_) => "move what raises this softirq to another CPU; PREEMPT_RT makes softirqs preemptible",
+        Context::Vector(_) => "keep the sender's process off this CPU: what it changes in its memory or the kernel must be told to each CPU it ran on",
+        Context::HardIrq(_) => "move the interrupt to another CPU: /proc/irq/N/smp_affinity",
+        _ => "the firmware or the watchdog: see the NMI counters",
+    }
+}

@@ -1,0 +1,74 @@
+//! Who is behind an interrupt: the sender of packets or of IPIs. Never the thread that it interrupted.
+
+use std::collections::BTreeMap;
+
+use super::reason::call_name;
+use super::Walk;
+use crate::explain::cpu::Context;
+use crate::explain::share::Share;
+use crate::time::{Mono, Ns};
+use crate::trace::event::{Kind as What, Vector};
+
+/// An IPI arrives within this time, or its CPU was away.
+const UNDER_WAY: Ns = Ns::from_us(500);
+/// Events looked at for one label: a storm is recognized by its first part.
+const MOST: usize = 20_000;
+
+impl Walk<'_, '_> {
+    /// The label of an interrupt's share in `[a, b]`, with who sent what it served.
+    pub(super) fn source(&self, share: &Share, a: Mono, b: Mono) -> String {
+        let name = share.label();
+        let behind = match share.context {
+            Context::Softirq(2 | 3) => self.senders_of_packets(share, a, b),
+            Context::Vector(Vector::CallFunction | Vector::CallFunctionSingle | Vector::Reschedule) => {
+                self.senders_of_ipis(share, a, b)
+            }
+            _ => Vec::new(),
+        };
+        if behind.is_empty() {
+            name
+        } else {
+            format!("{name} ({})", behind.join(", "))
+        }
+    }
+
+    fn senders_of_packets(&self, share: &Share, a: Mono, b: Mono) -> Vec<String> {
+        let mut senders: BTreeMap<String, u32> = BTreeMap::new();
+        for (_, event) in self.record.events_on(share.cpu, a, b).take(MOST) {
+            let What::NetReceive { skb, device, .. } = event.kind else { continue };
+            let device = device.map_or("?", |sym| self.record.text(sym));
+            let sender = self.linked.sent(skb, event.at).and_then(|index| self.linked.actor(index));
+            let who = match sender {
+                Some(thread) => format!("packets on {device} sent by {thread}"),
+                None => format!("packets on {device}"),
+            };
+            *senders.entry(who).or_default() += 1;
+        }
+        most(senders)
+    }
+
+    fn senders_of_ipis(&self, share: &Share, a: Mono, b: Mono) -> Vec<String> {
+        let mut senders: BTreeMap<String, u32> = BTreeMap::new();
+        let wakes = matches!(share.context, Context::Vector(Vector::Reschedule));
+        let from = Mono(a.0.saturating_sub(UNDER_WAY.0));
+        for (index, event) in self.linked.sent_to(share.cpu, from, b).take(MOST) {
+            let function = match event.kind {
+                What::CsdQueue { function, .. } if !wakes => function,
+                What::IpiSend { callback, .. } | What::IpiSendMask { callback, .. } if wakes => callback,
+                _ => continue,
+            };
+            let Some(sender) = self.linked.actor(index) else { continue };
+            let call = self.linked.in_call(sender.tid, event.at).map(|(_, id, _)| call_name(id));
+            let call = call.map_or(String::new(), |call| format!(" in {call}"));
+            let function = function.map_or(String::new(), |sym| format!(", {}", self.record.text(sym)));
+            *senders.entry(format!("IPIs sent by {sender}{call}{function}")).or_default() += 1;
+        }
+        most(senders)
+    }
+}
+
+fn most(senders: BTreeMap<String, u32>) -> Vec<String> {
+    let mut senders: Vec<(String, u32)> = senders.into_iter().collect();
+    senders.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    senders.into_iter().take(2).map(|(who, count)| format!("{who}: {count}×")).collect()
+}

@@ -1,0 +1,327 @@
+//! Runnable and not running: who had the CPU, by which right, and why no other CPU took the thread.
+
+use super::clauses::Weight;
+use super::reason::call_name;
+use super::running::interrupt_advice;
+use super::Walk;
+use crate::explain::cpu::Context;
+use crate::explain::segment::{Kind, Segment};
+use crate::explain::share::{tally, Phase, Role, Share};
+use crate::explain::thread::{State, Stretch};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Prio};
+use crate::trace::event::{Kind as What, LeftAs, Vector};
+
+/// The scheduler's own way to the switch takes this long at most; who is left in this time is not blamed.
+const SWITCHING: Ns = Ns::from_us(10);
+/// Below this a wait is too short to ask why no other CPU took the thread.
+const WORTH_MOVING: Ns = Ns::from_us(50);
+/// A CPU counts as idle in a stretch if it was for this share of it.
+const IDLE: f64 = 0.9;
+
+impl Walk<'_, '_> {
+    /// The parts of a stretch in which `thread` wanted a CPU.
+    pub(super) fn waiting(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
+        let Some(cpu) = stretch.cpu else {
+            let label = format!("on which CPU {thread} waited is not recorded");
+            return vec![Segment::unexplained(Kind::WakeupWait, label, stretch.begin, stretch.length())];
+        };
+        let (a, b) = (stretch.begin, stretch.end);
+        let counted =
+            tally(self.record, Self::phase(depth, Phase::Waiting), cpu, &self.record.slices(cpu, a, b));
+        let mut parts = counted.gaps;
+        let prio = self.prio_then(thread, stretch);
+        let throttled = self.throttled(thread, prio, stretch, cpu);
+        let mut said_elsewhere = false;
+        for mut share in counted.shares {
+            let label = match share.context {
+                Context::Thread(tid) if tid == thread.tid => {
+                    share.role = Role::Victim;
+                    share.kind = Kind::Running;
+                    format!("{thread} itself, still leaving the CPU")
+                }
+                Context::Thread(_) => {
+                    let holder = share.thread.clone().unwrap_or_else(|| thread.clone());
+                    self.judge(&mut share, prio, &holder, stretch, throttled.is_some());
+                    if let (Role::Wins | Role::Keeps { .. } | Role::SharesFairly, false) =
+                        (share.role, said_elsewhere || share.net < WORTH_MOVING)
+                    {
+                        let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
+                        said_elsewhere = elsewhere.is_some();
+                        self.held(
+                            thread,
+                            &share,
+                            &holder,
+                            elsewhere.as_deref(),
+                            throttled.as_deref(),
+                            a,
+                            depth,
+                        )
+                    } else {
+                        self.held(thread, &share, &holder, None, throttled.as_deref(), a, depth)
+                    }
+                }
+                Context::Idle(_) => self.idle(thread, &share, stretch, throttled.as_deref(), depth),
+                _ => {
+                    let label = self.source(&share, a, b);
+                    let text = format!("{label} kept {} waiting for {{}}", self.subject(thread, depth));
+                    self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
+                    label
+                }
+            };
+            parts.push(share.leaf(label));
+            self.shares.push(share);
+        }
+        parts
+    }
+
+    /// The priority of `thread` at the begin of the stretch: inheritance may have changed it.
+    fn prio_then(&self, thread: &Thread, stretch: &Stretch) -> Option<Prio> {
+        let shown = match self.began(stretch) {
+            Some(What::Waking { task, .. } | What::Wakeup { task, .. } | What::Migrate { task, .. }) => {
+                Some(task)
+            }
+            Some(What::Switch { prev, .. }) if prev.tid == thread.tid => Some(prev),
+            _ => None,
+        };
+        shown.filter(|task| task.tid == thread.tid).and_then(|task| task.prio).or(thread.prio)
+    }
+
+    fn judge(
+        &self,
+        share: &mut Share,
+        prio: Option<Prio>,
+        holder: &Thread,
+        stretch: &Stretch,
+        throttled: bool,
+    ) {
+        share.role = match (prio, holder.prio) {
+            (Some(wanting), Some(having)) if !wanting.is_realtime() && !having.is_realtime() => {
+                Role::SharesFairly
+            }
+            (Some(wanting), Some(having)) if having <= wanting => Role::Wins,
+            (Some(_), Some(_)) if share.net <= SWITCHING && !throttled => Role::Switching,
+            (Some(_), Some(_)) => Role::Keeps { in_user: None, left: self.left(holder, share.cpu, stretch) },
+            _ => Role::Unranked,
+        };
+        if share.role == Role::Switching {
+            share.kind = Kind::Scheduler;
+        }
+        if let Some(index) = self.departure(holder, share.cpu, stretch) {
+            share.evidence.push(self.record.evidence(index));
+        }
+    }
+
+    fn departure(&self, holder: &Thread, cpu: Cpu, stretch: &Stretch) -> Option<u32> {
+        let mut events = self.record.events_on(cpu, stretch.begin, stretch.end).rev();
+        events.find_map(|(index, event)| match event.kind {
+            What::Switch { prev, .. } if prev.tid == holder.tid => Some(index),
+            _ => None,
+        })
+    }
+
+    fn left(&self, holder: &Thread, cpu: Cpu, stretch: &Stretch) -> Option<LeftAs> {
+        match self.record.event(self.departure(holder, cpu, stretch)?).kind {
+            What::Switch { left_as, .. } => Some(left_as),
+            _ => None,
+        }
+    }
+
+    /// The label of a thread that had the CPU, and its clause.
+    #[allow(clippy::too_many_arguments)]
+    fn held(
+        &mut self,
+        thread: &Thread,
+        share: &Share,
+        holder: &Thread,
+        elsewhere: Option<&str>,
+        throttled: Option<&str>,
+        waiting_since: Mono,
+        depth: usize,
+    ) -> String {
+        let cpu = share.cpu;
+        let subject = self.subject(thread, depth);
+        let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
+        let elsewhere = elsewhere.map_or(String::new(), |why| format!(", {why}"));
+        let comm = &holder.comm;
+        let (label, text, advice) = match share.role {
+            Role::Switching => (format!("switching away from {holder}"), String::new(), String::new()),
+            Role::Keeps { .. } => {
+                let (why, advice) = match throttled {
+                    Some(why) => (why.to_owned(), "real-time throttling: shorten what the real-time threads of this CPU use, see sched_rt_runtime_us, cgroup limits (RT_GROUP_SCHED) and /sys/kernel/debug/sched/fair_server".to_owned()),
+                    None => self.not_preempted(holder, share, waiting_since),
+                };
+                let short = why.split(';').next().unwrap_or_default();
+                let label = format!("{holder}, lower in priority, runs: {short}");
+                (label, format!("{subject} waited {{}} for CPU {cpu}, where {holder}, of lower priority, ran: {why}{elsewhere}"), advice)
+            }
+            Role::SharesFairly => {
+                let label = format!("{holder}, by fair scheduling{inversion}{elsewhere}");
+                let text = format!(
+                    "{subject} shared CPU {cpu} with {holder} and waited {{}} for it{inversion}{elsewhere}"
+                );
+                let advice = format!("give {} a real-time priority, or a CPU to itself", thread.comm);
+                (label, text, advice)
+            }
+            Role::Wins => {
+                let label = format!(
+                    "{holder}, of equal or higher priority, occupies CPU {cpu}{inversion}{elsewhere}"
+                );
+                let text = format!(
+                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{inversion}{elsewhere}"
+                );
+                let advice = if inversion.is_empty() {
+                    format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU")
+                } else {
+                    format!(
+                        "priority inversion: use a priority-inheritance lock, or raise {} above {comm}",
+                        thread.comm
+                    )
+                };
+                (label, text, advice)
+            }
+            _ => (
+                format!("{holder}, priority not recorded"),
+                format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran"),
+                "record priorities (sched_switch) to judge it".to_owned(),
+            ),
+        };
+        if !text.is_empty() {
+            let cause = if inversion.is_empty() {
+                format!("thread: {comm}")
+            } else {
+                format!("priority inversion: {comm}")
+            };
+            self.say(Weight::Blame, share.net, text, cause, advice);
+        }
+        label
+    }
+
+    /// Set where `holder` is below the thread whose passage this is, which waits for the one that it holds up.
+    fn inversion(&self, holder: &Thread, depth: usize) -> String {
+        match (self.root.prio, holder.prio) {
+            (Some(root), Some(prio)) if depth > 0 && root.is_realtime() && prio > root => {
+                format!(" (priority inversion: {holder} is below {})", self.root)
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn not_preempted(&self, holder: &Thread, share: &Share, since: Mono) -> (String, String) {
+        let work = self.linked.executing(holder.tid, share.begin).and_then(|(_, _, function)| function);
+        let call = self.linked.in_call(holder.tid, share.begin);
+        let until = share.begin + share.net + Ns::from_us(100);
+        let asked = self.record.events_on(share.cpu, since, until).find(|(_, event)| {
+            matches!(event.kind, What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle))
+        });
+        let late = asked.map(|(_, event)| event.at.since(since)).filter(|late| late.0 * 2 > share.net.0);
+        let place = match (late, work, call) {
+            (Some(late), ..) => format!("the reschedule interrupt (IPI) came only after {late}"),
+            (_, Some(function), _) => {
+                format!("in work item {}, kernel not preemptible there", self.record.text(function))
+            }
+            (_, None, Some((_, id, _))) => format!("in {}, kernel not preemptible there", call_name(id)),
+            _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
+        };
+        let advice = match late {
+            Some(_) => "the interrupt between the CPUs was late: interrupts off there, or the host did not run that virtual CPU".to_owned(),
+            None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
+        };
+        (place, advice)
+    }
+
+    fn idle(
+        &mut self,
+        thread: &Thread,
+        share: &Share,
+        stretch: &Stretch,
+        throttled: Option<&str>,
+        depth: usize,
+    ) -> String {
+        let subject = self.subject(thread, depth);
+        let cpu = share.cpu;
+        if let Some(why) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
+            let text = format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}");
+            self.say(
+                Weight::Blame,
+                share.net,
+                text,
+                "RT throttling".to_owned(),
+                "real-time throttling: see sched_rt_runtime_us and cgroup limits",
+            );
+            return format!("{}: {why}", share.name);
+        }
+        let vector =
+            self.record.events_on(cpu, stretch.begin, stretch.end).find_map(|(_, event)| match event.kind {
+                What::VectorEntry(vector) => Some(vector.name()),
+                _ => None,
+            });
+        let by = vector.map_or(String::new(), |name| format!(" by interrupt {name}"));
+        let text = format!("CPU {cpu} took {{}} to wake up from idle{by}");
+        self.say(Weight::Blame, share.net, text, "idle exit".to_owned(),
+            "forbid deep idle states (0 in /dev/cpu_dma_latency); on a virtual machine the host wakes this CPU: idle=poll");
+        format!("CPU {cpu} {}, woken up{by}", share.name)
+    }
+
+    /// Why no idle CPU took the thread; `None` where none was idle.
+    fn elsewhere(&self, thread: &Thread, prio: Option<Prio>, stretch: &Stretch, cpu: Cpu) -> Option<String> {
+        let idle: Vec<String> = self
+            .record
+            .cpus()
+            .filter(|&other| other != cpu && self.idles(other, stretch.begin, stretch.end))
+            .map(|other| other.to_string())
+            .collect();
+        if idle.is_empty() {
+            return None;
+        }
+        let idle = format!("while CPU {} was idle", idle.join(", "));
+        if is_bound_worker(&thread.comm) {
+            return Some(format!("{idle}: a worker bound to CPU {cpu}"));
+        }
+        let then = "else it could have run there at once";
+        let pinned = self.record.window.pinned.get(&thread.tid).copied().filter(|at| *at < stretch.end);
+        Some(match (pinned, prio) {
+            (Some(at), _) if self.stayed(thread, at, stretch.end, cpu) => {
+                format!("{idle}: it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
+            }
+            (_, Some(prio)) if prio.is_realtime() => {
+                format!("{idle}: it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")
+            }
+            _ => format!("{idle}: not migrated (affinity, or load balancing came late)"),
+        })
+    }
+
+    fn stayed(&self, thread: &Thread, from: Mono, until: Mono, cpu: Cpu) -> bool {
+        let mut moves = self.record.events_of(thread.tid, from, until);
+        !moves.any(|(_, event)| matches!(event.kind, What::Migrate { task, to, .. } if task.tid == thread.tid && to != cpu))
+    }
+
+    fn idles(&self, cpu: Cpu, a: Mono, b: Mono) -> bool {
+        let slices = self.record.slices(cpu, a, b);
+        let idle: Ns = slices
+            .iter()
+            .filter(|slice| matches!(slice.context, Context::Idle(_)))
+            .map(super::super::cpu::Slice::length)
+            .sum();
+        idle.0 as f64 >= IDLE * b.since(a).0 as f64
+    }
+
+    /// How long the thread has been on the run queue for sure: since it was preempted, or its wake-up arrived.
+    pub(super) fn queued_since(&self, thread: &Thread, stretch: &Stretch) -> Mono {
+        if stretch.state == State::Preempted {
+            return stretch.begin;
+        }
+        let mut events = self.record.events_of(thread.tid, stretch.begin, stretch.end);
+        let arrived = events
+            .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
+        arrived.map_or(stretch.begin + Ns::from_us(300), |(_, event)| event.at)
+    }
+}
+
+/// `kworker/1:2` serves one CPU, `kworker/u8:1` any; `ksoftirqd/1`, `migration/1` and the like as well.
+fn is_bound_worker(comm: &str) -> bool {
+    let bound = ["kworker/", "ksoftirqd/", "migration/", "ktimers/", "cpuhp/", "irq_work/", "rcuc/"];
+    bound.iter().any(|name| {
+        comm.strip_prefix(name).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}

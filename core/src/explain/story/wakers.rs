@@ -1,0 +1,369 @@
+//! Who or what ended a blocked stretch: from the context of the waking back to where it was set going.
+
+use super::clauses::Weight;
+use super::reason::call_name;
+use super::Walk;
+use crate::explain::cpu::{Context, Slice};
+use crate::explain::lateness::{self, Firing};
+use crate::explain::segment::{Kind, Segment};
+use crate::explain::share::{tally, Phase, Share};
+use crate::explain::thread::Stretch;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind as What, Sym};
+
+/// Who ended a blocked stretch. Numbers are indices of events.
+pub(super) enum Waker<'w> {
+    /// A thread, in its own context.
+    Thread(Thread),
+    /// A worker, inside a work item.
+    Work { worker: Thread, function: String, start: u32, queued: Option<u32> },
+    /// A timer that the thread armed itself.
+    OwnTimer { firing: Firing<'w>, expires: Option<Mono>, proof: Option<u32> },
+    /// A timer that somebody else armed.
+    TimerOf { who: Option<Thread>, armed: Option<u32>, firing: Firing<'w>, expires: Option<Mono> },
+    /// A timeout of the timer wheel.
+    Timeout { proof: Option<u32> },
+    /// A request to a block device completed.
+    Request { issued: Option<u32>, complete: u32, irq: String, entry: Mono },
+    /// A packet came in.
+    Packet { sent: Option<u32>, received: u32, softirq: String },
+    /// A function called from another CPU.
+    Call { queued: Option<u32>, entry: u32, function: String },
+    /// Another interrupt, softirq or NMI.
+    Interrupt { label: String, proof: Option<u32> },
+    /// Not recorded, or not certain.
+    Unknown(&'static str),
+}
+
+/// Events looked back on for the begin of an interrupt.
+const FARTHEST: usize = 4_000;
+/// A timer whose programmed expiry is farther from its handler than this is on another clock.
+const SAME_CLOCK: Ns = Ns(10_000_000_000);
+
+impl<'w> Walk<'_, 'w> {
+    /// Who ended `stretch`.
+    pub(super) fn waker(&mut self, thread: &Thread, stretch: &Stretch) -> Waker<'w> {
+        let record = self.record;
+        let Some(index) = stretch.ended_by else {
+            return Waker::Unknown("still blocked at the end of the passage");
+        };
+        let waking = record.event(index);
+        if !matches!(waking.kind, What::Waking { .. }) {
+            return Waker::Unknown("the waking is not recorded");
+        }
+        let Some(slice) = record.waker(index).copied() else {
+            return Waker::Unknown("the waker is not recorded");
+        };
+        match slice.context {
+            Context::Thread(tid) if tid != Tid::IDLE => self.by_thread(tid, &slice, waking),
+            Context::HardIrq(_) | Context::Vector(_) | Context::Softirq(_) | Context::Nmi => {
+                self.by_interrupt(thread, &slice, index, waking)
+            }
+            Context::Thread(_) | Context::Idle(_) => match self.open(index, waking, waking.at).call {
+                Some((entry, csd, function)) => self.by_call(entry, csd, function, waking),
+                None => Waker::Unknown("woken from the idle loop, for whom is not recorded"),
+            },
+            Context::Unknown | Context::Lost => Waker::Unknown("the waker's context is not certain"),
+        }
+    }
+
+    /// What is behind an event in interrupt context, for `thread`: a work item queued there.
+    pub(super) fn behind(&mut self, thread: &Thread, index: u32) -> Waker<'w> {
+        let event = self.record.event(index);
+        match self.record.slice_before(event.cpu, event.at).copied() {
+            Some(slice) if slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)) => {
+                self.by_interrupt(thread, &slice, index, event)
+            }
+            _ => Waker::Unknown("in what interrupt is not certain"),
+        }
+    }
+
+    fn by_thread(&self, tid: Tid, slice: &Slice, waking: &Event) -> Waker<'w> {
+        let record = self.record;
+        let task = slice.task.filter(|task| task.tid == tid);
+        let thread = task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task));
+        match self.linked.executing(tid, waking.at) {
+            Some((start, work, function)) => Waker::Work {
+                worker: thread,
+                function: function.map_or("?", |sym| record.text(sym)).to_owned(),
+                start,
+                queued: self.linked.queued(work, record.event(start).at),
+            },
+            None => Waker::Thread(thread),
+        }
+    }
+
+    fn by_interrupt(&mut self, thread: &Thread, slice: &Slice, index: u32, waking: &'w Event) -> Waker<'w> {
+        let record = self.record;
+        let entry = slice.proof.map_or(slice.begin, |proof| record.event(proof).at);
+        let open = self.open(index, waking, entry);
+        if let Some((proof, timer)) = open.timer {
+            if let Some(firing) = Firing::of(record, (index, waking)).filter(|firing| firing.expire.is_some())
+            {
+                return self.by_timer(thread, timer, proof, firing);
+            }
+        }
+        if let Some((proof, timer, function)) = open.wheel {
+            return self.by_wheel(thread, proof, timer, function, waking.at);
+        }
+        if let Some((entry, csd, function)) = open.call {
+            return self.by_call(entry, csd, function, waking);
+        }
+        let label = Share::of(record, Phase::Blocked, waking.cpu, slice).label();
+        if let Some(complete) = open.complete {
+            if let What::BlockComplete { dev, sector, .. } = record.event(complete).kind {
+                let issued = self.linked.issued(dev, sector, waking.at);
+                return Waker::Request { issued, complete, irq: label, entry };
+            }
+        }
+        if let (Some(received), Context::Softirq(_)) = (open.received, slice.context) {
+            if let What::NetReceive { skb, .. } = record.event(received).kind {
+                return Waker::Packet { sent: self.linked.sent(skb, waking.at), received, softirq: label };
+            }
+        }
+        Waker::Interrupt { label, proof: Some(index) }
+    }
+
+    fn by_timer(&mut self, thread: &Thread, timer: u64, proof: u32, firing: Firing<'w>) -> Waker<'w> {
+        let handler = firing.handler;
+        let last = self.linked.last_armed(timer, handler);
+        let expires = last.and_then(|(_, event)| match event.kind {
+            What::HrtimerStart { expires, .. } => Some(Mono(expires.0)),
+            _ => None,
+        });
+        let expires = expires.filter(|due| handler.since(*due) < SAME_CLOCK && *due <= handler && due.0 > 0);
+        let armed = self.linked.armed(timer, handler).map(|(index, _)| index);
+        let who = armed.and_then(|index| self.linked.actor(index));
+        let function = match self.record.event(proof).kind {
+            What::TimerExpireEntry { function: Some(function), .. } => self.record.text(function),
+            _ => "",
+        };
+        match who {
+            Some(who) if who.tid == thread.tid => Waker::OwnTimer { firing, expires, proof: armed },
+            // The timer of a sleep lies on the sleeper's stack: nobody else can have armed it.
+            None if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires, proof: armed },
+            Some(_) if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires: None, proof: None },
+            who => {
+                if armed.is_none() {
+                    self.ask("hrtimer_start");
+                }
+                Waker::TimerOf { who, armed, firing, expires }
+            }
+        }
+    }
+
+    fn by_wheel(
+        &self,
+        thread: &Thread,
+        proof: u32,
+        timer: u64,
+        function: Option<Sym>,
+        at: Mono,
+    ) -> Waker<'w> {
+        let name = function.map_or("", |sym| self.record.text(sym));
+        let armed =
+            self.linked.armed(timer, at).and_then(|(index, _)| Some((index, self.linked.actor(index)?)));
+        match armed {
+            Some((index, who)) if who.tid == thread.tid => Waker::Timeout { proof: Some(index) },
+            _ if name == "process_timeout" => Waker::Timeout { proof: Some(proof) },
+            Some((index, who)) => {
+                Waker::Interrupt { label: format!("timer {name} armed by {who}"), proof: Some(index) }
+            }
+            None => Waker::Interrupt { label: format!("timer {name} (softirq TIMER)"), proof: Some(proof) },
+        }
+    }
+
+    fn by_call(&self, entry: u32, csd: u64, function: Option<Sym>, waking: &Event) -> Waker<'w> {
+        let function = function.map_or("?", |sym| self.record.text(sym)).to_owned();
+        Waker::Call { queued: self.linked.called(csd, waking.at), entry, function }
+    }
+
+    /// What was open or had just happened on the waking's CPU, since the interrupt began.
+    fn open(&self, index: u32, waking: &Event, entry: Mono) -> Open {
+        let mut open = Open::default();
+        let (mut timers_done, mut wheels_done, mut calls_done) = (0, 0, 0);
+        let all = self.record.events_on(waking.cpu, Mono(entry.0.saturating_sub(20_000)), waking.at).rev();
+        let before = all.skip_while(|(place, _)| *place != index).skip(1).take(FARTHEST);
+        for (place, event) in before {
+            match event.kind {
+                What::TimerExpireExit { .. } => timers_done += 1,
+                What::TimerExpireEntry { timer, .. } if timers_done == 0 => {
+                    open.timer = open.timer.or(Some((place, timer)));
+                    break;
+                }
+                What::TimerExpireEntry { .. } => timers_done -= 1,
+                What::WheelExpireExit { .. } => wheels_done += 1,
+                What::WheelExpireEntry { timer, function } if wheels_done == 0 => {
+                    open.wheel = open.wheel.or(Some((place, timer, function)));
+                    break;
+                }
+                What::WheelExpireEntry { .. } => wheels_done -= 1,
+                What::CsdExit { .. } => calls_done += 1,
+                What::CsdEntry { csd, function } if calls_done == 0 => {
+                    open.call = open.call.or(Some((place, csd, function)));
+                    break;
+                }
+                What::CsdEntry { .. } => calls_done -= 1,
+                What::BlockComplete { .. } => open.complete = open.complete.or(Some(place)),
+                What::NetReceive { .. } => open.received = open.received.or(Some(place)),
+                What::Switch { .. } => break,
+                _ if event.at < entry => break,
+                _ => {}
+            }
+        }
+        open
+    }
+
+    /// A sleep as the thread wanted it, and what its timer was late by.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn own_timer(
+        &mut self,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        firing: &Firing,
+        expires: Option<Mono>,
+        proof: Option<u32>,
+        reason: &str,
+        depth: usize,
+    ) -> Vec<Segment> {
+        let due = expires.unwrap_or(firing.handler).clamp(a, b);
+        let subject = self.subject(thread, depth);
+        let mut parts = Vec::new();
+        if due > a {
+            let label = format!("{thread} SLEEPS as it wanted{} (its own timer)", reason);
+            let text = format!("{subject} slept {{}} as it wanted{} (woken by its own timer)", reason);
+            self.say(
+                Weight::Wanted,
+                due.since(a),
+                text,
+                "its own sleep".to_owned(),
+                "the thread slept as long as it asked for",
+            );
+            let expire = firing.expire.map(|(index, _)| index);
+            parts.push(self.leaf(Kind::Blocked, label, a, due, &[proof, expire]));
+        }
+        parts.extend(self.lateness(thread, due, b, firing, depth));
+        parts
+    }
+
+    /// A timer that another thread (or the kernel) armed.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn timer_of(
+        &mut self,
+        thread: &Thread,
+        who: Option<Thread>,
+        armed: Option<u32>,
+        firing: &Firing,
+        expires: Option<Mono>,
+        (a, b): (Mono, Mono),
+        depth: usize,
+    ) -> Vec<Segment> {
+        let function = match firing.expire.map(|(_, event)| event.kind) {
+            Some(What::TimerExpireEntry { function: Some(function), .. }) => {
+                self.record.text(function).to_owned()
+            }
+            _ => "timer".to_owned(),
+        };
+        let due = expires.unwrap_or(firing.handler).clamp(a, b);
+        let mut from = a;
+        let mut parts = Vec::new();
+        let by = match &who {
+            Some(who) => {
+                let call = armed.and_then(|index| self.linked.in_call(who.tid, self.record.event(index).at));
+                let call = call.map_or(String::new(), |(_, id, _)| format!(" in {}", call_name(id)));
+                format!("armed by {who}{call}")
+            }
+            None => "armed by whom is not recorded".to_owned(),
+        };
+        if let (Some(who), Some(index)) = (&who, armed) {
+            let at = self.record.event(index).at.clamp(a, due);
+            if at > a {
+                let before = self.life(who, a, at, depth + 1);
+                parts.push(Segment::group(
+                    Kind::Blocked,
+                    format!("until {who} arms the timer"),
+                    a,
+                    at.since(a),
+                    before,
+                ));
+            }
+            from = at;
+        }
+        if due > from {
+            let text = format!(
+                "{} waited {{}} for a timer ({function}) {by}, until it expired",
+                self.subject(thread, depth)
+            );
+            let cause = who
+                .as_ref()
+                .map_or(format!("timer {function}"), |who| format!("timer armed by {}", who.comm));
+            self.say(
+                Weight::Blame,
+                due.since(from),
+                text,
+                cause,
+                "the timer was set for this moment: look at who sets it",
+            );
+            let expire = firing.expire.map(|(index, _)| index);
+            parts.push(self.leaf(
+                Kind::Blocked,
+                format!("timer ({function}) {by} runs until its expiry"),
+                from,
+                due,
+                &[armed, expire],
+            ));
+        }
+        parts.extend(self.lateness(thread, due, b, firing, depth));
+        parts
+    }
+
+    fn lateness(
+        &mut self,
+        thread: &Thread,
+        due: Mono,
+        b: Mono,
+        firing: &Firing,
+        depth: usize,
+    ) -> Vec<Segment> {
+        if due >= b {
+            return Vec::new();
+        }
+        let parts = lateness::explain(self.record, thread.tid, due, firing, &mut self.shares);
+        let late = b.since(due);
+        let text = format!(
+            "the timer interrupt of {} took {{}} from expiry to wake-up",
+            self.subject(thread, depth)
+        );
+        self.say(
+            Weight::Blame,
+            late,
+            text,
+            "timer late".to_owned(),
+            "see who kept interrupts off on that CPU, or whether the hardware or the host was late",
+        );
+        parts
+    }
+
+    /// Who had `cpu` in `[a, b)`, where something was on its way there.
+    pub(super) fn on_the_way(&mut self, cpu: Cpu, a: Mono, b: Mono) -> Vec<Segment> {
+        let counted = tally(self.record, Phase::Blocked, cpu, &self.record.slices(cpu, a, b));
+        let mut parts = counted.gaps;
+        for share in counted.shares {
+            let label = self.source(&share, a, b);
+            parts.push(share.leaf(label));
+            self.shares.push(share);
+        }
+        parts
+    }
+}
+
+/// What is open around a waking.
+#[derive(Default)]
+struct Open {
+    timer: Option<(u32, u64)>,
+    wheel: Option<(u32, u64, Option<Sym>)>,
+    call: Option<(u32, u64, Option<Sym>)>,
+    complete: Option<u32>,
+    received: Option<u32>,
+}

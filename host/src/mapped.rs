@@ -1,0 +1,76 @@
+//! Files as bytes, mapped: a trace of many gigabytes costs address space, not memory.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// A file mapped for reading. An empty one is no bytes.
+#[derive(Debug)]
+pub struct Mapped {
+    address: *mut libc::c_void,
+    length: usize,
+}
+
+// SAFETY: the mapping is read-only and lives as long as the value; any thread may read it.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Maps the file at `path`.
+    ///
+    /// A file that somebody shortens while it is mapped raises SIGBUS; traces are written once.
+    ///
+    /// # Errors
+    /// It cannot be opened or mapped.
+    pub fn open(path: &Path) -> std::io::Result<Mapped> {
+        let file = File::open(path)?;
+        let length = usize::try_from(file.metadata()?.len()).map_err(std::io::Error::other)?;
+        if length == 0 {
+            return Ok(Mapped { address: std::ptr::null_mut(), length: 0 });
+        }
+        // SAFETY: a new private read-only mapping of an open file; the kernel checks the arguments.
+        let address = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        if address == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(Mapped { address, length })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        if self.length == 0 {
+            return &[];
+        }
+        // SAFETY: `address` is a live read-only mapping of `length` bytes until drop.
+        unsafe { std::slice::from_raw_parts(self.address.cast(), self.length) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: the mapping made by `open`, unmapped once.
+            unsafe { libc::munmap(self.address, self.length) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_its_bytes_and_an_empty_one_is_none() {
+        let path = std::env::temp_dir().join(format!("lathunt-mapped-{}", std::process::id()));
+        std::fs::write(&path, b"trace").unwrap();
+        assert_eq!(Mapped::open(&path).unwrap().bytes(), b"trace");
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(Mapped::open(&path).unwrap().bytes(), b"");
+        std::fs::remove_file(&path).unwrap();
+        assert!(Mapped::open(&path).is_err());
+    }
+}
