@@ -1,7 +1,7 @@
 //! What counting one latency costs: `Histogram::record` beside the bare `rows[us] += 1` of a clipping histogram.
 //!
 //! Rounds alternate, medians are compared; the latencies are those of a real-time thread (a body of some µs, a tail
-//! up to ms). A round is short, so that most rounds see no interruption even on a busy machine.
+//! up to ms). A round is some 80 µs, so that most rounds see no interruption even on a busy machine.
 //! `cargo bench -p lathunt-core --bench histogram [-- ROUNDS]`
 #![allow(clippy::disallowed_methods)] // a bench reads the clock and its arguments
 
@@ -14,7 +14,7 @@ use lathunt_core::time::Ns;
 mod figure;
 
 const VALUES: usize = 4_096;
-const PASSES: usize = 250;
+const PASSES: usize = 10;
 
 /// Around 5 µs; one of 64 up to 60 µs, one of 1024 up to 4 ms, one in all of 20 ms.
 fn latencies() -> Vec<Ns> {
@@ -44,7 +44,7 @@ fn per_call(values: &[Ns], mut count: impl FnMut(Ns)) -> f64 {
 }
 
 fn main() {
-    let rounds = figure::rounds(101);
+    let rounds = figure::rounds(1_001);
     let values = latencies();
     // The layout comes from outside, as in a run: the compiler must not know the width.
     let mut histogram = Histogram::new(black_box(Layout::LATENCY));

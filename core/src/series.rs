@@ -107,7 +107,7 @@ pub struct Series {
     /// (the other view of a stall; Tene calls the difference coordinated omission).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<Histogram>,
-    /// Maxima of each second, in time order; seconds without a sample are absent. Fill it by [`Series::set_seconds`].
+    /// Maxima of each second, in time order; seconds without a sample are absent.
     pub seconds: Vec<SecondMax>,
     /// Of how many seconds each entry of `seconds` is the maximum: 1 in the first hour of a run, a power of two later.
     #[serde(default = "one", skip_serializing_if = "is_one")]
