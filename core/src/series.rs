@@ -75,6 +75,19 @@ pub struct SecondMax {
     pub max_ns: Ns,
 }
 
+/// Entries of [`Series::seconds`] at most: one hour second by second.
+pub const MAXIMA_KEPT: u32 = 3_600;
+
+fn one() -> u32 {
+    1
+}
+
+// serde hands out a reference
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
 /// One latency quantity on one CPU (or of one thread).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
@@ -96,6 +109,9 @@ pub struct Series {
     pub replayed: Option<Histogram>,
     /// Maxima of each second, in time order; seconds without a sample are absent.
     pub seconds: Vec<SecondMax>,
+    /// Of how many seconds each entry of `seconds` is the maximum: 1 in the first hour of a run, a power of two later.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub seconds_stretch: u32,
     /// Activations that passed inside a stall and gave no sample of their own.
     pub missed: u64,
     /// Samples taken but lost before they were counted.
@@ -115,8 +131,25 @@ impl Series {
             histogram,
             replayed: None,
             seconds: Vec::new(),
+            seconds_stretch: 1,
             missed: 0,
             lost: 0,
+        }
+    }
+
+    /// Takes the maxima of each second (ascending). From more than [`MAXIMA_KEPT`] seconds on, only the largest of
+    /// each stretch of 2, 4, 8 … seconds is kept, at the second in which it was: a run of a week stays a small file.
+    pub fn set_seconds(&mut self, seconds: Vec<SecondMax>) {
+        let span = seconds.last().map_or(0, |last| last.second) / MAXIMA_KEPT + 1;
+        self.seconds_stretch = span.checked_next_power_of_two().unwrap_or(1 << 31);
+        self.seconds.clear();
+        for second in seconds {
+            let stretch = second.second / self.seconds_stretch;
+            match self.seconds.last_mut().filter(|last| last.second / self.seconds_stretch == stretch) {
+                Some(last) if last.max_ns >= second.max_ns => {}
+                Some(last) => *last = second,
+                None => self.seconds.push(second),
+            }
         }
     }
 
@@ -128,5 +161,36 @@ impl Series {
             (None, Some(thread)) => thread.to_string(),
             (None, None) => "all".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Layout;
+
+    fn with(seconds: &[(u32, u64)]) -> Series {
+        let mut series = Series::new(Quantity::Cyclic, None, Histogram::new(Layout::LATENCY));
+        series
+            .set_seconds(seconds.iter().map(|&(second, ns)| SecondMax { second, max_ns: Ns(ns) }).collect());
+        series
+    }
+
+    #[test]
+    fn an_hour_is_kept_second_by_second_and_longer_runs_keep_the_worst_of_each_stretch() {
+        let hour: Vec<(u32, u64)> = (0..MAXIMA_KEPT).map(|second| (second, 1)).collect();
+        assert_eq!((with(&hour).seconds.len(), with(&hour).seconds_stretch), (3_600, 1));
+        assert_eq!((with(&[]).seconds.len(), with(&[]).seconds_stretch), (0, 1));
+        // twice that span, and one second more
+        let longer = with(&[(0, 5), (1, 5), (3, 9), (4, 2), (5, 1), (6, 3), (7, 4), (7_200, 8)]);
+        let kept: Vec<_> = longer.seconds.iter().map(|s| (s.second, s.max_ns.0)).collect();
+        assert_eq!((longer.seconds_stretch, kept), (4, vec![(3, 9), (7, 4), (7_200, 8)]));
+    }
+
+    #[test]
+    fn the_longest_time_that_a_file_can_name_is_no_overflow() {
+        let series = with(&[(1, 7), (u32::MAX, 6)]);
+        assert_eq!(series.seconds.len(), 2);
+        assert!(u64::from(u32::MAX) / u64::from(series.seconds_stretch) < u64::from(MAXIMA_KEPT));
     }
 }

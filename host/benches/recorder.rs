@@ -1,7 +1,8 @@
 //! What the recorder costs: CPU time of `perf bench sched pipe` on one CPU (two switches and two wakings an
 //! operation), bare, with the whole recorder, with bpftrace's runqlat, and with a tracefs instance of the same events.
 //!
-//! Rounds alternate and medians are compared. CPU time, not wall time: what else runs on the machine counts less.
+//! Rounds alternate, and medians of the rounds' ratios and differences are taken. CPU time, not wall time: what else
+//! runs on the machine counts less.
 //! Needs root; peers that are missing are named. `cargo bench -p lathunt-host --bench recorder [-- ROUNDS]`
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,9 @@ use std::time::Duration;
 
 use lathunt_core::time::Cpu;
 use lathunt_host::recorder::{Options, Recorder};
+
+#[path = "../../core/benches/figure/mod.rs"]
+mod figure;
 
 const LOOPS: u32 = 100_000;
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -110,47 +114,61 @@ impl Drop for Runqlat {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+/// What runs beside the pipe.
+const BESIDE: [&str; 4] = ["bare", "recorder", "bpftrace runqlat", "tracefs instance"];
+
+/// One measurement with `which` running; says why not.
+fn one(which: usize, cpu: Cpu) -> Result<f64, String> {
+    let cannot = |what: &str| format!("{what} cannot be started here");
+    let _running: Box<dyn std::any::Any> = match which {
+        0 => Box::new(()),
+        1 => {
+            let options = Options::on([Cpu(0), cpu].into_iter().collect());
+            Box::new(Recorder::start(&options).map_err(|error| error.to_string())?)
+        }
+        2 => Box::new(Runqlat::start().ok_or_else(|| cannot("bpftrace"))?),
+        _ => Box::new(Instance::start().ok_or_else(|| cannot("an instance of tracefs"))?),
+    };
+    pipe_ns(cpu).ok_or_else(|| "perf (package linux-perf) or taskset cannot be run".to_owned())
 }
 
 fn main() {
-    let rounds: usize = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(5);
+    let rounds = figure::rounds(9);
     let cpu = Cpu(1);
-    let mut times: [(&str, Vec<f64>); 4] =
-        [("bare", vec![]), ("recorder", vec![]), ("bpftrace runqlat", vec![]), ("tracefs instance", vec![])];
-    for _ in 0..rounds {
-        times[0].1.extend(pipe_ns(cpu));
-        match Recorder::start(&Options::on([Cpu(0), cpu].into_iter().collect())) {
-            Ok(recorder) => {
-                times[1].1.extend(pipe_ns(cpu));
-                drop(recorder);
+    let mut times: [Result<Vec<f64>, String>; 4] = [const { Ok(Vec::new()) }; 4];
+    for round in 0..rounds {
+        for turn in 0..times.len() {
+            let which = (round + turn) % times.len();
+            if let Ok(values) = &mut times[which] {
+                match one(which, cpu) {
+                    Ok(value) => values.push(value),
+                    Err(why) => times[which] = Err(why),
+                }
             }
-            Err(error) => println!("SKIPPED recorder: {error}"),
-        }
-        if let Some(_running) = Runqlat::start() {
-            times[2].1.extend(pipe_ns(cpu));
-        }
-        if let Some(_running) = Instance::start() {
-            times[3].1.extend(pipe_ns(cpu));
         }
     }
-    if times[0].1.is_empty() {
-        println!("SKIPPED recorder bench: perf (package linux-perf) or taskset cannot be run");
-        return;
+    let [bare, recorder, peers @ ..] = &times;
+    let what = "perf bench sched pipe with the recorder / bare";
+    let (bare, recorder) = match (bare, recorder) {
+        (Ok(bare), Ok(recorder)) => (bare, recorder),
+        (Err(why), _) | (_, Err(why)) => return figure::skipped(what, why),
+    };
+    figure::at_most(what, figure::median_ratio(recorder, bare), "x", 1.12);
+    let added = |values: &[f64]| {
+        let added: Vec<f64> = values.iter().zip(bare).map(|(value, bare)| value - bare).collect();
+        figure::median(&added)
+    };
+    for (name, peer) in BESIDE[2..].iter().zip(peers) {
+        let what = format!("  its added cost / that of {name}");
+        match peer {
+            Ok(peer) => figure::below(&what, added(recorder) / added(peer), "x", 0.5),
+            Err(why) => figure::skipped(&what, why),
+        }
     }
-    let bare = median(times[0].1.clone());
-    println!(
-        "perf bench sched pipe on CPU {cpu}, CPU time an operation, median of {rounds} alternating rounds:"
-    );
-    for (name, values) in times {
-        match values.is_empty() {
-            true => println!("{name:18} SKIPPED: cannot be started here (root, bpftrace, tracefs?)"),
-            false => {
-                let ns = median(values);
-                println!("{name:18} {ns:7.0} ns  {:.3} x bare  {:+.0} ns", ns / bare, ns - bare);
-            }
+    for (name, values) in BESIDE.iter().zip(&times) {
+        if let Ok(values) = values {
+            let (ns, ratio) = (figure::median(values), figure::median_ratio(values, bare));
+            println!("  {name:18} {ns:7.0} ns an operation  {ratio:.3} x bare  {:+.0} ns", added(values));
         }
     }
 }

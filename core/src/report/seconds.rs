@@ -24,7 +24,8 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     let span = maxima().map(|s| u64::from(s.second) + 1).max()?;
     let (unit, unit_ns) = if max.0 < 20_000 && least.0 < 1_000 { ("ns", 1.0) } else { ("µs", 1e3) };
     let (time_unit, seconds) = time_unit(span);
-    let per_column = span.div_ceil(COLUMNS);
+    let stretch = curves.iter().map(|c| u64::from(c.series.seconds_stretch.max(1))).max()?;
+    let per_column = span.div_ceil(COLUMNS).next_multiple_of(stretch);
     let lines: Vec<Line> = curves.iter().map(|c| line(c, curves, per_column, seconds, unit_ns)).collect();
     let deadline = deadline.map(|deadline| Deadline::new(deadline, unit_ns, false));
     let end = reach(max.0 as f64 / unit_ns, deadline.as_ref());

@@ -280,7 +280,7 @@ impl Shared {
         series.replayed = Some(replayed);
         series.interval_ns = Some(spec.interval);
         series.begin = Some(Mono(self.begin.load(Ordering::Acquire))).filter(|begin| begin.0 > 0);
-        series.seconds = self.seconds.collect();
+        series.set_seconds(self.seconds.collect());
         let prio = if options.policy.is_realtime() { Prio::from_rt(spec.priority) } else { Prio(120) };
         let comm = self.comm.lock().map(|comm| comm.clone()).unwrap_or_default();
         series.thread = Some(Thread { tid: self.tid(), comm, prio: Some(prio) });
