@@ -5,3 +5,6 @@
 
 pub mod event;
 pub mod flight;
+pub mod user_event;
+pub mod user_ring;
+pub mod user_stream;
