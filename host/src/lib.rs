@@ -3,6 +3,7 @@
 pub mod arch;
 pub mod calibrate;
 pub mod debugfs;
+pub mod channel;
 pub mod error;
 pub mod facts;
 pub mod inject;

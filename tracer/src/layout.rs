@@ -84,8 +84,12 @@ pub struct Ring<W> {
     pub consumed: W,
     /// 1: overwrite the oldest packet when full (flight recorder); 0: discard new events. Written by the consumer.
     pub overwrite: W,
+    /// Up to where the consumer has come; what follows is for the next consumer.
+    pub drained: W,
+    /// `discarded` when the last session ended: what the next one must not count again.
+    pub discarded_before: W,
     /// Fills the consumer's cache line.
-    pub spare: [W; 6],
+    pub spare: [W; 4],
 
     /// Thread that owns the ring; 0: free.
     pub owner: W,

@@ -58,6 +58,8 @@ pub mod ring {
     pub const DISCARDED: usize = 56;
     pub const CONSUMED: usize = 64;
     pub const OVERWRITE: usize = 72;
+    pub const DRAINED: usize = 80;
+    pub const DISCARDED_BEFORE: usize = 88;
     pub const OWNER: usize = 128;
     pub const BYTES: usize = 160;
     pub const EVENTS_BEFORE: usize = 168;

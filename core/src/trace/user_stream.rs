@@ -84,6 +84,7 @@ pub struct UserStream {
     uuid: [u8; 16],
     instance: u64,
     vpid: u32,
+    discarded_before: u64,
     progress: Progress,
     writer: StreamWriter,
 }
@@ -94,7 +95,7 @@ impl UserStream {
     pub fn new(uuid: [u8; 16], instance: u64, vpid: u32, start: Position) -> UserStream {
         let progress =
             Progress { position: start, recovered: 0, damaged: 0, anchor: None, sequence: 0, last: Mono(0) };
-        UserStream { uuid, instance, vpid, progress, writer: StreamWriter::new(uuid, instance, 0, Mono(0)) }
+        UserStream { uuid, instance, vpid, discarded_before: 0, progress, writer: StreamWriter::new(uuid, instance, 0, Mono(0)) }
     }
 
     /// The same, continuing a file whose last packet is `last`.
@@ -103,6 +104,13 @@ impl UserStream {
         let mut stream = UserStream::new(uuid, instance, vpid, Position::from_word(last.position));
         stream.go_back(Progress { sequence: last.sequence + 1, last: last.end, ..stream.progress });
         stream
+    }
+
+    /// Does not count the first `events` that the ring has discarded: another session has.
+    #[must_use]
+    pub fn without_discarded(mut self, events: u64) -> UserStream {
+        self.discarded_before = events;
+        self
     }
 
     /// How far it has come.
@@ -131,6 +139,12 @@ impl UserStream {
     /// Ends the CTF packet, so that [`UserStream::bytes`] has everything taken so far.
     pub fn flush(&mut self) {
         self.writer.close(self.progress.position.word());
+    }
+
+    /// Leaves out what is in between: it could not be read.
+    pub fn skip_to(&mut self, position: Position) {
+        self.progress.position = position;
+        self.progress.anchor = None;
     }
 
     /// Converts the new part of a packet.
@@ -172,7 +186,7 @@ impl UserStream {
             vtid: packet.tid,
             procname: &packet.name,
             cpu: packet.cpu,
-            discarded: packet.discarded,
+            discarded: packet.discarded.saturating_sub(self.discarded_before),
         };
         let mut here = self.progress.position;
         let from = usize::from(here.words).max(PACKET_HEADER_WORDS);
