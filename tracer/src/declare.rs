@@ -101,11 +101,16 @@ static REGISTRY: Registry =
 
 /// Takes the event into the process's table. Not for signal handlers; constructors call it.
 pub fn register(event: &'static Event) {
-    locked(true, |process| {
+    let first = locked(true, |process| {
+        let first = process.control.is_null() && !process.refused;
         event.next.store(REGISTRY.first.load(Ordering::Relaxed), Ordering::Relaxed);
         REGISTRY.first.store(std::ptr::from_ref(event).cast_mut(), Ordering::Relaxed);
         declare(process, event);
+        first.then(|| process.directory())
     });
+    if let Some(Some(directory)) = first {
+        crate::sweep::sweep(&directory);
+    }
 }
 
 /// Forgets the descriptor, whose memory is about to go (dlclose, exit). Its declaration stays.

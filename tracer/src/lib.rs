@@ -10,7 +10,7 @@
 //! - [`ring`]: the protocol. [`layout`]: the shared memory (LAYOUT.md). [`process`], [`thread`]: who owns what, across
 //!   fork, dlopen and threads that come and go. [`declare`]: events. [`session`]: what a running session wants.
 //!
-//! The one dependency is libc, and nothing here allocates. Not here: reading the memory (`lathunt-host::channel`).
+//! The one dependency is libc, and nothing here allocates after the program has started. Not here: reading the memory (`lathunt-host::channel`).
 #![cfg(target_endian = "little")]
 
 mod capi;
@@ -23,6 +23,7 @@ pub mod mapped;
 pub mod process;
 pub mod ring;
 pub mod session;
+mod sweep;
 pub mod thread;
 
 #[doc(hidden)]

@@ -125,6 +125,15 @@ pub(crate) fn forget_after_fork() {
     process.refused = false;
 }
 
+/// Runs when the process exits in order.
+extern "C" fn at_exit() {
+    locked(true, Process::end);
+}
+
+#[used]
+#[cfg_attr(target_os = "linux", link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
 impl Process {
     /// The control area, made on the first use. `None`: tracing is off or refused.
     pub fn attached(&mut self) -> Option<&'static SharedControl> {
@@ -282,6 +291,13 @@ impl Process {
         // SAFETY: a NUL-terminated path.
         self.fd = unsafe { libc::open(self.path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
         self.fd >= 0 && lock_file(self.fd)
+    }
+
+    /// Where this user's files lie. Allocates.
+    #[must_use]
+    pub fn directory(&self) -> std::path::PathBuf {
+        let path = text_of(&self.path).to_string_lossy().into_owned();
+        std::path::Path::new(&path).parent().map_or_else(Default::default, std::path::Path::to_path_buf)
     }
 
     /// At an orderly exit. Without a session nobody will want the memory: it goes at once.
