@@ -202,8 +202,6 @@ fn close_and_open<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
     }
     let old = shut(ring);
     let idle = ring.committed.load(Ordering::Relaxed) == old.0;
-    let now = memory.anchor();
-    finish_packet(memory, old, now);
     let next = u64::from(old.seq().wrapping_add(1));
     let taken = if ring.overwrite.load(Ordering::Relaxed) == 0 {
         ring.consumed.load(Ordering::Acquire) as u32
@@ -211,11 +209,17 @@ fn close_and_open<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
         State(ring.committed.load(Ordering::Relaxed)).seq() // never over a record still being written
     };
     let room = u64::from((next as u32).wrapping_sub(taken)) <= ring.packet_mask.load(Ordering::Relaxed);
+    if !room && old.words() == State::CLOSED {
+        return false; // still full: cheap, because then it happens at every event
+    }
+    let now = memory.anchor();
+    finish_packet(memory, old, now);
     let reached = if room { open_packet(memory, next, now) } else { old.closed() };
-    ring.reserve.store(reached.0, Ordering::Relaxed);
     if idle {
         ring.committed.store(reached.0, Ordering::Release);
     }
+    // Last: from here on a signal handler can reserve, and must find `committed` where its record starts.
+    ring.reserve.store(reached.0, Ordering::Release);
     room
 }
 

@@ -220,7 +220,11 @@ impl RingMemory {
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         let (committed, reserved) = (self.committed(), Position::from_word(self.value(ring::RESERVE)));
-        let between = committed.packets_to(reserved).clamp(0, self.packets as i32);
+        let between = committed.packets_to(reserved);
+        if between < 0 {
+            return 0; // died in a packet switch, where `committed` moves first
+        }
+        let between = between.min(self.packets as i32);
         let closed = (0..between).map(|packet| {
             let at = RING_HEADER_BYTES
                 + (committed.seq.wrapping_add(packet as u32) as usize % self.packets) * self.packet_bytes
