@@ -11,7 +11,7 @@
 //! Written against [`Memory`], so that the tests run this very code with a handler, a consumer, or death at every step
 //! (`tests/interleavings.rs`) and under a weak memory model (`tests/loom.rs`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use crate::layout::{Packet, Ring, State, PACKET_HEADER_WORDS};
 
@@ -133,12 +133,14 @@ pub fn reserve<M: Memory>(memory: &M, words: u64) -> Option<Reserved> {
 #[inline(always)]
 pub fn commit<M: Memory>(memory: &M, start: State) {
     let ring = memory.ring();
+    compiler_fence(Ordering::SeqCst);
     if ring.committed.load(Ordering::Relaxed) != start.0 {
         return; // nested: the interrupted writer commits for us
     }
     loop {
         let reached = ring.reserve.load(Ordering::Relaxed);
         ring.committed.store(reached, Ordering::Release);
+        compiler_fence(Ordering::SeqCst); // look again only now: a handler may have reserved meanwhile
         if ring.reserve.load(Ordering::Relaxed) == reached {
             return;
         }
@@ -162,7 +164,9 @@ pub fn switch<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
         return false;
     }
     ring.switching.store(1, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
     let opened = close_and_open(memory, words, ticks);
+    compiler_fence(Ordering::SeqCst);
     ring.switching.store(0, Ordering::Relaxed);
     if !opened {
         ring.discarded.add(1);
@@ -174,12 +178,14 @@ pub fn switch<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
 pub fn close<M: Memory>(memory: &M) {
     let ring = memory.ring();
     ring.switching.store(1, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
     let old = shut(ring);
     let idle = ring.committed.load(Ordering::Relaxed) == old.0;
     finish_packet(memory, old, memory.anchor());
     if idle {
         ring.committed.store(old.closed().0, Ordering::Release);
     }
+    compiler_fence(Ordering::SeqCst);
     ring.switching.store(0, Ordering::Relaxed);
 }
 

@@ -19,6 +19,18 @@
 extern "C" {
 #endif
 
+/* ThreadSanitizer does not see through assembly. */
+#if defined(__SANITIZE_THREAD__)
+#define LATHUNT_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LATHUNT_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef LATHUNT_THREAD_SANITIZER
+#define LATHUNT_THREAD_SANITIZER 0
+#endif
+
 #define LATHUNT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LATHUNT_INLINE static inline __attribute__((always_inline, unused))
 
@@ -104,7 +116,7 @@ LATHUNT_INLINE uint64_t lathunt_counter(const struct lathunt_ring *ring)
 /* Atomic against signal handlers of this thread only: no other thread writes this word. */
 LATHUNT_INLINE int lathunt_replace_if(uint64_t *word, uint64_t old_value, uint64_t new_value)
 {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !LATHUNT_THREAD_SANITIZER
     unsigned char replaced;
     __asm__ volatile("cmpxchgq %3, %1\n\tsete %0"
                      : "=q"(replaced), "+m"(*word), "+a"(old_value)
@@ -158,11 +170,13 @@ LATHUNT_INLINE void lathunt_commit(const struct lathunt_record *record)
 {
     struct lathunt_ring *ring = record->ring;
     uint64_t reached;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (!LATHUNT_LIKELY(__atomic_load_n(&ring->committed, __ATOMIC_RELAXED) == record->start))
         return; /* nested: the writer we interrupted commits for us */
     do {
         reached = __atomic_load_n(&ring->reserve, __ATOMIC_RELAXED);
         __atomic_store_n(&ring->committed, reached, __ATOMIC_RELEASE);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* look again only now: a handler may have reserved meanwhile */
     } while (!LATHUNT_LIKELY(__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) == reached));
 }
 
