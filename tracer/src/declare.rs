@@ -106,10 +106,10 @@ pub fn register(event: &'static Event) {
         event.next.store(REGISTRY.first.load(Ordering::Relaxed), Ordering::Relaxed);
         REGISTRY.first.store(std::ptr::from_ref(event).cast_mut(), Ordering::Relaxed);
         declare(process, event);
-        first.then(|| process.directory())
+        first.then(|| (process.directory(), process.session().is_some()))
     });
-    if let Some(Some(directory)) = first {
-        crate::sweep::sweep(&directory);
+    if let Some(Some((directory, session))) = first {
+        crate::sweep::sweep(&directory, session);
     }
 }
 

@@ -6,11 +6,13 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Files of dead programs that stay. Enough for the last crashes, small beside the memory of those who live.
-const DEAD_FILES_KEPT: usize = 8;
+/// Files of dead programs that stay: enough for the last crashes, small beside the memory of those who live.
+const KEPT: usize = 8;
+/// The same while a session runs: its consumer takes them away, unless it has died itself.
+const KEPT_FOR_CONSUMER: usize = 256;
 
 /// Removes the oldest files of dead programs in `directory`.
-pub fn sweep(directory: &Path) {
+pub fn sweep(directory: &Path, session: bool) {
     let own = format!("{}-", std::process::id());
     let mut dead: Vec<_> = fs::read_dir(directory)
         .into_iter()
@@ -21,7 +23,7 @@ pub fn sweep(directory: &Path) {
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path())))
         .collect();
     dead.sort();
-    let excess = dead.len().saturating_sub(DEAD_FILES_KEPT);
+    let excess = dead.len().saturating_sub(if session { KEPT_FOR_CONSUMER } else { KEPT });
     for (_, path) in dead.into_iter().take(excess) {
         let _ = fs::remove_file(path);
     }

@@ -5,5 +5,4 @@ mod death;
 mod examples;
 mod hardship;
 mod lab;
-mod roundtrip;
 mod stream;
