@@ -4,6 +4,7 @@ pub mod arch;
 pub mod calibrate;
 pub mod debugfs;
 pub mod channel;
+pub mod debugfs;
 pub mod error;
 pub mod facts;
 pub mod inject;

@@ -47,7 +47,11 @@ pub unsafe extern "C" fn lathunt_trace_thread_init_slot(slot: Slot, name: *const
     // SAFETY: the caller's promise.
     let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
     let ring = thread::claim(slot, true, name);
-    if thread::is_no_ring(ring) { -1 } else { 0 }
+    if thread::is_no_ring(ring) {
+        -1
+    } else {
+        0
+    }
 }
 
 /// Packet switch; 0 where the event is discarded (and counted).

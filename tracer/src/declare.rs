@@ -175,7 +175,8 @@ fn declare(process: &mut Process, event: &'static Event) {
         return;
     };
     let end = text.length;
-    let same = bodies[..known].iter().position(|&(from, to)| area[from as usize..to as usize] == area[body..end]);
+    let same =
+        bodies[..known].iter().position(|&(from, to)| area[from as usize..to as usize] == area[body..end]);
     let id = same.unwrap_or(known);
     // SAFETY: an enable byte inside the control area.
     let enabled = unsafe { process.control.add(ENABLED_AT + id).cast::<AtomicU8>() };

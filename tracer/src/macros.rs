@@ -56,7 +56,8 @@ impl Record {
     #[inline(always)]
     fn word(&self, index: u64) -> *mut u64 {
         let start = self.reserved.start;
-        let slot = u64::from(start.seq()) & self.memory.ring().packet_mask.load(std::sync::atomic::Ordering::Relaxed);
+        let slot = u64::from(start.seq())
+            & self.memory.ring().packet_mask.load(std::sync::atomic::Ordering::Relaxed);
         debug_assert!(start.words() >= PACKET_HEADER_WORDS);
         self.memory.word(slot, start.words() + index)
     }

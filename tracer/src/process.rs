@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock;
 use crate::layout::{
-    Control, CONTROL_BYTES, MAGIC, RINGS_MAX, RING_HEADER_BYTES, RING_TABLE_AT, State, VERSION,
+    Control, State, CONTROL_BYTES, MAGIC, RINGS_MAX, RING_HEADER_BYTES, RING_TABLE_AT, VERSION,
 };
 use crate::mapped::SharedRing;
 use crate::session::Session;
@@ -178,7 +178,9 @@ impl Process {
     fn configure(&mut self) {
         if self.base_length == 0 {
             let base = env(c"LATHUNT_TRACE_DIR").map_or(&b"/dev/shm"[..], CStr::to_bytes);
-            if base.len() < self.base.len() && env(c"LATHUNT_TRACE").map_or(&b""[..], CStr::to_bytes) != b"off" {
+            if base.len() < self.base.len()
+                && env(c"LATHUNT_TRACE").map_or(&b""[..], CStr::to_bytes) != b"off"
+            {
                 self.base[..base.len()].copy_from_slice(base);
                 self.base_length = base.len();
             }
@@ -197,7 +199,9 @@ impl Process {
         let mut directory = [0; 512];
         let uid = self.uid;
         let base = &self.base[..self.base_length];
-        let Some(directory) = path_into(&mut directory, format_args!("/lathunt-{uid}"), base) else { return false };
+        let Some(directory) = path_into(&mut directory, format_args!("/lathunt-{uid}"), base) else {
+            return false;
+        };
         if !own_directory(directory, uid) {
             return false;
         }
@@ -274,7 +278,11 @@ impl Process {
         let (ring, control) = unsafe { (&*ring, &*self.control.cast::<SharedControl>()) };
         let overwrite = index > 0 && self.session().is_some_and(|session| session.overwrites());
         prepare(ring, bytes, control.clock.load(Ordering::Relaxed), overwrite);
-        let kind = if ring.clock.load(Ordering::Relaxed) == 0 { clock::Kind::Monotonic } else { clock::Kind::Counter };
+        let kind = if ring.clock.load(Ordering::Relaxed) == 0 {
+            clock::Kind::Monotonic
+        } else {
+            clock::Kind::Counter
+        };
         control.tick_q32.store(clock::tick_q32(self.created, clock::anchor(kind)), Ordering::Relaxed);
         // SAFETY: the table has RINGS_MAX aligned words inside the control area.
         let entry = unsafe { &*self.control.add(RING_TABLE_AT).cast::<AtomicU64>().add(index) };
@@ -289,7 +297,9 @@ impl Process {
             return true;
         }
         // SAFETY: a NUL-terminated path.
-        self.fd = unsafe { libc::open(self.path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
+        self.fd = unsafe {
+            libc::open(self.path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW)
+        };
         self.fd >= 0 && lock_file(self.fd)
     }
 
@@ -333,7 +343,8 @@ fn map(fd: i32, at: u64, bytes: u64) -> Option<*mut u8> {
     let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping of our own file.
-    let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, fd, at as libc::off_t) };
+    let memory =
+        unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, fd, at as libc::off_t) };
     if memory == libc::MAP_FAILED {
         return None;
     }

@@ -22,7 +22,9 @@ impl Session {
         let mut session = Session { text: [0; TEXT_MAX], length: 0 };
         for owner in [uid, 0] {
             let mut path = [0; 512];
-            let Some(path) = path_into(&mut path, format_args!("/lathunt-{owner}.session"), base) else { continue };
+            let Some(path) = path_into(&mut path, format_args!("/lathunt-{owner}.session"), base) else {
+                continue;
+            };
             session.length = read_owned(path, owner, &mut session.text);
             if session.length > 0 {
                 return Some(session);
@@ -55,7 +57,9 @@ impl Session {
     pub fn covers(&self, comm: &CStr, pid: u64) -> bool {
         let pid_fits = match self.values("pid").next() {
             None => true,
-            Some(_) => self.values("pid").any(|text| std::str::from_utf8(text).is_ok_and(|t| t.parse() == Ok(pid))),
+            Some(_) => {
+                self.values("pid").any(|text| std::str::from_utf8(text).is_ok_and(|t| t.parse() == Ok(pid)))
+            }
         };
         let comm_fits =
             self.values("comm").next().is_none() || self.values("comm").any(|pattern| matches(pattern, comm));

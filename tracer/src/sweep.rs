@@ -20,7 +20,9 @@ pub fn sweep(directory: &Path, session: bool) {
         .flatten()
         // Closing any descriptor of our own file would drop our record lock on it.
         .filter(|entry| !entry.file_name().to_string_lossy().starts_with(&own) && is_dead(&entry.path()))
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path())))
+        .filter_map(|entry| {
+            Some((entry.metadata().ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path()))
+        })
         .collect();
     dead.sort();
     let excess = dead.len().saturating_sub(if session { KEPT_FOR_CONSUMER } else { KEPT });

@@ -153,7 +153,8 @@ fn remember(slot: Slot, ring: *const SharedRing) {
     // The exchange is for signal handlers of this thread that remember a slot at the same time.
     let kept = CACHES.with(|places| {
         places.iter().any(|place| {
-            let before = place.compare_exchange(std::ptr::null_mut(), slot, Ordering::Relaxed, Ordering::Relaxed);
+            let before =
+                place.compare_exchange(std::ptr::null_mut(), slot, Ordering::Relaxed, Ordering::Relaxed);
             before.is_ok() || before == Err(slot)
         })
     });
@@ -201,7 +202,9 @@ pub(crate) fn watch_forks() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.swap(true, Ordering::Relaxed) {
         // SAFETY: three functions that stay loaded (the library is linked with `nodelete`).
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+        unsafe {
+            libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child))
+        };
     }
 }
 

@@ -239,7 +239,11 @@ fn run(overwrite: bool, plan: &[(u64, Intrusion)], first_seq: u32) -> u64 {
     }
     close(&&*world);
     WORLD.with(|here| *here.borrow_mut() = None);
-    if overwrite { world.read_all() } else { world.consume() }
+    if overwrite {
+        world.read_all()
+    } else {
+        world.consume()
+    }
     let seen = world.seen.borrow();
     let discarded = world.ring.discarded.0.get();
     let mut events: Vec<_> = seen.iter().map(|&(event, _)| event).collect();
@@ -260,7 +264,9 @@ fn run(overwrite: bool, plan: &[(u64, Intrusion)], first_seq: u32) -> u64 {
 #[test]
 fn one_intruder_at_every_step_loses_nothing() {
     for overwrite in [false, true] {
-        for intrusion in [Intrusion::Handler(1), Intrusion::Handler(2), Intrusion::Handler(9), Intrusion::Consumer] {
+        for intrusion in
+            [Intrusion::Handler(1), Intrusion::Handler(2), Intrusion::Handler(9), Intrusion::Consumer]
+        {
             let steps = run(overwrite, &[], 1);
             for at in 0..steps {
                 if !(overwrite && intrusion == Intrusion::Consumer) {

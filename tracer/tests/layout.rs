@@ -17,19 +17,43 @@ fn the_consumer_knows_the_tracers_offsets() {
     }
     use consumer::{control, ring};
     same!(
-        Control.magic = control::MAGIC, Control.version = control::VERSION, Control.pid = control::PID,
-        Control.start_ticks = control::START_TICKS, Control.created_ns = control::CREATED_NS,
-        Control.clock = control::CLOCK, Control.tick_q32 = control::TICK_Q32, Control.events = control::EVENTS,
-        Control.rings = control::RINGS, Control.declared_bytes = control::DECLARED_BYTES,
-        Control.no_ring = control::NO_RING, Control.lazy_claims = control::LAZY_CLAIMS,
-        Control.refused_events = control::REFUSED_EVENTS, Control.ended = control::ENDED, Control.comm = control::COMM,
-        Ring.reserve = ring::RESERVE, Ring.committed = ring::COMMITTED, Ring.packet_words = ring::PACKET_WORDS,
-        Ring.packet_mask = ring::PACKET_MASK, Ring.discarded = ring::DISCARDED, Ring.consumed = ring::CONSUMED,
-        Ring.overwrite = ring::OVERWRITE, Ring.drained = ring::DRAINED,
-        Ring.discarded_before = ring::DISCARDED_BEFORE, Ring.owner = ring::OWNER, Ring.bytes = ring::BYTES,
-        Ring.events_before = ring::EVENTS_BEFORE, Ring.too_large = ring::TOO_LARGE,
-        Packet.begin_counter = 8, Packet.begin_ns = 16, Packet.end_counter = 24, Packet.end_ns = 32,
-        Packet.discarded = 40, Packet.used = 48, Packet.owner = 56, Packet.name = 64, Packet.events_before = 80,
+        Control.magic = control::MAGIC,
+        Control.version = control::VERSION,
+        Control.pid = control::PID,
+        Control.start_ticks = control::START_TICKS,
+        Control.created_ns = control::CREATED_NS,
+        Control.clock = control::CLOCK,
+        Control.tick_q32 = control::TICK_Q32,
+        Control.events = control::EVENTS,
+        Control.rings = control::RINGS,
+        Control.declared_bytes = control::DECLARED_BYTES,
+        Control.no_ring = control::NO_RING,
+        Control.lazy_claims = control::LAZY_CLAIMS,
+        Control.refused_events = control::REFUSED_EVENTS,
+        Control.ended = control::ENDED,
+        Control.comm = control::COMM,
+        Ring.reserve = ring::RESERVE,
+        Ring.committed = ring::COMMITTED,
+        Ring.packet_words = ring::PACKET_WORDS,
+        Ring.packet_mask = ring::PACKET_MASK,
+        Ring.discarded = ring::DISCARDED,
+        Ring.consumed = ring::CONSUMED,
+        Ring.overwrite = ring::OVERWRITE,
+        Ring.drained = ring::DRAINED,
+        Ring.discarded_before = ring::DISCARDED_BEFORE,
+        Ring.owner = ring::OWNER,
+        Ring.bytes = ring::BYTES,
+        Ring.events_before = ring::EVENTS_BEFORE,
+        Ring.too_large = ring::TOO_LARGE,
+        Packet.begin_counter = 8,
+        Packet.begin_ns = 16,
+        Packet.end_counter = 24,
+        Packet.end_ns = 32,
+        Packet.discarded = 40,
+        Packet.used = 48,
+        Packet.owner = 56,
+        Packet.name = 64,
+        Packet.events_before = 80,
     );
     assert_eq!(size_of::<Packet<Word>>(), 8 * consumer::PACKET_HEADER_WORDS);
     assert_eq!(
@@ -38,7 +62,12 @@ fn the_consumer_knows_the_tracers_offsets() {
     );
     assert_eq!(
         (tracer::RING_TABLE_AT, tracer::DECLARATIONS_AT, tracer::CONTROL_BYTES, tracer::RING_HEADER_BYTES),
-        (consumer::RING_TABLE_AT, consumer::DECLARATIONS_AT, consumer::CONTROL_BYTES, consumer::RING_HEADER_BYTES)
+        (
+            consumer::RING_TABLE_AT,
+            consumer::DECLARATIONS_AT,
+            consumer::CONTROL_BYTES,
+            consumer::RING_HEADER_BYTES
+        )
     );
 }
 

@@ -54,7 +54,9 @@ fn hex(bytes: &[u8]) -> String {
 
 macro_rules! integer {
     ($type:ty, $kind:literal) => {
-        any::<$type>().prop_map(|value| sample($kind, 0, value.to_le_bytes().to_vec(), value.to_string())).boxed()
+        any::<$type>()
+            .prop_map(|value| sample($kind, 0, value.to_le_bytes().to_vec(), value.to_string()))
+            .boxed()
     };
 }
 
@@ -100,7 +102,12 @@ fn field() -> impl Strategy<Value = Sample> {
             bytes.resize(40, 0);
             sample("chars", 40, bytes, quoted(&text))
         }),
-        vec(any::<u8>(), 1..9).prop_map(|bytes| sample("bytes", bytes.len() as u32, bytes.clone(), hex(&bytes))),
+        vec(any::<u8>(), 1..9).prop_map(|bytes| sample(
+            "bytes",
+            bytes.len() as u32,
+            bytes.clone(),
+            hex(&bytes)
+        )),
         vec(any::<u8>(), 0..9).prop_map(|content| {
             let mut bytes = (content.len() as u16).to_le_bytes().to_vec();
             bytes.extend(&content);
@@ -136,7 +143,8 @@ fn declare(name: &str, fields: &[Sample]) -> &'static Event {
 
 #[test]
 fn random_events_come_out_of_babeltrace_as_they_went_in() {
-    let missing = Command::new("babeltrace2").arg("--version").output().err().map(|_| "babeltrace2 is not installed");
+    let missing =
+        Command::new("babeltrace2").arg("--version").output().err().map(|_| "babeltrace2 is not installed");
     if !testing::may_run("random events come out of babeltrace2", missing) {
         return;
     }
@@ -166,7 +174,11 @@ fn random_events_come_out_of_babeltrace_as_they_went_in() {
     let status = consumer.finish().unwrap();
     assert_eq!((status.tally.recorded, status.tally.damaged), (300, 0));
     let printed = Command::new("babeltrace2").arg("--clock-cycles").arg(out.path()).output().unwrap();
-    assert!(printed.status.success() && printed.stderr.is_empty(), "{}", String::from_utf8_lossy(&printed.stderr));
+    assert!(
+        printed.status.success() && printed.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&printed.stderr)
+    );
     let text = String::from_utf8(printed.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), expected.len());

@@ -122,7 +122,8 @@ pub fn run(args: TraceArgs) -> anyhow::Result<ExitCode> {
         }
         Some(Verb::Status { json }) => show_status(&place, json),
         Some(Verb::Snapshot) => {
-            let session = Session::read(&place.session())?.context("there is no session to take a snapshot of")?;
+            let session =
+                Session::read(&place.session())?.context("there is no session to take a snapshot of")?;
             let (dir, tally) = snapshot_all(&place, &session)?;
             println!("{}: {}", dir.display(), tally_text(&tally));
             Ok(ExitCode::SUCCESS)
@@ -215,9 +216,10 @@ fn change(place: &Place, enable: bool, patterns: Vec<String>) -> anyhow::Result<
 fn recover(place: Place, output: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let session = match (Session::read(&place.session())?, output) {
         (Some(session), None) => session,
-        (left, Some(dir)) => {
-            Session { overwrite: left.is_some_and(|left| left.overwrite), ..Session::new(std::path::absolute(dir)?) }
-        }
+        (left, Some(dir)) => Session {
+            overwrite: left.is_some_and(|left| left.overwrite),
+            ..Session::new(std::path::absolute(dir)?)
+        },
         (None, None) => bail!("no session is left to continue; say where to write: -o DIR"),
     };
     let consumer = Consumer::start(place, session)?;
@@ -229,14 +231,22 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     let running = lock::is_held(&place.lock());
     let report = daemon::last_report(&place.status()).filter(|_| session.is_some());
     if json {
-        println!("{}", serde_json::json!({ "format": "lathunt-trace-status", "version": 1, "running": running, "report": report }));
+        println!(
+            "{}",
+            serde_json::json!({ "format": "lathunt-trace-status", "version": 1, "running": running, "report": report })
+        );
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = match (&session, running) {
         (None, _) => "no session\n".to_owned(),
-        (Some(session), true) => format!("recording into {} (consumer {})\n", session.dir.display(), session.consumer),
+        (Some(session), true) => {
+            format!("recording into {} (consumer {})\n", session.dir.display(), session.consumer)
+        }
         (Some(session), false) => {
-            format!("the consumer of {} has died; `lathunt trace recover` writes the rest\n", session.dir.display())
+            format!(
+                "the consumer of {} has died; `lathunt trace recover` writes the rest\n",
+                session.dir.display()
+            )
         }
     };
     for (enable, rule) in session.iter().flat_map(|session| &session.rules) {
@@ -271,7 +281,11 @@ fn conclude(status: &Status) -> ExitCode {
         eprintln!("lathunt: cannot write all events: {problem}");
         return exit::COULD_NOT_MEASURE.into();
     }
-    if discarded + unfinished + damaged > 0 { EVENTS_LOST.into() } else { ExitCode::SUCCESS }
+    if discarded + unfinished + damaged > 0 {
+        EVENTS_LOST.into()
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 fn tally_text(tally: &Tally) -> String {
@@ -319,7 +333,8 @@ mod tests {
 
     #[test]
     fn the_forms_of_the_manual_are_understood() {
-        let args = Line::try_parse_from("trace --user --comm motion* -o /tmp/x -D 5s -- sleep 1".split(' ')).map(|line| line.args);
+        let args = Line::try_parse_from("trace --user --comm motion* -o /tmp/x -D 5s -- sleep 1".split(' '))
+            .map(|line| line.args);
         let args = args.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((args.command.len(), args.duration), (2, Some(Ns(5_000_000_000))));
         for line in [

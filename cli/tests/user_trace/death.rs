@@ -39,7 +39,8 @@ fn kill_programs(victims: usize, arguments: &[&str]) {
         all.extend(arguments);
         let mut child = lab.spawn(&program, &all);
         let patience = std::time::Instant::now() + Duration::from_secs(20);
-        while counters(&counter).iter().all(|&(begun, _)| begun == 0) && std::time::Instant::now() < patience {
+        while counters(&counter).iter().all(|&(begun, _)| begun == 0) && std::time::Instant::now() < patience
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(moments.next(15_000));
@@ -65,12 +66,20 @@ fn kill_programs(victims: usize, arguments: &[&str]) {
             content.discarded
         );
         for (thread, numbers) in &content.numbers {
-            assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "seed {seed}: thread {thread} out of order");
+            assert!(
+                numbers.windows(2).all(|pair| pair[0] < pair[1]),
+                "seed {seed}: thread {thread} out of order"
+            );
         }
         assert!(begun > 0, "seed {seed}: {pid} was killed before it began");
     }
-    assert!(std::fs::read_dir(lab.memory()).unwrap().flatten().all(|entry| !entry.path().is_dir()
-        || std::fs::read_dir(entry.path()).unwrap().next().is_none()), "the dead leave no memory behind");
+    assert!(
+        std::fs::read_dir(lab.memory())
+            .unwrap()
+            .flatten()
+            .all(|entry| !entry.path().is_dir() || std::fs::read_dir(entry.path()).unwrap().next().is_none()),
+        "the dead leave no memory behind"
+    );
 }
 
 #[test]
@@ -159,5 +168,8 @@ fn recover_writes_what_a_program_left_when_nobody_recorded_any_more() {
 
 fn session_file(lab: &Lab) -> std::path::PathBuf {
     let entries = std::fs::read_dir(lab.memory()).unwrap().flatten();
-    entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "session")).unwrap()
+    entries
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|kind| kind == "session"))
+        .unwrap()
 }

@@ -19,7 +19,10 @@ fn check_motion(lab: &Lab, program: &Path) {
     let count = |part: &str| text.lines().filter(|line| line.contains(part)).count();
     assert_eq!(count("motion:configured"), 1, "{text}");
     assert!(count("machine = \"two-axis gantry\", axes = 2") == 1, "{text}");
-    assert_eq!((count("motion:control_begin"), count("motion:control_end"), count("motion:setpoint")), (200, 200, 200));
+    assert_eq!(
+        (count("motion:control_begin"), count("motion:control_end"), count("motion:setpoint")),
+        (200, 200, 200)
+    );
     assert_eq!((count("procname = \"axis-0\""), count("procname = \"axis-1\"")), (300, 300));
     assert_eq!(count("\"IDLE\" : container = 0"), 20, "{text}");
 }
@@ -62,7 +65,12 @@ fn the_c_example_builds_with_cmake() {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
     };
-    run(Command::new("cmake").arg("-S").arg(example).arg("-B").arg(&build).arg(format!("-DCMAKE_PREFIX_PATH={}", prefix().display())));
+    run(Command::new("cmake")
+        .arg("-S")
+        .arg(example)
+        .arg("-B")
+        .arg(&build)
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix().display())));
     run(Command::new("cmake").arg("--build").arg(&build));
     check_motion(&lab, &build.join("motion"));
 }
@@ -128,7 +136,8 @@ fn every_macro_compiles_without_a_warning_as_c_and_as_cpp_under_gcc_and_clang() 
                       o = [ [0] = 0x78, [1] = 0x79, [2] = 0x7A ], _p_length = 5, \
                       p = [ [0] = 0x31, [1] = 0x32, [2] = 0x33, [3] = 0x34, [4] = 0x35 ]";
         assert!(text.contains(wanted), "{compiler}: {text}");
-        let order: Vec<_> = ["passage_begin", "bare_begin", "bare_end", "passage_end"].map(|name| text.find(name)).into();
+        let order: Vec<_> =
+            ["passage_begin", "bare_begin", "bare_end", "passage_end"].map(|name| text.find(name)).into();
         assert!(order.windows(2).all(|pair| pair[0].is_some() && pair[0] < pair[1]), "{compiler}: {text}");
     }
 }
@@ -190,7 +199,11 @@ fn ten_million_events_make_no_system_call_and_no_page_fault() {
         start.extend(mode);
         lab.trace_ok(&start);
         let ended = lab.command(&program).status().unwrap();
-        assert_eq!(ended.code(), Some(7), "8: page faults, 9: not enabled, killed: a system call; {mode:?} {ended}");
+        assert_eq!(
+            ended.code(),
+            Some(7),
+            "8: page faults, 9: not enabled, killed: a system call; {mode:?} {ended}"
+        );
         lab.trace(&["stop"]);
     }
 }

@@ -16,7 +16,8 @@ fn record(lab: &Lab, arguments: &[&str]) -> (Vec<Content>, String) {
     all.push(program.to_str().unwrap());
     all.extend(arguments);
     let output = lab.trace(&all);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (lab.traces("out").iter().map(|dir| stream::read(dir)).collect(), text)
 }
 
@@ -112,15 +113,32 @@ fn a_limit_of_bytes_holds_and_what_is_written_stays_whole() {
     let program = lab.program("emitter");
     let (out, counter) = (lab.path("out"), lab.path("counters"));
     let output = lab.trace(&[
-        "--user", "-o", out.to_str().unwrap(), "--limit", "200K", "--ring", "64K", "--",
-        program.to_str().unwrap(), counter.to_str().unwrap(), "1", "20000", "20",
+        "--user",
+        "-o",
+        out.to_str().unwrap(),
+        "--limit",
+        "200K",
+        "--ring",
+        "64K",
+        "--",
+        program.to_str().unwrap(),
+        counter.to_str().unwrap(),
+        "1",
+        "20000",
+        "20",
     ]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("limit"), "{output:?}");
     let content = stream::read(&lab.traces("out")[0]);
-    assert!(content.events() > 500 && content.numbers[&0].windows(2).all(|pair| pair[0] < pair[1]), "{content:?}");
-    let written: u64 =
-        std::fs::read_dir(&lab.traces("out")[0]).unwrap().flatten().map(|entry| entry.metadata().unwrap().len()).sum();
+    assert!(
+        content.events() > 500 && content.numbers[&0].windows(2).all(|pair| pair[0] < pair[1]),
+        "{content:?}"
+    );
+    let written: u64 = std::fs::read_dir(&lab.traces("out")[0])
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.metadata().unwrap().len())
+        .sum();
     assert!(written < 210 << 10, "{written}");
 }
 
@@ -179,7 +197,8 @@ fn a_shared_memory_that_is_full_refuses_rings_and_never_kills_the_program() {
     let lab = Lab::new();
     let disk = SmallDisk::new(lab.path("memory"), 700);
     let program = lab.program("hard");
-    let run = Command::new(&program).args(["threads", "50"]).env("LATHUNT_TRACE_DIR", &disk.0).status().unwrap();
+    let run =
+        Command::new(&program).args(["threads", "50"]).env("LATHUNT_TRACE_DIR", &disk.0).status().unwrap();
     assert!(run.success(), "{run}");
     let run = Command::new(&program).arg("nospace").env("LATHUNT_TRACE_DIR", &disk.0).output().unwrap();
     assert_eq!(run.stdout, b"-1\n", "a ring of 4 MiB does not fit into 700 KiB");

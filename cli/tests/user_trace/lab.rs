@@ -23,8 +23,10 @@ pub fn prefix() -> &'static Path {
 /// Flags as pkg-config gives them to a user.
 pub fn flags() -> Vec<String> {
     let path = prefix().join("lib/pkgconfig");
-    let asked =
-        Command::new("pkg-config").args(["--cflags", "--libs", "lathunt-tracer"]).env("PKG_CONFIG_PATH", path).output();
+    let asked = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "lathunt-tracer"])
+        .env("PKG_CONFIG_PATH", path)
+        .output();
     let asked = asked.expect("pkg-config is needed");
     assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
     let mut flags: Vec<String> =

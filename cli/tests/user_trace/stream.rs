@@ -77,7 +77,11 @@ fn read_stream(file: &mut Bytes, numbers: &mut BTreeMap<u32, Vec<u64>>) -> u64 {
             packet.take(8);
             packet.text();
             let (thread, number) = (packet.u32(), packet.u64());
-            assert_eq!(packet.text(), &"abcdefghijklmnop"[..(number % 16) as usize], "the label of its number");
+            assert_eq!(
+                packet.text(),
+                &"abcdefghijklmnop"[..(number % 16) as usize],
+                "the label of its number"
+            );
             numbers.entry(thread).or_default().push(number);
         }
         (last_end, last_discarded, next_packet) = (end, discarded, next_packet + 1);

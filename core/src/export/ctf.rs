@@ -60,8 +60,12 @@ pub fn metadata(trace: &Trace, events: &[Declaration]) -> String {
         offset = trace.clock_offset_ns,
     );
     for event in events {
-        let _ = write!(text, "\nevent {{\n\tname = {};\n\tid = {};\n\tstream_id = 0;\n\tfields := struct {{\n",
-            quoted(&event.name), event.id);
+        let _ = write!(
+            text,
+            "\nevent {{\n\tname = {};\n\tid = {};\n\tstream_id = 0;\n\tfields := struct {{\n",
+            quoted(&event.name),
+            event.id
+        );
         for field in &event.fields {
             write_field(&mut text, field);
         }
@@ -77,7 +81,10 @@ fn write_field(text: &mut String, Field { name, kind }: &Field) {
         FieldKind::Bool => writeln!(text, "\t\t{} _{name};", integer(1, false)),
         FieldKind::Float { bytes } => {
             let (exponent, mantissa) = if *bytes == 4 { (8, 24) } else { (11, 53) };
-            writeln!(text, "\t\tfloating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = 8; }} _{name};")
+            writeln!(
+                text,
+                "\t\tfloating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = 8; }} _{name};"
+            )
         }
         FieldKind::Enum { bytes, signed, labels } => {
             let labels = labels.iter().map(|(label, value)| match (signed, bytes) {
@@ -94,7 +101,10 @@ fn write_field(text: &mut String, Field { name, kind }: &Field) {
             "\t\tinteger {{ size = 8; align = 8; signed = false; encoding = UTF8; }} _{name}[{size}];"
         ),
         FieldKind::Bytes { size } => {
-            writeln!(text, "\t\tinteger {{ size = 8; align = 8; signed = false; base = 16; }} _{name}[{size}];")
+            writeln!(
+                text,
+                "\t\tinteger {{ size = 8; align = 8; signed = false; base = 16; }} _{name}[{size}];"
+            )
         }
         FieldKind::Blob { .. } => writeln!(
             text,

@@ -112,7 +112,9 @@ impl Declaration {
 impl FieldKind {
     fn fixed_bytes(&self) -> Option<usize> {
         match *self {
-            FieldKind::Int { bytes, .. } | FieldKind::Float { bytes } | FieldKind::Enum { bytes, .. } => Some(bytes),
+            FieldKind::Int { bytes, .. } | FieldKind::Float { bytes } | FieldKind::Enum { bytes, .. } => {
+                Some(bytes)
+            }
             FieldKind::Bool => Some(1),
             FieldKind::Chars { size } | FieldKind::Bytes { size } => Some(size),
             FieldKind::Str { .. } | FieldKind::Blob { .. } => None,
@@ -147,7 +149,9 @@ pub fn parse_declarations(text: &[u8]) -> (Vec<Declaration>, Vec<Damaged>) {
             ("field", rest) => {
                 parse_field(rest).and_then(|field| open.as_mut().map(|(_, _, fields)| fields.push(field)))
             }
-            ("end", "") => open.take().map(|(id, name, fields)| whole.push(Declaration::new(id, &name, fields))),
+            ("end", "") => {
+                open.take().map(|(id, name, fields)| whole.push(Declaration::new(id, &name, fields)))
+            }
             _ => None,
         };
         if read.is_none() {
@@ -216,7 +220,8 @@ fn is_identifier(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "event 2 control:cycle\nfield u32 axis\nfield str label 4\nfield enum mode s8 IDLE=0 BAD=-1\nend\n";
+    const TEXT: &str =
+        "event 2 control:cycle\nfield u32 axis\nfield str label 4\nfield enum mode s8 IDLE=0 BAD=-1\nend\n";
 
     #[test]
     fn a_declaration_reads_back_and_judges_payloads() {

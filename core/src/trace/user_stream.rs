@@ -95,7 +95,14 @@ impl UserStream {
     pub fn new(uuid: [u8; 16], instance: u64, vpid: u32, start: Position) -> UserStream {
         let progress =
             Progress { position: start, recovered: 0, damaged: 0, anchor: None, sequence: 0, last: Mono(0) };
-        UserStream { uuid, instance, vpid, discarded_before: 0, progress, writer: StreamWriter::new(uuid, instance, 0, Mono(0)) }
+        UserStream {
+            uuid,
+            instance,
+            vpid,
+            discarded_before: 0,
+            progress,
+            writer: StreamWriter::new(uuid, instance, 0, Mono(0)),
+        }
     }
 
     /// The same, continuing a file whose last packet is `last`.
@@ -180,7 +187,15 @@ impl UserStream {
         ClockMap::between(from, to, piece.tick_q32)
     }
 
-    fn convert(&mut self, packet: &Packet, map: &ClockMap, bytes: &[u8], words: usize, count: u16, events: &Events) {
+    fn convert(
+        &mut self,
+        packet: &Packet,
+        map: &ClockMap,
+        bytes: &[u8],
+        words: usize,
+        count: u16,
+        events: &Events,
+    ) {
         let writer = Writer {
             vpid: self.vpid,
             vtid: packet.tid,
@@ -190,13 +205,15 @@ impl UserStream {
         };
         let mut here = self.progress.position;
         let from = usize::from(here.words).max(PACKET_HEADER_WORDS);
-        let mut records = Records::new(bytes, from, words);
+        let records = Records::new(bytes, from, words);
         self.writer.open_for(&writer, here.word());
-        while let Some(record) = records.next() {
+        for record in records {
             let fits = events.get(record.id).is_some_and(|event| event.fits(record.payload));
             let at = map.time(packet.begin.counter.saturating_add(u64::from(record.ticks)));
             if fits {
-                if self.writer.packet_bytes() > PACKET_BYTES_MAX || !self.writer.event(record.id, at, record.payload) {
+                if self.writer.packet_bytes() > PACKET_BYTES_MAX
+                    || !self.writer.event(record.id, at, record.payload)
+                {
                     self.writer.close(here.word());
                     self.writer.open_for(&writer, here.word());
                     let _fits_in_an_empty_packet = self.writer.event(record.id, at, record.payload);

@@ -74,7 +74,8 @@ impl Consumer {
     pub fn start(place: Place, session: Session) -> Result<Consumer> {
         let lock = lock::take(&place.lock())?;
         fs::create_dir_all(&session.dir).and_then(|()| writable(&session.dir)).map_err(|source| {
-            Error::new("write traces to", session.dir.display().to_string(), source).hint("choose another -o DIR")
+            Error::new("write traces to", session.dir.display().to_string(), source)
+                .hint("choose another -o DIR")
         })?;
         session.write(&place.session())?;
         let quota = Quota { limit: session.limit_bytes, written: size_of_tree(&session.dir) };
@@ -142,7 +143,11 @@ impl Consumer {
         self.report();
         match &status.problem {
             None => Ok(status),
-            Some(problem) => Err(Error::new("write all events to", self.session.dir.display().to_string(), problem.clone())),
+            Some(problem) => Err(Error::new(
+                "write all events to",
+                self.session.dir.display().to_string(),
+                problem.clone(),
+            )),
         }
     }
 
@@ -153,9 +158,10 @@ impl Consumer {
         for attached in self.programs.values() {
             tally += attached.tally();
         }
-        let programs = self.programs.values().map(|Attached { program, .. }| {
-            (program.pid, program.comm.clone(), program.events.len())
-        });
+        let programs = self
+            .programs
+            .values()
+            .map(|Attached { program, .. }| (program.pid, program.comm.clone(), program.events.len()));
         Status {
             consumer: std::process::id(),
             dir: self.session.dir.clone(),
@@ -196,8 +202,12 @@ impl Consumer {
             }
         }
         let ended = |attached: &Attached| !attached.program.alive();
-        let dead: Vec<_> =
-            self.programs.iter().filter(|(_, attached)| ended(attached)).map(|(path, _)| path.clone()).collect();
+        let dead: Vec<_> = self
+            .programs
+            .iter()
+            .filter(|(_, attached)| ended(attached))
+            .map(|(path, _)| path.clone())
+            .collect();
         for path in dead {
             let Some(mut attached) = self.programs.remove(&path) else { continue };
             if self.drain(&mut attached) {
@@ -320,8 +330,11 @@ pub fn snapshot_all(place: &Place, session: &Session) -> Result<(PathBuf, Tally)
 }
 
 fn directory_name(program: &Program) -> String {
-    let comm: String =
-        program.comm.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
+    let comm: String = program
+        .comm
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
+        .collect();
     format!("{comm}-{}", program.name())
 }
 
@@ -331,7 +344,8 @@ fn describe(program: &Program, session: &Session, salt: &str) -> Trace {
         uuid: uuid_of(&[&boot_id, &program.name(), &session.created.to_string(), salt]),
         boot_id,
         clock_offset_ns: session.clock_offset_ns,
-        hostname: fs::read_to_string("/proc/sys/kernel/hostname").map_or(String::new(), |name| name.trim().to_owned()),
+        hostname: fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or(String::new(), |name| name.trim().to_owned()),
         comm: program.comm.clone(),
         pid: program.pid,
         created: clock::iso8601(session.created),

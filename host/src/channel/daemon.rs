@@ -35,7 +35,8 @@ pub fn stop_on_signals() -> &'static AtomicBool {
 /// # Panics
 /// Never: the child's only way out is `_exit`.
 pub fn start(place: &Place, session: &Session) -> Result<u32> {
-    let (mut ours, theirs) = UnixStream::pair().map_err(|source| Error::new("start", "the consumer", source))?;
+    let (mut ours, theirs) =
+        UnixStream::pair().map_err(|source| Error::new("start", "the consumer", source))?;
     // SAFETY: the callers of this function have one thread, so the child may do anything.
     let child = unsafe { libc::fork() };
     match child {
@@ -89,14 +90,22 @@ pub fn stop(place: &Place) -> Result<Option<Status>> {
     let none = || Error::refused("stop", "the session", "there is none");
     let session = Session::read(&place.session())?.ok_or_else(none)?;
     if !lock::is_held(&place.lock()) {
-        return Err(Error::refused("stop", "the session", "its consumer has died; `lathunt trace recover` writes the rest"));
+        return Err(Error::refused(
+            "stop",
+            "the session",
+            "its consumer has died; `lathunt trace recover` writes the rest",
+        ));
     }
     // SAFETY: a plain call; the lock says that the process is there.
     unsafe { libc::kill(session.consumer as libc::pid_t, libc::SIGTERM) };
     let patience = Instant::now() + Duration::from_secs(60);
     while lock::is_held(&place.lock()) {
         if Instant::now() > patience {
-            return Err(Error::refused("stop", format!("the consumer {}", session.consumer), "it still writes; try again"));
+            return Err(Error::refused(
+                "stop",
+                format!("the consumer {}", session.consumer),
+                "it still writes; try again",
+            ));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

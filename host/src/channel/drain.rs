@@ -93,7 +93,8 @@ impl Drain {
             }
             let words = if to.words == Position::CLOSED { memory.closed_words(seq) } else { to.words.into() };
             memory.copy_packet(seq, words, &mut self.packet);
-            let intact = self.packet.first_chunk().is_some_and(|&first| u64::from_le_bytes(first) as u32 == seq);
+            let intact =
+                self.packet.first_chunk().is_some_and(|&first| u64::from_le_bytes(first) as u32 == seq);
             if intact {
                 let tick_q32 = program.value(control::TICK_Q32);
                 self.stream.take(&Piece { bytes: &self.packet, to, now, tick_q32 }, &program.events);

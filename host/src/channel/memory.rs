@@ -28,7 +28,14 @@ impl Memory {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of an open file, inside its size.
         let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, file.as_raw_fd(), at as libc::off_t)
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                rights,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                at as libc::off_t,
+            )
         };
         (start != libc::MAP_FAILED).then_some(Memory { start: start.cast(), length })
     }
@@ -93,7 +100,7 @@ fn survive_shrinking_files() {
 
 extern "C" fn replace_by_zeros(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     const BEYOND_THE_FILE: libc::c_int = 2; // BUS_ADRERR
-    // SAFETY: the kernel passes a valid siginfo; a page is replaced that no longer has any content.
+                                            // SAFETY: the kernel passes a valid siginfo; a page is replaced that no longer has any content.
     unsafe {
         let page = (*info).si_addr() as usize & !4095;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;

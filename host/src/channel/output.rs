@@ -48,7 +48,8 @@ impl TraceDir {
         fs::create_dir_all(&self.path)?;
         let declarations: Vec<_> = events.iter().cloned().collect();
         let fresh = self.path.join(".metadata.new");
-        fs::write(&fresh, metadata(&self.trace, &declarations)).inspect_err(|_| drop(fs::remove_file(&fresh)))?;
+        fs::write(&fresh, metadata(&self.trace, &declarations))
+            .inspect_err(|_| drop(fs::remove_file(&fresh)))?;
         fs::rename(&fresh, self.path.join("metadata"))?;
         self.described = events.len();
         Ok(())
@@ -124,7 +125,9 @@ impl StreamFile {
     /// The file cannot be written.
     pub fn correct_discarded(&self, discarded: u64) -> io::Result<bool> {
         match self.last_packet_at {
-            Some(at) => self.file.write_all_at(&discarded.to_le_bytes(), at + PacketHead::DISCARDED_AT).map(|()| true),
+            Some(at) => {
+                self.file.write_all_at(&discarded.to_le_bytes(), at + PacketHead::DISCARDED_AT).map(|()| true)
+            }
             None => Ok(false),
         }
     }

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use lathunt_core::trace::user_event::{parse_declarations, Declaration};
 use lathunt_core::trace::user_ring::{
-    control, ring, Anchor, Position, CONTROL_BYTES, DECLARATIONS_AT, ENABLED_AT, EVENTS_MAX, MAGIC, PACKET_HEADER_WORDS,
-    RINGS_MAX, RING_HEADER_BYTES, RING_TABLE_AT, VERSION,
+    control, ring, Anchor, Position, CONTROL_BYTES, DECLARATIONS_AT, ENABLED_AT, EVENTS_MAX, MAGIC,
+    PACKET_HEADER_WORDS, RINGS_MAX, RING_HEADER_BYTES, RING_TABLE_AT, VERSION,
 };
 use lathunt_core::trace::user_stream::Events;
 
@@ -111,7 +111,8 @@ impl Program {
     /// Whether an event is on.
     #[must_use]
     pub fn enabled(&self, id: u16) -> bool {
-        usize::from(id) < EVENTS_MAX && self.control.byte(ENABLED_AT + usize::from(id)).load(Ordering::Relaxed) != 0
+        usize::from(id) < EVENTS_MAX
+            && self.control.byte(ENABLED_AT + usize::from(id)).load(Ordering::Relaxed) != 0
     }
 
     /// A word of the control area ([`control`]).

@@ -57,7 +57,11 @@ impl Session {
     /// Whether `event` is wanted.
     #[must_use]
     pub fn wants(&self, event: &str) -> bool {
-        self.rules.iter().rev().find(|(_, pattern)| matches(pattern, event)).is_some_and(|&(enable, _)| enable)
+        self.rules
+            .iter()
+            .rev()
+            .find(|(_, pattern)| matches(pattern, event))
+            .is_some_and(|&(enable, _)| enable)
     }
 
     /// Whether the program takes part.
@@ -88,7 +92,11 @@ impl Session {
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = self.text();
         if Session::parse(&text).as_ref() != Some(self) || text.len() > 8000 {
-            return Err(Error::refused("keep the session", path.display().to_string(), "a name or pattern is too odd or too long"));
+            return Err(Error::refused(
+                "keep the session",
+                path.display().to_string(),
+                "a name or pattern is too odd or too long",
+            ));
         }
         let fresh = path.with_extension(format!("session.{}", std::process::id()));
         fs::write(&fresh, text)
@@ -159,14 +167,17 @@ mod tests {
         let mut session = Session::new("/tmp/x".into());
         session.rules.push((false, "control:*".into()));
         session.rules.push((true, "control:cycle".into()));
-        assert!(session.wants("other:event") && session.wants("control:cycle") && !session.wants("control:noisy"));
+        assert!(
+            session.wants("other:event") && session.wants("control:cycle") && !session.wants("control:noisy")
+        );
     }
 
     #[test]
     fn a_session_reads_back_and_refuses_what_its_file_cannot_hold() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("lathunt-0.session");
-        let mut session = Session { comms: vec!["motion*".into()], pids: vec![7], ..Session::new("/tmp/a b".into()) };
+        let mut session =
+            Session { comms: vec!["motion*".into()], pids: vec![7], ..Session::new("/tmp/a b".into()) };
         session.write(&path).unwrap();
         assert_eq!(Session::read(&path).unwrap(), Some(session.clone()));
         session.rules.push((true, "evil\ndir /etc".into()));

@@ -47,7 +47,8 @@ fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tal
         fence(Ordering::Acquire);
         let mut header = Vec::new();
         memory.copy_packet(seq, 1, &mut header);
-        let numbers = [&bytes, &header].map(|words| words.first_chunk().map(|&first| u64::from_le_bytes(first) as u32));
+        let numbers =
+            [&bytes, &header].map(|words| words.first_chunk().map(|&first| u64::from_le_bytes(first) as u32));
         if numbers != [Some(seq), Some(seq)] || Packet::parse(&bytes).is_none() {
             continue; // never used, or reused while we copied
         }
@@ -57,7 +58,8 @@ fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tal
     }
     stream.flush();
     let progress = stream.progress();
-    let total = memory.value(ring::EVENTS_BEFORE) + if committed.words == Position::CLOSED { 0 } else { committed.events.into() };
+    let total = memory.value(ring::EVENTS_BEFORE)
+        + if committed.words == Position::CLOSED { 0 } else { committed.events.into() };
     let tally = Tally {
         recorded: progress.recovered,
         discarded: memory.value(ring::DISCARDED),
