@@ -90,7 +90,7 @@ fn invariant() -> bool {
 fn kernel_uses(path: &CStr) -> bool {
     let name = if cfg!(target_arch = "x86_64") { &b"tsc"[..] } else { b"arch_sys_counter" };
     let mut text = [0; 32];
-    let length = crate::process::read_small(path, &mut text);
+    let length = crate::file::read_small(path, &mut text);
     text[..length].trim_ascii_end() == name
 }
 

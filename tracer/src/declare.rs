@@ -9,7 +9,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicU8, Ordering};
 
 use crate::layout::{CONTROL_BYTES, DECLARATIONS_AT, ENABLED_AT, EVENTS_MAX};
-use crate::process::{locked, Process, Text};
+use crate::process::{locked, Process};
+use crate::text::Text;
 
 /// A value of an enumeration and its name.
 #[repr(C)]

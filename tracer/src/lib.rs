@@ -16,7 +16,9 @@
 mod capi;
 pub mod clock;
 pub mod declare;
+mod environment;
 pub mod field;
+mod file;
 pub mod layout;
 mod macros;
 pub mod mapped;
@@ -24,6 +26,7 @@ pub mod process;
 pub mod ring;
 pub mod session;
 mod sweep;
+mod text;
 pub mod thread;
 
 #[doc(hidden)]

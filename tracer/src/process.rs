@@ -6,15 +6,17 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock;
+use crate::environment::{env, env_bytes, read_comm, start_ticks};
+use crate::file::{errno, lock_file, map, own_directory, reserve_space, same_file};
 use crate::layout::{
     Control, State, CONTROL_BYTES, MAGIC, RINGS_MAX, RING_HEADER_BYTES, RING_TABLE_AT, VERSION,
 };
 use crate::mapped::SharedRing;
 use crate::session::Session;
+use crate::text::{path_into, text_of};
 use crate::thread;
 
 /// The control area as it lies in memory.
@@ -23,10 +25,10 @@ pub type SharedControl = Control<AtomicU64>;
 /// Packets are this large: small enough that a switch touches one page, large enough that it is rare.
 pub const PACKET_BYTES: u64 = 4096;
 const INIT_RING_PACKETS: u64 = 16;
-/// A thread's packets where nobody says otherwise: 50 ms of events at 80 MB/s.
-const RING_BYTES_DEFAULT: u64 = 4 << 20;
+/// A thread's packets where nobody says otherwise: 100 ms of events at 80 MB/s.
+const RING_BYTES_DEFAULT: u64 = 8 << 20;
 const RING_BYTES_MIN: u64 = 4 * PACKET_BYTES;
-const MEMORY_MAX_DEFAULT: u64 = 512 << 20;
+const MEMORY_MAX_DEFAULT: u64 = 1 << 30;
 
 /// What this process knows about its own share. Guarded by [`locked`].
 pub struct Process {
@@ -336,170 +338,4 @@ fn prepare(ring: &SharedRing, bytes: u64, clock: u64, overwrite: bool) {
     let full = State::new(0, 0, State::CLOSED); // the first event opens packet 1
     ring.reserve.store(full.0, Ordering::Relaxed);
     ring.committed.store(full.0, Ordering::Relaxed);
-}
-
-/// Maps, locks and touches `bytes` of the file, so that no later access faults.
-fn map(fd: i32, at: u64, bytes: u64) -> Option<*mut u8> {
-    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of our own file.
-    let memory =
-        unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, fd, at as libc::off_t) };
-    if memory == libc::MAP_FAILED {
-        return None;
-    }
-    // SAFETY: inside the mapping just made. A refused lock (RLIMIT_MEMLOCK) leaves the pages as present as they are.
-    unsafe {
-        libc::mlock(memory, bytes as usize);
-        for page in (0..bytes as usize).step_by(4096) {
-            memory.cast::<u8>().add(page).cast::<u64>().write_volatile(0);
-        }
-    }
-    Some(memory.cast())
-}
-
-fn reserve_space(fd: i32, at: u64, bytes: u64) -> bool {
-    // SAFETY: our own descriptor.
-    unsafe { libc::fallocate(fd, 0, at as libc::off_t, bytes as libc::off_t) == 0 }
-}
-
-fn lock_file(fd: i32) -> bool {
-    // SAFETY: all-zero is a valid flock; `whole` outlives the call.
-    unsafe {
-        let mut whole: libc::flock = std::mem::zeroed();
-        whole.l_type = libc::F_WRLCK as libc::c_short;
-        libc::fcntl(fd, libc::F_SETLK, &whole) == 0
-    }
-}
-
-fn same_file(fd: i32, path: &[u8]) -> bool {
-    // SAFETY: all-zero is a valid stat; the path is NUL-terminated.
-    unsafe {
-        let mut open: libc::stat = std::mem::zeroed();
-        let mut named: libc::stat = std::mem::zeroed();
-        libc::fstat(fd, &mut open) == 0
-            && libc::stat(path.as_ptr().cast(), &mut named) == 0
-            && open.st_ino == named.st_ino
-            && open.st_dev == named.st_dev
-    }
-}
-
-/// The user's directory, made where it is missing; refused where it belongs to somebody else.
-fn own_directory(path: &CStr, uid: u32) -> bool {
-    // SAFETY: all-zero is a valid stat; the path is NUL-terminated.
-    unsafe {
-        libc::mkdir(path.as_ptr(), 0o700);
-        let mut found: libc::stat = std::mem::zeroed();
-        libc::lstat(path.as_ptr(), &mut found) == 0
-            && found.st_mode & libc::S_IFMT == libc::S_IFDIR
-            && found.st_uid == uid
-    }
-}
-
-/// Start time of this process in clock ticks since boot; 0 where /proc is not there.
-fn start_ticks() -> u64 {
-    let mut text = [0; 1024];
-    let length = read_small(c"/proc/self/stat", &mut text);
-    let after_name = text[..length].iter().rposition(|&byte| byte == b')').map_or(0, |at| at + 1);
-    let fields = text[after_name..length].split(|&byte| byte == b' ').filter(|field| !field.is_empty());
-    let field = fields.skip(19).map(std::str::from_utf8).next();
-    field.and_then(Result::ok).and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-fn read_comm(comm: &mut [u8; 16]) {
-    let length = read_small(c"/proc/self/comm", &mut comm[..15]);
-    if length > 0 && comm[length - 1] == b'\n' {
-        comm[length - 1] = 0;
-    }
-}
-
-/// Reads the start of a small file; the number of bytes, 0 on any error.
-pub(crate) fn read_small(path: &CStr, text: &mut [u8]) -> usize {
-    // SAFETY: a NUL-terminated path, and a buffer of the given length.
-    unsafe {
-        let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if fd < 0 {
-            return 0;
-        }
-        let length = libc::read(fd, text.as_mut_ptr().cast(), text.len());
-        libc::close(fd);
-        length.max(0) as usize
-    }
-}
-
-/// The same, but only where the file is `owner`'s.
-pub(crate) fn read_owned(path: &CStr, owner: u32, text: &mut [u8]) -> usize {
-    // SAFETY: all-zero is a valid stat; the path is NUL-terminated.
-    let found = unsafe {
-        let mut found: libc::stat = std::mem::zeroed();
-        (libc::lstat(path.as_ptr(), &mut found) == 0).then_some(found)
-    };
-    match found {
-        Some(found) if found.st_uid == owner && found.st_mode & libc::S_IFMT == libc::S_IFREG => {
-            read_small(path, text)
-        }
-        _ => 0,
-    }
-}
-
-extern "C" {
-    fn secure_getenv(name: *const libc::c_char) -> *const libc::c_char;
-}
-
-fn env(name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: the text stays as long as nobody changes the environment, which programs do before they start threads.
-    unsafe {
-        let value = secure_getenv(name.as_ptr());
-        (!value.is_null()).then(|| CStr::from_ptr(value))
-    }
-}
-
-/// `4194304`, `64K`, `4M` or `1G`.
-fn env_bytes(name: &CStr) -> Option<u64> {
-    let text = env(name)?.to_str().ok()?;
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'K' | b'k' => (&text[..text.len() - 1], 10),
-        b'M' | b'm' => (&text[..text.len() - 1], 20),
-        b'G' | b'g' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-fn errno() -> i32 {
-    // SAFETY: always valid for the calling thread.
-    unsafe { *libc::__errno_location() }
-}
-
-fn text_of(bytes: &[u8]) -> &CStr {
-    CStr::from_bytes_until_nul(bytes).unwrap_or_default()
-}
-
-/// `head` followed by `tail` as a C string in `buffer`; `None` where it does not fit.
-pub(crate) fn path_into<'a>(buffer: &'a mut [u8], tail: fmt::Arguments, head: &[u8]) -> Option<&'a CStr> {
-    let mut text = Text { bytes: buffer, length: 0 };
-    text.push(head)?;
-    text.write_fmt(tail).ok()?;
-    text.push(&[0])?;
-    CStr::from_bytes_until_nul(buffer).ok()
-}
-
-/// Formats into a fixed buffer.
-pub(crate) struct Text<'a> {
-    pub(crate) bytes: &'a mut [u8],
-    pub(crate) length: usize,
-}
-
-impl Text<'_> {
-    pub(crate) fn push(&mut self, more: &[u8]) -> Option<()> {
-        self.bytes.get_mut(self.length..self.length + more.len())?.copy_from_slice(more);
-        self.length += more.len();
-        Some(())
-    }
-}
-
-impl Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.push(text.as_bytes()).ok_or(fmt::Error)
-    }
 }

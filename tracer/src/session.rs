@@ -5,7 +5,8 @@
 
 use std::ffi::CStr;
 
-use crate::process::{path_into, read_owned};
+use crate::file::read_owned;
+use crate::text::path_into;
 
 const TEXT_MAX: usize = 8192;
 

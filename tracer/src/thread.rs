@@ -30,6 +30,7 @@ pub(crate) static CONTROL: AtomicPtr<SharedControl> = AtomicPtr::new(std::ptr::n
 
 /// Stands in for the ring of a thread that cannot have one: always full, never written. Not in shared memory.
 static NO_RING: SharedRing = {
+    #[allow(clippy::declare_interior_mutable_const)] // each use is a word of its own
     const ZERO: AtomicU64 = AtomicU64::new(0);
     Ring {
         reserve: AtomicU64::new(u64::MAX),

@@ -21,7 +21,7 @@ impl Memory {
     #[must_use]
     pub fn map(file: &File, at: u64, length: usize) -> Option<Memory> {
         let size = file.metadata().ok()?.len();
-        if at % 4096 != 0 || length == 0 || at.checked_add(length as u64)? > size {
+        if !at.is_multiple_of(4096) || length == 0 || at.checked_add(length as u64)? > size {
             return None;
         }
         survive_shrinking_files();
@@ -46,7 +46,7 @@ impl Memory {
     /// Outside the mapping: callers check offsets that come from the program.
     #[must_use]
     pub fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at % 8 == 0 && at + 8 <= self.length, "word {at} of {}", self.length);
+        assert!(at.is_multiple_of(8) && at + 8 <= self.length, "word {at} of {}", self.length);
         // SAFETY: inside the mapping, aligned, and atomic words may be shared.
         unsafe { &*self.start.add(at).cast() }
     }
