@@ -2,7 +2,6 @@
 
 pub mod arch;
 pub mod calibrate;
-pub mod debugfs;
 pub mod channel;
 pub mod debugfs;
 pub mod error;
