@@ -217,6 +217,7 @@ const RACING: &str = r#"
 #include <lathunt/trace.h>
 LATHUNT_EVENT(t, words, (u64, a), (u64, b));
 static struct lathunt_ring *rings[4];
+static pthread_barrier_t all_done;
 static void *write_events(void *index)
 {
     uint64_t i;
@@ -224,28 +225,31 @@ static void *write_events(void *index)
     __atomic_store_n(&rings[(size_t)index], lathunt_slot, __ATOMIC_RELEASE);
     for (i = 0; i < 20000; i++)
         LATHUNT_EMIT(t, words, i, ~i);
+    pthread_barrier_wait(&all_done); /* a ring that is given back goes to the next thread */
     return NULL;
 }
 static void *read_events(void *unused)
 {
-    uint64_t done[4] = {0, 0, 0, 0}, seen = 0;
+    uint64_t number[4] = {0, 0, 0, 0}, packet[4] = {1, 1, 1, 1}, at[4] = {12, 12, 12, 12}, seen = 0;
     while (seen < 4 * 20000) {
-        int index;
-        for (index = 0; index < 4; index++) {
-            struct lathunt_ring *ring = __atomic_load_n(&rings[index], __ATOMIC_ACQUIRE);
-            uint64_t committed = ring ? __atomic_load_n(&ring->committed, __ATOMIC_ACQUIRE) : 0, packet, record;
-            if (!committed)
-                continue;
-            /* 166 records of 3 words fit into a packet of 512 - 12 words; the ring never wraps here. */
-            for (; done[index] < 20000; done[index]++, seen++) {
-                const uint64_t *words;
-                packet = done[index] / 166 + 1;
-                record = done[index] % 166;
-                if (packet > committed >> 32 || (packet == committed >> 32 && record >= (committed >> 16 & 0xffff)))
+        int i;
+        for (i = 0; i < 4; i++) {
+            struct lathunt_ring *ring = __atomic_load_n(&rings[i], __ATOMIC_ACQUIRE);
+            uint64_t committed = ring ? __atomic_load_n(&ring->committed, __ATOMIC_ACQUIRE) : 0;
+            while (committed && packet[i] <= committed >> 32) { /* the ring never wraps here */
+                const uint64_t *words = (const uint64_t *)(const void *)((const char *)ring + 4096);
+                uint64_t end;
+                words += (packet[i] & ring->packet_mask) * 512;
+                end = committed & 0xffff;
+                if (packet[i] < committed >> 32 || end == 0xffff)
+                    end = words[6] & 0xffffffff;
+                for (; at[i] < end; at[i] += 3, number[i]++, seen++)
+                    if (words[at[i] + 1] != number[i] || words[at[i] + 2] != ~number[i])
+                        exit(5);
+                if (packet[i] == committed >> 32)
                     break;
-                words = (const uint64_t *)(const void *)((const char *)ring + 4096) + (packet & ring->packet_mask) * 512;
-                if (words[12 + record * 3 + 1] != done[index] || words[12 + record * 3 + 2] != ~done[index])
-                    exit(5);
+                packet[i]++;
+                at[i] = 12;
             }
         }
     }
@@ -257,6 +261,7 @@ int main(void)
     size_t i;
     for (i = 0; !LATHUNT_WANTED(t, words) && i < 3000; i++)
         usleep(1000);
+    pthread_barrier_init(&all_done, NULL, 4);
     for (i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, write_events, (void *)i);
     pthread_create(&threads[4], NULL, read_events, NULL);
