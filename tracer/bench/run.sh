@@ -9,10 +9,14 @@ cd "$(dirname "$0")/../.."
 loops=${1:-1000000}
 rounds=${2:-2}
 work=$(mktemp -d)
-trap 'target/release/lathunt trace stop >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 LATHUNT_TRACE_DIR=$(mktemp -d -p /dev/shm)
 export LATHUNT_TRACE_DIR
-trap 'target/release/lathunt trace stop >/dev/null 2>&1 || true; rm -rf "$work" "$LATHUNT_TRACE_DIR"' EXIT
+tidy() {
+    target/release/lathunt trace stop >/dev/null 2>&1 || true
+    if [ -s "$work/sessiond.pid" ]; then kill "$(cat "$work/sessiond.pid")" || true; fi
+    rm -rf "$work" "$LATHUNT_TRACE_DIR"
+}
+trap tidy EXIT
 
 cargo build --quiet --release --package lathunt
 tracer/install.sh "$work/usr"
@@ -26,7 +30,7 @@ peer=
 if command -v lttng >/dev/null && cc -O2 -Itracer/bench tracer/bench/cost_lttng.c -o "$work/cost_lttng" \
     -llttng-ust -ldl 2>/dev/null; then
     peer=yes
-    lttng-sessiond --daemonize --no-kernel >/dev/null 2>&1 || true
+    lttng-sessiond --daemonize --no-kernel --pidfile="$work/sessiond.pid" >/dev/null 2>&1 || true
 else
     echo "lttng-ust: not installed (lttng-tools, liblttng-ust-dev)"
 fi

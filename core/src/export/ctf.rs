@@ -158,9 +158,10 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The context of each of its events.
+    /// Room for an event's header, and the context of each of its events.
     fn context(&self) -> Vec<u8> {
-        let mut context = Vec::with_capacity(24);
+        let mut context = Vec::with_capacity(32);
+        context.extend_from_slice(&[0; 8]);
         context.extend_from_slice(&self.vpid.to_le_bytes());
         context.extend_from_slice(&self.vtid.to_le_bytes());
         context.extend(self.procname.iter().take_while(|&&byte| byte != 0));
@@ -203,7 +204,7 @@ impl StreamWriter {
         let same = self.packet_at.is_some_and(|at| {
             self.bytes[at + HEADER_BYTES - 4..][..4] == writer.cpu.to_le_bytes()
                 && self.bytes[at + EVENTS_DISCARDED_AT..][..8] == writer.discarded.to_le_bytes()
-                && self.context == writer.context()
+                && self.context[8..] == writer.context()[8..]
         });
         if !same {
             self.close(position);
@@ -249,7 +250,8 @@ impl StreamWriter {
         }
         self.end = at;
         let header = u64::from(id) | (at.0 & TIME_MASK) << 16;
-        self.bytes.extend_from_slice(&header.to_le_bytes());
+        self.context[..8].copy_from_slice(&header.to_le_bytes());
+        self.bytes.reserve(self.context.len() + payload.len());
         self.bytes.extend_from_slice(&self.context);
         self.bytes.extend_from_slice(payload);
         true

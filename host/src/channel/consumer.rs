@@ -24,7 +24,7 @@ use super::session::Session;
 use super::snapshot;
 use crate::error::{Error, Result};
 
-const POLL: Duration = Duration::from_millis(4);
+const POLL: Duration = Duration::from_millis(8);
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 const REPORT: Duration = Duration::from_millis(500);
 

@@ -61,9 +61,22 @@ impl Memory {
 
     /// Replaces `into` by the words in `from..to` (byte offsets, multiples of 8), each read at once.
     pub fn copy(&self, from: usize, to: usize, into: &mut Vec<u8>) {
-        into.clear();
-        for at in (from..to.min(self.length)).step_by(8) {
-            into.extend_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
+        let to = to.min(self.length);
+        if from >= to {
+            return into.clear();
+        }
+        let _in_range = self.word(to - 8);
+        into.resize(to - from, 0);
+        let mut word = self.word(from).as_ptr().cast_const();
+        for bytes in into.chunks_exact_mut(8) {
+            // SAFETY: between `from` and `to`, both of which have been checked; the program may write meanwhile, so each
+            // word is read once and as a whole.
+            unsafe {
+                bytes.copy_from_slice(
+                    &AtomicU64::from_ptr(word.cast_mut()).load(Ordering::Relaxed).to_le_bytes(),
+                );
+                word = word.add(1);
+            }
         }
     }
 
