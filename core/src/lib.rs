@@ -20,6 +20,7 @@ pub mod conditions;
 pub mod cpuset;
 pub mod cyclictest;
 pub mod explain;
+pub mod export;
 pub mod histogram;
 pub mod hwlat;
 pub mod peak;

@@ -2,6 +2,7 @@
 
 pub mod arch;
 pub mod calibrate;
+pub mod channel;
 pub mod debugfs;
 pub mod error;
 pub mod facts;

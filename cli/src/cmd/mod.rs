@@ -15,4 +15,5 @@ pub mod inject;
 pub mod plot;
 pub mod report;
 pub mod restore;
+pub mod trace_user;
 pub mod units;

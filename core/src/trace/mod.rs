@@ -19,3 +19,6 @@ pub mod source;
 pub mod syscall_names;
 pub mod trace_dat;
 pub mod tracepoint_format;
+pub mod user_event;
+pub mod user_ring;
+pub mod user_stream;

@@ -1,0 +1,370 @@
+//! Common Trace Format 1.8 for the events of instrumented programs, as babeltrace2 and Trace Compass want it.
+//!
+//! One trace is one process, one stream is one ring of it. The rules behind the choices:
+//! - The clock counts nanoseconds (`freq` 10^9: Trace Compass multiplies cycles by a double) and is called `monotonic`
+//!   with the boot id as uuid, by which Trace Compass correlates it with kernel traces.
+//! - `domain = "ust"` and LTTng-UST's name select Trace Compass's user-space analyses; they want `vpid`, `vtid` and
+//!   `procname` in the context of each event.
+//! - Packets are never empty, their times never go backwards, and only whole packets are written.
+//! - Event headers carry 48 bits of the time; a packet spans less than half of their range, so they wrap safely.
+//!
+//! Source: CTF 1.8.3 specification; LTTng-UST 2.13 metadata. Not here: reading CTF, and CTF 2.
+
+use std::fmt::Write;
+
+use crate::time::Mono;
+use crate::trace::user_event::{Declaration, Field, FieldKind};
+
+/// Bytes of a packet before its first event.
+const HEADER_BYTES: usize = 32 + 60;
+const EVENTS_DISCARDED_AT: usize = 32 + 40;
+const POSITION_AT: usize = 32 + 48;
+const MAGIC: u32 = 0xC1FC_1FC1;
+/// A packet spans less than this; see the module's rules.
+const SPAN_MAX_NS: u64 = 1 << 47;
+const TIME_MASK: u64 = (1 << 48) - 1;
+
+/// What the metadata says about a traced process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// Names the trace; in every packet.
+    pub uuid: [u8; 16],
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// Realtime minus monotonic, ns, measured once for all traces of a session.
+    pub clock_offset_ns: i64,
+    /// Host name.
+    pub hostname: String,
+    /// Name of the program.
+    pub comm: String,
+    /// Process id.
+    pub pid: u32,
+    /// When the recording began, ISO 8601.
+    pub created: String,
+}
+
+/// The file `metadata` of a trace directory.
+#[must_use]
+pub fn metadata(trace: &Trace, events: &[Declaration]) -> String {
+    let mut text = String::from("/* CTF 1.8 */\n\n");
+    let uuid = uuid_text(trace.uuid);
+    let _ = write!(
+        text,
+        include_str!("ctf_preamble.txt"),
+        uuid = uuid,
+        hostname = quoted(&trace.hostname),
+        comm = quoted(&trace.comm),
+        pid = trace.pid,
+        created = quoted(&trace.created),
+        boot_id = quoted(&trace.boot_id),
+        offset = trace.clock_offset_ns,
+    );
+    for event in events {
+        let _ = write!(
+            text,
+            "\nevent {{\n\tname = {};\n\tid = {};\n\tstream_id = 0;\n\tfields := struct {{\n",
+            quoted(&event.name),
+            event.id
+        );
+        for field in &event.fields {
+            write_field(&mut text, field);
+        }
+        text.push_str("\t};\n};\n");
+    }
+    text
+}
+
+/// Field names get an underscore, which readers strip: so no name collides with a keyword of the language.
+fn write_field(text: &mut String, Field { name, kind }: &Field) {
+    let _ = match kind {
+        FieldKind::Int { bytes, signed } => writeln!(text, "\t\t{} _{name};", integer(*bytes, *signed)),
+        FieldKind::Bool => writeln!(text, "\t\t{} _{name};", integer(1, false)),
+        FieldKind::Float { bytes } => {
+            let (exponent, mantissa) = if *bytes == 4 { (8, 24) } else { (11, 53) };
+            writeln!(
+                text,
+                "\t\tfloating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = 8; }} _{name};"
+            )
+        }
+        FieldKind::Enum { bytes, signed, labels } => {
+            let labels = labels.iter().map(|(label, value)| match (signed, bytes) {
+                (true, _) => format!("{} = {value}", quoted(label)),
+                (false, 8) => format!("{} = {}", quoted(label), *value as u64),
+                (false, _) => format!("{} = {}", quoted(label), *value as u64 & ((1 << (bytes * 8)) - 1)),
+            });
+            let labels = labels.collect::<Vec<_>>().join(", ");
+            writeln!(text, "\t\tenum : {} {{ {labels} }} _{name};", integer(*bytes, *signed))
+        }
+        FieldKind::Str { .. } => writeln!(text, "\t\tstring {{ encoding = UTF8; }} _{name};"),
+        FieldKind::Chars { size } => writeln!(
+            text,
+            "\t\tinteger {{ size = 8; align = 8; signed = false; encoding = UTF8; }} _{name}[{size}];"
+        ),
+        FieldKind::Bytes { size } => {
+            writeln!(
+                text,
+                "\t\tinteger {{ size = 8; align = 8; signed = false; base = 16; }} _{name}[{size}];"
+            )
+        }
+        FieldKind::Blob { .. } => writeln!(
+            text,
+            "\t\t{} __{name}_length;\n\t\tinteger {{ size = 8; align = 8; signed = false; base = 16; }} \
+             _{name}[__{name}_length];",
+            integer(2, false)
+        ),
+    };
+}
+
+fn integer(bytes: usize, signed: bool) -> String {
+    format!("integer {{ size = {}; align = 8; signed = {signed}; }}", bytes * 8)
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push('?'),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The usual form of a uuid.
+#[must_use]
+pub fn uuid_text(uuid: [u8; 16]) -> String {
+    let hex = uuid.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// What all events of a packet share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Writer<'a> {
+    /// Process id, in its own namespace.
+    pub vpid: u32,
+    /// Thread id.
+    pub vtid: u32,
+    /// Name of the thread.
+    pub procname: &'a [u8],
+    /// CPU where the packet began.
+    pub cpu: u32,
+    /// Events that this stream has discarded so far.
+    pub discarded: u64,
+}
+
+impl Writer<'_> {
+    /// Room for an event's header, and the context of each of its events.
+    fn context(&self) -> Vec<u8> {
+        let mut context = Vec::with_capacity(32);
+        context.extend_from_slice(&[0; 8]);
+        context.extend_from_slice(&self.vpid.to_le_bytes());
+        context.extend_from_slice(&self.vtid.to_le_bytes());
+        context.extend(self.procname.iter().take_while(|&&byte| byte != 0));
+        context.push(0);
+        context
+    }
+}
+
+/// Writes the packets of one stream, one behind the other, into a buffer.
+#[derive(Debug)]
+pub struct StreamWriter {
+    uuid: [u8; 16],
+    instance: u64,
+    sequence: u64,
+    bytes: Vec<u8>,
+    packet_at: Option<usize>,
+    begin: Mono,
+    end: Mono,
+    context: Vec<u8>,
+}
+
+impl StreamWriter {
+    /// Packets of stream `instance`, the first with number `sequence`; no time before `not_before`.
+    #[must_use]
+    pub fn new(uuid: [u8; 16], instance: u64, sequence: u64, not_before: Mono) -> StreamWriter {
+        StreamWriter {
+            uuid,
+            instance,
+            sequence,
+            bytes: Vec::new(),
+            packet_at: None,
+            begin: not_before,
+            end: not_before,
+            context: Vec::new(),
+        }
+    }
+
+    /// Makes sure that a packet is open in which all events are `writer`'s; one of another writer ends at `position`.
+    pub fn open_for(&mut self, writer: &Writer, position: u64) {
+        let same = self.packet_at.is_some_and(|at| {
+            self.bytes[at + HEADER_BYTES - 4..][..4] == writer.cpu.to_le_bytes()
+                && self.bytes[at + EVENTS_DISCARDED_AT..][..8] == writer.discarded.to_le_bytes()
+                && self.context[8..] == writer.context()[8..]
+        });
+        if !same {
+            self.close(position);
+            self.open(writer);
+        }
+    }
+
+    fn open(&mut self, writer: &Writer) {
+        self.packet_at = Some(self.bytes.len());
+        self.bytes.extend_from_slice(&MAGIC.to_le_bytes());
+        self.bytes.extend_from_slice(&self.uuid);
+        self.bytes.extend_from_slice(&0u32.to_le_bytes());
+        self.bytes.extend_from_slice(&self.instance.to_le_bytes());
+        for word in [0, 0, 0, 0, self.sequence, writer.discarded, 0] {
+            self.bytes.extend_from_slice(&u64::to_le_bytes(word));
+        }
+        self.bytes.extend_from_slice(&writer.cpu.to_le_bytes());
+        self.context = writer.context();
+    }
+
+    /// Number of the next packet.
+    #[must_use]
+    pub fn next_sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Time of the last event.
+    #[must_use]
+    pub fn last_time(&self) -> Mono {
+        self.end
+    }
+
+    /// Appends an event to the open packet. `false`: it must go into another packet, because the time since this
+    /// packet's begin would not fit.
+    #[must_use]
+    pub fn event(&mut self, id: u16, at: Mono, payload: &[u8]) -> bool {
+        let Some(packet_at) = self.packet_at else { return false };
+        let at = at.max(self.end);
+        if self.bytes.len() == packet_at + HEADER_BYTES {
+            self.begin = at;
+        } else if at.since(self.begin).0 >= SPAN_MAX_NS {
+            return false;
+        }
+        self.end = at;
+        let header = u64::from(id) | (at.0 & TIME_MASK) << 16;
+        self.context[..8].copy_from_slice(&header.to_le_bytes());
+        self.bytes.reserve(self.context.len() + payload.len());
+        self.bytes.extend_from_slice(&self.context);
+        self.bytes.extend_from_slice(payload);
+        true
+    }
+
+    /// Bytes of the open packet.
+    #[must_use]
+    pub fn packet_bytes(&self) -> usize {
+        self.packet_at.map_or(0, |at| self.bytes.len() - at)
+    }
+
+    /// Ends the packet; `position` is where in the ring the next one goes on. An empty one leaves no trace.
+    pub fn close(&mut self, position: u64) {
+        let Some(at) = self.packet_at.take() else { return };
+        if self.bytes.len() == at + HEADER_BYTES {
+            self.bytes.truncate(at);
+            return;
+        }
+        self.sequence += 1;
+        let bits = (self.bytes.len() - at) as u64 * 8;
+        for (index, word) in [self.begin.0, self.end.0, bits, bits].into_iter().enumerate() {
+            self.bytes[at + 32 + index * 8..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        self.bytes[at + POSITION_AT..][..8].copy_from_slice(&position.to_le_bytes());
+    }
+
+    /// The whole packets so far. The caller writes them and then calls [`StreamWriter::clear`].
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.packet_at.unwrap_or(self.bytes.len())]
+    }
+
+    /// Forgets what has been written; only between packets.
+    pub fn clear(&mut self) {
+        debug_assert!(self.packet_at.is_none());
+        self.bytes.clear();
+    }
+}
+
+/// The header of a packet in a stream file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PacketHead {
+    /// Bytes of the packet.
+    pub bytes: u64,
+    /// Its number.
+    pub sequence: u64,
+    /// Time of its last event.
+    pub end: Mono,
+    /// Events discarded so far.
+    pub discarded: u64,
+    /// Where in the ring the next packet goes on.
+    pub position: u64,
+}
+
+impl PacketHead {
+    /// Bytes that are needed to read one.
+    pub const BYTES: usize = HEADER_BYTES;
+    /// Where in a packet `events_discarded` stands, to be corrected at the end.
+    pub const DISCARDED_AT: u64 = EVENTS_DISCARDED_AT as u64;
+
+    /// Reads it; `None` where there is none that we have written for trace `uuid`.
+    #[must_use]
+    pub fn parse(bytes: &[u8], uuid: [u8; 16]) -> Option<PacketHead> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        if bytes.get(..4)? != MAGIC.to_le_bytes() || bytes.get(4..20)? != uuid {
+            return None;
+        }
+        let bits = word(56)?;
+        (bits % 8 == 0 && bits / 8 > HEADER_BYTES as u64).then_some(())?;
+        Some(PacketHead {
+            bytes: bits / 8,
+            sequence: word(64)?,
+            end: Mono(word(40)?),
+            discarded: word(EVENTS_DISCARDED_AT)?,
+            position: word(POSITION_AT)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITER: Writer = Writer { vpid: 7, vtid: 8, procname: b"axis\0\0", cpu: 1, discarded: 3 };
+
+    #[test]
+    fn a_packet_reads_back_and_an_empty_one_leaves_no_trace() {
+        let mut stream = StreamWriter::new([9; 16], 4, 10, Mono(0));
+        stream.open_for(&WRITER, 0);
+        stream.close(1);
+        assert!(stream.bytes().is_empty());
+        stream.open_for(&WRITER, 0);
+        assert!(stream.event(5, Mono(1000), b"xy"));
+        assert!(stream.bytes().is_empty(), "an open packet is not to be written");
+        stream.close(77);
+        let head = PacketHead::parse(stream.bytes(), [9; 16]).unwrap();
+        let bytes = stream.bytes().len() as u64;
+        assert_eq!(head, PacketHead { bytes, sequence: 10, end: Mono(1000), discarded: 3, position: 77 });
+        assert_eq!(PacketHead::parse(stream.bytes(), [8; 16]), None);
+    }
+
+    #[test]
+    fn time_never_goes_backwards_and_a_packet_never_spans_half_the_range_of_its_stamps() {
+        let mut stream = StreamWriter::new([9; 16], 0, 0, Mono(500));
+        stream.open_for(&WRITER, 0);
+        assert!(stream.event(0, Mono(100), b""));
+        assert!(!stream.event(0, Mono(500 + SPAN_MAX_NS), b""));
+        stream.close(0);
+        assert_eq!(PacketHead::parse(stream.bytes(), [9; 16]).unwrap().end, Mono(500));
+    }
+
+    #[test]
+    fn texts_cannot_break_out_of_the_metadata() {
+        assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c?d""#);
+    }
+}

@@ -1,0 +1,3 @@
+//! Other programs' formats, one a file.
+
+pub mod ctf;

@@ -1,0 +1,375 @@
+//! The polling loop: finds programs, switches their events, drains their rings, and buries the dead.
+//!
+//! Nobody wakes it. It looks every few milliseconds (the rings hold far more than that), for new programs and for a
+//! changed session every 50 ms. What it needs to go on after its own death is in the session's file and in the traces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use lathunt_core::export::ctf::Trace;
+use lathunt_core::trace::user_ring::control;
+use serde::{Deserialize, Serialize};
+
+use super::clock;
+use super::drain::{Drain, Tally};
+use super::lock::{self, Lock};
+use super::output::{uuid_of, Quota, TraceDir};
+use super::place::Place;
+use super::program::Program;
+use super::session::Session;
+use super::snapshot;
+use crate::error::{Error, Result};
+
+const POLL: Duration = Duration::from_millis(8);
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+const REPORT: Duration = Duration::from_millis(500);
+
+/// What the consumer says about itself, twice a second, in [`Place::status`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process id.
+    pub consumer: u32,
+    /// Where it writes.
+    pub dir: PathBuf,
+    /// Programs that it reads now: process id, name, events declared.
+    pub programs: Vec<(u32, String, usize)>,
+    /// What became of the events.
+    pub tally: Tally,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Why nothing can be written at the moment.
+    pub problem: Option<String>,
+}
+
+struct Attached {
+    program: Program,
+    dir: TraceDir,
+    drains: Vec<Drain>,
+}
+
+/// A consumer, alone with its user's programs.
+pub struct Consumer {
+    place: Place,
+    session: Session,
+    session_time: Option<SystemTime>,
+    programs: BTreeMap<PathBuf, Attached>,
+    /// Programs that the session does not cover.
+    ignored: BTreeSet<PathBuf>,
+    quota: Quota,
+    buried: Tally,
+    problem: Option<String>,
+    retry_at: Option<Instant>,
+    _lock: Lock,
+}
+
+impl Consumer {
+    /// Takes the lock, makes the session known to programs that start from now on.
+    ///
+    /// # Errors
+    /// Another consumer runs, or a place or directory cannot be written.
+    pub fn start(place: Place, session: Session) -> Result<Consumer> {
+        let lock = lock::take(&place.lock())?;
+        fs::create_dir_all(&session.dir).and_then(|()| writable(&session.dir)).map_err(|source| {
+            Error::new("write traces to", session.dir.display().to_string(), source)
+                .hint("choose another -o DIR")
+        })?;
+        session.write(&place.session())?;
+        let quota = Quota { limit: session.limit_bytes, written: size_of_tree(&session.dir) };
+        let mut consumer = Consumer {
+            place,
+            session,
+            session_time: None,
+            programs: BTreeMap::new(),
+            ignored: BTreeSet::new(),
+            quota,
+            buried: Tally::default(),
+            problem: None,
+            retry_at: None,
+            _lock: lock,
+        };
+        consumer.session_time = modified(&consumer.place.session());
+        consumer.look_around();
+        Ok(consumer)
+    }
+
+    /// Polls until `stop`, then ends the session: events off, everything drained, the session's file gone.
+    ///
+    /// # Errors
+    /// Where the last of it cannot be written.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Status> {
+        // Above the load where that is allowed: late looks are discarded events. Not real-time: it must not disturb.
+        // SAFETY: a plain call; without the right to do so it fails and changes nothing.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
+        let (mut looked, mut reported) = (Instant::now(), Instant::now());
+        while !stop.load(Ordering::Relaxed) {
+            let started = Instant::now();
+            if started.duration_since(looked) >= LOOK_AROUND {
+                looked = started;
+                self.look_around();
+            }
+            self.drain_all();
+            if started.duration_since(reported) >= REPORT {
+                reported = started;
+                self.report();
+            }
+            std::thread::sleep(POLL.saturating_sub(started.elapsed()).max(POLL / 4));
+        }
+        self.finish()
+    }
+
+    /// One look and one round of draining.
+    pub fn poll(&mut self) {
+        self.look_around();
+        self.drain_all();
+    }
+
+    /// Ends the session.
+    ///
+    /// # Errors
+    /// The last events cannot be written.
+    pub fn finish(mut self) -> Result<Status> {
+        let _ = fs::remove_file(self.place.session());
+        self.session.rules.clear();
+        self.programs.values().for_each(|attached| attached.apply(&self.session));
+        self.retry_at = None;
+        self.problem = None;
+        self.look_around();
+        self.drain_all();
+        for attached in std::mem::take(&mut self.programs).into_values() {
+            self.bury(attached);
+        }
+        let status = self.status();
+        self.report();
+        match &status.problem {
+            None => Ok(status),
+            Some(problem) => Err(Error::new(
+                "write all events to",
+                self.session.dir.display().to_string(),
+                problem.clone(),
+            )),
+        }
+    }
+
+    /// What it does now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let mut tally = self.buried;
+        for attached in self.programs.values() {
+            tally += attached.tally();
+        }
+        let programs = self
+            .programs
+            .values()
+            .map(|Attached { program, .. }| (program.pid, program.comm.clone(), program.events.len()));
+        Status {
+            consumer: std::process::id(),
+            dir: self.session.dir.clone(),
+            programs: programs.collect(),
+            tally,
+            written_bytes: self.quota.written,
+            problem: self.problem.clone(),
+        }
+    }
+
+    fn report(&self) {
+        if let Ok(text) = serde_json::to_string(&self.status()) {
+            let fresh = self.place.status().with_extension("status.new");
+            let _ = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, self.place.status()));
+        }
+    }
+
+    /// New programs, ended programs, a changed session.
+    fn look_around(&mut self) {
+        let time = modified(&self.place.session());
+        if time.is_some() && time != self.session_time {
+            self.session_time = time;
+            if let Ok(Some(session)) = Session::read(&self.place.session()) {
+                self.session.rules = session.rules;
+                self.programs.values().for_each(|attached| attached.apply(&self.session));
+            }
+        }
+        for path in self.place.programs() {
+            if self.programs.contains_key(&path) || self.ignored.contains(&path) {
+                continue;
+            }
+            match Program::open(&path) {
+                Some(program) if self.session.covers(&program.comm, program.pid) => {
+                    self.programs.insert(path, Attached::new(program, &self.session));
+                }
+                Some(_) => drop(self.ignored.insert(path)),
+                None => {} // not ready yet
+            }
+        }
+        let ended = |attached: &Attached| !attached.program.alive();
+        let dead: Vec<_> = self
+            .programs
+            .iter()
+            .filter(|(_, attached)| ended(attached))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in dead {
+            let Some(mut attached) = self.programs.remove(&path) else { continue };
+            if self.drain(&mut attached) {
+                self.bury(attached);
+                let _ = fs::remove_file(&path);
+            } else {
+                self.programs.insert(path, attached); // no room: its memory keeps the events
+            }
+        }
+    }
+
+    fn drain_all(&mut self) {
+        if self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        let mut programs = std::mem::take(&mut self.programs);
+        for attached in programs.values_mut() {
+            self.drain(attached);
+        }
+        self.programs = programs;
+    }
+
+    /// `false`: nothing can be written at the moment.
+    fn drain(&mut self, attached: &mut Attached) -> bool {
+        match attached.drain(&self.session, &mut self.quota) {
+            Ok(()) => {
+                self.problem = None;
+                self.retry_at = None;
+                true
+            }
+            Err(error) => {
+                self.problem = Some(error.to_string());
+                self.retry_at = Some(Instant::now() + REPORT);
+                false
+            }
+        }
+    }
+
+    fn bury(&mut self, mut attached: Attached) {
+        match attached.finish(&self.session, &mut self.quota) {
+            Ok(tally) => self.buried += tally,
+            Err(error) => self.problem = Some(error.to_string()),
+        }
+    }
+}
+
+impl Attached {
+    fn new(program: Program, session: &Session) -> Attached {
+        let path = session.dir.join(directory_name(&program));
+        let dir = TraceDir::new(path, describe(&program, session, ""));
+        let attached = Attached { program, dir, drains: Vec::new() };
+        attached.apply(session);
+        attached
+    }
+
+    /// Switches every event as the session wants it.
+    fn apply(&self, session: &Session) {
+        for event in self.program.events.iter() {
+            self.program.enable(event.id, session.wants(&event.name));
+        }
+    }
+
+    fn drain(&mut self, session: &Session, quota: &mut Quota) -> io::Result<()> {
+        for event in self.program.refresh() {
+            self.program.enable(event.id, session.wants(&event.name));
+        }
+        while self.drains.len() < self.program.rings.len() {
+            let ring = self.drains.len();
+            self.program.rings[ring].set_overwrite(session.overwrite && ring > 0);
+            self.drains.push(Drain::open(&self.program, ring, &self.dir)?);
+        }
+        if !session.overwrite {
+            for drain in &mut self.drains {
+                drain.run(&self.program, &mut self.dir, quota)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tally(&self) -> Tally {
+        let mut tally = Tally { discarded: self.program.value(control::NO_RING), ..Tally::default() };
+        for drain in &self.drains {
+            tally += drain.tally(&self.program);
+        }
+        tally
+    }
+
+    /// The last of a program that has ended, or whose session ends.
+    fn finish(&mut self, session: &Session, quota: &mut Quota) -> io::Result<Tally> {
+        let mut tally = Tally { discarded: self.program.value(control::NO_RING), ..Tally::default() };
+        if session.overwrite {
+            tally += snapshot::write(&self.program, &mut self.dir, quota)?;
+            return Ok(tally);
+        }
+        for drain in &mut self.drains {
+            tally += drain.finish(&self.program)?;
+        }
+        Ok(tally)
+    }
+}
+
+/// Writes the present content of all programs' rings into a new directory below the session's; what was written.
+///
+/// # Errors
+/// Nothing can be written.
+pub fn snapshot_all(place: &Place, session: &Session) -> Result<(PathBuf, Tally)> {
+    let number = (1..).find(|number| !session.dir.join(format!("snapshot-{number}")).exists()).unwrap_or(0);
+    let dir = session.dir.join(format!("snapshot-{number}"));
+    let failed = |source| Error::new("write the snapshot", dir.display().to_string(), source);
+    fs::create_dir_all(&dir).map_err(failed)?;
+    let (mut quota, mut total) = (Quota { limit: session.limit_bytes, written: 0 }, Tally::default());
+    for program in place.programs().iter().filter_map(|path| Program::open(path)) {
+        if session.covers(&program.comm, program.pid) {
+            let trace = describe(&program, session, &number.to_string());
+            let mut out = TraceDir::new(dir.join(directory_name(&program)), trace);
+            total += snapshot::write(&program, &mut out, &mut quota).map_err(failed)?;
+        }
+    }
+    Ok((dir, total))
+}
+
+fn directory_name(program: &Program) -> String {
+    let comm: String = program
+        .comm
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
+        .collect();
+    format!("{comm}-{}", program.name())
+}
+
+fn describe(program: &Program, session: &Session, salt: &str) -> Trace {
+    let boot_id = clock::boot_id();
+    Trace {
+        uuid: uuid_of(&[&boot_id, &program.name(), &session.created.to_string(), salt]),
+        boot_id,
+        clock_offset_ns: session.clock_offset_ns,
+        hostname: fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or(String::new(), |name| name.trim().to_owned()),
+        comm: program.comm.clone(),
+        pid: program.pid,
+        created: clock::iso8601(session.created),
+    }
+}
+
+fn writable(dir: &Path) -> io::Result<()> {
+    let probe = dir.join(".lathunt-writable");
+    fs::write(&probe, "x")?;
+    fs::remove_file(probe)
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+fn size_of_tree(dir: &Path) -> u64 {
+    let size = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => size_of_tree(&entry.path()),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |found| found.len()),
+        _ => 0,
+    };
+    fs::read_dir(dir).into_iter().flatten().flatten().map(size).sum()
+}

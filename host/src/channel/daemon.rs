@@ -1,0 +1,121 @@
+//! A consumer in the background: started, found and ended from any terminal.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::consumer::{Consumer, Status};
+use super::lock;
+use super::place::Place;
+use super::session::Session;
+use crate::error::{Error, Result};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Set by SIGINT, SIGTERM and SIGHUP from now on.
+pub fn stop_on_signals() -> &'static AtomicBool {
+    extern "C" fn note(_: libc::c_int) {
+        STOP.store(true, Ordering::Relaxed);
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler stores to an atomic, nothing else.
+        unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) };
+    }
+    &STOP
+}
+
+/// Starts a consumer that outlives this process and its terminal; returns once it consumes.
+///
+/// # Errors
+/// What hindered the consumer.
+///
+/// # Panics
+/// Never: the child's only way out is `_exit`.
+pub fn start(place: &Place, session: &Session) -> Result<u32> {
+    let (mut ours, theirs) =
+        UnixStream::pair().map_err(|source| Error::new("start", "the consumer", source))?;
+    // SAFETY: the callers of this function have one thread, so the child may do anything.
+    let child = unsafe { libc::fork() };
+    match child {
+        -1 => Err(Error::last_os("start", "the consumer")),
+        0 => {
+            drop(ours);
+            serve(place.clone(), session.clone(), theirs);
+            // SAFETY: ends the child without the parent's exit handlers.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            drop(theirs);
+            let mut answer = String::new();
+            let _ = ours.read_to_string(&mut answer);
+            match answer.strip_prefix("ok") {
+                Some(_) => Ok(child as u32),
+                None => Err(Error::refused("start", "the consumer", answer)),
+            }
+        }
+    }
+}
+
+fn serve(place: Place, mut session: Session, mut parent: UnixStream) {
+    // SAFETY: plain calls; the child has one thread.
+    unsafe {
+        libc::setsid();
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        for standard in 0..3 {
+            libc::dup2(null, standard);
+        }
+    }
+    session.consumer = std::process::id();
+    let stop = stop_on_signals();
+    match Consumer::start(place, session) {
+        Ok(consumer) => {
+            let _ = parent.write_all(b"ok");
+            drop(parent);
+            let _ = consumer.run(stop); // its last report says how it went
+        }
+        Err(error) => {
+            let _ = parent.write_all(error.to_string().as_bytes());
+        }
+    }
+}
+
+/// Ends the running consumer and returns its last report. Waits until everything is written.
+///
+/// # Errors
+/// There is no session, or its consumer does not end within a minute.
+pub fn stop(place: &Place) -> Result<Option<Status>> {
+    let none = || Error::refused("stop", "the session", "there is none");
+    let session = Session::read(&place.session())?.ok_or_else(none)?;
+    if !lock::is_held(&place.lock()) {
+        return Err(Error::refused(
+            "stop",
+            "the session",
+            "its consumer has died; `lathunt trace recover` writes the rest",
+        ));
+    }
+    // SAFETY: a plain call; the lock says that the process is there.
+    unsafe { libc::kill(session.consumer as libc::pid_t, libc::SIGTERM) };
+    let patience = Instant::now() + Duration::from_secs(60);
+    while lock::is_held(&place.lock()) {
+        if Instant::now() > patience {
+            return Err(Error::refused(
+                "stop",
+                format!("the consumer {}", session.consumer),
+                "it still writes; try again",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let status = last_report(&place.status());
+    let _ = fs::remove_file(place.status());
+    Ok(status)
+}
+
+/// The consumer's newest report.
+#[must_use]
+pub fn last_report(path: &Path) -> Option<Status> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}

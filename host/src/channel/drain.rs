@@ -1,0 +1,167 @@
+//! A ring's committed records into its stream's file, and only then the memory back to the program.
+
+use std::io;
+
+use lathunt_core::trace::user_ring::{control, ring, Position};
+use lathunt_core::trace::user_stream::{Piece, UserStream};
+
+use super::output::{Quota, StreamFile, TraceDir};
+use super::program::Program;
+
+/// Written in one go at most, so that a consumer that was away for long does not need memory without bound.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What became of the events of a ring, a program or a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Tally {
+    /// In the trace.
+    pub recorded: u64,
+    /// Discarded by the program because there was no room (or no ring, or a record too large).
+    pub discarded: u64,
+    /// Begun and not committed when the program died.
+    pub unfinished: u64,
+    /// Overwritten by newer ones (flight recorder).
+    pub overwritten: u64,
+    /// Unreadable.
+    pub damaged: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, more: Tally) {
+        self.recorded += more.recorded;
+        self.discarded += more.discarded;
+        self.unfinished += more.unfinished;
+        self.overwritten += more.overwritten;
+        self.damaged += more.damaged;
+    }
+}
+
+/// One ring on its way into one file.
+#[derive(Debug)]
+pub struct Drain {
+    ring: usize,
+    stream: UserStream,
+    file: Option<StreamFile>,
+    packet: Vec<u8>,
+}
+
+impl Drain {
+    /// Goes on where the file in `dir` ends, or begins where the program's memory does.
+    ///
+    /// # Errors
+    /// The file is there and cannot be opened.
+    pub fn open(program: &Program, ring: usize, dir: &TraceDir) -> io::Result<Drain> {
+        let path = dir.stream_path(ring);
+        let (uuid, instance) = (dir.trace.uuid, ring as u64);
+        let memory = &program.rings[ring];
+        let consumed = Position::start_of(memory.value(ring::CONSUMED) as u32);
+        let drained = Position::from_word(memory.value(ring::DRAINED));
+        let start = if ring > 0 && drained.seq == consumed.seq { drained } else { consumed };
+        let fresh = UserStream::new(uuid, instance, program.pid, start);
+        let (stream, file) = if path.exists() {
+            let (file, last) = StreamFile::open(&path, uuid)?;
+            let stream = last.map_or(fresh, |last| UserStream::resume(uuid, instance, program.pid, &last));
+            (stream, Some(file))
+        } else {
+            (fresh, None)
+        };
+        let stream = stream.without_discarded(memory.value(ring::DISCARDED_BEFORE));
+        Ok(Drain { ring, stream, file, packet: Vec::new() })
+    }
+
+    /// Drains what is committed now; the number of events.
+    ///
+    /// # Errors
+    /// Nothing could be written: the program keeps its memory, and the next call tries again.
+    pub fn run(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<u64> {
+        let before = self.stream.progress().recovered;
+        while self.batch(program, dir, quota)? {}
+        Ok(self.stream.progress().recovered - before)
+    }
+
+    /// One batch; whether there is more.
+    fn batch(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<bool> {
+        let memory = &program.rings[self.ring];
+        let committed = memory.committed();
+        let now = program.now();
+        let before = self.stream.progress();
+        let mut more = false;
+        while let Some((seq, to)) = next_piece(self.stream.progress().position, committed) {
+            if self.stream.bytes().len() > BATCH_BYTES {
+                more = true;
+                break;
+            }
+            let words = if to.words == Position::CLOSED { memory.closed_words(seq) } else { to.words.into() };
+            memory.copy_packet(seq, words, &mut self.packet);
+            let intact =
+                self.packet.first_chunk().is_some_and(|&first| u64::from_le_bytes(first) as u32 == seq);
+            if intact {
+                let tick_q32 = program.value(control::TICK_Q32);
+                self.stream.take(&Piece { bytes: &self.packet, to, now, tick_q32 }, &program.events);
+            } else {
+                self.stream.skip_to(Position::start_of(seq.wrapping_add(1)));
+            }
+        }
+        self.stream.flush();
+        if let Err(error) = self.write(program, dir, quota) {
+            self.stream.go_back(before);
+            return Err(error);
+        }
+        if self.ring != 0 {
+            memory.release(self.stream.progress().position); // the init ring keeps everything
+        }
+        Ok(more)
+    }
+
+    fn write(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<()> {
+        if self.stream.bytes().is_empty() {
+            return Ok(());
+        }
+        dir.describe(&program.events)?;
+        if self.file.is_none() {
+            self.file = Some(StreamFile::open(&dir.stream_path(self.ring), dir.trace.uuid)?.0);
+        }
+        if let Some(file) = &mut self.file {
+            file.append(self.stream.bytes(), dir.trace.uuid, quota)?;
+        }
+        self.stream.clear();
+        Ok(())
+    }
+
+    /// What has become of the ring's events; at the end also written into the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(&mut self, program: &Program) -> io::Result<Tally> {
+        let tally = self.tally(program);
+        if let Some(file) = &self.file {
+            file.correct_discarded(tally.discarded)?;
+        }
+        program.rings[self.ring].end_session(tally.discarded);
+        Ok(tally)
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn tally(&self, program: &Program) -> Tally {
+        let (memory, progress) = (&program.rings[self.ring], self.stream.progress());
+        Tally {
+            recorded: progress.recovered,
+            discarded: memory.value(ring::DISCARDED).saturating_sub(memory.value(ring::DISCARDED_BEFORE)),
+            unfinished: memory.unfinished(),
+            overwritten: 0,
+            damaged: progress.damaged,
+        }
+    }
+}
+
+/// The packet to read next and how far, where anything is new.
+fn next_piece(position: Position, committed: Position) -> Option<(u32, Position)> {
+    let closed = Position { words: Position::CLOSED, ..position };
+    match position.packets_to(committed) {
+        0 if committed.words == Position::CLOSED => Some((position.seq, closed)),
+        0 => (committed.words > position.words).then_some((position.seq, committed)),
+        packets if packets > 0 => Some((position.seq, closed)),
+        _ => None,
+    }
+}

@@ -1,0 +1,144 @@
+//! A part of a program's file as 64-bit words, every access checked.
+//!
+//! The program may write at the same time, so words are read atomically and copied before anybody looks at them. Its
+//! owner could even shorten the file under us: the size is looked at first, and a page that vanishes later is replaced by
+//! zeros (see [`survive_shrinking_files`]).
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::Once;
+
+/// A mapping, readable and writable.
+#[derive(Debug)]
+pub struct Memory {
+    start: *mut u8,
+    length: usize,
+}
+
+impl Memory {
+    /// Maps `length` bytes at `at`; `None` where the file has fewer, or has no memory to give.
+    #[must_use]
+    pub fn map(file: &File, at: u64, length: usize) -> Option<Memory> {
+        let size = file.metadata().ok()?.len();
+        if !at.is_multiple_of(4096) || length == 0 || at.checked_add(length as u64)? > size {
+            return None;
+        }
+        survive_shrinking_files();
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping of an open file, inside its size.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                rights,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                at as libc::off_t,
+            )
+        };
+        (start != libc::MAP_FAILED).then_some(Memory { start: start.cast(), length })
+    }
+
+    /// The word at byte offset `at`.
+    ///
+    /// # Panics
+    /// Outside the mapping: callers check offsets that come from the program.
+    #[must_use]
+    pub fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.length, "word {at} of {}", self.length);
+        // SAFETY: inside the mapping, aligned, and atomic words may be shared.
+        unsafe { &*self.start.add(at).cast() }
+    }
+
+    /// The byte at offset `at`; panics as [`Memory::word`] does.
+    #[must_use]
+    pub fn byte(&self, at: usize) -> &AtomicU8 {
+        assert!(at < self.length, "byte {at} of {}", self.length);
+        // SAFETY: inside the mapping.
+        unsafe { &*self.start.add(at).cast() }
+    }
+
+    /// Replaces `into` by the words in `from..to` (byte offsets, multiples of 8), each read at once.
+    pub fn copy(&self, from: usize, to: usize, into: &mut Vec<u8>) {
+        let to = to.min(self.length);
+        if from >= to {
+            return into.clear();
+        }
+        let _in_range = self.word(to - 8);
+        into.resize(to - from, 0);
+        let mut word = self.word(from).as_ptr().cast_const();
+        for bytes in into.chunks_exact_mut(8) {
+            // SAFETY: between `from` and `to`, both of which have been checked; the program may write meanwhile, so each
+            // word is read once and as a whole.
+            unsafe {
+                bytes.copy_from_slice(
+                    &AtomicU64::from_ptr(word.cast_mut()).load(Ordering::Relaxed).to_le_bytes(),
+                );
+                word = word.add(1);
+            }
+        }
+    }
+
+    /// Bytes mapped.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; no reference outlives `self`.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}
+
+// SAFETY: plain shared memory; all access is atomic.
+unsafe impl Send for Memory {}
+
+/// A page of a mapped file that its owner has cut off reads as zeros from then on, instead of killing the consumer.
+fn survive_shrinking_files() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler only calls mmap, which is safe in signal handlers on Linux.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = replace_by_zeros as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
+        }
+    });
+}
+
+extern "C" fn replace_by_zeros(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    const BEYOND_THE_FILE: libc::c_int = 2; // BUS_ADRERR
+                                            // SAFETY: the kernel passes a valid siginfo; a page is replaced that no longer has any content.
+    unsafe {
+        let page = (*info).si_addr() as usize & !4095;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        if (*info).si_code != BEYOND_THE_FILE
+            || libc::mmap(page as *mut libc::c_void, 4096, rights, flags, -1, 0) == libc::MAP_FAILED
+        {
+            libc::signal(signal, libc::SIG_DFL); // a real bus error: die of it
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_shrinks_reads_as_zeros() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8192).unwrap();
+        let memory = Memory::map(&file, 0, 8192).unwrap();
+        memory.word(4096).store(7, Ordering::Relaxed);
+        assert_eq!(memory.word(4096).load(Ordering::Relaxed), 7);
+        file.set_len(4096).unwrap();
+        assert_eq!(memory.word(4096).load(Ordering::Relaxed), 0);
+        assert!(Memory::map(&file, 0, 8192).is_none() && Memory::map(&file, u64::MAX - 4095, 4096).is_none());
+    }
+}

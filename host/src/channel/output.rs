@@ -1,0 +1,147 @@
+//! Trace directories: the metadata, one file per stream, only whole packets in it, within a limit of bytes.
+//!
+//! A file says itself how far its ring has been drained (its last packet holds the position), so that a new consumer
+//! goes on exactly where a dead one stopped: the packets are the truth, whatever the memory says.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use lathunt_core::export::ctf::{metadata, PacketHead, Trace};
+use lathunt_core::trace::user_stream::Events;
+
+/// What may still be written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quota {
+    /// Most bytes; `None`: until the disk is full.
+    pub limit: Option<u64>,
+    /// Bytes written.
+    pub written: u64,
+}
+
+/// One program's trace.
+#[derive(Debug)]
+pub struct TraceDir {
+    /// Where.
+    pub path: PathBuf,
+    /// What its metadata says.
+    pub trace: Trace,
+    described: usize,
+}
+
+impl TraceDir {
+    /// A trace at `path`, which need not exist: nothing is made before there is something to write.
+    #[must_use]
+    pub fn new(path: PathBuf, trace: Trace) -> TraceDir {
+        TraceDir { path, trace, described: 0 }
+    }
+
+    /// Makes sure that the metadata on disk has all of `events`.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn describe(&mut self, events: &Events) -> io::Result<()> {
+        if self.described > 0 && self.described == events.len() {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.path)?;
+        let declarations: Vec<_> = events.iter().cloned().collect();
+        let fresh = self.path.join(".metadata.new");
+        fs::write(&fresh, metadata(&self.trace, &declarations))
+            .inspect_err(|_| drop(fs::remove_file(&fresh)))?;
+        fs::rename(&fresh, self.path.join("metadata"))?;
+        self.described = events.len();
+        Ok(())
+    }
+
+    /// The file of a ring.
+    #[must_use]
+    pub fn stream_path(&self, ring: usize) -> PathBuf {
+        self.path.join(if ring == 0 { "init".to_owned() } else { format!("ring-{ring}") })
+    }
+}
+
+/// A stream's file.
+#[derive(Debug)]
+pub struct StreamFile {
+    file: File,
+    length: u64,
+    last_packet_at: Option<u64>,
+}
+
+impl StreamFile {
+    /// Opens or makes it; what is not a whole packet at its end is cut off. Also the head of its last packet.
+    ///
+    /// # Errors
+    /// The file cannot be opened, read or cut.
+    pub fn open(path: &Path, uuid: [u8; 16]) -> io::Result<(StreamFile, Option<PacketHead>)> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let size = file.metadata()?.len();
+        let (mut at, mut last) = (0, None);
+        let mut head = [0; PacketHead::BYTES];
+        while file.read_exact_at(&mut head, at).is_ok() {
+            match PacketHead::parse(&head, uuid) {
+                Some(packet) if at + packet.bytes <= size => {
+                    last = Some((at, packet));
+                    at += packet.bytes;
+                }
+                _ => break,
+            }
+        }
+        if at < size {
+            file.set_len(at)?;
+        }
+        let last_packet_at = last.map(|(at, _)| at);
+        Ok((StreamFile { file, length: at, last_packet_at }, last.map(|(_, head)| head)))
+    }
+
+    /// Appends whole packets, all of them or none.
+    ///
+    /// # Errors
+    /// The disk is full or the quota is used up; the file is as before.
+    pub fn append(&mut self, packets: &[u8], uuid: [u8; 16], quota: &mut Quota) -> io::Result<()> {
+        let length = packets.len() as u64;
+        if quota.limit.is_some_and(|limit| quota.written + length > limit) {
+            return Err(io::Error::other("the limit of bytes for this session is reached"));
+        }
+        if let Err(error) = self.file.write_all_at(packets, self.length) {
+            self.file.set_len(self.length)?;
+            return Err(error);
+        }
+        let mut at = 0;
+        while let Some(packet) = packets.get(at..).and_then(|rest| PacketHead::parse(rest, uuid)) {
+            self.last_packet_at = Some(self.length + at as u64);
+            at += packet.bytes as usize;
+        }
+        self.length += length;
+        quota.written += length;
+        Ok(())
+    }
+
+    /// Corrects the number of discarded events in the last packet: those that no event came after.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn correct_discarded(&self, discarded: u64) -> io::Result<bool> {
+        match self.last_packet_at {
+            Some(at) => {
+                self.file.write_all_at(&discarded.to_le_bytes(), at + PacketHead::DISCARDED_AT).map(|()| true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+/// A uuid that depends on `parts` alone (FNV-1a, 128 bits; version 8 of RFC 9562): the same trace always gets the same.
+#[must_use]
+pub fn uuid_of(parts: &[&str]) -> [u8; 16] {
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in parts.iter().flat_map(|part| part.bytes().chain([0])) {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    let mut uuid = hash.to_be_bytes();
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}

@@ -1,0 +1,237 @@
+//! One instrumented program, alive or dead: its control area, its rings, its events.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use lathunt_core::trace::user_event::{parse_declarations, Declaration};
+use lathunt_core::trace::user_ring::{
+    control, ring, Anchor, Position, CONTROL_BYTES, DECLARATIONS_AT, ENABLED_AT, EVENTS_MAX, MAGIC,
+    PACKET_HEADER_WORDS, RINGS_MAX, RING_HEADER_BYTES, RING_TABLE_AT, VERSION,
+};
+use lathunt_core::trace::user_stream::Events;
+
+use super::clock;
+use super::memory::Memory;
+
+/// A program's share of memory.
+#[derive(Debug)]
+pub struct Program {
+    /// Its file.
+    pub path: PathBuf,
+    /// Process id as the program sees it.
+    pub pid: u32,
+    /// Name of the program.
+    pub comm: String,
+    /// Events known so far.
+    pub events: Events,
+    /// Rings known so far; number 0 is the init ring.
+    pub rings: Vec<RingMemory>,
+    /// Lines of declarations that could not be read.
+    pub damaged_declarations: usize,
+    file: File,
+    control: Memory,
+    declared: usize,
+}
+
+/// A ring of a program.
+#[derive(Debug)]
+pub struct RingMemory {
+    memory: Memory,
+    packet_bytes: usize,
+    packets: usize,
+}
+
+impl Program {
+    /// Opens a file of [`super::place::Place::programs`]; `None` where it is not (or not yet) one.
+    #[must_use]
+    pub fn open(path: &Path) -> Option<Program> {
+        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+        let memory = Memory::map(&file, 0, CONTROL_BYTES)?;
+        if memory.word(control::MAGIC).load(Ordering::Acquire) != MAGIC
+            || memory.word(control::VERSION).load(Ordering::Relaxed) != VERSION
+        {
+            return None;
+        }
+        let mut comm = Vec::new();
+        memory.copy(control::COMM, control::COMM + 16, &mut comm);
+        let comm = String::from_utf8_lossy(&comm).trim_end_matches('\0').to_owned();
+        let mut program = Program {
+            path: path.to_owned(),
+            pid: memory.word(control::PID).load(Ordering::Relaxed) as u32,
+            comm,
+            events: Events::default(),
+            rings: Vec::new(),
+            damaged_declarations: 0,
+            file,
+            control: memory,
+            declared: 0,
+        };
+        program.refresh();
+        Some(program)
+    }
+
+    /// The file's name: process id, start time, image.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Looks for new events and rings; the new events.
+    pub fn refresh(&mut self) -> Vec<Declaration> {
+        let rings = self.value(control::RINGS).min(RINGS_MAX as u64) as usize;
+        while self.rings.len() < rings {
+            let at = self.value(RING_TABLE_AT + self.rings.len() * 8);
+            let Some(ring) = RingMemory::map(&self.file, at) else { break };
+            self.rings.push(ring);
+        }
+        let end = (self.value(control::DECLARED_BYTES) as usize).min(CONTROL_BYTES - DECLARATIONS_AT);
+        if end <= self.declared {
+            return Vec::new();
+        }
+        let text: Vec<u8> = (self.declared..end)
+            .map(|at| self.control.byte(DECLARATIONS_AT + at).load(Ordering::Relaxed))
+            .collect();
+        self.declared = end;
+        let (events, damaged) = parse_declarations(&text);
+        let events: Vec<_> = events.into_iter().filter(|event| usize::from(event.id) < EVENTS_MAX).collect();
+        self.damaged_declarations += damaged.len();
+        self.events.extend(events.clone());
+        events
+    }
+
+    /// Switches an event on or off, now.
+    pub fn enable(&self, id: u16, on: bool) {
+        if usize::from(id) < EVENTS_MAX {
+            self.control.byte(ENABLED_AT + usize::from(id)).store(u8::from(on), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an event is on.
+    #[must_use]
+    pub fn enabled(&self, id: u16) -> bool {
+        usize::from(id) < EVENTS_MAX
+            && self.control.byte(ENABLED_AT + usize::from(id)).load(Ordering::Relaxed) != 0
+    }
+
+    /// A word of the control area ([`control`]).
+    #[must_use]
+    pub fn value(&self, at: usize) -> u64 {
+        self.control.word(at).load(Ordering::Acquire)
+    }
+
+    /// Counter and time now, on this program's clock.
+    #[must_use]
+    pub fn now(&self) -> Anchor {
+        clock::anchor(self.value(control::CLOCK) == 1)
+    }
+
+    /// Whether the program still runs. Its record lock says so at once; a program that closed all its descriptors
+    /// has lost the lock, and is then looked up by process id, start time and mapped file.
+    #[must_use]
+    pub fn alive(&self) -> bool {
+        self.locked() || (self.started_at() == Some(self.value(control::START_TICKS)) && self.mapped())
+    }
+
+    fn locked(&self) -> bool {
+        // SAFETY: all-zero is a valid flock; `whole` outlives the call.
+        unsafe {
+            let mut whole: libc::flock = std::mem::zeroed();
+            whole.l_type = libc::F_WRLCK as libc::c_short;
+            libc::fcntl(self.file.as_raw_fd(), libc::F_GETLK, &mut whole) == 0
+                && whole.l_type != libc::F_UNLCK as libc::c_short
+        }
+    }
+
+    fn started_at(&self) -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        let after_name = &stat[stat.rfind(')')? + 1..];
+        after_name.split_whitespace().nth(19)?.parse().ok()
+    }
+
+    fn mapped(&self) -> bool {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        maps.contains(&*self.path.to_string_lossy())
+    }
+}
+
+impl RingMemory {
+    fn map(file: &File, at: u64) -> Option<RingMemory> {
+        let header = Memory::map(file, at, RING_HEADER_BYTES)?;
+        let value = |at: usize| header.word(at).load(Ordering::Acquire) as usize;
+        let (words, mask, bytes) = (value(ring::PACKET_WORDS), value(ring::PACKET_MASK), value(ring::BYTES));
+        let packets = mask.checked_add(1)?;
+        let fits = packets.is_power_of_two()
+            && (PACKET_HEADER_WORDS + 1..0xffff).contains(&words)
+            && packets.checked_mul(words * 8)?.checked_add(RING_HEADER_BYTES)? == bytes;
+        let memory = Memory::map(file, at, bytes).filter(|_| fits)?;
+        Some(RingMemory { memory, packet_bytes: words * 8, packets })
+    }
+
+    /// A word of the ring's header ([`ring`]).
+    #[must_use]
+    pub fn value(&self, at: usize) -> u64 {
+        self.memory.word(at).load(Ordering::Acquire)
+    }
+
+    /// Up to where records are complete.
+    #[must_use]
+    pub fn committed(&self) -> Position {
+        Position::from_word(self.value(ring::COMMITTED))
+    }
+
+    /// Packets it has room for.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Copies packet `seq` up to `words` (all of it at most).
+    pub fn copy_packet(&self, seq: u32, words: usize, into: &mut Vec<u8>) {
+        let from = RING_HEADER_BYTES + (seq as usize % self.packets) * self.packet_bytes;
+        self.memory.copy(from, from + (words * 8).min(self.packet_bytes), into);
+    }
+
+    /// Words used of the closed packet `seq`, as its header says, at most what a packet can hold.
+    #[must_use]
+    pub fn closed_words(&self, seq: u32) -> usize {
+        let at = RING_HEADER_BYTES + (seq as usize % self.packets) * self.packet_bytes + 48;
+        (self.value(at) as u32 as usize).min(self.packet_bytes / 8)
+    }
+
+    /// Lets the program reuse all packets before `position`, and the next consumer go on there.
+    pub fn release(&self, position: Position) {
+        self.memory.word(ring::DRAINED).store(position.word(), Ordering::Relaxed);
+        self.memory.word(ring::CONSUMED).store(u64::from(position.seq), Ordering::Release);
+    }
+
+    /// A session ends that has counted `discarded` events: the next one begins with what comes after.
+    pub fn end_session(&self, discarded: u64) {
+        let before = self.memory.word(ring::DISCARDED_BEFORE);
+        before.store(before.load(Ordering::Relaxed) + discarded, Ordering::Relaxed);
+    }
+
+    /// Chooses between overwriting and discarding.
+    pub fn set_overwrite(&self, overwrite: bool) {
+        self.memory.word(ring::OVERWRITE).store(u64::from(overwrite), Ordering::Relaxed);
+    }
+
+    /// Records that were begun and never committed: of a dead program, those it died in.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        let (committed, reserved) = (self.committed(), Position::from_word(self.value(ring::RESERVE)));
+        let between = committed.packets_to(reserved);
+        if between < 0 {
+            return 0; // died in a packet switch, where `committed` moves first
+        }
+        let between = between.min(self.packets as i32);
+        let closed = (0..between).map(|packet| {
+            let at = RING_HEADER_BYTES
+                + (committed.seq.wrapping_add(packet as u32) as usize % self.packets) * self.packet_bytes
+                + 48;
+            self.value(at) >> 32
+        });
+        (closed.sum::<u64>() + u64::from(reserved.events)).saturating_sub(u64::from(committed.events))
+    }
+}

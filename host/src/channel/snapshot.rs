@@ -1,0 +1,71 @@
+//! What a program's rings hold right now, without taking anything away: the flight recorder's content.
+//!
+//! The program goes on writing meanwhile. A packet that it reuses while we copy shows another number afterwards
+//! and is left out; its events count as overwritten.
+
+use std::io;
+use std::sync::atomic::{fence, Ordering};
+
+use lathunt_core::trace::user_ring::{control, ring, Packet, Position};
+use lathunt_core::trace::user_stream::{Piece, UserStream};
+
+use super::drain::Tally;
+use super::output::{Quota, StreamFile, TraceDir};
+use super::program::Program;
+
+/// Writes all rings of `program` into `dir`.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn write(program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<Tally> {
+    let mut total = Tally::default();
+    for ring in 0..program.rings.len() {
+        let (stream, tally) = read_ring(program, ring, dir.trace.uuid);
+        if !stream.bytes().is_empty() {
+            dir.describe(&program.events)?;
+            let (mut file, _) = StreamFile::open(&dir.stream_path(ring), dir.trace.uuid)?;
+            file.append(stream.bytes(), dir.trace.uuid, quota)?;
+            file.correct_discarded(tally.discarded)?;
+        }
+        total += tally;
+    }
+    Ok(total)
+}
+
+fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tally) {
+    let memory = &program.rings[ring];
+    let committed = memory.committed();
+    let now = program.now();
+    let oldest = committed.seq.wrapping_sub(memory.packets() as u32 - 1);
+    let mut stream = UserStream::new(uuid, ring as u64, program.pid, Position::start_of(oldest));
+    let mut bytes = Vec::new();
+    for back in (0..memory.packets() as u32).rev() {
+        let seq = committed.seq.wrapping_sub(back);
+        let open = back == 0 && committed.words != Position::CLOSED;
+        let words = if open { committed.words.into() } else { memory.closed_words(seq) };
+        memory.copy_packet(seq, words, &mut bytes);
+        fence(Ordering::Acquire);
+        let mut header = Vec::new();
+        memory.copy_packet(seq, 1, &mut header);
+        let numbers =
+            [&bytes, &header].map(|words| words.first_chunk().map(|&first| u64::from_le_bytes(first) as u32));
+        if numbers != [Some(seq), Some(seq)] || Packet::parse(&bytes).is_none() {
+            continue; // never used, or reused while we copied
+        }
+        let to = if open { committed } else { Position { seq, events: 0, words: Position::CLOSED } };
+        let tick_q32 = program.value(control::TICK_Q32);
+        stream.take(&Piece { bytes: &bytes, to, now, tick_q32 }, &program.events);
+    }
+    stream.flush();
+    let progress = stream.progress();
+    let total = memory.value(ring::EVENTS_BEFORE)
+        + if committed.words == Position::CLOSED { 0 } else { committed.events.into() };
+    let tally = Tally {
+        recorded: progress.recovered,
+        discarded: memory.value(ring::DISCARDED),
+        unfinished: if program.alive() { 0 } else { memory.unfinished() },
+        overwritten: total.saturating_sub(progress.recovered + progress.damaged),
+        damaged: progress.damaged,
+    };
+    (stream, tally)
+}
