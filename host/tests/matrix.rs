@@ -14,7 +14,7 @@ const SIZES: [Ns; 3] = [Ns::from_us(100), Ns::from_us(500), Ns::from_ms(2)];
 const PULSES: u32 = 12;
 const LEAD: Ns = Ns::from_us(30);
 /// The machine's own load may spoil a whole cell; a broken instrument spoils every attempt.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 fn online() -> CpuSet {
     std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap().parse().unwrap()
@@ -81,7 +81,7 @@ fn cell(
     };
     let seen = disturb(&what, Some((recorder, symbols))).map_err(|error| error.to_string())?;
     let quiet = seen.undisturbed.unwrap_or_default();
-    let most = PULSES as usize / 2;
+    let most = PULSES as usize / 3;
     let with: Vec<(&Sight, Explanation)> =
         seen.sights.iter().filter_map(|sight| Some((sight, explained(sight, &seen, cpu)?))).collect();
     if with.len() < most {

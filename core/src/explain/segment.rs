@@ -174,11 +174,15 @@ impl Segment {
         }
     }
 
-    /// All nodes without children, in order.
+    /// All explained nodes without children, in order. Their durations and all gaps add up to the total.
     #[must_use]
     pub fn leaves(&self) -> Vec<&Segment> {
         if self.children.is_empty() {
-            vec![self]
+            if self.gaps.is_empty() {
+                vec![self]
+            } else {
+                Vec::new()
+            }
         } else {
             self.children.iter().flat_map(Segment::leaves).collect()
         }
