@@ -21,8 +21,8 @@ use crate::{exit, out};
 #[derive(Debug, Parser)]
 #[command(name = "hwlatdetect", disable_version_flag = true)]
 struct Args {
-    /// total time to test for hardware latency: <n>{smdw}
-    #[arg(long, default_value = "120", value_parser = seconds)]
+    /// total time to test for hardware latency: \<n\>{smdw}
+    #[arg(help = "total time to test for hardware latency: <n>{smdw}", long, default_value = "120", value_parser = seconds)]
     duration: Ns,
     /// value above which is considered a hardware latency
     #[arg(long, default_value = "10", value_parser = micros)]

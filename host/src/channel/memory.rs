@@ -2,7 +2,7 @@
 //!
 //! The program may write at the same time, so words are read atomically and copied before anybody looks at them. Its
 //! owner could even shorten the file under us: the size is looked at first, and a page that vanishes later is replaced by
-//! zeros (see [`survive_shrinking_files`]).
+//! zeros (see `survive_shrinking_files`).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

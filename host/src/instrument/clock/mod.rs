@@ -2,8 +2,8 @@
 //!
 //! Each path is a loop of its own, compiled with the read inlined: two reads, one right after the other, then the
 //! bookkeeping, which falls between pairs and is in no difference. Under a real-time policy the loop sleeps a tenth of the
-//! time, so that throttling never strikes and other work goes on. [`path`] lists the ways, [`system_call`] proves which
-//! of them enter the kernel, [`agreement`] compares CPUs.
+//! time, so that throttling never strikes and other work goes on. `path` lists the ways, `system_call` proves which
+//! of them enter the kernel, `agreement` compares CPUs.
 
 mod agreement;
 mod path;
