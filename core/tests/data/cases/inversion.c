@@ -1,5 +1,5 @@
 // inv: like futex_pi but a plain mutex, owner preempted by FIFO-50 "vision": unbounded inversion
-#include "common.h"
+#include "markers.h"
 static pthread_mutex_t mu=PTHREAD_MUTEX_INITIALIZER; static ns_t T0; enum{N=3};
 static void*holder(void*x){ who("paramstore"); pin(0);
  for(int i=0;i<N;i++){ until(T0+i*60*MS); pthread_mutex_lock(&mu); spin_cpu(i==2?4*MS:300*US); pthread_mutex_unlock(&mu);} until(T0+N*60*MS); return 0; }

@@ -1,5 +1,5 @@
 // mig: FIFO-80 "roamer" runs on CPU 0, is preempted by FIFO-90 "motord" there, and is pushed to CPU 1 once "other" (FIFO 85, CPU 1) is done
-#include "common.h"
+#include "markers.h"
 static ns_t T0;
 static void*m(void*x){ who("motord"); pin(0); fifo(90); until(T0+21*MS); spin_wall(6*MS); return 0;}
 static void*o(void*x){ who("otherd"); pin(1); fifo(85); until(T0+20500*US); spin_wall(3*MS); return 0;}

@@ -1,5 +1,5 @@
 // pip: FIFO-80 "servoctl" (CPU 0) waits for a PI mutex whose holder "paramstore" (FIFO 20, CPU 1) is preempted on CPU 1 by FIFO-90 "vision" inside the critical section
-#include "common.h"
+#include "markers.h"
 static pthread_mutex_t mu; static ns_t T0; enum{N=3};
 static void*holder(void*x){ who("paramstore"); pin(1); fifo(20);
  for(int i=0;i<N;i++){ until(T0+i*30*MS); pthread_mutex_lock(&mu); spin_cpu(3*MS); pthread_mutex_unlock(&mu);} until(T0+N*30*MS); return 0; }

@@ -1,5 +1,5 @@
 // pty: "sender" (CPU 0) writes into a pty master 600(i); FIFO-80 "serreader" (CPU 0) reads the slave 601(i); the work item (flush_to_ldisc) runs in a kworker of CPU 0/1; "bremser" FIFO 50 hogs
-#include "common.h"
+#include "markers.h"
 #include <pty.h>
 #include <termios.h>
 static int m,s; static ns_t T0;
