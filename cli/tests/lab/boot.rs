@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lathunt_host::testing::may_run;
 
 /// Scenarios in their order; each is `lab/scenarios/NAME.sh`.
-const SCENARIOS: &[&str] = &["kernel", "hunt", "injection", "peers"];
+const SCENARIOS: &[&str] = &["kernel", "hunt", "injection", "matrix", "peers"];
 
 /// Longest life of the guest: far more than the two minutes it takes, for a host that has other work.
 const LIMIT: Duration = Duration::from_secs(600);
