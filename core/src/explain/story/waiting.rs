@@ -270,7 +270,8 @@ impl Walk<'_, '_> {
             let free = |other: &Cpu| *other != cpu && self.is_free(*other, stretch.begin, stretch.end, below);
             self.record.cpus().filter(free).map(|other| other.to_string()).collect()
         };
-        let (idle, lower) = (others(None), prio.filter(|prio| prio.is_realtime()).map(|prio| others(Some(prio))));
+        let (idle, lower) =
+            (others(None), prio.filter(|prio| prio.is_realtime()).map(|prio| others(Some(prio))));
         let idle = match lower {
             _ if !idle.is_empty() => format!("while CPU {} was idle", idle.join(", ")),
             Some(lower) if !lower.is_empty() => {
@@ -309,7 +310,9 @@ impl Walk<'_, '_> {
                 Context::Idle(_) => true,
                 Context::Thread(_) => slice.task.is_some_and(is_below),
                 // An interrupt belongs to whom it interrupts here: it would have come to the thread as well.
-                _ => below.is_some() && slice.task.is_some_and(|task| task.tid == Tid::IDLE || is_below(task)),
+                _ => {
+                    below.is_some() && slice.task.is_some_and(|task| task.tid == Tid::IDLE || is_below(task))
+                }
             })
             .map(super::super::cpu::Slice::length)
             .sum();
