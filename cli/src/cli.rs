@@ -40,8 +40,8 @@ enum Command {
     Import(cmd::import::ImportArgs),
     /// Put back what a killed lathunt left changed
     Restore(cmd::restore::RestoreArgs),
-    /// Record instrumented programs, in the foreground or in a session that outlives the terminal
-    Trace(cmd::trace_user::TraceArgs),
+    /// Record the kernel's events and instrumented programs on one clock, for explain
+    Trace(cmd::trace::TraceArgs),
 }
 
 /// Parses the process's arguments and runs the command.
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => cmd::compare::run(args),
         Command::Import(args) => cmd::import::run(args),
         Command::Restore(args) => cmd::restore::run(args),
-        Command::Trace(args) => cmd::trace_user::run(args),
+        Command::Trace(args) => cmd::trace::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("lathunt: {}", exit::one_line(&error));

@@ -8,6 +8,7 @@ mod file;
 mod hunt;
 mod live;
 mod out;
+mod trace;
 mod trace_file;
 
 use std::process::ExitCode;

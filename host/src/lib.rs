@@ -20,4 +20,5 @@ pub mod symbols;
 pub mod terminal;
 pub mod testing;
 pub mod topology;
+pub mod tracefs;
 pub mod wall;

@@ -15,5 +15,6 @@ pub mod inject;
 pub mod plot;
 pub mod report;
 pub mod restore;
+pub mod trace;
 pub mod trace_user;
 pub mod units;
