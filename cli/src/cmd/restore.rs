@@ -8,7 +8,8 @@ use lathunt_host::knob::{self, Outcome};
 /// Put back what a killed lathunt left changed.
 ///
 /// Every start that changes something does this first by itself. Whatever somebody else has changed since is
-/// reported and left alone.
+/// reported and left alone. CPUs that were isolated to stay so (`lathunt isolate apply`) do, until
+/// `lathunt isolate restore`.
 #[derive(clap::Args, Debug)]
 pub struct RestoreArgs {
     /// Only list what is changed, touch nothing.
@@ -34,7 +35,8 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     if args.list {
         return list(&args, &directory);
     }
-    let restored = knob::recover(&directory)?;
+    let mut restored = knob::recover(&directory)?;
+    restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
     let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
     if args.json {
         println!("{}", serde_json::to_string_pretty(&restored)?);
@@ -48,7 +50,8 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let changes = knob::pending(directory)?;
+    let mut changes = knob::pending(directory)?;
+    changes.extend(knob::pending(&directory.join("isolate"))?);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&changes)?);
     } else if changes.is_empty() && !args.quiet {
