@@ -28,6 +28,8 @@ enum Command {
     Clock(cmd::clock::ClockArgs),
     /// Where did the time of a passage of a recorded trace go, and whose fault is it?
     Explain(cmd::explain::ExplainArgs),
+    /// Give CPUs to real time, prove it, put everything back
+    Isolate(cmd::isolate::IsolateArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
     /// Draw the latency plot of one or more runs
@@ -58,6 +60,9 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
+    if !matches!(cli.command, Command::Isolate(_) | Command::Restore(_)) {
+        cmd::isolate::recover_after_kill();
+    }
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
         Command::Explain(args) => cmd::explain::run(args),
@@ -65,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => cmd::check::run(args),
         Command::Hwlat(args) => cmd::hwlat::run(args),
         Command::Clock(args) => cmd::clock::run(args),
+        Command::Isolate(args) => cmd::isolate::run(args),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),

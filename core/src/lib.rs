@@ -9,6 +9,7 @@
 //! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
 //! - [`trace`]: recorded kernel events as one normalized stream.
 //! - [`check`]: is a machine set up for real time? Rules as data.
+//! - [`isolate`]: which settings keep a CPU free of everything else.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`verdict`]: what may be claimed.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
@@ -23,6 +24,7 @@ pub mod explain;
 pub mod export;
 pub mod histogram;
 pub mod hwlat;
+pub mod isolate;
 pub mod peak;
 pub mod report;
 pub mod run;

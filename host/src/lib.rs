@@ -8,6 +8,7 @@ pub mod error;
 pub mod facts;
 pub mod inject;
 pub mod instrument;
+pub mod isolate;
 pub mod knob;
 pub mod load;
 pub mod mapped;

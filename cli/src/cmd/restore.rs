@@ -9,7 +9,8 @@ use lathunt_host::tracefs::{self, Tracefs};
 /// Put back what a killed lathunt left changed.
 ///
 /// Every start that changes something does this first by itself. Whatever somebody else has changed since is
-/// reported and left alone.
+/// reported and left alone. CPUs that were isolated to stay so (`lathunt isolate apply`) do, until
+/// `lathunt isolate restore`.
 #[derive(clap::Args, Debug)]
 pub struct RestoreArgs {
     /// Only list what is changed, touch nothing.
@@ -37,6 +38,7 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     }
     let mut restored = knob::recover(&directory)?;
     restored.extend(remove_instances());
+    restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
     let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
     if args.json {
         println!("{}", serde_json::to_string_pretty(&restored)?);
@@ -61,7 +63,8 @@ fn remove_instances() -> Vec<Restored> {
 }
 
 fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let changes = knob::pending(directory)?;
+    let mut changes = knob::pending(directory)?;
+    changes.extend(knob::pending(&directory.join("isolate"))?);
     let left = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&changes)?);
