@@ -12,6 +12,7 @@ pub mod hwlat;
 pub mod hwlatdetect;
 pub mod import;
 pub mod inject;
+pub mod npt;
 pub mod plot;
 pub mod report;
 pub mod restore;
