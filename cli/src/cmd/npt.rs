@@ -125,6 +125,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
         wanted => topology.select(wanted.as_ref())?,
     };
     let mut conditions = facts::gather(Path::new(facts::LIVE), &cpus);
+    let facts = conditions.notes.len();
     let options = options(&args, cpus.clone(), &mut conditions)?;
     conditions.started = wall::now_rfc3339();
     conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
@@ -143,7 +144,11 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
         let file = if path.is_dir() { path.join(RUN_FILE) } else { path.clone() };
         write_atomic(&file, run.to_json().as_bytes())?;
     }
-    out::print(&if args.json { run.to_json() + "\n" } else { text::text(&run, args.worst) })?;
+    out::print(&if args.json {
+        run.to_json() + "\n"
+    } else {
+        text::text(&run, args.worst, &run.conditions.notes[facts..])
+    })?;
     Ok(exit_code(&args, &run))
 }
 
@@ -161,7 +166,10 @@ fn default_cpus(topology: &Topology) -> Result<CpuSet> {
 fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<Options> {
     const SHORTEST: Ns = Ns(100);
     if args.threshold < SHORTEST {
-        bail!("cannot call {} a gap: the loop itself takes tens of ns; give --threshold {SHORTEST} at least", args.threshold);
+        bail!(
+            "cannot call {} a gap: the loop itself takes tens of ns; give --threshold {SHORTEST} at least",
+            args.threshold
+        );
     }
     if args.drain && args.probe != Probe::Lathunt {
         bail!("--drain belongs to --probe lathunt");
@@ -231,7 +239,8 @@ impl Progress {
 
     fn show(&mut self, lanes: &[Live]) {
         let asked = signals::take_status_request();
-        if !asked && !(self.shown && self.last.elapsed() >= Duration::from_millis(500)) {
+        let due = self.shown && self.last.elapsed() >= Duration::from_millis(500);
+        if !asked && !due {
             return;
         }
         self.last = Instant::now();
@@ -267,7 +276,10 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
         let _ = write!(how, ", bursts of {burst} with pauses of {pause} that are not measured");
     }
     if let Some(entry) = found.entry_ns {
-        let _ = write!(how, "; leaving the loop for the kernel and coming back usually takes {entry}");
+        let _ = write!(
+            how,
+            "; leaving the loop for the kernel and coming back takes {entry} where it is cheapest"
+        );
     }
     conditions.notes.push(how);
     if let Some(share) = found.attributed_of_large {

@@ -12,9 +12,9 @@ use crate::time::Ns;
 /// Rows of the table of sources, and of the worst gaps.
 const ROWS: usize = 12;
 
-/// The whole answer; `listed` worst gaps.
+/// The whole answer; `listed` worst gaps, and those of the run's notes that concern this measurement.
 #[must_use]
-pub fn text(run: &Run, listed: usize) -> String {
+pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
     let mut text = format!(
         "{:<8}{:>14}{:>9}{:>10}{:>11}{:>14}{:>11}{:>9}{:>9}{:>10}{:>10}\n",
         "ns", "loops", "min", "mean", "max", "variance", "deviation", "median", "p99", "p99.9", "p99.99"
@@ -31,9 +31,15 @@ pub fn text(run: &Run, listed: usize) -> String {
             (Some(explanation), _) => printable::line(&explanation.sentence),
             (None, reason) => reason.as_deref().unwrap_or_default().into(),
         };
-        let _ = writeln!(text, "  CPU {:<3} at {} {:>10}  {why}", peak.cpu, peak.begin, peak.total_ns.to_string());
+        let _ = writeln!(
+            text,
+            "  CPU {:<3} at {} {:>10}  {why}",
+            peak.cpu,
+            peak.begin,
+            peak.total_ns.to_string()
+        );
     }
-    for note in &run.conditions.notes {
+    for note in notes {
         let _ = writeln!(text, "note: {note}");
     }
     text
@@ -42,7 +48,8 @@ pub fn text(run: &Run, listed: usize) -> String {
 fn row(text: &mut String, series: &Series) {
     let histogram = &series.histogram;
     let whole = |value: Option<Ns>| value.map_or("–".to_owned(), |ns| ns.0.to_string());
-    let float = |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
+    let float =
+        |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
     let variance = series.variance_ns2;
     let _ = writeln!(
         text,
@@ -75,7 +82,8 @@ fn sources(text: &mut String, run: &Run) {
         "\nTime of the gaps: {total}, of which {:.1} % has a name",
         100.0 * (1.0 - unknown.0 as f64 / total.0 as f64)
     );
-    let _ = writeln!(text, "  {:<8}{:>8}  {:>10}  {:>10}  {:>6}  who", "", "gaps", "total", "longest", "share");
+    let _ =
+        writeln!(text, "  {:<8}{:>8}  {:>10}  {:>10}  {:>6}  who", "", "gaps", "total", "longest", "share");
     for row in run.interference.iter().take(ROWS) {
         let _ = writeln!(
             text,

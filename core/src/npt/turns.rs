@@ -95,9 +95,7 @@ impl Turns {
 
     /// Turns and their lengths in ticks, without the long ones.
     fn occupied(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        (0..).zip(self.bins.iter().copied()).filter(|&(_, count)| count > 0)
-            .collect::<Vec<_>>()
-            .into_iter()
+        (0..).zip(self.bins.iter().copied()).filter(|&(_, count)| count > 0).collect::<Vec<_>>().into_iter()
     }
 
     /// All turns in ns. Extremes and sum are exact to half a ns a turn.

@@ -137,14 +137,16 @@ impl<'a> Follower<'a> {
             let shared = Arc::new(Shared::new());
             shared.follower.store(options.read.ticks(), Relaxed);
             let (armed, theirs, copy) = (session.arm()?, Arc::clone(&shared), options.clone());
-            let body = move || lane::run(cpu, &copy, tick_ns, armed, &theirs);
+            let freezer = follower.recorder.as_ref().map(|recorder| recorder.freezer(cpu));
+            let sees = freezer.clone();
+            let body = move || lane::run(cpu, &copy, tick_ns, armed, sees, &theirs);
             let thread = std::thread::Builder::new().name(format!("npt/{cpu}")).spawn(body);
             let thread = thread.map_err(|error| Error::new("start", "a measuring thread", error))?;
             follower.lanes.push(Lane {
                 cpu,
                 shared,
                 thread: Some(thread),
-                freezer: follower.recorder.as_ref().map(|recorder| recorder.freezer(cpu)),
+                freezer,
                 pieces: Pieces::default(),
                 seconds: Vec::new(),
                 begun: None,
@@ -282,7 +284,11 @@ impl<'a> Follower<'a> {
             self.lanes.iter().flat_map(|lane| lane.worst.iter().map(|(_, peak)| peak.clone())).collect();
         for peak in &mut peaks {
             let told = self.gaps.iter().find(|told| told.gap.cpu == peak.cpu && told.gap.begin == peak.begin);
-            peak.culprit = told.and_then(|told| told.parts.first()).map(|part| part.name.clone());
+            let Some(told) = told else { continue };
+            peak.culprit = told.parts.first().map(|part| part.name.clone());
+            if let Some(explanation) = &mut peak.explanation {
+                told.retell(explanation);
+            }
         }
         peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
         peaks

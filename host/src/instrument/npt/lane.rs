@@ -1,7 +1,6 @@
 //! The thread of one CPU: it loops, and hands each gap to the follower through memory that both see.
 //!
-//! It makes no system call while it measures, but at a gap (page faults, and SMIs where they can be counted) and in the
-//! pauses between bursts. It ends itself when the follower has not shown itself for [`PATIENCE`]: then this machine has
+//! It makes no system call while it measures, but in the pauses between bursts and, where SMIs can be counted, at a gap. It ends itself when the follower has not shown itself for [`PATIENCE`]: then this machine has
 //! no CPU left that could stop it.
 
 use std::os::unix::fs::FileExt;
@@ -16,6 +15,7 @@ use super::probe::{self, Armed};
 use super::turn::{turns, OnGap, Probe, Read};
 use super::Options;
 use crate::error::Result;
+use crate::recorder::Freezer;
 use crate::sched::{self, Policy};
 
 /// Turns between two looks at anything else.
@@ -106,33 +106,32 @@ impl Shared {
 /// What the thread does at a gap.
 struct Gaps<'a> {
     shared: &'a Shared,
+    recorder: Option<Freezer>,
     faults: u64,
     smi: Option<(std::fs::File, u64)>,
 }
 
 impl OnGap for Gaps<'_> {
     fn gap(&mut self, begin: u64, end: u64) {
-        let faults = faults();
+        let faults = self.new_faults();
         let smi = self.smi.as_mut().and_then(|(device, before)| {
             let now = read_smi(device)?;
             Some(now.wrapping_sub(std::mem::replace(before, now)) + 1)
         });
-        self.shared.offer(Raw { begin, end, faults: faults - self.faults, smi: smi.unwrap_or(0) });
-        self.faults = faults;
-        self.shared.gaps.fetch_add(1, Relaxed);
-        self.shared.longest.fetch_max(end.wrapping_sub(begin), Relaxed);
+        self.shared.offer(Raw { begin, end, faults, smi: smi.unwrap_or(0) });
+        self.shared.gaps.store(self.shared.gaps.load(Relaxed) + 1, Relaxed);
+        let longest = self.shared.longest.load(Relaxed).max(end.wrapping_sub(begin));
+        self.shared.longest.store(longest, Relaxed);
     }
 }
 
-/// Page faults of this thread so far.
-fn faults() -> u64 {
-    // SAFETY: zeros are a valid rusage, which the call then fills.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage
-    };
-    (usage.ru_minflt + usage.ru_majflt) as u64
+impl Gaps<'_> {
+    /// Page faults since the last call; a context switch begins a new count.
+    fn new_faults(&mut self) -> u64 {
+        let now = self.recorder.as_ref().map_or(0, Freezer::faults);
+        let before = std::mem::replace(&mut self.faults, now);
+        now.checked_sub(before).unwrap_or(now)
+    }
 }
 
 /// Intel's count of SMIs (SDM volume 4), read on the CPU itself so that no other CPU is interrupted.
@@ -154,7 +153,14 @@ fn read_smi(device: &std::fs::File) -> Option<u64> {
 ///
 /// # Errors
 /// When the CPU or the priority cannot be had, or the probe cannot be armed in this thread.
-pub(super) fn run(cpu: Cpu, options: &Options, tick_ns: f64, armed: Armed, shared: &Shared) -> Result<Turns> {
+pub(super) fn run(
+    cpu: Cpu,
+    options: &Options,
+    tick_ns: f64,
+    armed: Armed,
+    recorder: Option<Freezer>,
+    shared: &Shared,
+) -> Result<Turns> {
     sched::pin(cpu)?;
     shared.tid.store(sched::tid().0 as u64, Relaxed);
     let table = Turns::new(tick_ns, options.threshold);
@@ -164,7 +170,7 @@ pub(super) fn run(cpu: Cpu, options: &Options, tick_ns: f64, armed: Armed, share
         sched::set_policy(Policy::Fifo, options.priority)?;
     }
     sched::prefault_stack();
-    let gaps = Gaps { shared, faults: faults(), smi: smi_device(cpu) };
+    let gaps = Gaps { shared, recorder, faults: 0, smi: smi_device(cpu) };
     lane.through(armed, gaps);
     if options.priority > 0 {
         sched::set_policy(Policy::Other, 0)?;
@@ -208,7 +214,7 @@ impl Lane<'_> {
         let from = read.ticks();
         turns(read, &mut probe, &mut self.table, &mut Warm, WARM_UP, from);
         self.table.clear();
-        gaps.faults = faults();
+        gaps.new_faults();
         let mut last = read.ticks();
         let mut burst_begun = last;
         self.shared.begun.store(last, Release);
@@ -224,7 +230,7 @@ impl Lane<'_> {
             }
             if last.wrapping_sub(burst_begun) >= burst {
                 std::thread::sleep(Duration::from_nanos(pause.0));
-                gaps.faults = faults();
+                gaps.new_faults();
                 last = read.ticks();
                 burst_begun = last;
             }

@@ -59,7 +59,7 @@ pub struct Found {
     pub gaps: Vec<Told>,
     /// Share of the time of gaps above 5 µs that has a name; `None`: no such gap.
     pub attributed_of_large: Option<f64>,
-    /// Usual cost of leaving the loop for the kernel and coming back, learnt from this run.
+    /// What leaving the loop for the kernel and coming back costs at least, learnt from this run.
     pub entry_ns: Option<Ns>,
     /// What was lost.
     pub losses: Vec<Loss>,

@@ -170,7 +170,9 @@ fn room_for(events: u64) -> Result<std::path::PathBuf> {
     match free_bytes(&base) {
         Some(free) if free < needed => {
             let _ = std::fs::remove_dir_all(&path);
-            let hint = format!("{needed} bytes are needed, {free} are free; measure fewer loops (-n), or set TMPDIR");
+            let hint = format!(
+                "{needed} bytes are needed, {free} are free; measure fewer loops (-n), or set TMPDIR"
+            );
             Err(Error::refused("keep", format!("{events} events below {}", base.display()), hint))
         }
         _ => Ok(path),

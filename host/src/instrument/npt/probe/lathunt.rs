@@ -55,7 +55,9 @@ impl Probe for Event {
 pub(super) fn enter() -> Result<()> {
     match lathunt_tracer::thread_init(None) && EVENT.wanted() {
         true => Ok(()),
-        false => Err(Error::refused("trace", "this thread", "no memory for its ring, or LATHUNT_TRACE=off is set")),
+        false => {
+            Err(Error::refused("trace", "this thread", "no memory for its ring, or LATHUNT_TRACE=off is set"))
+        }
     }
 }
 

@@ -25,13 +25,15 @@ impl Probe for Call {
 /// What is not there; `None`: all is.
 pub(super) fn missing() -> Option<String> {
     let found = |name: &str| {
-        std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).exists()))
+        std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).exists()))
     };
     let header = ["/usr/include", "/usr/local/include"]
         .iter()
         .any(|base| Path::new(base).join("lttng/tracepoint.h").exists())
         || fs::read_dir("/usr/include").into_iter().flatten().flatten().any(|entry| {
-            entry.file_name().to_string_lossy().contains("-linux-gnu") && entry.path().join("lttng/tracepoint.h").exists()
+            entry.file_name().to_string_lossy().contains("-linux-gnu")
+                && entry.path().join("lttng/tracepoint.h").exists()
         });
     let absent: Vec<&str> = [
         (found("lttng") && found("lttng-sessiond"), "lttng-tools"),
@@ -98,13 +100,12 @@ impl Session {
 
     fn end(&mut self) {
         if std::mem::take(&mut self.created) {
-            let _ = lttng(&["destroy", "--no-wait", &self.name]);
+            let _ = lttng(&["destroy", &self.name]);
         }
         if let Some(file) = self.daemon.take() {
             let pid = fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<i32>().ok());
             if let Some(pid) = pid.filter(|&pid| pid > 1) {
-                // SAFETY: the daemon that we started, which wrote its number into our own file.
-                unsafe { libc::kill(pid, libc::SIGTERM) };
+                end_daemon(pid);
             }
         }
         let _ = fs::remove_dir_all(&self.work);
@@ -126,7 +127,8 @@ impl Session {
         match built.status.success() {
             true => Ok(library),
             false => {
-                let said = String::from_utf8_lossy(&built.stderr).lines().take(3).collect::<Vec<_>>().join("; ");
+                let said =
+                    String::from_utf8_lossy(&built.stderr).lines().take(3).collect::<Vec<_>>().join("; ");
                 Err(Error::refused("compile", "the event for LTTng-UST", said))
             }
         }
@@ -157,6 +159,25 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Ends the daemon that we started, which wrote its number into our own file, and waits until it is gone: while it ends
+/// it still answers, and the next run would take it for one that works.
+fn end_daemon(pid: i32) {
+    let begin = Instant::now();
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        // SAFETY: plain calls; signal 0 only asks.
+        unsafe { libc::kill(pid, signal) };
+        let patience = begin.elapsed() + Duration::from_secs(10);
+        // SAFETY: as above.
+        while unsafe { libc::kill(pid, 0) } == 0 && begin.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // SAFETY: as above.
+        if unsafe { libc::kill(pid, 0) } != 0 {
+            return;
+        }
     }
 }
 
@@ -193,7 +214,8 @@ fn lttng(arguments: &[&str]) -> Result<String> {
 /// Loads the provider, whose constructor connects to the session daemon; it stays loaded.
 fn load(library: &Path) -> Result<Call> {
     use std::os::unix::ffi::OsStrExt;
-    let path = CString::new(library.as_os_str().as_bytes()).map_err(|error| Error::new("load", "a library", error))?;
+    let path = CString::new(library.as_os_str().as_bytes())
+        .map_err(|error| Error::new("load", "a library", error))?;
     // SAFETY: our own library, compiled just now; the function has the type that its source says.
     unsafe {
         let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);

@@ -89,8 +89,8 @@ impl Instance {
 
     /// From now on scheduler, interrupts and timers are recorded. Groups that this kernel lacks are left out.
     pub(super) fn trace_kernel(&self) -> Result<()> {
-        let there = GROUPS.iter().filter(|group| self.path.join("events").join(group).exists());
-        there.map(|group| self.set(&format!("events/{group}/enable"), "1")).collect()
+        let mut there = GROUPS.iter().filter(|group| self.path.join("events").join(group).exists());
+        there.try_for_each(|group| self.set(&format!("events/{group}/enable"), "1"))
     }
 
     pub(super) fn marker(&self) -> Result<File> {
