@@ -1,7 +1,6 @@
 //! The other side of the measurement, on a CPU that is not measured: starts probe, recorder and threads, keeps the
 //! kernel's record flowing, turns gaps into answers, and ends all of it.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Arc;
@@ -16,10 +15,10 @@ use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, SecondMax, Series, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns, Prio};
 
+use super::anchors::Anchors;
 use super::lane::{self, Shared, STOP};
 use super::probe::Session;
 use super::record::{Pieces, Seen};
-use super::turn::Read;
 use super::{Found, Options, KEPT};
 use crate::error::{Error, Result};
 use crate::facts::{counters, Tree, LIVE};
@@ -363,48 +362,5 @@ impl Lane {
         series.begin = self.begun;
         series.variance_ns2 = turns.figures().map(|figures| figures.variance_ns2);
         series
-    }
-}
-
-/// Moments at which both clocks were read.
-struct Anchors {
-    read: Read,
-    kept: VecDeque<(u64, Mono)>,
-}
-
-impl Anchors {
-    fn new(read: Read) -> Anchors {
-        let mut anchors = Anchors { read, kept: VecDeque::new() };
-        anchors.anchor();
-        anchors
-    }
-
-    /// The closest of a few pairs of reads.
-    fn anchor(&mut self) {
-        const KEPT: usize = 4_096;
-        let pair = |_| {
-            let (before, ticks, after) = (now(), self.read.ticks(), now());
-            (after.since(before), ticks, Mono(before.0 / 2 + after.0 / 2))
-        };
-        if let Some((_, ticks, mono)) = (0..8).map(pair).min() {
-            self.kept.push_back((ticks, mono));
-        }
-        if self.kept.len() > KEPT {
-            self.kept.pop_front();
-        }
-    }
-
-    /// `ticks` on CLOCK_MONOTONIC, between the two anchors around it.
-    fn mono(&self, ticks: u64) -> Mono {
-        if self.read == Read::Gettime {
-            return Mono(ticks);
-        }
-        let at = self.kept.partition_point(|(known, _)| *known <= ticks);
-        let high = at.clamp(1, self.kept.len().saturating_sub(1).max(1));
-        let (Some(&(t0, m0)), Some(&(t1, m1))) = (self.kept.get(high - 1), self.kept.get(high)) else {
-            return self.kept.front().map_or(Mono(0), |(_, mono)| *mono);
-        };
-        let share = ticks.wrapping_sub(t0) as i64 as f64 / t1.wrapping_sub(t0).max(1) as f64;
-        Mono(m0.0.saturating_add_signed((share * m1.since(m0).0 as f64).round() as i64))
     }
 }

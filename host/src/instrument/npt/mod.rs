@@ -5,6 +5,7 @@
 //! kernel's record out of the flight rings while the loop runs, and has every gap attributed by `core::npt`. `probe`
 //! holds what a turn may go through. A CPU that nobody else could use is never held at a real-time priority.
 
+mod anchors;
 mod follow;
 mod lane;
 pub mod probe;
