@@ -24,6 +24,8 @@ enum Command {
     Check(cmd::check::CheckArgs),
     /// Does hardware, firmware or the host steal time? (hwlatdetect when called by that name)
     Hwlat(cmd::hwlat::HwlatArgs),
+    /// What interrupts a thread that must never stop?
+    Npt(cmd::npt::NptArgs),
     /// What does reading the clock cost, by which path?
     Clock(cmd::clock::ClockArgs),
     /// Where did the time of a passage of a recorded trace go, and whose fault is it?
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Cyclic(args) => cmd::cyclic::run(args, &mut |_| Some(breaktrace::watch())),
         Command::Check(args) => cmd::check::run(args),
         Command::Hwlat(args) => cmd::hwlat::run(args),
+        Command::Npt(args) => cmd::npt::run(args),
         Command::Clock(args) => cmd::clock::run(args),
         Command::Isolate(args) => cmd::isolate::run(args),
         Command::Inject(args) => cmd::inject::run(args),

@@ -13,6 +13,7 @@ pub mod hwlatdetect;
 pub mod import;
 pub mod inject;
 pub mod isolate;
+pub mod npt;
 pub mod plot;
 pub mod report;
 pub mod restore;

@@ -106,7 +106,7 @@ pub fn meaning(quantity: Quantity) -> &'static str {
         Quantity::Timer => "programmed expiry → timer handler",
         Quantity::Wakeup => "waking → switched in",
         Quantity::TimerWakeup => "programmed expiry → switched in",
-        Quantity::Npt => "time a loop that never stops was stopped",
+        Quantity::Npt => "one turn of a loop that never stops",
         Quantity::Hardware => "gap that no software explains",
         Quantity::Roundtrip => "stimulus → response, seen from outside",
     }
