@@ -70,7 +70,7 @@ pub struct Whose {
 }
 
 impl Whose {
-    fn fits(&self, tid: Tid, comm: &str) -> bool {
+    pub(super) fn fits(&self, tid: Tid, comm: &str) -> bool {
         self.tid.is_none_or(|wanted| wanted == tid)
             && self.comm.as_ref().is_none_or(|glob| glob_fits(glob, comm))
     }

@@ -1,4 +1,5 @@
 //! Other programs' formats, one a file.
 
 pub mod ctf;
+pub mod perfetto;
 pub mod trace_dat;

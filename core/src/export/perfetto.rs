@@ -1,0 +1,191 @@
+//! Explained passages for the Perfetto UI (ui.perfetto.dev): the scheduler's and interrupts' events as ftrace gives them,
+//! and the explanation as tracks of its own.
+//!
+//! A trace is a sequence of `TracePacket` messages (protos/perfetto/trace/trace.proto); the numbers of the fields used
+//! here are in `core/tests/data/perfetto.proto`, against which the tests decode. Events stand in one bundle per CPU and
+//! 512 events; Perfetto sorts them itself. No clock is named: all times are the trace's own, which Perfetto takes as
+//! those of its default clock, ftrace's and tracks' alike.
+
+use crate::explain::lanes::{Lanes, Of};
+use crate::time::{Cpu, Mono};
+use crate::trace::event::{Event, Kind, LeftAs, TaskRef, Window};
+
+/// Events in one bundle.
+const BUNDLE: usize = 512;
+/// Sequence of our packets, and the first track.
+const SEQUENCE: u64 = 1;
+const FIRST_TRACK: u64 = 1 << 32;
+
+/// The trace of the events of `window` that lie within `lanes`, and of the lanes of the explanation.
+#[must_use]
+pub fn trace(window: &Window, passages: &[(String, Lanes)]) -> Vec<u8> {
+    let mut out = Message::default();
+    let wanted = |at: Mono| passages.iter().any(|(_, lanes)| at >= lanes.begin && at <= lanes.end);
+    let mut cpus: std::collections::BTreeMap<Cpu, Vec<&Event>> = std::collections::BTreeMap::new();
+    for event in window.events.iter().filter(|event| wanted(event.at)) {
+        cpus.entry(event.cpu).or_default().push(event);
+    }
+    for (cpu, events) in &cpus {
+        for events in events.chunks(BUNDLE) {
+            let mut bundle = Message::default();
+            bundle.number(1, u64::from(cpu.0));
+            events
+                .iter()
+                .filter_map(|event| ftrace_event(window, event))
+                .for_each(|event| bundle.message(2, &event));
+            let mut packet = Message::default();
+            packet.message(1, &bundle);
+            packet.number(10, SEQUENCE);
+            out.message(1, &packet);
+        }
+    }
+    let mut track = FIRST_TRACK;
+    for (name, lanes) in passages {
+        let group = track;
+        descriptor(&mut out, group, None, name);
+        for lane in &lanes.lanes {
+            let Of::Path(depth) = lane.of else { continue };
+            track += 1;
+            descriptor(&mut out, track, Some(group), &format!("critical path, level {depth}"));
+            for bar in &lane.bars {
+                slice(&mut out, track, bar.begin, Some(&bar.label));
+                slice(&mut out, track, bar.end, None);
+            }
+        }
+        track += 1;
+    }
+    out.bytes
+}
+
+/// `TrackDescriptor` {uuid 1, name 2, parent_uuid 5}.
+fn descriptor(out: &mut Message, uuid: u64, parent: Option<u64>, name: &str) {
+    let mut track = Message::default();
+    track.number(1, uuid);
+    track.text(2, name);
+    parent.into_iter().for_each(|parent| track.number(5, parent));
+    let mut packet = Message::default();
+    packet.number(10, SEQUENCE);
+    packet.message(60, &track);
+    out.message(1, &packet);
+}
+
+/// `TrackEvent` {type 9, track_uuid 11, categories 22, name 23}: begin of a slice with its name, or its end.
+fn slice(out: &mut Message, track: u64, at: Mono, name: Option<&str>) {
+    let mut event = Message::default();
+    event.number(9, if name.is_some() { 1 } else { 2 });
+    event.number(11, track);
+    if let Some(name) = name {
+        event.text(22, "explanation");
+        event.text(23, name);
+    }
+    let mut packet = Message::default();
+    packet.number(8, at.0);
+    packet.number(10, SEQUENCE);
+    packet.message(11, &event);
+    out.message(1, &packet);
+}
+
+/// `FtraceEvent` {timestamp 1, pid 2, and one of the events}; `None` for what Perfetto draws nothing of.
+fn ftrace_event(window: &Window, event: &Event) -> Option<Message> {
+    let text = |sym: Option<crate::trace::event::Sym>| sym.map_or("", |sym| window.strings.get(sym));
+    let name = |task: &TaskRef| match text(task.comm) {
+        "" => window.comms.get(&task.tid).map_or("", String::as_str),
+        name => name,
+    };
+    let mut body = Message::default();
+    let prio = |task: &TaskRef| i64::from(task.prio.map_or(120, |prio| prio.0));
+    let field = match &event.kind {
+        Kind::Switch { prev, left_as, next } => {
+            body.text(1, name(prev));
+            body.signed(2, i64::from(prev.tid.0));
+            body.signed(3, prio(prev));
+            body.signed(4, prev_state(*left_as));
+            body.text(5, name(next));
+            body.signed(6, i64::from(next.tid.0));
+            body.signed(7, prio(next));
+            4
+        }
+        Kind::Waking { task, target_cpu } => {
+            body.text(1, name(task));
+            body.signed(2, i64::from(task.tid.0));
+            body.signed(3, prio(task));
+            body.signed(4, 1);
+            body.signed(5, i64::from(target_cpu.unwrap_or(event.cpu).0));
+            20
+        }
+        Kind::IrqEntry { irq, name } => {
+            body.signed(1, i64::from(*irq));
+            body.text(2, text(*name));
+            36
+        }
+        Kind::IrqExit { irq } => {
+            body.signed(1, i64::from(*irq));
+            body.signed(2, 1);
+            37
+        }
+        Kind::SoftirqEntry { vec } => {
+            body.number(1, u64::from(*vec));
+            24
+        }
+        Kind::SoftirqExit { vec } => {
+            body.number(1, u64::from(*vec));
+            25
+        }
+        _ => return None,
+    };
+    let mut message = Message::default();
+    message.number(1, event.at.0);
+    message.number(2, event.current.map_or(0, |tid| tid.0.max(0) as u64));
+    message.message(field, &body);
+    Some(message)
+}
+
+/// As the kernel since 4.14 writes it: 0x100 is preempted.
+fn prev_state(left_as: LeftAs) -> i64 {
+    match left_as {
+        LeftAs::Runnable => 0x100,
+        LeftAs::Blocked(bits) => i64::from(bits),
+        LeftAs::Dead => 0x10,
+    }
+}
+
+/// A message of protocol buffers (protobuf.dev/programming-guides/encoding): fields one after another.
+#[derive(Clone, Debug, Default)]
+struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+
+    /// A number without sign, or a choice.
+    fn number(&mut self, field: u32, value: u64) {
+        self.varint(u64::from(field) << 3);
+        self.varint(value);
+    }
+
+    /// `int32` and `int64`: negative ones are ten bytes long.
+    fn signed(&mut self, field: u32, value: i64) {
+        self.number(field, value as u64);
+    }
+
+    fn text(&mut self, field: u32, text: &str) {
+        self.block(field, text.as_bytes());
+    }
+
+    fn message(&mut self, field: u32, message: &Message) {
+        self.block(field, &message.bytes);
+    }
+
+    fn block(&mut self, field: u32, bytes: &[u8]) {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.bytes.extend(bytes);
+    }
+}

@@ -1,0 +1,151 @@
+//! The export for Perfetto, decoded strictly by the schema in data/perfetto.proto: every field has its number, its
+//! type and its place, slices close, and what the recording says is what is read.
+#![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+use lathunt_core::explain::answers::Answer;
+use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::lanes::{lanes, Of};
+use lathunt_core::explain::load::window;
+use lathunt_core::explain::passages::{find, Question, Whose};
+use lathunt_core::explain::peak::TimerPassage;
+use lathunt_core::explain::record::Record;
+use lathunt_core::export::perfetto;
+use lathunt_core::trace::event::Kind;
+use lathunt_core::trace::trace_dat::TraceDat;
+
+/// Field number → (name, type), by message.
+type Schema = HashMap<String, BTreeMap<u64, (String, String)>>;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Number(u64),
+    Text(String),
+    Message(Vec<(String, Value)>),
+}
+
+fn schema() -> Schema {
+    let text =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/perfetto.proto")).unwrap();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let mut schema = Schema::new();
+    for message in text.split("message ").skip(1) {
+        let (name, body) = message.split_once('{').unwrap();
+        let fields = body.trim().trim_end_matches('}').split(';').filter(|field| field.contains('='));
+        let fields = fields.map(|field| {
+            let words: Vec<&str> = field.split_whitespace().collect();
+            (words[4].parse().unwrap(), (words[2].to_owned(), words[1].to_owned()))
+        });
+        schema.insert(name.trim().to_owned(), fields.collect());
+    }
+    schema
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = bytes[0];
+        *bytes = &bytes[1..];
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return value;
+        }
+    }
+    panic!("a number of more than ten bytes");
+}
+
+fn decode(schema: &Schema, message: &str, mut bytes: &[u8]) -> Vec<(String, Value)> {
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        let (name, kind) =
+            schema[message].get(&(tag >> 3)).unwrap_or_else(|| panic!("{message} has no field {}", tag >> 3));
+        let value = match (tag & 7, kind.as_str()) {
+            (0, "uint64" | "int64" | "uint32" | "int32") => Value::Number(varint(&mut bytes)),
+            (2, kind) => {
+                let (block, rest) = {
+                    let len = varint(&mut bytes) as usize;
+                    bytes.split_at(len)
+                };
+                bytes = rest;
+                match kind {
+                    "string" => Value::Text(String::from_utf8(block.to_vec()).unwrap()),
+                    message => Value::Message(decode(schema, message, block)),
+                }
+            }
+            other => panic!("{message}.{name} is written as {other:?}"),
+        };
+        fields.push((name.clone(), value));
+    }
+    fields
+}
+
+fn get<'v>(message: &'v [(String, Value)], name: &str) -> Option<&'v Value> {
+    message.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+}
+
+fn number(message: &[(String, Value)], name: &str) -> u64 {
+    match get(message, name) {
+        Some(Value::Number(number)) => *number,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/inversion.dat");
+    let bytes = fs::read(path).unwrap();
+    let source = TraceDat::open(&bytes).unwrap();
+    let question =
+        Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair: None };
+    let found = find(&source, &question, &Whose::default());
+    let worst = &found.passages[0];
+    let window = window(&source, &found, worst.begin, worst.end);
+    let record = Record::new(&window);
+    let passage = TimerPassage { tid: worst.tid, cpu: worst.cpu, begin: worst.begin, end: worst.end };
+    let answer = Answer::explained(worst, explain_passage(&record, &passage));
+    let drawn = lanes(&record, &answer);
+    for lane in &drawn.lanes {
+        assert!(lane.bars.iter().all(|bar| bar.begin < bar.end || lane.of == Of::Path(1)), "{lane:?}");
+        assert!(lane.bars.windows(2).all(|pair| pair[0].end <= pair[1].begin), "{lane:?}");
+    }
+    let file = perfetto::trace(&window, &[("passage 1".to_owned(), drawn.clone())]);
+    let Value::Message(trace) = Value::Message(decode(&schema(), "Trace", &file)) else { unreachable!() };
+
+    let (mut switches, mut open, mut slices, mut names) = (0, BTreeMap::new(), 0, Vec::new());
+    for (_, packet) in &trace {
+        let Value::Message(packet) = packet else { panic!("{packet:?}") };
+        assert_eq!(number(packet, "trusted_packet_sequence_id"), 1);
+        if let Some(Value::Message(bundle)) = get(packet, "ftrace_events") {
+            let events = bundle.iter().filter(|(name, _)| name == "event");
+            switches += events.filter(|(_, event)| matches!(event, Value::Message(event) if get(event, "sched_switch").is_some())).count();
+        }
+        if let Some(Value::Message(track)) = get(packet, "track_descriptor") {
+            names.push(get(track, "name").cloned());
+            open.insert(number(track, "uuid"), 0);
+        }
+        if let Some(Value::Message(event)) = get(packet, "track_event") {
+            let depth: &mut i32 =
+                open.get_mut(&number(event, "track_uuid")).expect("a track that was described");
+            *depth += if number(event, "type") == 1 { 1 } else { -1 };
+            assert!((0..=1).contains(depth), "slices of one level follow one another");
+            assert!((drawn.begin.0..=drawn.end.0).contains(&number(packet, "timestamp")));
+            slices += usize::from(number(event, "type") == 1);
+        }
+    }
+    let within = |at| at >= drawn.begin && at <= drawn.end;
+    let recorded =
+        window.events.iter().filter(|event| within(event.at) && matches!(event.kind, Kind::Switch { .. }));
+    assert_eq!(switches, recorded.count());
+    assert!(open.values().all(|depth| *depth == 0), "every slice ends");
+    let bars = drawn.lanes.iter().filter(|lane| matches!(lane.of, Of::Path(_))).map(|lane| lane.bars.len());
+    assert_eq!(slices, bars.sum::<usize>());
+    assert!(
+        slices >= 3 && names.contains(&Some(Value::Text("critical path, level 1".to_owned()))),
+        "{names:?}"
+    );
+}
