@@ -79,3 +79,45 @@ fn what_is_no_trace_gets_one_clear_line() {
     assert!(refused(&[path.to_str().unwrap()]).contains("what is to be explained"));
     assert!(refused(&[path.to_str().unwrap(), "--syscall", "no_such_call"]).contains("no system call"));
 }
+
+#[test]
+fn babeltrace2_reads_the_exported_ctf_without_a_word_and_so_do_we() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("ctf");
+    let (trace, out) = (case("inversion"), out.to_str().unwrap());
+    let written = explain(&[trace.to_str().unwrap(), "--ctf", out]);
+    assert!(written.status.success() && written.stderr.is_empty(), "{written:?}");
+    let question = ["--between", "sys:600", "sys:601", "--json"];
+    let ask = |path: &str| json(&[&[path], &question[..]].concat());
+    let (before, after) = (ask(trace.to_str().unwrap()), ask(out));
+    assert_eq!(after["trace"]["events"], before["trace"]["events"]);
+    for key in ["begin", "end", "thread", "total_ns", "unexplained_ns"] {
+        assert_eq!(after["passages"][0][key], before["passages"][0][key], "{key}");
+    }
+    assert_eq!(explain(&[out, "--ctf", &format!("{out}2")]).status.code(), Some(1), "it is CTF already");
+    assert_eq!(explain(&[trace.to_str().unwrap(), "--ctf", out]).status.code(), Some(1), "not empty");
+    let peer = Command::new("babeltrace2").arg(out).output();
+    let absent = peer.is_err().then_some("babeltrace2 is not installed");
+    if lathunt_host::testing::may_run("babeltrace2_reads_the_exported_ctf", absent) {
+        let peer = peer.unwrap();
+        assert!(peer.status.success() && peer.stderr.is_empty(), "{}", String::from_utf8_lossy(&peer.stderr));
+        let lines = String::from_utf8_lossy(&peer.stdout).lines().count();
+        assert_eq!(before["trace"]["events"].as_u64(), Some(lines as u64));
+    }
+}
+
+#[test]
+fn periods_and_files_for_other_programs_are_written_on_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (page, perfetto) = (file("page.html"), file("trace.perfetto"));
+    let trace = case("affinity");
+    let trace = trace.to_str().unwrap();
+    let exports = ["--html", &page, "--perfetto", &perfetto];
+    json(&[&[trace, "--between", "sys:600", "sys:601", "--json", "--worst", "2"], &exports[..]].concat());
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains("motord") && html.matches("<section").count() == 2 && !html.contains("http"));
+    assert_eq!(std::fs::read(perfetto).unwrap()[0], 0x0a, "a packet");
+    let periods = json(&[trace, "--periods", "--json"]);
+    assert_eq!(periods["format"], "lathunt-periods");
+}

@@ -113,7 +113,11 @@ fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
         assert!(lane.bars.iter().all(|bar| bar.begin < bar.end || lane.of == Of::Path(1)), "{lane:?}");
         assert!(lane.bars.windows(2).all(|pair| pair[0].end <= pair[1].begin), "{lane:?}");
     }
-    let file = perfetto::trace(&window, &[("passage 1".to_owned(), drawn.clone())]);
+    let file = perfetto::trace(&window, 1, "passage 1", &drawn, &[]);
+    assert!(
+        perfetto::trace(&window, 2, "passage 2", &drawn, &[&drawn]).len() < file.len(),
+        "events stand once"
+    );
     let Value::Message(trace) = Value::Message(decode(&schema(), "Trace", &file)) else { unreachable!() };
 
     let (mut switches, mut open, mut slices, mut names) = (0, BTreeMap::new(), 0, Vec::new());

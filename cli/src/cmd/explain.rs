@@ -1,5 +1,6 @@
 //! `lathunt explain`: from a recorded trace and a question to the passages it means, and to their causes.
 
+mod exports;
 mod files;
 
 use std::path::PathBuf;
@@ -8,9 +9,11 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::explain::answers::{Answer, Answers, TraceFacts};
 use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::load::window;
 use lathunt_core::explain::markers::Marker;
 use lathunt_core::explain::passages::{find, Found, Passage, Question, Whose};
 use lathunt_core::explain::peak::TimerPassage;
+use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::summary::summarize;
 use lathunt_core::explain::text::Options;
@@ -20,6 +23,7 @@ use lathunt_core::trace::syscall_names::SyscallTable;
 
 use crate::out;
 use crate::trace_file::{TraceFile, WithSymbols};
+use exports::{Drawing, Exports};
 
 /// Explains passages of a recorded trace: where their time went, and whose fault it is.
 #[derive(Debug, clap::Args)]
@@ -48,6 +52,9 @@ pub struct ExplainArgs {
     /// The whole trace at a glance: CPUs, threads, interrupters, wake-ups
     #[arg(long)]
     summary: bool,
+    /// Periodic threads: release, start and end of their jobs, missed periods
+    #[arg(long, conflicts_with = "summary")]
+    periods: bool,
     /// Only this thread
     #[arg(long, value_name = "TID")]
     tid: Option<i32>,
@@ -75,6 +82,8 @@ pub struct ExplainArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    exports: Exports,
 }
 
 /// Reads the trace, finds the passages, explains the worst.
@@ -89,6 +98,19 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         source = Box::new(WithSymbols::new(source, text));
     }
     let source = &*source;
+    if let Some(directory) = &args.exports.ctf {
+        exports::ctf(source, directory)?;
+        if !args.asks() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    if args.periods {
+        let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
+        let found = periods(source, &whose);
+        let text = if args.json { serde_json::to_string_pretty(&found)? + "\n" } else { found.to_text() };
+        out::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.summary {
         let summary = summarize(source);
         if summary.events == 0 {
@@ -128,13 +150,21 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if found.passages.is_empty() {
         answers.limits.push(nothing(&found, args.pair.is_some()));
     }
+    let mut drawing = Drawing::new(&args.exports);
     for (place, passage) in found.passages.iter().enumerate() {
         answers.passages.push(if place < args.worst {
-            explained(source, &found, passage, &mut names, preemption.as_ref())
+            let mut window = window(source, &found, passage.begin, passage.end);
+            window.preemption.clone_from(&preemption);
+            names.fill(&mut window);
+            let record = Record::new(&window);
+            let answer = explained(&record, passage);
+            drawing.add(&window, &record, &answer);
+            answer
         } else {
             Answer::listed(passage)
         });
     }
+    drawing.write(&args.exports, &answers)?;
     let text = if args.json {
         serde_json::to_string_pretty(&answers)? + "\n"
     } else {
@@ -144,33 +174,34 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn explained(
-    source: &dyn Source,
-    found: &Found,
-    passage: &Passage,
-    names: &mut files::Names,
-    preemption: Option<&String>,
-) -> Answer {
-    let mut window = lathunt_core::explain::load::window(source, found, passage.begin, passage.end);
-    window.preemption = preemption.cloned();
-    names.fill(&mut window);
-    let record = Record::new(&window);
+fn explained(record: &Record, passage: &Passage) -> Answer {
     let Passage { tid, cpu, begin, end, .. } = *passage;
-    Answer::explained(passage, explain_passage(&record, &TimerPassage { tid, cpu, begin, end }))
+    Answer::explained(passage, explain_passage(record, &TimerPassage { tid, cpu, begin, end }))
+}
+
+impl ExplainArgs {
+    /// How many questions there are.
+    fn questions(&self) -> usize {
+        let asked = [
+            self.between.is_some(),
+            self.wakeups,
+            self.syscall.is_some(),
+            self.irq_to_thread.is_some(),
+            self.at.is_some(),
+        ];
+        asked.iter().filter(|asked| **asked).count()
+    }
+
+    fn asks(&self) -> bool {
+        self.questions() > 0 || self.summary || self.periods
+    }
 }
 
 /// The question and how to call it.
 fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String)> {
-    let asked = [
-        args.between.is_some(),
-        args.wakeups,
-        args.syscall.is_some(),
-        args.irq_to_thread.is_some(),
-        args.at.is_some(),
-    ];
-    match asked.iter().filter(|asked| **asked).count() {
+    match args.questions() {
         1 => {}
-        0 => bail!("what is to be explained? give --between A B, --summary, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID"),
+        0 => bail!("what is to be explained? give --between A B, --summary, --periods, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID"),
         _ => bail!("one question at a time: --between, --wakeups, --syscall, --at or --irq-to-thread"),
     }
     if let Some([from, to]) = args.between.as_deref() {

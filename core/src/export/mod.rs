@@ -1,5 +1,6 @@
 //! Other programs' formats, one a file.
 
 pub mod ctf;
+pub mod kernel_ctf;
 pub mod perfetto;
 pub mod trace_dat;

@@ -12,18 +12,22 @@ use crate::trace::event::{Event, Kind, LeftAs, TaskRef, Window};
 
 /// Events in one bundle.
 const BUNDLE: usize = 512;
-/// Sequence of our packets, and the first track.
+/// Sequence of our packets.
 const SEQUENCE: u64 = 1;
-const FIRST_TRACK: u64 = 1 << 32;
+/// Numbers of tracks for each passage.
+const TRACKS: u64 = 1 << 32;
 
-/// The trace of the events of `window` that lie within `lanes`, and of the lanes of the explanation.
+/// One explained passage: the events of `window` within `lanes` that are not in those of `before` as well, and the
+/// explanation under `name`. Traces of several passages, each with its own `number`, are one when appended.
 #[must_use]
-pub fn trace(window: &Window, passages: &[(String, Lanes)]) -> Vec<u8> {
+pub fn trace(window: &Window, number: u64, name: &str, lanes: &Lanes, before: &[&Lanes]) -> Vec<u8> {
     let mut out = Message::default();
-    let wanted = |at: Mono| passages.iter().any(|(_, lanes)| at >= lanes.begin && at <= lanes.end);
+    let within = |lanes: &Lanes, at: Mono| at >= lanes.begin && at <= lanes.end;
     let mut cpus: std::collections::BTreeMap<Cpu, Vec<&Event>> = std::collections::BTreeMap::new();
-    for event in window.events.iter().filter(|event| wanted(event.at)) {
-        cpus.entry(event.cpu).or_default().push(event);
+    for event in window.events.iter().filter(|event| within(lanes, event.at)) {
+        if !before.iter().any(|lanes| within(lanes, event.at)) {
+            cpus.entry(event.cpu).or_default().push(event);
+        }
     }
     for (cpu, events) in &cpus {
         for events in events.chunks(BUNDLE) {
@@ -39,20 +43,16 @@ pub fn trace(window: &Window, passages: &[(String, Lanes)]) -> Vec<u8> {
             out.message(1, &packet);
         }
     }
-    let mut track = FIRST_TRACK;
-    for (name, lanes) in passages {
-        let group = track;
-        descriptor(&mut out, group, None, name);
-        for lane in &lanes.lanes {
-            let Of::Path(depth) = lane.of else { continue };
-            track += 1;
-            descriptor(&mut out, track, Some(group), &format!("critical path, level {depth}"));
-            for bar in &lane.bars {
-                slice(&mut out, track, bar.begin, Some(&bar.label));
-                slice(&mut out, track, bar.end, None);
-            }
+    let group = TRACKS * number;
+    descriptor(&mut out, group, None, name);
+    for lane in &lanes.lanes {
+        let Of::Path(depth) = lane.of else { continue };
+        let track = group + depth as u64;
+        descriptor(&mut out, track, Some(group), &format!("critical path, level {depth}"));
+        for bar in &lane.bars {
+            slice(&mut out, track, bar.begin, Some(&bar.label));
+            slice(&mut out, track, bar.end, None);
         }
-        track += 1;
     }
     out.bytes
 }

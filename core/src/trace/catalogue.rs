@@ -226,6 +226,18 @@ impl EventClass {
         indices.map(|(index, _)| FieldRef { index: index as u16, element: None })
     }
 
+    /// The name of a field of this class.
+    #[must_use]
+    pub fn name_of(&self, field: FieldRef) -> &str {
+        self.fields.get(usize::from(field.index)).map_or("", |field| &field.name)
+    }
+
+    /// Where a field of this class lies.
+    #[must_use]
+    pub fn place_of(&self, field: FieldRef) -> Option<Place> {
+        self.fields.get(usize::from(field.index)).map(|field| field.place)
+    }
+
     /// The value of `field`; `None` where the record is too short for it.
     #[must_use]
     pub fn value<'a>(&self, field: FieldRef, record: &Record<'a>) -> Option<Value<'a>> {

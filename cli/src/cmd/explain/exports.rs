@@ -1,0 +1,107 @@
+//! What `explain` writes for other programs: the Perfetto UI, a browser, Trace Compass.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context, Result};
+use lathunt_core::explain::answers::{Answer, Answers};
+use lathunt_core::explain::html;
+use lathunt_core::explain::lanes::{lanes, Lanes};
+use lathunt_core::explain::record::Record;
+use lathunt_core::export::{kernel_ctf, perfetto};
+use lathunt_core::time::Cpu;
+use lathunt_core::trace::event::Window;
+use lathunt_core::trace::source::Source;
+
+use crate::file::write_atomic;
+
+/// Files to write beside the answer.
+#[derive(Debug, clap::Args)]
+pub struct Exports {
+    /// Write the explained passages as a page for the browser: timeline and tree, self-contained
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the explained passages for ui.perfetto.dev: threads, interrupts, the critical path as its own tracks
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+    /// Write the whole trace as CTF 1.8, for Trace Compass and babeltrace2, into a new directory
+    #[arg(long, value_name = "DIR")]
+    pub ctf: Option<PathBuf>,
+}
+
+/// What is drawn of the passages explained so far.
+#[derive(Debug)]
+pub struct Drawing {
+    wanted: bool,
+    perfetto: bool,
+    lanes: Vec<Lanes>,
+    /// Files of Perfetto can be appended to one another: each passage has its own events.
+    traces: Vec<u8>,
+}
+
+impl Drawing {
+    /// Nothing yet.
+    pub fn new(exports: &Exports) -> Drawing {
+        let wanted = exports.html.is_some() || exports.perfetto.is_some();
+        Drawing { wanted, perfetto: exports.perfetto.is_some(), lanes: Vec::new(), traces: Vec::new() }
+    }
+
+    /// Takes in one explained passage.
+    pub fn add(&mut self, window: &Window, record: &Record, answer: &Answer) {
+        if !self.wanted {
+            return;
+        }
+        let drawn = lanes(record, answer);
+        if self.perfetto {
+            let number = self.lanes.len() + 1;
+            let name = format!("passage {number}: {} of {}", answer.total_ns, answer.thread.comm);
+            // Events that two passages share are written with the first alone.
+            let known: Vec<&Lanes> = self.lanes.iter().collect();
+            self.traces.extend(perfetto::trace(window, number as u64, &name, &drawn, &known));
+        }
+        self.lanes.push(drawn);
+    }
+
+    /// Writes the files.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub fn write(&self, exports: &Exports, answers: &Answers) -> Result<()> {
+        if let Some(path) = &exports.html {
+            write_atomic(path, html::page(answers, &self.lanes).as_bytes())?;
+        }
+        if let Some(path) = &exports.perfetto {
+            write_atomic(path, &self.traces)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes all of `source` as CTF into `directory`, which must be new or empty.
+///
+/// # Errors
+/// The directory has files, cannot be written, or the trace is CTF already.
+pub fn ctf(source: &dyn Source, directory: &Path) -> Result<()> {
+    let shown = directory.display();
+    if !kernel_ctf::is_possible(source) {
+        bail!("cannot write {shown}: the trace is CTF already; Trace Compass opens it as it is");
+    }
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {shown}"))?;
+    if fs::read_dir(directory).with_context(|| format!("cannot read {shown}"))?.next().is_some() {
+        bail!("cannot write {shown}: the directory is not empty; name a new one");
+    }
+    let mut files: BTreeMap<Cpu, File> = BTreeMap::new();
+    kernel_ctf::streams(source, |cpu, packet| {
+        let file = match files.entry(cpu) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(File::create(directory.join(format!("cpu_{cpu}")))?)
+            }
+        };
+        file.write_all(packet)
+    })
+    .with_context(|| format!("cannot write {shown}"))?;
+    write_atomic(&directory.join("metadata"), kernel_ctf::metadata(source).as_bytes())
+}
