@@ -5,6 +5,7 @@
 mod example;
 
 mod devtools;
+mod explanation;
 
 use devtools::Browser;
 use lathunt_core::report::html;
