@@ -2,7 +2,7 @@
 //!
 //! Leaving the loop for an interrupt and coming back costs time that no handler has: entry and exit code, and in a guest
 //! the host's part of it. How much is learnt from this run: what remains for each entry in the cheapest tenth of its
-//! first gaps. Up to [`TOLERANCE`] times that is "entering and leaving the kernel"; more is not, and is judged by
+//! first gaps. Up to `TOLERANCE` times that is "entering and leaving the kernel"; more is not, and is judged by
 //! `hwlat::classify` like any gap that no software explains.
 
 use std::collections::BTreeMap;
