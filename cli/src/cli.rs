@@ -32,6 +32,12 @@ enum Command {
     Explain(cmd::explain::ExplainArgs),
     /// Give CPUs to real time, prove it, put everything back
     Isolate(cmd::isolate::IsolateArgs),
+    /// How late is every real-time task of the production system, all the time? A daemon with a history
+    Monitor(cmd::monitor::MonitorArgs),
+    /// The maxima of consecutive windows that monitor has recorded
+    History(cmd::history::HistoryArgs),
+    /// The maxima of monitor as a plug-in for munin-node
+    Munin(cmd::munin::MuninArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
     /// Draw the latency plot of one or more runs
@@ -40,6 +46,8 @@ enum Command {
     Report(cmd::report::ReportArgs),
     /// Put runs side by side
     Compare(cmd::compare::CompareArgs),
+    /// Merge the runs of many machines into one
+    Merge(cmd::merge::MergeArgs),
     /// Turn output of cyclictest into a run
     Import(cmd::import::ImportArgs),
     /// Put back what a killed lathunt left changed
@@ -74,10 +82,14 @@ pub fn main() -> ExitCode {
         Command::Npt(args) => cmd::npt::run(args),
         Command::Clock(args) => cmd::clock::run(args),
         Command::Isolate(args) => cmd::isolate::run(args),
+        Command::Monitor(args) => cmd::monitor::run(args),
+        Command::History(args) => cmd::history::run(args),
+        Command::Munin(args) => cmd::munin::run(args),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),
         Command::Compare(args) => cmd::compare::run(args),
+        Command::Merge(args) => cmd::merge::run(args),
         Command::Import(args) => cmd::import::run(args),
         Command::Restore(args) => cmd::restore::run(args),
         Command::Trace(args) => cmd::trace::run(args),

@@ -9,9 +9,13 @@
 //! Accuracy: below `width * linear_bins` a value is known to one bin width; above, to 1/32 (3.1 %) of itself.
 //! [`Histogram::quantile`] answers with the upper edge of a bin, never above the exact maximum.
 
+mod difference;
+
 use serde::{Deserialize, Serialize};
 
 use crate::time::Ns;
+
+pub use difference::NotLater;
 
 /// Log-linear part: 2^5 bins per octave.
 const SUB_BITS: u32 = 5;

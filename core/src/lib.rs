@@ -13,6 +13,7 @@
 //! - [`npt`]: turns of a loop that never stops, and who interrupted it.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`verdict`]: what may be claimed.
+//! - [`monitor`]: windows of a measurement that never ends: what is stored, exported and shown of them.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,8 @@ pub mod histogram;
 pub mod hwlat;
 pub mod isolate;
 pub mod npt;
+pub mod merge;
+pub mod monitor;
 pub mod peak;
 pub mod report;
 pub mod run;

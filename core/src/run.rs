@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Conditions;
 use crate::peak::Peak;
-use crate::series::Series;
+use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Ns};
-use crate::verdict::Verdict;
+use crate::verdict::{Outcome, Verdict};
 
 /// Value of `format` in every run file.
 pub const FORMAT: &str = "lathunt-run";
@@ -39,6 +39,35 @@ pub struct Run {
     pub losses: Vec<Loss>,
     /// What may be claimed.
     pub verdict: Option<Verdict>,
+    /// The runs that were merged into this one; empty: it is a measurement of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<MergedRun>,
+}
+
+/// One of the runs that were merged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MergedRun {
+    /// Its name in reasons, peaks and sources of interference.
+    pub name: String,
+    /// Under which conditions it was measured.
+    pub conditions: Conditions,
+    /// Whether its instruments were proved.
+    pub calibration: Vec<Calibration>,
+    /// Its verdict.
+    pub outcome: Option<Outcome>,
+    /// What it contributed.
+    pub series: Vec<MergedSeries>,
+}
+
+/// What one run contributed to a quantity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MergedSeries {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// Samples.
+    pub samples: u64,
+    /// The largest.
+    pub max_ns: Option<Ns>,
 }
 
 /// A known disturbance and what was seen of it.
@@ -122,6 +151,7 @@ impl Run {
             interference: Vec::new(),
             losses: Vec::new(),
             verdict: None,
+            merged: Vec::new(),
         }
     }
 
@@ -155,13 +185,13 @@ impl Run {
     }
 
     /// The series that were measured by `quantity`, in order.
-    pub fn of(&self, quantity: crate::series::Quantity) -> impl Iterator<Item = &Series> {
+    pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &Series> {
         self.series.iter().filter(move |series| series.quantity == quantity)
     }
 
     /// The largest latency of any series of `quantity`; `None` when there is no sample.
     #[must_use]
-    pub fn max_of(&self, quantity: crate::series::Quantity) -> Option<Ns> {
+    pub fn max_of(&self, quantity: Quantity) -> Option<Ns> {
         self.of(quantity).filter_map(|series| series.histogram.max()).max()
     }
 }

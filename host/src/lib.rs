@@ -12,6 +12,7 @@ pub mod isolate;
 pub mod knob;
 pub mod load;
 pub mod mapped;
+pub mod monitor;
 pub mod named_pipe;
 pub mod pm_qos;
 pub mod recorder;

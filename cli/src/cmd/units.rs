@@ -18,6 +18,26 @@ pub fn microseconds(text: &str) -> Result<Ns, String> {
     within(text, Ns(1_000), Ns(3_600 * 1_000_000_000))
 }
 
+/// A number of bytes: `4096`, `500M`, `2G` (powers of 1024).
+///
+/// # Errors
+/// One line for clap.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.strip_suffix(['k', 'K', 'M', 'G', 'T']) {
+        Some(number) => (number, text.trim_start_matches(number)),
+        None => (text, ""),
+    };
+    let shift = match unit {
+        "" => 0,
+        "k" | "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => 40,
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("'{text}' is not a number of bytes; write for example 500M or 2G"))
+}
+
 fn within(text: &str, bare_unit: Ns, longest: Ns) -> Result<Ns, String> {
     match parse_duration(text, bare_unit) {
         Ok(Ns::ZERO) => Err("must be more than nothing".to_owned()),

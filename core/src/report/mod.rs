@@ -12,6 +12,7 @@ pub mod causes;
 pub mod compare;
 pub mod facts;
 pub mod figures;
+pub mod history;
 pub mod html;
 pub mod latency;
 pub mod plot;

@@ -1,5 +1,6 @@
 //! A frozen flight ring, taken out of the shared memory.
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -36,7 +37,23 @@ pub struct Trigger {
 }
 
 impl Frozen {
-    pub(super) fn new(header: &Header, bytes: Vec<u8>) -> Frozen {
+    /// With the ring before it in front, where that joins without a gap; `previous` keeps the last one of each CPU.
+    pub(super) fn joined(
+        previous: &mut HashMap<Cpu, (Header, Vec<u8>)>,
+        cpu: Cpu,
+        header: Header,
+        chunk: Vec<u8>,
+    ) -> Frozen {
+        let bytes = match previous.get(&cpu) {
+            Some((before, bytes)) if before.id + 1 == header.id => [&bytes[..], &chunk].concat(),
+            _ => chunk.clone(),
+        };
+        let frozen = Frozen::new(&header, bytes);
+        previous.insert(cpu, (header, chunk));
+        frozen
+    }
+
+    fn new(header: &Header, bytes: Vec<u8>) -> Frozen {
         let asked = header.trigger & flight::TRIGGER_USER != 0;
         let victim = header.victim.filter(|_| header.trigger & flight::TRIGGER_KERNEL != 0);
         Frozen {

@@ -13,6 +13,7 @@ mod figures;
 mod freezer;
 mod frozen;
 mod losses;
+mod maxima;
 mod names;
 pub(crate) mod object;
 mod parity;
@@ -37,6 +38,7 @@ pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
+pub use maxima::Look;
 pub use parity::kernel_bins;
 
 use crate::error::{Error, Result};
@@ -193,12 +195,7 @@ impl Recorder {
             let Some(block) = self.blocks.of(cpu) else { continue };
             harvest(cpu, block, &mut self.seconds);
             for (header, chunk) in frozen::take(cpu, block) {
-                let joined = match self.previous.get(&cpu) {
-                    Some((before, bytes)) if before.id + 1 == header.id => [&bytes[..], &chunk].concat(),
-                    _ => chunk.clone(),
-                };
-                frozen.push(Frozen::new(&header, joined));
-                self.previous.insert(cpu, (header, chunk));
+                frozen.push(Frozen::joined(&mut self.previous, cpu, header, chunk));
             }
         }
         frozen

@@ -1,0 +1,94 @@
+//! `lathunt history`: what a monitor has recorded: the maxima of consecutive windows.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail, Result};
+use lathunt_core::monitor::history::History;
+use lathunt_core::monitor::window::{Wanted, QUANTITIES};
+use lathunt_core::report::plot::Plot;
+use lathunt_core::report::{self, html, svg};
+use lathunt_core::time::{parse_duration, Ns};
+use lathunt_host::monitor::clocks;
+use lathunt_host::monitor::store::Reader;
+
+use super::monitor::DATABASE;
+use crate::file::write_atomic;
+use crate::out;
+
+/// The maxima of consecutive windows that `lathunt monitor` has recorded.
+///
+/// A table of each series with its worst windows, or the same as JSON, CSV or plot. The monitor may be running.
+#[derive(Debug, clap::Args)]
+pub struct HistoryArgs {
+    /// How far back: 30h, 7d
+    #[arg(long, value_name = "TIME", default_value = "30h", value_parser = since)]
+    since: Ns,
+    /// Only this series: timer, wakeup, timer+wakeup, or one CPU of it (wakeup@1); may be repeated
+    #[arg(long, value_name = "SERIES")]
+    series: Vec<Wanted>,
+    /// Database of the monitor
+    #[arg(long, value_name = "FILE", default_value = DATABASE)]
+    database: PathBuf,
+    /// Print everything as JSON, with histograms and explanations
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print one line a window and series as CSV
+    #[arg(long)]
+    csv: bool,
+    /// Draw the maxima instead; the ending decides: .svg (one quantity) or .html (all)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
+    plot: Option<PathBuf>,
+}
+
+/// The table is this wide at least; a narrower terminal wraps it.
+const WIDTH: usize = 132;
+
+/// Reads and shows.
+///
+/// # Errors
+/// One line about the database or the file that cannot be read or written.
+pub fn run(args: HistoryArgs) -> Result<ExitCode> {
+    let format = match &args.plot {
+        None => None,
+        Some(path) => match path.extension().and_then(|ending| ending.to_str()) {
+            Some(ending @ ("svg" | "html")) => Some((path, ending == "html")),
+            _ => bail!("cannot plot to {}: the name must end in .svg or .html", path.display()),
+        },
+    };
+    let from = clocks::wall().minus(args.since);
+    let mut history = Reader::open(&args.database)?.history(from)?;
+    if !args.series.is_empty() {
+        history = history.only(|key| args.series.iter().any(|wanted| wanted.is(key)));
+    }
+    if let Some((path, html)) = format {
+        write_atomic(path, &draw(&history, html)?)?;
+        eprintln!("history: {}", path.display());
+    } else if args.json {
+        out::print(&(history.to_json()? + "\n"))?;
+    } else if args.csv {
+        out::print(&history.to_csv()?)?;
+    } else {
+        out::print(&history.to_text(out::screen(&[]).width.max(WIDTH)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn draw(history: &History, html: bool) -> Result<Vec<u8>> {
+    let plots: Vec<Plot> =
+        QUANTITIES.into_iter().filter_map(|quantity| report::history::plot(history, quantity)).collect();
+    let first = plots.first().ok_or_else(|| anyhow!("nothing to plot: no sample since {}", history.from))?;
+    Ok(match html {
+        true => html::plots("Maxima of consecutive windows", &plots)?.into_bytes(),
+        false => svg::standalone(first).into_bytes(),
+    })
+}
+
+/// A bare number counts in hours.
+fn since(text: &str) -> Result<Ns, String> {
+    match parse_duration(text, Ns(3_600_000_000_000)) {
+        Ok(Ns::ZERO) => Err("must be more than nothing".to_owned()),
+        Ok(length) => Ok(length),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,62 @@
+//! `lathunt merge`: the runs of many machines as one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{anyhow, Result};
+use lathunt_core::merge;
+use lathunt_core::report::text;
+use lathunt_core::run::Run;
+
+use crate::file::{read_run, write_atomic, Loaded};
+use crate::out;
+
+/// Merges runs into one: histograms add exactly, the conditions of each stay listed.
+///
+/// `report`, `plot` and `compare` take the result. Its verdict is that of the worst run, never better.
+#[derive(Debug, clap::Args)]
+pub struct MergeArgs {
+    /// Run files, or directories that hold run.lathunt.json
+    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    runs: Vec<PathBuf>,
+    /// Where the merged run goes
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Print only the verdict and its reasons
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Reads, merges, writes.
+///
+/// # Errors
+/// One line about the file that cannot be read, merged or written.
+pub fn run(args: MergeArgs) -> Result<ExitCode> {
+    let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
+    let mut merged = merge::merge(&named(loaded)).map_err(|error| anyhow!("cannot merge: {error}"))?;
+    merged.conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    merged.conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    write_atomic(&args.output, merged.to_json().as_bytes())?;
+    let path = args.output.to_string_lossy();
+    let paths = [("run", path.as_ref())];
+    let screen = out::screen(&paths);
+    out::print(&match args.quiet {
+        true => text::verdict(&merged, &screen),
+        false => text::summary(&merged, &screen),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The host's name where it is known, else that of the file; numbered where two are the same.
+fn named(loaded: Vec<Loaded>) -> Vec<(String, Run)> {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let name = |one: Loaded| {
+        let name = one.run.conditions.host.clone().unwrap_or_else(|| one.name());
+        let number = seen.entry(name.clone()).or_default();
+        *number += 1;
+        let name = if *number > 1 { format!("{name} ({number})") } else { name };
+        (name, one.run)
+    };
+    loaded.into_iter().map(name).collect()
+}

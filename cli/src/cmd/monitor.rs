@@ -1,0 +1,95 @@
+//! `lathunt monitor`: the recorder for months, window by window.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::{parse_duration, Ns};
+use lathunt_host::monitor::store::Limits;
+
+use super::units;
+use crate::monitor::{self, Plan};
+
+/// Where windows are kept unless told otherwise.
+pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
+
+/// How late is every real-time task of the production system, all the time?
+///
+/// Records in the kernel (root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for names in stacks; all but the first two are
+/// given up once attached, and these two cannot be used to gain more). Every five minutes of the wall clock a window is
+/// closed: for each CPU the histograms of `timer`, `wakeup` and `timer+wakeup`, the exact maximum, who suffered it and
+/// who did it, and the explanation. `lathunt history` shows them; metrics for Prometheus are on 127.0.0.1:9745/metrics. Ends with SIGTERM or Ctrl-C after closing the last
+/// window. Exit status: 0, or 1 when it could not record or could not keep every window.
+#[derive(Debug, clap::Args)]
+pub struct MonitorArgs {
+    /// Length of a window; windows end on its multiples of the wall clock (UTC)
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = window)]
+    window: Ns,
+    /// Database for the windows (SQLite)
+    #[arg(long, value_name = "FILE", default_value = DATABASE)]
+    database: PathBuf,
+    /// Delete windows older than this
+    #[arg(long, value_name = "TIME", default_value = "400d", value_parser = keep)]
+    keep: Ns,
+    /// Delete the oldest windows when the database grows above this: 500M, 2G
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size)]
+    size: u64,
+    /// CPUs to record, as a list (0-3,6); default: all, also those that come online later
+    #[arg(short = 'c', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// Where to serve metrics for Prometheus (path /metrics); "off": nowhere. Anybody who reaches it may read it
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9745", value_parser = listen)]
+    listen: Listen,
+}
+
+/// An address, or none.
+#[derive(Clone, Copy, Debug)]
+struct Listen(Option<SocketAddr>);
+
+/// Records until a signal comes.
+///
+/// # Errors
+/// One line: what hinders it.
+pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
+    let MonitorArgs { window, database, keep, size, cpus, listen: Listen(listen) } = args;
+    monitor::run(&Plan { window, database, limits: Limits { keep, bytes: size }, cpus, listen })
+}
+
+const SECOND: Ns = Ns(1_000_000_000);
+const DAY: Ns = Ns(86_400_000_000_000);
+
+fn window(text: &str) -> Result<Ns, String> {
+    let length = parse_duration(text, SECOND).map_err(|error| error.to_string())?;
+    match length {
+        length if length < Ns::from_ms(100) => Err("is shorter than 100 ms".to_owned()),
+        length if length > DAY => Err("is longer than a day".to_owned()),
+        length if !length.0.is_multiple_of(1_000_000) => Err("is no whole number of milliseconds".to_owned()),
+        length => Ok(length),
+    }
+}
+
+fn keep(text: &str) -> Result<Ns, String> {
+    let length = parse_duration(text, SECOND).map_err(|error| error.to_string())?;
+    if length < SECOND {
+        return Err("is shorter than a second".to_owned());
+    }
+    Ok(length)
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    match text {
+        "off" => Ok(Listen(None)),
+        _ => text.parse().map(|address| Listen(Some(address))).map_err(|_| {
+            format!("'{text}' is no address with a port; write for example 127.0.0.1:9745, [::1]:9745 or off")
+        }),
+    }
+}
+
+/// A database needs some room before it holds anything.
+fn size(text: &str) -> Result<u64, String> {
+    match units::bytes(text)? {
+        bytes if bytes < 1 << 20 => Err("is less than 1M".to_owned()),
+        bytes => Ok(bytes),
+    }
+}

@@ -1,0 +1,68 @@
+//! `lathunt munin`: the plug-in for munin-node, fed by the database of `lathunt monitor`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use lathunt_core::monitor::history::History;
+use lathunt_core::monitor::munin::{self, Node};
+use lathunt_core::monitor::window::UnixMs;
+use lathunt_host::monitor::clocks;
+use lathunt_host::monitor::store::Reader;
+
+use super::monitor::DATABASE;
+use crate::out;
+
+/// Names the database in munin-node's configuration of the plug-in.
+const VARIABLE: &str = "LATHUNT_DATABASE";
+
+/// A Munin plug-in: the maxima that `lathunt monitor` records.
+///
+/// munin-node calls it with `config` or nothing; it knows multigraph and dirtyconfig. To install it, link the
+/// script munin/lathunt of lathunt's documentation folder (share/doc/lathunt) into /etc/munin/plugins. The database is that
+/// of the monitor, or the one that `env.LATHUNT_DATABASE` names in the plug-in's configuration.
+#[derive(Debug, clap::Args)]
+pub struct MuninArgs {
+    /// What munin-node asks for; nothing: the values
+    #[arg(value_enum)]
+    question: Option<Question>,
+    /// Database of the monitor [default: LATHUNT_DATABASE of the environment, else /var/lib/lathunt/monitor.sqlite]
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Question {
+    /// The values
+    Fetch,
+    /// Titles and fields
+    Config,
+    /// Whether the plug-in can work here
+    Autoconf,
+}
+
+/// Answers.
+///
+/// # Errors
+/// One line about the database that cannot be read.
+pub fn run(args: MuninArgs) -> Result<ExitCode> {
+    let capable = |name: &str| std::env::var(name).is_ok_and(|value| value == "1");
+    let node =
+        Node { multigraph: capable("MUNIN_CAP_MULTIGRAPH"), dirtyconfig: capable("MUNIN_CAP_DIRTYCONFIG") };
+    let now = clocks::wall();
+    let named = args.database.or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    let database = named.unwrap_or_else(|| PathBuf::from(DATABASE));
+    let history = read(&database, now);
+    let text = match (args.question, history) {
+        (Some(Question::Autoconf), Ok(_)) => "yes\n".to_owned(),
+        (Some(Question::Autoconf), Err(error)) => format!("no ({error:#})\n"),
+        (Some(Question::Config), history) => munin::config(&history?, node, now),
+        (Some(Question::Fetch) | None, history) => munin::fetch(&history?, node, now),
+    };
+    out::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(database: &Path, now: UnixMs) -> Result<History> {
+    Ok(Reader::open(database)?.history(now.minus(munin::REACH))?)
+}

@@ -1,0 +1,282 @@
+//! The daemon: records, closes a window at each boundary of the wall clock, keeps it, begins the next.
+//!
+//! One thread does all of it, some ten times a second, at SCHED_OTHER. What it says goes to stderr, one line each: what it
+//! records, and everything that a reader of the history should not have to find out alone.
+
+mod scrape;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::monitor::event::{Event, Kind};
+use lathunt_core::monitor::export::Published;
+use lathunt_core::monitor::timepiece::{Change, Reading, Timepiece};
+use lathunt_core::monitor::window::{UnixMs, Window};
+use lathunt_core::time::{Mono, Ns};
+use lathunt_host::monitor::source::Source;
+use lathunt_host::monitor::store::{Limits, Saved, Store};
+use lathunt_host::monitor::{clocks, http, privileges};
+use lathunt_host::topology::Topology;
+use lathunt_host::{facts, signals};
+
+/// Between two looks at the recorder. Eight flight buffers a CPU and a threshold that rises bridge it.
+const TURN: Duration = Duration::from_millis(100);
+/// The same after a look that found evidence: the threshold still rises, and buffers may fill at once.
+const SOON: Duration = Duration::from_millis(5);
+/// Between two looks at which CPUs are online.
+const CPUS_EVERY: Ns = Ns(1_000_000_000);
+const ROOT: &str = "/";
+
+/// Everything the user asked for.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Length of a window.
+    pub window: Ns,
+    /// Where windows are kept.
+    pub database: PathBuf,
+    /// How many.
+    pub limits: Limits,
+    /// Where is recorded; `None`: everywhere.
+    pub cpus: Option<CpuSet>,
+    /// Where metrics are served; `None`: nowhere.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Runs until a signal asks for the end.
+///
+/// # Errors
+/// When nothing can be recorded, or the database cannot be used.
+pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
+    signals::install()?;
+    let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
+    found.iter().for_each(|event| say(&event.detail));
+    let listener = plan.listen.map(http::bind).transpose()?;
+    let topology = Topology::read(Path::new(ROOT))?;
+    let cpus = recorded(&topology, plan)?;
+    let kernel = facts::gather(Path::new(ROOT), &cpus).kernel;
+    let preemption =
+        if kernel.realtime == Some(true) { Some("rt".to_owned()) } else { kernel.preemption_in_force };
+    let (source, notes) = Source::start(&cpus, preemption)?;
+    notes.iter().for_each(|note| say(note));
+    privileges::keep_bpf_and_perfmon()?;
+    let mut monitor = Monitor::new(plan, store, source, topology.online, cpus)?;
+    if let Some(listener) = listener {
+        say(&format!("metrics: http://{}/metrics", listener.local_addr()?));
+        scrape::serve(listener, &monitor.source, &monitor.published, &monitor.cpus)?;
+    }
+    monitor.announce();
+    let mut pause = SOON;
+    while signals::stop_requested().is_none() {
+        std::thread::sleep(monitor.until_boundary().min(pause));
+        pause = if monitor.turn() { SOON } else { TURN };
+    }
+    Ok(monitor.end())
+}
+
+/// All CPUs that could ever come online, so that one that comes later is recorded from its first wake-up on.
+fn recorded(topology: &Topology, plan: &Plan) -> anyhow::Result<CpuSet> {
+    match &plan.cpus {
+        None => Ok(topology.possible.clone()),
+        wanted => Ok(topology.select(wanted.as_ref())?),
+    }
+}
+
+fn say(line: &str) {
+    eprintln!("lathunt monitor: {line}");
+}
+
+struct Monitor {
+    plan: Plan,
+    cpus: CpuSet,
+    source: Arc<Mutex<Source>>,
+    published: Arc<Mutex<Published>>,
+    store: Store,
+    timepiece: Timepiece,
+    online: CpuSet,
+    online_at: Mono,
+    begin: UnixMs,
+    begun: Mono,
+    boundary: UnixMs,
+    whole: bool,
+    failing: bool,
+    closed: u64,
+}
+
+impl Monitor {
+    fn new(
+        plan: &Plan,
+        store: Store,
+        source: Source,
+        online: CpuSet,
+        cpus: CpuSet,
+    ) -> anyhow::Result<Monitor> {
+        let first = clocks::read();
+        let begin = wall(first);
+        let published = Published::new(env!("CARGO_PKG_VERSION"), plan.window, &store.alltime()?);
+        let mut monitor = Monitor {
+            plan: plan.clone(),
+            cpus,
+            source: Arc::new(Mutex::new(source)),
+            published: Arc::new(Mutex::new(published)),
+            store,
+            timepiece: Timepiece::new(first),
+            online,
+            online_at: clocks::mono(),
+            begin,
+            begun: clocks::mono(),
+            boundary: begin.next_boundary(plan.window),
+            whole: false, // it begins when the daemon begins, not at a boundary
+            failing: false,
+            closed: 0,
+        };
+        monitor.store.begin(begin, plan.window);
+        Ok(monitor)
+    }
+
+    fn announce(&mut self) {
+        let Plan { window, database, .. } = &self.plan;
+        let what = format!(
+            "lathunt {}, real-time tasks on CPUs {}, windows of {window}, in {}",
+            env!("CARGO_PKG_VERSION"),
+            self.cpus,
+            database.display()
+        );
+        say(&format!("recording: {what}"));
+        self.store.event(Event::new(self.begin, Kind::Started, what));
+    }
+
+    fn until_boundary(&self) -> Duration {
+        let left = self.boundary.0 - clocks::wall().0;
+        Duration::from_millis(u64::try_from(left).unwrap_or(0).max(1))
+    }
+
+    /// What is done some ten times a second; true when it should soon be done again.
+    fn turn(&mut self) -> bool {
+        let reading = clocks::read();
+        let now = wall(reading);
+        for change in self.timepiece.look(reading) {
+            self.changed(change, reading);
+        }
+        let elapsed = clocks::mono().since(self.begun);
+        let busy = lock(&self.source).poll(elapsed, self.plan.window);
+        if now >= self.boundary {
+            // Closed a little late is closed at the boundary; after a sleep or a stall it is not.
+            let in_time = now < self.boundary.next_boundary(self.plan.window);
+            let end = if in_time { self.boundary } else { now };
+            self.close(end, end, in_time);
+        }
+        if clocks::mono().since(self.online_at) >= CPUS_EVERY {
+            self.online_at = clocks::mono();
+            self.look_at_cpus(now);
+        }
+        busy
+    }
+
+    fn changed(&mut self, change: Change, now: Reading) {
+        match change {
+            Change::Slept(length) => {
+                self.whole = false;
+                self.event(wall(now), Kind::Suspend, format!("the machine slept for {length}"));
+            }
+            Change::Stepped(ns) => {
+                let (way, size) = (if ns < 0 { "back" } else { "forward" }, Ns(ns.unsigned_abs()));
+                self.event(wall(now), Kind::ClockStep, format!("the wall clock was set {way} by {size}"));
+                // What ran until now belongs to the old time.
+                let end = UnixMs(wall(now).0 - ns.div_euclid(1_000_000));
+                self.close(end, wall(now), false);
+            }
+        }
+    }
+
+    fn look_at_cpus(&mut self, now: UnixMs) {
+        let Some(online) = clocks::online(Path::new(ROOT)).filter(|online| *online != self.online) else {
+            return;
+        };
+        let told = |what: &str, cpus: CpuSet| (!cpus.is_empty()).then(|| format!("CPUs {cpus} {what}"));
+        let changes = [
+            told("came online", online.minus(&self.online)),
+            told("went offline", self.online.minus(&online)),
+            told("are not recorded", online.minus(&self.online).minus(&self.cpus)),
+        ];
+        let detail = changes.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        self.online = online;
+        self.event(now, Kind::CpusChanged, detail);
+    }
+
+    fn event(&mut self, at: UnixMs, kind: Kind, detail: String) {
+        say(&detail);
+        self.store.event(Event::new(at, kind, detail));
+    }
+
+    /// Closes the window at `end`; the next one begins at `next`.
+    fn close(&mut self, end: UnixMs, next: UnixMs, in_time: bool) {
+        let window = self.take_window(end, in_time);
+        self.begin = next;
+        self.begun = clocks::mono();
+        self.boundary = next.next_boundary(self.plan.window);
+        self.whole = in_time;
+        self.save(window, Some((next, self.plan.window)));
+    }
+
+    fn take_window(&mut self, end: UnixMs, in_time: bool) -> Window {
+        let series = lock(&self.source).close();
+        let measured = clocks::mono().since(self.begun);
+        self.closed += 1;
+        Window { begin: self.begin.min(end), end, measured, whole: self.whole && in_time, series }
+    }
+
+    fn save(&mut self, window: Window, next: Option<(UnixMs, Ns)>) {
+        let at = window.end;
+        lock(&self.published).closed(&window);
+        let saved = self.store.close(window, next);
+        lock(&self.published).stored(self.store.waiting(), self.store.given_up());
+        match saved {
+            Saved::Yes if self.failing => {
+                self.failing = false;
+                self.event(at, Kind::StoreRecovered, "the windows that waited are written".to_owned());
+            }
+            Saved::Yes => {}
+            Saved::Anew(event) => say(&event.detail),
+            Saved::Waits(error) => {
+                if !self.failing {
+                    self.failing = true;
+                    self.event(at, Kind::StoreFailed, format!("{error}; windows wait in memory"));
+                }
+            }
+        }
+    }
+
+    /// Closes the last window.
+    fn end(mut self) -> ExitCode {
+        let now = clocks::wall();
+        let window = self.take_window(now, false);
+        self.store.event(Event::new(now, Kind::Stopped, "asked to end"));
+        self.save(window, None);
+        let (waiting, given_up) = (self.store.waiting() as u64, self.store.given_up());
+        match waiting + given_up {
+            0 => say(&format!("ended; {} windows are in {}", self.closed, self.plan.database.display())),
+            lost => say(&format!(
+                "ended; {lost} of {} windows are lost, {} could not be written",
+                self.closed,
+                self.plan.database.display()
+            )),
+        }
+        if waiting + given_up > 0 {
+            crate::exit::COULD_NOT_MEASURE.into()
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn wall(reading: Reading) -> UnixMs {
+    UnixMs(reading.wall_ns.div_euclid(1_000_000))
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,90 @@
+//! What was counted between two looks at the same growing histogram.
+//!
+//! Counts and sum subtract exactly. The extremes of the stretch do not follow from the two looks: the largest is told by
+//! who took the looks, the smallest is known to its bin.
+
+use super::Histogram;
+use crate::time::Ns;
+
+/// The later look lacks counts of the earlier one: they are not two looks at one histogram.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the later histogram holds less than the earlier one: it was begun anew in between")]
+pub struct NotLater;
+
+impl Histogram {
+    /// What `self` has that `earlier` had not. `max`: the largest value of the stretch, as observed. Where it does not
+    /// lie in the highest bin of the stretch (the looks were torn) the edge of that bin which is nearest to it stands
+    /// for it. The minimum is the lower edge of the lowest bin, or the exact one of `self` where that lies in it.
+    ///
+    /// # Errors
+    /// When `earlier` is not an earlier look at the same histogram.
+    pub fn since(&self, earlier: &Histogram, max: Ns) -> Result<Histogram, NotLater> {
+        if self.layout != earlier.layout || self.count < earlier.count || self.sum_ns < earlier.sum_ns {
+            return Err(NotLater);
+        }
+        let mut stretch = Histogram::new(self.layout);
+        for (into, (&now, &before)) in stretch.bins.iter_mut().zip(self.bins.iter().zip(&earlier.bins)) {
+            *into = now.checked_sub(before).ok_or(NotLater)?;
+        }
+        stretch.count = self.count - earlier.count;
+        if stretch.count == 0 {
+            return Ok(stretch);
+        }
+        stretch.sum_ns = self.sum_ns - earlier.sum_ns;
+        let occupied = |&(_, &n): &(usize, &u64)| n > 0;
+        let lowest = stretch.bins.iter().enumerate().find(occupied).map_or(0, |(index, _)| index);
+        let highest = stretch.bins.iter().enumerate().rfind(occupied).map_or(0, |(index, _)| index);
+        stretch.max = max.clamp(self.layout.lower(highest), self.layout.upper(highest).min(self.max));
+        stretch.min = self.layout.lower(lowest).max(self.min).min(stretch.max);
+        Ok(stretch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::histogram::Layout;
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        values.iter().for_each(|&value| histogram.record(Ns(value)));
+        histogram
+    }
+
+    proptest! {
+        #[test]
+        fn what_came_since_has_the_counts_sum_and_maximum_of_what_came(
+            before in proptest::collection::vec(0u64..50_000_000, 0..30),
+            after in proptest::collection::vec(0u64..50_000_000, 1..30),
+        ) {
+            let earlier = of(&before);
+            let later = of(&[&before[..], &after].concat());
+            let (alone, max) = (of(&after), *after.iter().max().unwrap());
+            let since = later.since(&earlier, Ns(max)).unwrap();
+            prop_assert_eq!(&since.bins, &alone.bins);
+            prop_assert_eq!((since.count, since.sum_ns, since.max), (alone.count, alone.sum_ns, Ns(max)));
+            let bin = Layout::LATENCY.index(alone.min);
+            prop_assert!(since.min >= Layout::LATENCY.lower(bin) && since.min <= Layout::LATENCY.upper(bin));
+            // it can be stored and merged like any other
+            let text = serde_json::to_string(&since).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), since);
+        }
+    }
+
+    #[test]
+    fn a_recorder_that_began_anew_is_no_difference() {
+        assert_eq!(of(&[5_000]).since(&of(&[5_000, 6_000]), Ns(5_000)), Err(NotLater));
+        assert_eq!(of(&[5_000, 9_000]).since(&of(&[6_000]), Ns(9_000)), Err(NotLater));
+        assert_eq!(of(&[5_000]).since(&of(&[5_000]), Ns(0)).map(|since| since.count()), Ok(0));
+    }
+
+    #[test]
+    fn a_maximum_that_the_counts_contradict_stays_in_their_highest_bin() {
+        let since = of(&[5_000, 9_500]).since(&of(&[5_000]), Ns(70_000)).unwrap();
+        assert_eq!(since.max(), Some(Ns(9_500)));
+        let since = of(&[5_000, 9_500]).since(&of(&[5_000]), Ns(0)).unwrap();
+        assert_eq!(since.max(), Some(Ns(9_000)));
+    }
+}

@@ -1,0 +1,313 @@
+//! Runs of many machines as one: what does the whole fleet show?
+//!
+//! Histograms of one quantity add exactly, class by class. Nothing else of different machines may be mixed: conditions that are
+//! the same in all runs stay where they are, all of them stay listed per run, and a peak, a loss of time or a reason
+//! carries the name of its run. Courses in time are dropped, because the runs did not begin together. The verdict is
+//! that of the worst of them, never better.
+
+use serde_json::Value;
+
+use crate::conditions::Conditions;
+use crate::histogram::LayoutMismatch;
+use crate::peak::Peak;
+use crate::run::{Interference, Loss, MergedRun, MergedSeries, Run};
+use crate::series::{Quantity, Series};
+use crate::stats::model_free;
+use crate::time::Ns;
+use crate::verdict::{Outcome, Verdict};
+
+/// Worst cases kept of all runs.
+const PEAKS: usize = 64;
+/// Confidence of the statement without a model.
+const CONFIDENCE: f64 = 0.95;
+
+/// Why runs cannot be merged.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CannotMerge {
+    /// Classes of different widths.
+    #[error("'{name}' counted {quantity} in other classes than the runs before it: {source}")]
+    Layout {
+        /// The run.
+        name: String,
+        /// The quantity.
+        quantity: &'static str,
+        /// The two layouts.
+        source: LayoutMismatch,
+    },
+    /// A file that was saved on the way.
+    #[error("'{0}' is not complete: its measurement was going on, or was killed")]
+    Incomplete(String),
+    /// Counters at their end.
+    #[error("'{0}' claims more samples than can be counted")]
+    TooMany(String),
+}
+
+/// One run of all `runs` with their names.
+///
+/// # Errors
+/// The first run that does not fit, and why.
+pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
+    if let Some((name, _)) = runs.iter().find(|(_, run)| !run.complete) {
+        return Err(CannotMerge::Incomplete(name.clone()));
+    }
+    let mut merged = Run::new(conditions(runs));
+    for (name, run) in runs {
+        for series in &run.series {
+            add(&mut merged.series, series, name)?;
+        }
+        merged.peaks.extend(run.peaks.iter().map(|peak| named(peak, name)));
+        merged.interference.extend(
+            run.interference
+                .iter()
+                .map(|taken| Interference { source: format!("{name}: {}", taken.source), ..taken.clone() }),
+        );
+        run.losses.iter().for_each(|loss| lose(&mut merged.losses, loss));
+        match run.merged.is_empty() {
+            true => merged.merged.push(listed(name, run)),
+            false => merged.merged.extend(run.merged.iter().cloned()), // merged before: its own runs stay listed
+        }
+    }
+    merged.peaks.sort_by_key(|peak| std::cmp::Reverse(peak.total_ns));
+    merged.peaks.truncate(PEAKS);
+    merged.verdict = Some(verdict(runs, &merged));
+    Ok(merged)
+}
+
+/// One series a quantity, of all CPUs, threads and machines.
+fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotMerge> {
+    let Some(sum) = all.iter_mut().find(|sum| sum.quantity == series.quantity) else {
+        let mut first = Series::new(series.quantity, None, series.histogram.clone());
+        first.replayed.clone_from(&series.replayed);
+        (first.interval_ns, first.missed, first.lost) = (series.interval_ns, series.missed, series.lost);
+        all.push(first);
+        return Ok(());
+    };
+    if sum.histogram.count().checked_add(series.histogram.count()).is_none() {
+        return Err(CannotMerge::TooMany(name.to_owned()));
+    }
+    let quantity = series.quantity.name();
+    let misfit = |source| CannotMerge::Layout { name: name.to_owned(), quantity, source };
+    sum.histogram.merge(&series.histogram).map_err(misfit)?;
+    sum.replayed = match (sum.replayed.take(), &series.replayed) {
+        (Some(mut replayed), Some(other)) if replayed.count().checked_add(other.count()).is_some() => {
+            replayed.merge(other).map_err(misfit)?;
+            Some(replayed)
+        }
+        _ => None, // known for all, or not known
+    };
+    sum.interval_ns = sum.interval_ns.filter(|interval| series.interval_ns == Some(*interval));
+    sum.missed = sum.missed.saturating_add(series.missed);
+    sum.lost = sum.lost.saturating_add(series.lost);
+    Ok(())
+}
+
+fn named(peak: &Peak, name: &str) -> Peak {
+    let mut peak = peak.clone();
+    let prefix = |text: &mut String| text.insert_str(0, &format!("{name}: "));
+    if let Some(explanation) = &mut peak.explanation {
+        prefix(&mut explanation.sentence);
+    }
+    match &mut peak.no_evidence {
+        Some(reason) => prefix(reason),
+        None if peak.explanation.is_none() => {
+            peak.no_evidence = Some(format!("{name}: no evidence was recorded"))
+        }
+        None => {}
+    }
+    peak
+}
+
+fn lose(all: &mut Vec<Loss>, loss: &Loss) {
+    match all.iter_mut().find(|sum| sum.counter == loss.counter && sum.evidence_only == loss.evidence_only) {
+        Some(sum) => sum.count = sum.count.saturating_add(loss.count),
+        None => all.push(loss.clone()),
+    }
+}
+
+fn listed(name: &str, run: &Run) -> MergedRun {
+    let mut series: Vec<MergedSeries> = Vec::new();
+    for one in &run.series {
+        let (samples, max_ns) = (one.histogram.count(), one.histogram.max());
+        match series.iter_mut().find(|sum| sum.quantity == one.quantity) {
+            Some(sum) => {
+                sum.samples = sum.samples.saturating_add(samples);
+                sum.max_ns = sum.max_ns.max(max_ns);
+            }
+            None => series.push(MergedSeries { quantity: one.quantity, samples, max_ns }),
+        }
+    }
+    MergedRun {
+        name: name.to_owned(),
+        conditions: run.conditions.clone(),
+        calibration: run.calibration.clone(),
+        outcome: run.verdict.as_ref().and_then(|verdict| verdict.outcome),
+        series,
+    }
+}
+
+/// What is the same in all runs; the rest is "not known" here and listed per run.
+fn conditions(runs: &[(String, Run)]) -> Conditions {
+    let value = |conditions: &Conditions| serde_json::to_value(conditions).unwrap_or(Value::Null);
+    let mut all = runs.iter().map(|(_, run)| value(&run.conditions));
+    let first = all.next().unwrap_or(Value::Null);
+    let common = all.fold(first, |common, other| intersection(&common, &other));
+    let mut whole = value(&Conditions::default());
+    overlay(&mut whole, common);
+    let mut conditions: Conditions = serde_json::from_value(whole).unwrap_or_default();
+    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+    conditions.started = runs.iter().filter_map(|(_, run)| run.conditions.started.clone()).min();
+    conditions.notes = vec![format!("merged from {} runs: {}", names.len(), names.join(", "))];
+    let short = |(name, run): &(String, Run)| {
+        let c = &run.conditions;
+        let said = [&c.host, &c.machine.cpu_model, &c.kernel.release, &c.load, &c.started];
+        let said: Vec<&str> = said.into_iter().flatten().map(String::as_str).collect();
+        format!("{name}: {}", if said.is_empty() { "conditions unknown".to_owned() } else { said.join(", ") })
+    };
+    conditions.notes.extend(runs.iter().map(short));
+    conditions
+}
+
+/// Fields that are equal in both; of objects, their equal fields.
+fn intersection(a: &Value, b: &Value) -> Value {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let both = a.iter().filter_map(|(key, value)| Some((key, value, b.get(key)?)));
+            let kept = both.filter(|(_, a, b)| a == b || (a.is_object() && b.is_object()));
+            Value::Object(kept.map(|(key, a, b)| (key.clone(), intersection(a, b))).collect())
+        }
+        (a, b) if a == b => a.clone(),
+        _ => Value::Null,
+    }
+}
+
+fn overlay(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            over.into_iter().for_each(|(key, value)| match base.get_mut(&key) {
+                Some(below) => overlay(below, value),
+                None => drop(base.insert(key, value)),
+            });
+        }
+        (base, over) => *base = over,
+    }
+}
+
+fn verdict(runs: &[(String, Run)], merged: &Run) -> Verdict {
+    let deadlines: Vec<Option<Ns>> =
+        runs.iter().map(|(_, run)| run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns)).collect();
+    let same = deadlines.windows(2).all(|pair| pair[0] == pair[1]);
+    let deadline_ns = deadlines.first().copied().flatten().filter(|_| same);
+    let outcomes = || runs.iter().map(|(_, run)| run.verdict.as_ref().and_then(|verdict| verdict.outcome));
+    let outcome = match deadline_ns {
+        _ if outcomes().any(|outcome| outcome == Some(Outcome::Inconclusive)) && deadline_ns.is_none() => {
+            Some(Outcome::Inconclusive)
+        }
+        None => None,
+        Some(_) if outcomes().any(|outcome| outcome == Some(Outcome::Fail)) => Some(Outcome::Fail),
+        Some(_) if outcomes().all(|outcome| outcome == Some(Outcome::Pass)) => Some(Outcome::Pass),
+        Some(_) => Some(Outcome::Inconclusive),
+    };
+    let mut reasons = Vec::new();
+    if !same {
+        reasons.push("the runs have different deadlines: nothing is claimed of all of them".to_owned());
+    }
+    for (name, run) in runs {
+        let Some(verdict) = &run.verdict else { continue };
+        let told = outcome.is_none() || verdict.outcome == outcome;
+        reasons.extend(verdict.reasons.iter().filter(|_| told).map(|reason| format!("{name}: {reason}")));
+    }
+    let main = merged.series.iter().map(|series| series.quantity).min_by_key(|&quantity| order(quantity));
+    let sum = main.and_then(|main| merged.of(main).next());
+    let model_free = sum.and_then(|sum| {
+        let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
+        model_free::statement(sum.histogram.count(), 0, level, CONFIDENCE)
+    });
+    Verdict { outcome, deadline_ns, reasons, model_free, rule_of_thumb: None }
+}
+
+/// What an instrument measured says more than what a recorder saw.
+fn order(quantity: Quantity) -> u8 {
+    match quantity {
+        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip => 0,
+        Quantity::TimerWakeup => 1,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::{Histogram, Layout};
+    use crate::time::Cpu;
+
+    fn run(host: &str, us: &[u64], outcome: Option<Outcome>, deadline_us: Option<u64>) -> (String, Run) {
+        let mut conditions = Conditions { host: Some(host.to_owned()), ..Conditions::default() };
+        conditions.kernel.release = Some("6.1.0-rt".to_owned());
+        conditions.kernel.hz = Some(if host == "a" { 250 } else { 1_000 });
+        conditions.knobs.governors.insert("0-3".to_owned(), "performance".to_owned());
+        let mut run = Run::new(conditions);
+        for cpu in 0..2 {
+            let mut histogram = Histogram::new(Layout::LATENCY);
+            us.iter().for_each(|&us| histogram.record(Ns::from_us(us + cpu)));
+            let mut series = Series::new(Quantity::Cyclic, Some(Cpu(cpu as u32)), histogram);
+            (series.missed, series.lost) = (1, 2);
+            run.series.push(series);
+        }
+        run.verdict = Some(Verdict {
+            outcome,
+            deadline_ns: deadline_us.map(Ns::from_us),
+            reasons: vec![format!("because of {host}")],
+            model_free: None,
+            rule_of_thumb: None,
+        });
+        (host.to_owned(), run)
+    }
+
+    #[test]
+    fn histograms_add_exactly_and_conditions_stay_listed() {
+        let runs = [run("a", &[5, 90], None, None), run("b", &[7, 7, 4_000], None, None)];
+        let merged = merge(&runs).unwrap();
+        let sum = &merged.series[0];
+        assert_eq!((merged.series.len(), sum.histogram.count(), sum.missed, sum.lost), (1, 10, 4, 8));
+        let mut by_hand = Histogram::new(Layout::LATENCY);
+        runs.iter().flat_map(|(_, run)| &run.series).for_each(|s| by_hand.merge(&s.histogram).unwrap());
+        assert_eq!(sum.histogram, by_hand);
+        assert_eq!(merged.conditions.kernel.release.as_deref(), Some("6.1.0-rt"));
+        assert_eq!((merged.conditions.kernel.hz, &merged.conditions.host), (None, &None));
+        assert_eq!(merged.conditions.knobs.governors["0-3"], "performance");
+        assert_eq!(merged.merged[1].conditions.kernel.hz, Some(1_000));
+        assert_eq!(
+            (merged.merged[1].series[0].samples, merged.merged[1].series[0].max_ns),
+            (6, Some(Ns::from_us(4_001)))
+        );
+        assert_eq!(Run::from_json(&merged.to_json()).unwrap(), merged);
+    }
+
+    #[test]
+    fn the_verdict_is_never_better_than_the_worst() {
+        let of = |a, b| {
+            merge(&[run("a", &[5], a, Some(100)), run("b", &[6], b, Some(100))]).unwrap().verdict.unwrap()
+        };
+        let (pass, fail, open) = (Some(Outcome::Pass), Some(Outcome::Fail), Some(Outcome::Inconclusive));
+        assert_eq!(of(pass, pass).outcome, pass);
+        assert!(of(pass, pass).model_free.is_some_and(|statement| statement.level_ns == Ns::from_us(100)));
+        assert_eq!(of(pass, open).outcome, open);
+        assert_eq!(of(open, fail).outcome, fail);
+        assert_eq!(of(pass, fail).reasons, ["b: because of b"]);
+        let mixed = [run("a", &[5], pass, Some(100)), run("b", &[6], pass, Some(200))];
+        let verdict = merge(&mixed).unwrap().verdict.unwrap();
+        assert!(verdict.outcome.is_none() && verdict.reasons[0].contains("different deadlines"));
+    }
+
+    #[test]
+    fn what_cannot_be_added_exactly_is_refused_by_name() {
+        let mut other = run("b", &[7], None, None);
+        other.1.series[0].histogram = Histogram::new(Layout::new(10, 1_000).unwrap());
+        let error = merge(&[run("a", &[5], None, None), other]).unwrap_err().to_string();
+        assert!(error.starts_with("'b' counted cyclic in other classes"), "{error}");
+        let mut half = run("b", &[7], None, None);
+        half.1.complete = false;
+        assert_eq!(merge(&[half]).unwrap_err(), CannotMerge::Incomplete("b".to_owned()));
+    }
+}

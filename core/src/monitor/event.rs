@@ -1,0 +1,107 @@
+//! What happened to the monitor itself: everything that a reader of the history must know to read it right.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::window::UnixMs;
+
+/// Kinds of events; their names are stable in the database and in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The monitor began.
+    Started,
+    /// The monitor was asked to end and closed its last window.
+    Stopped,
+    /// A window that ran when the monitor was killed: its samples are lost.
+    WindowLost,
+    /// Somebody set the wall clock.
+    ClockStep,
+    /// The machine slept.
+    Suspend,
+    /// CPUs came or went.
+    CpusChanged,
+    /// The database was damaged; it was set aside and a new one begun.
+    DatabaseDamaged,
+    /// The database could not be written (a full disk); windows wait in memory.
+    StoreFailed,
+    /// The windows that waited were written.
+    StoreRecovered,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 9] = [
+        Kind::Started,
+        Kind::Stopped,
+        Kind::WindowLost,
+        Kind::ClockStep,
+        Kind::Suspend,
+        Kind::CpusChanged,
+        Kind::DatabaseDamaged,
+        Kind::StoreFailed,
+        Kind::StoreRecovered,
+    ];
+
+    /// The name in the database and in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Started => "started",
+            Kind::Stopped => "stopped",
+            Kind::WindowLost => "window_lost",
+            Kind::ClockStep => "clock_step",
+            Kind::Suspend => "suspend",
+            Kind::CpusChanged => "cpus_changed",
+            Kind::DatabaseDamaged => "database_damaged",
+            Kind::StoreFailed => "store_failed",
+            Kind::StoreRecovered => "store_recovered",
+        }
+    }
+
+    /// The kind of this name; `None`: written by a newer version.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When.
+    pub at: UnixMs,
+    /// What.
+    pub kind: Kind,
+    /// The same for people, in one line.
+    pub detail: String,
+}
+
+impl Event {
+    /// An event.
+    #[must_use]
+    pub fn new(at: UnixMs, kind: Kind, detail: impl Into<String>) -> Event {
+        Event { at, kind, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.at, self.kind.name(), self.detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_database_and_in_json_are_the_same_and_lead_back() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::named(kind.name()), Some(kind));
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.name()));
+        }
+        assert_eq!(Kind::named("invented_later"), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! Which metrics a monitor exports. Names, labels and meaning are an interface: docs/howto/fleet.md lists them.
+//!
+//! Rules: label sets are bounded (CPUs, kinds, classes), so a name of a thread is an exemplar and never a label. Maxima are
+//! of completed windows and change with the clock, never with a scrape: two servers that scrape see the same. What
+//! is not known is absent, not 0.
+
+use std::collections::BTreeMap;
+
+use super::history::Alltime;
+use super::metric::{Exemplar, Family, Kind, Label, Latencies, Sample, Value};
+use super::window::{SeriesKey, UnixMs, Window};
+use crate::histogram::Histogram;
+use crate::run::Loss;
+use crate::time::{Cpu, Ns};
+
+/// Exemplars remembered for each series: one for each classic bucket and some to spare.
+const EXEMPLARS: usize = 32;
+
+/// Interrupts of one class on one CPU since the recorder began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupts {
+    /// Where.
+    pub cpu: Cpu,
+    /// `io`, `local_timer`, `reschedule`, `softirq_net_rx`, `nmi`, …
+    pub class: String,
+    /// How many.
+    pub count: u64,
+    /// How long in all, net of what interrupted them.
+    pub total: Ns,
+}
+
+/// What is known at a scrape.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Every series since the recorder began, with the wake-ups it is known to lack.
+    pub series: Vec<(SeriesKey, Histogram, u64)>,
+    /// Who took time.
+    pub interrupts: Vec<Interrupts>,
+    /// Loss counters above zero.
+    pub losses: Vec<Loss>,
+    /// Time each CPU was slowed down by heat, where the kernel counts it.
+    pub throttled: Vec<(Cpu, Ns)>,
+    /// CPU time of the monitor itself.
+    pub own_cpu: Ns,
+    /// Memory of the monitor itself, bytes.
+    pub own_memory: Option<u64>,
+}
+
+/// What changes when a window is closed.
+#[derive(Clone, Debug)]
+pub struct Published {
+    version: String,
+    window: Ns,
+    last: Option<(UnixMs, BTreeMap<SeriesKey, Ns>)>,
+    exemplars: BTreeMap<SeriesKey, Vec<Exemplar>>,
+    alltime: BTreeMap<SeriesKey, (Ns, UnixMs)>,
+    closed: u64,
+    waiting: u64,
+    given_up: u64,
+}
+
+impl Published {
+    /// Nothing yet. `alltime`: what the database knows from before.
+    #[must_use]
+    pub fn new(version: &str, window: Ns, alltime: &[Alltime]) -> Published {
+        Published {
+            version: version.to_owned(),
+            window,
+            last: None,
+            exemplars: BTreeMap::new(),
+            alltime: alltime.iter().map(|worst| (worst.key, (worst.max_ns, worst.at))).collect(),
+            closed: 0,
+            waiting: 0,
+            given_up: 0,
+        }
+    }
+
+    /// A window was closed.
+    pub fn closed(&mut self, window: &Window) {
+        self.closed += 1;
+        let mut maxima = BTreeMap::new();
+        for series in &window.series {
+            let Some(max) = series.histogram.max() else { continue };
+            maxima.insert(series.key, max);
+            let at = series.peak_at.unwrap_or(window.end);
+            let worst = self.alltime.entry(series.key).or_insert((max, at));
+            if max > worst.0 {
+                *worst = (max, at);
+            }
+            if let Some(peak) = &series.peak {
+                let culprit = peak.culprit.clone().unwrap_or_else(|| "unknown".to_owned());
+                let labels = vec![("culprit", culprit), ("victim", peak.victim.comm.clone())];
+                let kept = self.exemplars.entry(series.key).or_default();
+                kept.push(Exemplar::new(labels, max.as_secs(), at.as_secs()));
+                let spare = kept.len().saturating_sub(EXEMPLARS);
+                kept.drain(..spare);
+            }
+        }
+        self.last = Some((window.end, maxima));
+    }
+
+    /// How many windows wait for room on the disk, and how many were given up.
+    pub fn stored(&mut self, waiting: usize, given_up: u64) {
+        (self.waiting, self.given_up) = (waiting as u64, given_up);
+    }
+
+    /// All metrics, as they are at this moment.
+    #[must_use]
+    pub fn families(&self, totals: &Totals) -> Vec<Family> {
+        let mut families = self.latencies(totals);
+        families.extend(self.maxima());
+        families.extend(counters(totals));
+        families.extend(self.own(totals));
+        families.retain(|family| !family.samples.is_empty());
+        families
+    }
+
+    fn latencies(&self, totals: &Totals) -> Vec<Family> {
+        let sample = |(key, histogram, _): &(SeriesKey, Histogram, u64)| {
+            let exemplars = self.exemplars.get(key).cloned().unwrap_or_default();
+            let latencies = Latencies { histogram: histogram.clone(), exemplars };
+            Sample { labels: of_series(*key), value: Value::Latencies(Box::new(latencies)) }
+        };
+        let mut missed: BTreeMap<Cpu, u64> = BTreeMap::new();
+        for (key, _, lost) in &totals.series {
+            let most = missed.entry(key.cpu).or_default();
+            *most = (*most).max(*lost);
+        }
+        vec![
+            Family {
+                name: "lathunt_wakeup_latency_seconds",
+                help: "Latency of real-time tasks since the monitor began: kind timer is programmed expiry to handler, \
+                       wakeup is waking to switched in, timer+wakeup is expiry to switched in.",
+                kind: Kind::Histogram,
+                samples: totals.series.iter().map(sample).collect(),
+            },
+            Family {
+                name: "lathunt_missed",
+                help: "Wake-ups that are known to be missing in the histograms of the CPU.",
+                kind: Kind::Counter,
+                samples: missed.into_iter().map(|(cpu, lost)| number(vec![of_cpu(cpu)], lost as f64)).collect(),
+            },
+        ]
+    }
+
+    fn maxima(&self) -> Vec<Family> {
+        let window = || ("window", duration(self.window));
+        let of_window =
+            |(key, max): (&SeriesKey, &Ns)| number([of_series(*key), vec![window()]].concat(), max.as_secs());
+        let alltime = |value: &dyn Fn(Ns, UnixMs) -> f64| -> Vec<Sample> {
+            self.alltime.iter().map(|(key, &(max, at))| number(of_series(*key), value(max, at))).collect()
+        };
+        vec![
+            Family {
+                name: "lathunt_latency_max_seconds",
+                help: "Exact maximum of the last completed window; it changes when a window is closed, never by a scrape.",
+                kind: Kind::Gauge,
+                samples: self.last.iter().flat_map(|(_, maxima)| maxima.iter()).map(of_window).collect(),
+            },
+            Family {
+                name: "lathunt_window_end_timestamp_seconds",
+                help: "End of the last completed window, Unix time.",
+                kind: Kind::Gauge,
+                samples: self.last.iter().map(|(end, _)| number(vec![window()], end.as_secs())).collect(),
+            },
+            Family {
+                name: "lathunt_latency_max_alltime_seconds",
+                help: "Exact maximum of all completed windows since the database was begun.",
+                kind: Kind::Gauge,
+                samples: alltime(&|max, _| max.as_secs()),
+            },
+            Family {
+                name: "lathunt_latency_max_alltime_timestamp_seconds",
+                help: "When that maximum was, Unix time.",
+                kind: Kind::Gauge,
+                samples: alltime(&|_, at| at.as_secs()),
+            },
+        ]
+    }
+
+    fn own(&self, totals: &Totals) -> Vec<Family> {
+        let one =
+            |name, help, kind, value: f64| Family { name, help, kind, samples: vec![number(vec![], value)] };
+        let mut families = vec![
+            Family {
+                name: "lathunt_build_info",
+                help: "Version of the monitor; the value is always 1.",
+                kind: Kind::Gauge,
+                samples: vec![number(vec![("version", self.version.clone())], 1.0)],
+            },
+            one("lathunt_windows", "Windows closed.", Kind::Counter, self.closed as f64),
+            one(
+                "lathunt_windows_lost",
+                "Windows that could not be written in time (full disk) and were given up.",
+                Kind::Counter,
+                self.given_up as f64,
+            ),
+            one(
+                "lathunt_windows_waiting",
+                "Windows that wait in memory for room on the disk.",
+                Kind::Gauge,
+                self.waiting as f64,
+            ),
+            one(
+                "process_cpu_seconds",
+                "CPU time of the monitor, user and system.",
+                Kind::Counter,
+                totals.own_cpu.as_secs(),
+            ),
+        ];
+        families.extend(totals.own_memory.map(|bytes| {
+            let help = "Memory of the monitor that is resident.";
+            one("process_resident_memory_bytes", help, Kind::Gauge, bytes as f64)
+        }));
+        families
+    }
+}
+
+fn counters(totals: &Totals) -> Vec<Family> {
+    let of_class = |of: &dyn Fn(&Interrupts) -> f64| -> Vec<Sample> {
+        let sample = |one: &Interrupts| number(vec![of_cpu(one.cpu), ("class", one.class.clone())], of(one));
+        totals.interrupts.iter().map(sample).collect()
+    };
+    vec![
+        Family {
+            name: "lathunt_interrupts",
+            help: "Interrupts and softirqs since the monitor began, by class.",
+            kind: Kind::Counter,
+            samples: of_class(&|one| one.count as f64),
+        },
+        Family {
+            name: "lathunt_interrupt_seconds",
+            help: "Time they took, net of what interrupted them.",
+            kind: Kind::Counter,
+            samples: of_class(&|one| one.total.as_secs()),
+        },
+        Family {
+            name: "lathunt_lost_events",
+            help: "Records that the recorder lost, by counter; absent counters are zero.",
+            kind: Kind::Counter,
+            samples: totals
+                .losses
+                .iter()
+                .map(|loss| number(vec![("counter", loss.counter.clone())], loss.count as f64))
+                .collect(),
+        },
+        Family {
+            name: "lathunt_throttled_seconds",
+            help:
+                "Time the CPU was slowed down by heat since boot; absent where the kernel does not count it.",
+            kind: Kind::Counter,
+            samples: totals
+                .throttled
+                .iter()
+                .map(|(cpu, time)| number(vec![of_cpu(*cpu)], time.as_secs()))
+                .collect(),
+        },
+    ]
+}
+
+fn number(labels: Vec<Label>, value: f64) -> Sample {
+    Sample { labels, value: Value::Number(value) }
+}
+
+fn of_cpu(cpu: Cpu) -> Label {
+    ("cpu", cpu.to_string())
+}
+
+fn of_series(key: SeriesKey) -> Vec<Label> {
+    vec![of_cpu(key.cpu), ("kind", key.quantity.name().to_owned())]
+}
+
+/// As Prometheus writes durations: `5m`, `90s`, `500ms`.
+fn duration(length: Ns) -> String {
+    let ms = length.0 / 1_000_000;
+    match ms {
+        _ if ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
+        _ if ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
+        _ if ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),
+        _ => format!("{ms}ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Layout;
+    use crate::monitor::metric::text::{encode, Flavour};
+    use crate::monitor::window::WindowSeries;
+    use crate::peak::Peak;
+    use crate::series::{Quantity, Thread};
+    use crate::time::Mono;
+
+    const KEY: SeriesKey = SeriesKey { quantity: Quantity::TimerWakeup, cpu: Cpu(1) };
+
+    fn window(max_us: u64, end: i64) -> Window {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        [10, max_us].iter().for_each(|&us| histogram.record(Ns::from_us(us)));
+        let peak = Peak {
+            quantity: KEY.quantity,
+            cpu: KEY.cpu,
+            begin: Mono(0),
+            total_ns: Ns::from_us(max_us),
+            victim: Thread { comm: "motion".to_owned(), ..Thread::default() },
+            culprit: Some("irqs off: vnd/812".to_owned()),
+            explanation: None,
+            no_evidence: None,
+        };
+        let series =
+            WindowSeries { key: KEY, histogram, lost: 0, peak: Some(peak), peak_at: Some(UnixMs(end - 1)) };
+        let (begin, end) = (UnixMs(end - 300_000), UnixMs(end));
+        Window { begin, end, measured: Ns(300_000_000_000), whole: true, series: vec![series] }
+    }
+
+    #[test]
+    fn maxima_are_those_of_the_last_window_and_of_all_and_names_stay_out_of_labels() {
+        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[]);
+        published.closed(&window(700, 300_000));
+        published.closed(&window(30, 600_000));
+        let mut all = window(700, 0).series[0].histogram.clone();
+        all.merge(&window(30, 0).series[0].histogram).unwrap();
+        let totals = Totals { series: vec![(KEY, all, 3)], ..Totals::default() };
+        let text = encode(&published.families(&totals), Flavour::OpenMetrics);
+        for line in [
+            "lathunt_latency_max_seconds{cpu=\"1\",kind=\"timer+wakeup\",window=\"5m\"} 3e-05",
+            "lathunt_latency_max_alltime_seconds{cpu=\"1\",kind=\"timer+wakeup\"} 0.0007",
+            "lathunt_latency_max_alltime_timestamp_seconds{cpu=\"1\",kind=\"timer+wakeup\"} 299.999",
+            "lathunt_window_end_timestamp_seconds{window=\"5m\"} 600",
+            "lathunt_missed_total{cpu=\"1\"} 3",
+            "lathunt_windows_total 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        let exemplar = "# {culprit=\"irqs off: vnd/812\",victim=\"motion\"} 0.0007 299.999";
+        assert!(text.lines().any(|line| line.contains("le=\"0.001\"") && line.ends_with(exemplar)), "{text}");
+        assert!(text.lines().all(|line| !line.split(" # ").next().unwrap_or("").contains("motion")));
+        assert!(!text.contains("lathunt_throttled"), "what is not known is absent");
+    }
+
+    #[test]
+    fn window_lengths_are_written_as_prometheus_writes_them() {
+        let shown = [300, 3_600, 90].map(|seconds| duration(Ns(seconds * 1_000_000_000)));
+        assert_eq!(shown, ["5m", "1h", "90s"]);
+        assert_eq!(duration(Ns::from_ms(250)), "250ms");
+    }
+}

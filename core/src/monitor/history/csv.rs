@@ -1,0 +1,59 @@
+//! One line a window and series, RFC 4180, for a lab's own analysis.
+
+use super::super::packed::Damaged;
+use super::{History, Row};
+use crate::report::printable::line;
+use crate::time::Ns;
+
+const HEAD: &str =
+    "begin,end,measured_s,whole,quantity,cpu,count,lost,avg_ns,p50_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,\
+                    max_at,victim,culprit,explanation";
+
+impl History {
+    /// The table; empty fields are "not known".
+    ///
+    /// # Errors
+    /// When a record is damaged.
+    pub fn to_csv(&self) -> Result<String, Damaged> {
+        let mut csv = format!("{HEAD}\r\n");
+        for row in &self.rows {
+            csv.push_str(&(fields(row)?.join(",") + "\r\n"));
+        }
+        Ok(csv)
+    }
+}
+
+fn fields(row: &Row) -> Result<Vec<String>, Damaged> {
+    let ns = |value: Option<Ns>| value.map_or_else(String::new, |value| value.0.to_string());
+    let text = |text: Option<&str>| text.map_or_else(String::new, quoted);
+    let peak = row.peak()?;
+    let explanation = peak.and_then(|peak| peak.explanation);
+    let [p50, p99, p99_9, p99_99] = row.figures.quantiles.map(ns);
+    Ok(vec![
+        row.begin.to_string(),
+        row.end.to_string(),
+        format!("{:.3}", row.measured.as_secs()),
+        u8::from(row.whole).to_string(),
+        row.key.quantity.name().to_owned(),
+        row.key.cpu.to_string(),
+        row.figures.count.to_string(),
+        row.lost.to_string(),
+        row.figures.mean_ns().map_or_else(String::new, |mean| format!("{mean:.0}")),
+        p50,
+        p99,
+        p99_9,
+        p99_99,
+        ns(row.figures.max),
+        row.max_at.map_or_else(String::new, |at| at.to_string()),
+        text(row.victim.as_deref()),
+        text(row.culprit.as_deref()),
+        text(explanation.as_ref().map(|explanation| explanation.sentence.as_str())),
+    ])
+}
+
+/// Names are whatever programs called themselves: one printable line, quoted, and never a formula of a spreadsheet.
+fn quoted(text: &str) -> String {
+    let printable = line(text);
+    let guard = if printable.starts_with(['=', '+', '-', '@']) { "'" } else { "" };
+    format!("\"{guard}{}\"", printable.replace('"', "\"\""))
+}

@@ -1,0 +1,111 @@
+use super::*;
+use crate::histogram::Layout;
+use crate::monitor::event::Kind;
+use crate::series::{Quantity, Thread};
+use crate::time::{Cpu, Mono, Tid};
+
+fn row(number: i64, cpu: u32, max_us: u64, victim: Option<&str>) -> Row {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    [5, 7, max_us].iter().for_each(|&us| histogram.record(Ns::from_us(us)));
+    let key = SeriesKey { quantity: Quantity::TimerWakeup, cpu: Cpu(cpu) };
+    let peak = victim.map(|comm| Peak {
+        quantity: key.quantity,
+        cpu: key.cpu,
+        begin: Mono(1),
+        total_ns: Ns::from_us(max_us),
+        victim: Thread { tid: Tid(7), comm: comm.to_owned(), prio: None },
+        culprit: Some("irqs off: vnd/812".to_owned()),
+        explanation: None,
+        no_evidence: Some("for this test".to_owned()),
+    });
+    let end = UnixMs(number * 300_000);
+    Row {
+        begin: UnixMs((number - 1) * 300_000),
+        end,
+        measured: Ns(300_000_000_000),
+        whole: true,
+        key,
+        figures: WindowFigures::of(&histogram),
+        histogram: packed::pack(&histogram),
+        lost: 1,
+        max_at: peak.as_ref().map(|_| UnixMs(end.0 - 1_500)),
+        victim: peak.as_ref().map(|peak| peak.victim.to_string()),
+        culprit: peak.as_ref().and_then(|peak| peak.culprit.clone()),
+        peak: peak.as_ref().and_then(packed::pack_peak),
+    }
+}
+
+pub fn example() -> History {
+    let rows = vec![
+        row(1, 0, 40, None),
+        row(1, 1, 90, None),
+        row(2, 0, 4_321, Some("=cmd|'/c calc'!\"A1\"\n")),
+        row(2, 1, 50, Some("motion")),
+    ];
+    let window = |n: i64| (UnixMs((n - 1) * 300_000), UnixMs(n * 300_000));
+    History {
+        from: UnixMs(0),
+        windows: vec![window(1), window(2), window(3)],
+        rows,
+        events: vec![
+            Event::new(UnixMs(0), Kind::Started, "lathunt"),
+            Event::new(UnixMs(5), Kind::WindowLost, "it was killed"),
+        ],
+        alltime: [0, 1]
+            .map(|cpu| Alltime {
+                key: SeriesKey { quantity: Quantity::TimerWakeup, cpu: Cpu(cpu) },
+                max_ns: Ns::from_us(4_321),
+                at: UnixMs(1),
+                victim: None,
+                culprit: None,
+            })
+            .to_vec(),
+    }
+}
+
+#[test]
+fn the_table_names_the_worst_window_its_victim_and_what_happened() {
+    let text = example().to_text(140);
+    assert!(text.starts_with("3 windows from 1970-01-01T00:00:00Z to 1970-01-01T00:15:00Z"), "{text}");
+    let series = text.lines().find(|line| line.starts_with("timer+wakeup CPU 0")).unwrap();
+    assert!(series.contains("4.321 ms") && series.contains("00:09:58.500Z"), "{series}");
+    let worst = text.split("Worst windows\n").nth(1).unwrap().lines().next().unwrap();
+    assert!(
+        worst.contains("4.321 ms") && worst.contains("calc") && worst.contains("for this test"),
+        "{worst}"
+    );
+    assert!(text.contains("no evidence of this one was kept") && text.contains("window_lost: it was killed"));
+    assert!(text.lines().all(|line| line.chars().count() <= 140));
+    assert!(History::default().to_text(80).contains("no window was closed since 1970-01-01T00:00:00Z"));
+}
+
+#[test]
+fn csv_has_one_line_a_window_and_series_and_no_formula() {
+    let csv = example().to_csv().unwrap();
+    let lines: Vec<&str> = csv.trim_end().split("\r\n").collect();
+    assert_eq!(lines.len(), 5);
+    let fields = lines[0].split(',').count();
+    assert_eq!(lines[1].split(',').count(), fields);
+    assert!(
+        lines[3].contains("4321000,1970-01-01T00:09:58.500Z,\"'=cmd|'/c calc'!\"\"A1\"\""),
+        "{}",
+        lines[3]
+    );
+}
+
+#[test]
+fn json_holds_every_window_with_its_histogram() {
+    let json: serde_json::Value = serde_json::from_str(&example().to_json().unwrap()).unwrap();
+    assert_eq!((json["format"].as_str(), json["rows"].as_array().unwrap().len()), (Some(FORMAT), 4));
+    assert_eq!(json["windows"].as_array().unwrap().len(), 3);
+    let histogram: Histogram = serde_json::from_value(json["rows"][2]["histogram"].clone()).unwrap();
+    assert_eq!(histogram.max(), Some(Ns::from_us(4_321)));
+    assert_eq!(json["rows"][2]["peak"]["culprit"], "irqs off: vnd/812");
+}
+
+#[test]
+fn one_series_can_be_chosen() {
+    let wanted: crate::monitor::window::Wanted = "timer+wakeup@1".parse().unwrap();
+    let history = example().only(|key| wanted.is(key));
+    assert_eq!((history.rows.len(), history.windows.len()), (2, 3));
+}

@@ -1,0 +1,23 @@
+//! A measurement that never ends, window by window: what is kept of each, and how it is exported and shown.
+//!
+//! The seed is OSADL's farm, where each point of a plot is the maximum of five minutes. A window is closed at a multiple
+//! of its length on the wall clock, so that windows of many machines lie side by side.
+//!
+//! - [`window`]: a closed window; [`event`]: what else a reader of the history must know; [`packed`]: a histogram as bytes.
+//! - [`history`]: many windows, as table, CSV and JSON.
+//! - [`metric`]: metrics in the forms that Prometheus asks for; [`export`]: which there are.
+//! - [`timepiece`]: clock steps and suspends; [`threshold`]: from which latency on evidence is kept.
+//!
+//! - [`munin`]: the same for Munin.
+//!
+//! Not here: the recorder, the database and the sockets (`lathunt_host::monitor`).
+
+pub mod event;
+pub mod export;
+pub mod history;
+pub mod metric;
+pub mod munin;
+pub mod packed;
+pub mod threshold;
+pub mod timepiece;
+pub mod window;

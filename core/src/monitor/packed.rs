@@ -1,0 +1,161 @@
+//! A histogram or a peak as bytes for the database: some hundred bytes where JSON takes kilobytes.
+//!
+//! A peak is its JSON of a run file, compressed with zstd. A histogram: all numbers are LEB128 (7 bits a byte, low ones first): version 1, width in ns, number of linear bins, sum, minimum,
+//! maximum, number of occupied bins, then for each its distance from the one before (the first: from 0) and its count.
+
+use crate::histogram::{Exact, Histogram, Layout};
+use crate::peak::Peak;
+use crate::time::Ns;
+
+const VERSION: u64 = 1;
+
+/// No explanation is longer; whatever claims to be is damaged.
+const LONGEST_PEAK: usize = 4 << 20;
+
+/// Bytes that were not packed here, or were changed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("damaged record: {0}")]
+pub struct Damaged(String);
+
+/// The bytes of `peak`; `None` where it is longer than any explanation is.
+#[must_use]
+pub fn pack_peak(peak: &Peak) -> Option<Vec<u8>> {
+    let text = serde_json::to_vec(peak).ok().filter(|text| text.len() <= LONGEST_PEAK)?;
+    zstd::bulk::compress(&text, 3).ok()
+}
+
+/// The peak of these bytes.
+///
+/// # Errors
+/// Says what does not fit.
+pub fn unpack_peak(bytes: &[u8]) -> Result<Peak, Damaged> {
+    let text = zstd::bulk::decompress(bytes, LONGEST_PEAK).map_err(|error| Damaged(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| Damaged(error.to_string()))
+}
+
+/// The bytes of `histogram`.
+#[must_use]
+pub fn pack(histogram: &Histogram) -> Vec<u8> {
+    let layout = histogram.layout();
+    let bins: Vec<(usize, u64)> =
+        histogram.occupied().map(|(lower, _, n)| (layout.index(lower), n)).collect();
+    let mut bytes = Vec::with_capacity(16 + bins.len() * 3);
+    let head = [
+        VERSION,
+        layout.width().0,
+        layout.linear_bins() as u64,
+        histogram.sum_ns(),
+        histogram.min().unwrap_or_default().0,
+        histogram.max().unwrap_or_default().0,
+        bins.len() as u64,
+    ];
+    head.into_iter().for_each(|number| put(&mut bytes, number));
+    let mut last = 0;
+    for (index, n) in bins {
+        put(&mut bytes, (index - last) as u64);
+        put(&mut bytes, n);
+        last = index;
+    }
+    bytes
+}
+
+/// The histogram of these bytes.
+///
+/// # Errors
+/// Says what does not fit; any bytes are survived.
+pub fn unpack(bytes: &[u8]) -> Result<Histogram, Damaged> {
+    let mut rest = bytes;
+    let mut next = |what: &str| take(&mut rest).ok_or_else(|| Damaged(format!("it ends within its {what}")));
+    match next("version")? {
+        VERSION => {}
+        other => return Err(Damaged(format!("version {other}; this lathunt reads {VERSION}"))),
+    }
+    let [width, linear] =
+        [next("width")?, next("linear bins")?].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let layout = Layout::new(width, linear).map_err(|error| Damaged(error.to_string()))?;
+    let exact = Exact { sum_ns: next("sum")?, min: Ns(next("minimum")?), max: Ns(next("maximum")?) };
+    let bins = next("number of bins")?;
+    if bins > layout.bins() as u64 {
+        return Err(Damaged(format!("{bins} bins; this layout has {}", layout.bins())));
+    }
+    let mut counts = Vec::with_capacity(bins as usize);
+    let mut index = 0usize;
+    for _ in 0..bins {
+        let distance = usize::try_from(next("bins")?).unwrap_or(usize::MAX);
+        index = index.saturating_add(distance);
+        counts.push((index, next("bins")?));
+    }
+    let mut histogram = Histogram::new(layout);
+    histogram.add_counts(&counts, exact).map_err(|error| Damaged(error.to_string()))?;
+    Ok(histogram)
+}
+
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_was_packed_comes_back(values in proptest::collection::vec(prop_oneof![0u64..20_000_000, any::<u64>()], 0..60)) {
+            let mut histogram = Histogram::new(Layout::LATENCY);
+            values.iter().for_each(|&value| histogram.record(Ns(value)));
+            prop_assert_eq!(unpack(&pack(&histogram)).unwrap(), histogram);
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = unpack(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_peak_comes_back_and_a_cut_one_is_refused() {
+        let peak = Peak {
+            quantity: crate::series::Quantity::Wakeup,
+            cpu: crate::time::Cpu(3),
+            begin: crate::time::Mono(7),
+            total_ns: Ns(123_456),
+            victim: crate::series::Thread { comm: "motion".into(), ..Default::default() },
+            culprit: Some("irqs off: vnd/812".into()),
+            explanation: None,
+            no_evidence: Some("none was kept".into()),
+        };
+        let bytes = pack_peak(&peak).unwrap();
+        assert_eq!(unpack_peak(&bytes).unwrap(), peak);
+        assert!((0..bytes.len()).all(|end| unpack_peak(&bytes[..end]).is_err()));
+    }
+
+    #[test]
+    fn a_cut_histogram_is_refused() {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        (0..500).for_each(|n| histogram.record(Ns(n * 700)));
+        let bytes = pack(&histogram);
+        assert!(bytes.len() < 800, "{} bytes", bytes.len());
+        for end in 0..bytes.len() {
+            assert!(unpack(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+}

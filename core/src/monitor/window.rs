@@ -1,0 +1,193 @@
+//! A closed window: what one stretch of wall-clock time held, for each series.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+use crate::peak::Peak;
+use crate::series::Quantity;
+use crate::time::{Cpu, Ns};
+
+/// Milliseconds of the wall clock since 1970, UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnixMs(pub i64);
+
+impl UnixMs {
+    /// The next multiple of `length` after `self`: where a window that runs now is closed.
+    #[must_use]
+    pub fn next_boundary(self, length: Ns) -> UnixMs {
+        let length = i64::try_from(length.0 / 1_000_000).unwrap_or(i64::MAX).max(1);
+        UnixMs((self.0.div_euclid(length) + 1).saturating_mul(length))
+    }
+
+    /// Later by `time`, in whole milliseconds.
+    #[must_use]
+    pub fn plus(self, time: Ns) -> UnixMs {
+        UnixMs(self.0.saturating_add(i64::try_from(time.0 / 1_000_000).unwrap_or(i64::MAX)))
+    }
+
+    /// Earlier by `time`, in whole milliseconds.
+    #[must_use]
+    pub fn minus(self, time: Ns) -> UnixMs {
+        UnixMs(self.0.saturating_sub(i64::try_from(time.0 / 1_000_000).unwrap_or(i64::MAX)))
+    }
+
+    /// Seconds, as exporters want them.
+    #[must_use]
+    pub fn as_secs(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+}
+
+impl fmt::Display for UnixMs {
+    /// RFC 3339 in UTC to the second, with milliseconds where there are some (civil date from days: Howard Hinnant,
+    /// "chrono-Compatible Low-Level Date Algorithms").
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, of_day) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
+        let z = days + 719_468;
+        let era = z.div_euclid(146_097);
+        let day_of_era = z.rem_euclid(146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+        let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let (seconds, ms) = (of_day / 1_000, of_day % 1_000);
+        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+        if ms > 0 {
+            text.push_str(&format!(".{ms:03}"));
+        }
+        f.pad(&(text + "Z"))
+    }
+}
+
+/// Which series: one quantity on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SeriesKey {
+    /// What is measured.
+    pub quantity: Quantity,
+    /// Where.
+    pub cpu: Cpu,
+}
+
+impl fmt::Display for SeriesKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{} CPU {}", self.quantity.name(), self.cpu))
+    }
+}
+
+/// Which series a reader wants: `wakeup`, or `wakeup@1` for one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    quantity: Quantity,
+    cpu: Option<Cpu>,
+}
+
+impl Wanted {
+    /// Whether `key` is one of them.
+    #[must_use]
+    pub fn is(&self, key: SeriesKey) -> bool {
+        self.quantity == key.quantity && self.cpu.is_none_or(|cpu| cpu == key.cpu)
+    }
+}
+
+/// The quantities that a monitor records.
+pub const QUANTITIES: [Quantity; 3] = [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer];
+
+/// The quantity of this name, of those that a monitor records.
+#[must_use]
+pub fn quantity(name: &str) -> Option<Quantity> {
+    QUANTITIES.into_iter().find(|quantity| quantity.name() == name)
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Wanted, String> {
+        let (name, cpu) = match text.split_once('@') {
+            Some((name, cpu)) => (name, Some(cpu)),
+            None => (text, None),
+        };
+        let quantity = quantity(name).ok_or_else(|| {
+            let names = QUANTITIES.map(Quantity::name).join(", ");
+            format!("'{name}' is no series; there are {names}, each also of one CPU: wakeup@1")
+        })?;
+        let cpu = cpu.map(|cpu| cpu.parse().map(Cpu).map_err(|_| format!("'{cpu}' is not a CPU number")));
+        Ok(Wanted { quantity, cpu: cpu.transpose()? })
+    }
+}
+
+/// One series in one window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowSeries {
+    /// Which.
+    pub key: SeriesKey,
+    /// All samples of the window; the maximum is exact, the minimum known to its bin.
+    pub histogram: Histogram,
+    /// Wake-ups that are known to be missing in it.
+    pub lost: u64,
+    /// The largest sample with who suffered and who did it; `None`: nothing is known of it but its size.
+    pub peak: Option<Peak>,
+    /// When that was.
+    pub peak_at: Option<UnixMs>,
+}
+
+/// A closed window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// When it began.
+    pub begin: UnixMs,
+    /// When it was closed.
+    pub end: UnixMs,
+    /// How long it was measured, by a clock that nobody sets and that stands while the machine sleeps.
+    pub measured: Ns,
+    /// From one boundary to the next, without a clock step: windows that are not whole are kept and say so.
+    pub whole: bool,
+    /// The series that had a sample, or lost one.
+    pub series: Vec<WindowSeries>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_end_on_multiples_of_their_length() {
+        let five = Ns(300_000_000_000);
+        assert_eq!(UnixMs(0).next_boundary(five), UnixMs(300_000));
+        assert_eq!(UnixMs(299_999).next_boundary(five), UnixMs(300_000));
+        assert_eq!(UnixMs(300_000).next_boundary(five), UnixMs(600_000));
+        assert_eq!(UnixMs(-1).next_boundary(five), UnixMs(0));
+    }
+
+    #[test]
+    fn times_read_as_rfc_3339() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_826_154_250, "2000-02-29T12:09:14.250Z"),
+            (1_795_348_054_000, "2026-11-22T11:47:34Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(UnixMs(ms).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn series_are_chosen_by_name_and_cpu() {
+        let key = |quantity, cpu| SeriesKey { quantity, cpu: Cpu(cpu) };
+        let all: Wanted = "timer+wakeup".parse().unwrap();
+        assert!(all.is(key(Quantity::TimerWakeup, 7)) && !all.is(key(Quantity::Wakeup, 7)));
+        let one: Wanted = "wakeup@1".parse().unwrap();
+        assert!(one.is(key(Quantity::Wakeup, 1)) && !one.is(key(Quantity::Wakeup, 0)));
+        for bad in ["", "irqsoff", "wakeup@", "wakeup@x", "@1"] {
+            assert!(bad.parse::<Wanted>().is_err(), "{bad}");
+        }
+    }
+}

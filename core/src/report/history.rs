@@ -1,0 +1,104 @@
+//! The maxima of consecutive windows over time: OSADL's five-minute maxima, one line a CPU.
+//!
+//! Windows that were not measured are gaps, never lines drawn through.
+
+use super::plot::{style, Axis, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
+use super::scale::{Kind, Scale};
+use crate::monitor::history::{History, Row};
+use crate::monitor::window::SeriesKey;
+use crate::series::Quantity;
+use crate::time::Ns;
+
+/// Beyond this ratio of the largest to the median maximum a linear axis shows one spike and a flat line.
+const SQUEEZED: f64 = 50.0;
+
+/// The plot of one quantity; `None` when it has no sample.
+#[must_use]
+pub fn plot(history: &History, quantity: Quantity) -> Option<Plot> {
+    let series = history.by_series();
+    let series: Vec<(&SeriesKey, &Vec<&Row>)> =
+        series.iter().filter(|(key, _)| key.quantity == quantity).collect();
+    let maxima = || series.iter().flat_map(|(_, rows)| rows.iter()).filter_map(|row| row.figures.max);
+    let (largest, least) = (maxima().max()?, maxima().min()?);
+    let origin = history.windows.iter().map(|window| window.0).min()?;
+    let end = history.windows.iter().map(|window| window.1).max()?;
+    let (time_unit, unit_ms) = match end.0 - origin.0 {
+        ..=7_200_000 => ("min", 60_000.0),
+        7_200_001..=259_200_000 => ("h", 3_600_000.0),
+        _ => ("d", 86_400_000.0),
+    };
+    let place = |ms: i64| (ms - origin.0).max(0) as f64 / unit_ms;
+    let line = |(index, (key, rows)): (usize, &(&SeriesKey, &Vec<&Row>))| line(index, key, rows, &place);
+    let lines: Vec<Line> = series.iter().enumerate().map(line).collect();
+    let top = largest.as_us();
+    let mut notes =
+        vec!["Each step is the exact maximum of one window; where there is no line, nothing was measured."
+            .to_owned()];
+    let mut sorted: Vec<Ns> = maxima().collect();
+    sorted.sort_unstable();
+    let y = if top > sorted[sorted.len() / 2].as_us() * SQUEEZED {
+        notes.push("The y axis is logarithmic: the largest maximum is far above the usual ones.".to_owned());
+        Scale::log(least.as_us().max(0.1), top, BOTTOM, TOP)
+    } else {
+        Scale::linear(top * 1.02, BOTTOM, TOP)
+    };
+    Some(Plot {
+        id: format!("history-{}", quantity.name().replace('+', "-")),
+        title: format!("Maxima of consecutive windows: {}", quantity.name()),
+        subtitle: format!("{} windows from {origin} to {end}", history.windows.len()),
+        x: Axis {
+            label: format!("time since {origin} [{time_unit}]"),
+            unit: time_unit,
+            scale: Scale { kind: Kind::Linear, lo: 0.0, hi: place(end.0).max(1e-6), from: LEFT, to: RIGHT },
+        },
+        y: Axis { label: "largest latency of the window [µs]".to_owned(), unit: "µs", scale: y },
+        lines,
+        deadline: None,
+        notes,
+        columns: false,
+        value_unit: "µs",
+    })
+}
+
+fn line(index: usize, key: &SeriesKey, rows: &[&Row], place: &dyn Fn(i64) -> f64) -> Line {
+    let mut last = 0.0;
+    let mut steps = Vec::new();
+    // After a clock that was set back, windows would overlap: the later ones begin where the earlier ended.
+    for row in rows {
+        let (from, to) = (place(row.begin.0).max(last), place(row.end.0));
+        if let Some(max) = row.figures.max.filter(|_| to > from) {
+            steps.push(Step { from, to, value: max.as_us() });
+            last = to;
+        }
+    }
+    let worst = rows.iter().max_by_key(|row| row.figures.max);
+    let label = format!("CPU {}", key.cpu);
+    let legend = match worst.and_then(|row| Some((row, row.figures.max?))) {
+        Some((row, max)) => format!("{label}: max {max}, window of {}", row.begin),
+        None => format!("{label}: no sample"),
+    };
+    let max = worst.and_then(|row| {
+        let middle = (place(row.begin.0) + place(row.end.0)) / 2.0;
+        Some((middle, row.figures.max?.as_us()))
+    });
+    let (colour, dash) = style(index, 0, 1);
+    Line { label, legend, colour, dash, steps, max }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::svg;
+
+    #[test]
+    fn a_window_without_samples_is_a_gap_and_the_maximum_is_in_the_legend() {
+        let history = crate::monitor::history::tests::example();
+        let plot = plot(&history, Quantity::TimerWakeup).unwrap();
+        assert_eq!(plot.lines.len(), 2);
+        assert_eq!(plot.lines[0].steps.len(), 2);
+        assert!(plot.lines[0].steps[1].to <= 10.0 && plot.x.scale.hi == 15.0);
+        let drawing = svg::standalone(&plot);
+        assert!(drawing.contains("CPU 0: max 4.321 ms"));
+        assert!(super::plot(&history, Quantity::Wakeup).is_none());
+    }
+}

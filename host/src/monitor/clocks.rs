@@ -1,0 +1,75 @@
+//! The three clocks of [`Timepiece`](lathunt_core::monitor::timepiece::Timepiece), and the CPUs that are online.
+
+use std::path::Path;
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::monitor::timepiece::Reading;
+use lathunt_core::monitor::window::UnixMs;
+use lathunt_core::time::{Cpu, Mono, Ns};
+
+/// All three clocks, read within a microsecond unless the reader is interrupted.
+#[must_use]
+pub fn read() -> Reading {
+    Reading {
+        wall_ns: clock(libc::CLOCK_REALTIME),
+        mono_ns: clock(libc::CLOCK_MONOTONIC),
+        boot_ns: clock(libc::CLOCK_BOOTTIME),
+    }
+}
+
+/// The wall clock.
+#[must_use]
+pub fn wall() -> UnixMs {
+    UnixMs(clock(libc::CLOCK_REALTIME).div_euclid(1_000_000))
+}
+
+/// When `at` was on the wall clock as it stands now.
+#[must_use]
+pub fn wall_of(at: Mono) -> UnixMs {
+    let now = read();
+    UnixMs((now.wall_ns - now.mono_ns + at.0 as i64).div_euclid(1_000_000))
+}
+
+/// `CLOCK_MONOTONIC`.
+#[must_use]
+pub fn mono() -> Mono {
+    crate::recorder::now()
+}
+
+/// CPUs in use below `root`; `None` where they cannot be read.
+#[must_use]
+pub fn online(root: &Path) -> Option<CpuSet> {
+    std::fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?.trim().parse().ok()
+}
+
+/// Time each of `cpus` was slowed down by heat since boot, below `root`; CPUs whose kernel does not count it are absent.
+#[must_use]
+pub fn throttled(root: &Path, cpus: &CpuSet) -> Vec<(Cpu, Ns)> {
+    let of = |cpu: Cpu| {
+        let name = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_total_time_ms");
+        let ms: u64 = std::fs::read_to_string(root.join(name)).ok()?.trim().parse().ok()?;
+        Some((cpu, Ns::from_ms(ms)))
+    };
+    cpus.iter().filter_map(of).collect()
+}
+
+/// Time on a CPU, user and system, that this process took so far.
+#[must_use]
+pub fn own_cpu_time() -> Ns {
+    Ns(u64::try_from(clock(libc::CLOCK_PROCESS_CPUTIME_ID)).unwrap_or(0))
+}
+
+/// Bytes of this process that are in memory; `None` where /proc does not say.
+#[must_use]
+pub fn own_resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
+}
+
+fn clock(which: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer; the clocks asked for exist on every Linux that has BPF.
+    unsafe { libc::clock_gettime(which, &mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}

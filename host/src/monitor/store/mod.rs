@@ -1,0 +1,434 @@
+//! The database of a monitor: windows in, never half of one; what cannot be written waits, what is damaged is set aside.
+//!
+//! SQLite in WAL mode: a window and the mark of the next one are one transaction, so a kill at any moment loses the window
+//! that ran, and the mark that is left tells so at the next start. Readers never block the writer.
+//!
+//! A disk that is full: windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again. A
+//! damaged file is renamed, never deleted, and a new one begun. Retention deletes a few windows at each closing, never
+//! many at once: a wall clock that is wrong for an hour must not empty the history.
+
+mod hold;
+mod read;
+mod schema;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use lathunt_core::monitor::event::{Event, Kind};
+use lathunt_core::monitor::history::{Alltime, WindowFigures};
+use lathunt_core::monitor::packed::{pack, pack_peak};
+use lathunt_core::monitor::window::{UnixMs, Window, WindowSeries};
+use lathunt_core::time::Ns;
+use rusqlite::{params, Connection, ErrorCode, Transaction};
+
+pub use read::Reader;
+
+use crate::error::{Error, Result};
+use hold::{beside, Hold};
+use schema::Content;
+
+/// Windows that wait for room on the disk: a day of five minutes.
+pub const MOST_WAITING: usize = 288;
+/// Events that wait.
+const MOST_EVENTS_WAITING: usize = 1_000;
+/// Windows deleted at one closing at most.
+const MOST_DELETED: u32 = 64;
+
+/// How much history is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Windows older than this are deleted.
+    pub keep: Ns,
+    /// The database grows to this at most; the oldest windows make room.
+    pub bytes: u64,
+}
+
+/// What became of a closed window.
+#[derive(Debug)]
+pub enum Saved {
+    /// It is on the disk, and so is all that waited.
+    Yes,
+    /// It waits in memory; why.
+    Waits(Error),
+    /// The database was damaged; it was set aside and the window is in a new one.
+    Anew(Event),
+}
+
+/// The open database of a running monitor.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    limits: Limits,
+    waiting: VecDeque<Window>,
+    events: VecDeque<Event>,
+    running: Option<(UnixMs, Ns)>,
+    given_up: u64,
+    _hold: Hold,
+}
+
+impl Store {
+    /// Opens or makes the database at `path` and takes it for this process. The events say what was found: a window that
+    /// a killed monitor lost, a damaged database that was set aside. They are in the database already.
+    ///
+    /// # Errors
+    /// Another monitor has it, it belongs to somebody else, it is of a newer version, or the place cannot be written.
+    pub fn open(path: &Path, limits: Limits, now: UnixMs) -> Result<(Store, Vec<Event>)> {
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            std::fs::create_dir_all(directory)
+                .map_err(|error| Error::new("make the directory", directory.display().to_string(), error))?;
+        }
+        let hold = Hold::take(path)?;
+        let mut found = Vec::new();
+        let connection = match open(path) {
+            Ok(connection) => connection,
+            Err(Refusal::Damaged(why)) if hold.was_ours => {
+                found.push(set_aside(path, &why, now)?);
+                open(path).map_err(|refusal| refusal.into_error(path))?
+            }
+            Err(refusal) => {
+                if !hold.was_ours {
+                    let _ = std::fs::remove_file(beside(path, "lock"));
+                }
+                return Err(refusal.into_error(path));
+            }
+        };
+        let (waiting, events) = (VecDeque::new(), VecDeque::new());
+        let mut store = Store {
+            connection,
+            path: path.to_owned(),
+            limits,
+            waiting,
+            events,
+            running: None,
+            given_up: 0,
+            _hold: hold,
+        };
+        found.extend(store.lost_window(now).map_err(|error| store.said(error))?);
+        found.iter().for_each(|event| store.event(event.clone()));
+        Ok((store, found))
+    }
+
+    /// The window that ran when a monitor before this one was killed.
+    fn lost_window(&self, now: UnixMs) -> rusqlite::Result<Option<Event>> {
+        let mut query = self.connection.prepare("SELECT begin_ms, length_ms FROM running")?;
+        let row = query.query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)));
+        match row {
+            Ok((begin, length)) => {
+                let detail = format!(
+                    "the window of {:.0} s that began at {} was not closed: the monitor was killed, or the machine went down; \
+                     its samples are lost",
+                    length as f64 / 1e3,
+                    UnixMs(begin)
+                );
+                Ok(Some(Event::new(now, Kind::WindowLost, detail)))
+            }
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A window begins: should nothing else follow, the next start knows what was lost.
+    pub fn begin(&mut self, begin: UnixMs, length: Ns) {
+        self.running = Some((begin, length));
+        let _ = mark(&self.connection, self.running); // closing it marks the next one again
+    }
+
+    /// Writes a closed window; `next`: the one that begins now, `None` at the end.
+    pub fn close(&mut self, window: Window, next: Option<(UnixMs, Ns)>) -> Saved {
+        let now = window.end;
+        self.running = next;
+        self.waiting.push_back(window);
+        while self.waiting.len() > MOST_WAITING {
+            self.waiting.pop_front();
+            self.given_up += 1;
+        }
+        match self.write_waiting(now) {
+            Ok(()) => Saved::Yes,
+            Err(error) if is_damage(&error) => match self.begin_anew(&error.to_string(), now) {
+                Ok(event) => Saved::Anew(event),
+                Err(error) => Saved::Waits(error),
+            },
+            Err(error) => Saved::Waits(self.said(error)),
+        }
+    }
+
+    fn begin_anew(&mut self, why: &str, now: UnixMs) -> Result<Event> {
+        let nothing = Connection::open_in_memory().map_err(|error| self.said(error))?;
+        drop(std::mem::replace(&mut self.connection, nothing));
+        let event = set_aside(&self.path, why, now)?;
+        self.connection = open(&self.path).map_err(|refusal| refusal.into_error(&self.path))?;
+        self.event(event.clone());
+        self.write_waiting(now).map_err(|error| self.said(error))?;
+        Ok(event)
+    }
+
+    /// Everything that waits, or nothing of it.
+    fn write_waiting(&mut self, now: UnixMs) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction()?;
+        self.events.iter().try_for_each(|event| insert_event(&transaction, event))?;
+        self.waiting.iter().try_for_each(|window| insert(&transaction, window))?;
+        mark(&transaction, self.running)?;
+        let oldest = now.minus(self.limits.keep);
+        transaction.execute(
+            "DELETE FROM window WHERE id IN (SELECT id FROM window WHERE end_ms < ?1 ORDER BY id LIMIT ?2)",
+            params![oldest.0, MOST_DELETED],
+        )?;
+        transaction.commit()?;
+        self.waiting.clear();
+        self.events.clear();
+        self.make_room()
+    }
+
+    /// Deletes the oldest windows until the database is within its limit.
+    fn make_room(&mut self) -> rusqlite::Result<()> {
+        let mut deleted = false;
+        // A little room between two deletions: the file itself shrinks only behind them.
+        while self.used_bytes()? > self.limits.bytes / 16 * 15 {
+            let before = self.used_bytes()?;
+            let gone = self.connection.execute(
+                "DELETE FROM window WHERE id IN (SELECT id FROM window ORDER BY id LIMIT ?1)",
+                params![MOST_DELETED / 4],
+            )?;
+            deleted = true;
+            if gone == 0 || self.used_bytes()? >= before {
+                break;
+            }
+        }
+        if deleted {
+            // One page a step: both are run to their end.
+            for pragma in ["PRAGMA incremental_vacuum", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+                let mut statement = self.connection.prepare(pragma)?;
+                let mut rows = statement.query([])?;
+                while rows.next()?.is_some() {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the pages in use.
+    fn used_bytes(&self) -> rusqlite::Result<u64> {
+        let number = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let pages = number("page_count")? - number("freelist_count")?;
+        Ok((pages * number("page_size")?).unsigned_abs())
+    }
+
+    /// Keeps an event, on the disk at once where that is possible.
+    pub fn event(&mut self, event: Event) {
+        if !self.events.is_empty() || insert_event(&self.connection, &event).is_err() {
+            self.events.push_back(event);
+            while self.events.len() > MOST_EVENTS_WAITING {
+                self.events.pop_front();
+            }
+        }
+    }
+
+    /// Windows that wait for room on the disk.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Windows that waited too long and were given up.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// The largest latencies ever, with their times.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn alltime(&self) -> Result<Vec<Alltime>> {
+        read::alltime(&self.connection).map_err(|error| self.said(error))
+    }
+
+    fn said(&self, error: rusqlite::Error) -> Error {
+        said(&self.path, error)
+    }
+}
+
+fn said(path: &Path, error: rusqlite::Error) -> Error {
+    let hint = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "free some space on that disk",
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+            "name a place that can be written with --database"
+        }
+        _ => "",
+    };
+    Error::new("write the database", path.display().to_string(), error).hint(hint)
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Why a file is not opened as a database.
+enum Refusal {
+    Damaged(String),
+    Foreign,
+    Newer(i32),
+    Sqlite(rusqlite::Error),
+}
+
+impl Refusal {
+    fn into_error(self, path: &Path) -> Error {
+        let shown = path.display().to_string();
+        match self {
+            Refusal::Damaged(why) => Error::refused(
+                "use",
+                format!("{shown} as database: {why}"),
+                "no monitor wrote it; name another file with --database",
+            ),
+            Refusal::Foreign => Error::refused(
+                "use",
+                format!("{shown} as database: it belongs to another program"),
+                "name another file with --database",
+            ),
+            Refusal::Newer(version) => Error::refused(
+                "use",
+                format!("{shown}: version {version}, this lathunt writes {}", schema::VERSION),
+                "use a newer lathunt, or another file with --database",
+            ),
+            Refusal::Sqlite(error) => said(path, error),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Refusal {
+        match is_damage(&error) {
+            true => Refusal::Damaged(error.to_string()),
+            false => Refusal::Sqlite(error),
+        }
+    }
+}
+
+fn open(path: &Path) -> std::result::Result<Connection, Refusal> {
+    let mut connection = Connection::open(path)?;
+    match schema::content(&connection)? {
+        Content::Foreign => return Err(Refusal::Foreign),
+        Content::Newer(version) => return Err(Refusal::Newer(version)),
+        Content::Empty => {
+            schema::configure(&connection)?;
+            schema::create(&mut connection)?;
+        }
+        Content::Ours => {
+            schema::configure(&connection)?;
+            let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            if sound != "ok" {
+                return Err(Refusal::Damaged(sound));
+            }
+        }
+    }
+    Ok(connection)
+}
+
+/// Renames a damaged database with its journals.
+fn set_aside(path: &Path, why: &str, now: UnixMs) -> Result<Event> {
+    let digits: String = now.to_string().chars().filter(char::is_ascii_digit).collect();
+    let mut target = beside(path, &format!("damaged-{digits}"));
+    let mut number = 1;
+    while target.exists() {
+        number += 1;
+        target = beside(path, &format!("damaged-{digits}-{number}"));
+    }
+    std::fs::rename(path, &target)
+        .map_err(|error| Error::new("set aside the damaged database", path.display().to_string(), error))?;
+    for ending in ["-wal", "-shm"] {
+        let with = |file: &Path| PathBuf::from(format!("{}{ending}", file.display()));
+        // They need not be there; without them the database that was set aside lacks its last windows at most.
+        let _ = std::fs::rename(with(path), with(&target));
+    }
+    let detail = format!(
+        "the database {} is damaged ({}); it was set aside as {} and a new one begun",
+        path.display(),
+        why.lines().collect::<Vec<_>>().join("; "),
+        target.display()
+    );
+    Ok(Event::new(now, Kind::DatabaseDamaged, detail))
+}
+
+fn mark(connection: &Connection, running: Option<(UnixMs, Ns)>) -> rusqlite::Result<()> {
+    match running {
+        Some((begin, length)) => connection.execute(
+            "INSERT OR REPLACE INTO running (one, begin_ms, length_ms) VALUES (1, ?1, ?2)",
+            params![begin.0, (length.0 / 1_000_000) as i64],
+        ),
+        None => connection.execute("DELETE FROM running", []),
+    }
+    .map(drop)
+}
+
+fn insert_event(connection: &Connection, event: &Event) -> rusqlite::Result<()> {
+    let Event { at, kind, detail } = event;
+    let mut insert =
+        connection.prepare_cached("INSERT INTO event (at_ms, kind, detail) VALUES (?1, ?2, ?3)")?;
+    insert.execute(params![at.0, kind.name(), detail]).map(drop)
+}
+
+fn insert(transaction: &Transaction, window: &Window) -> rusqlite::Result<()> {
+    transaction.execute(
+        "INSERT INTO window (begin_ms, end_ms, measured_ns, whole) VALUES (?1, ?2, ?3, ?4)",
+        params![window.begin.0, window.end.0, to_sql(window.measured), window.whole],
+    )?;
+    let id = transaction.last_insert_rowid();
+    window.series.iter().try_for_each(|series| insert_series(transaction, id, window, series))
+}
+
+fn insert_series(
+    transaction: &Transaction,
+    window_id: i64,
+    window: &Window,
+    series: &WindowSeries,
+) -> rusqlite::Result<()> {
+    let (quantity, cpu) = (series.key.quantity.name(), series.key.cpu.0);
+    transaction
+        .prepare_cached("INSERT OR IGNORE INTO series (quantity, cpu) VALUES (?1, ?2)")?
+        .execute(params![quantity, cpu])?;
+    let series_id: i64 = transaction
+        .prepare_cached("SELECT id FROM series WHERE quantity = ?1 AND cpu = ?2")?
+        .query_row(params![quantity, cpu], |row| row.get(0))?;
+    let histogram = &series.histogram;
+    let WindowFigures { count, sum_ns, quantiles, max } = WindowFigures::of(histogram);
+    let [p50, p99, p99_9, p99_99] = quantiles.map(|quantile| quantile.map(to_sql));
+    let victim = series.peak.as_ref().map(|peak| peak.victim.to_string());
+    let culprit = series.peak.as_ref().and_then(|peak| peak.culprit.clone());
+    let at = series.peak_at.map(|at| at.0);
+    transaction
+        .prepare_cached(
+            "INSERT INTO sample (window_id, series_id, count, lost, sum_ns, max_ns, p50_ns, p99_ns, p99_9_ns, p99_99_ns, \
+             max_at_ms, victim, culprit, histogram, peak) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
+        )?
+        .execute(params![
+            window_id,
+            series_id,
+            to_sql(Ns(count)),
+            to_sql(Ns(series.lost)),
+            to_sql(Ns(sum_ns)),
+            max.map(to_sql),
+            p50,
+            p99,
+            p99_9,
+            p99_99,
+            at,
+            victim,
+            culprit,
+            pack(histogram),
+            series.peak.as_ref().and_then(pack_peak),
+        ])?;
+    let Some(max) = max else { return Ok(()) };
+    transaction
+        .prepare_cached(
+            "INSERT INTO alltime (series_id, max_ns, at_ms, victim, culprit) VALUES (?1, ?2, ?3, ?4, ?5) \
+             ON CONFLICT (series_id) DO UPDATE SET max_ns = excluded.max_ns, at_ms = excluded.at_ms, \
+             victim = excluded.victim, culprit = excluded.culprit WHERE excluded.max_ns > alltime.max_ns",
+        )?
+        .execute(params![series_id, to_sql(max), at.unwrap_or(window.end.0), victim, culprit])
+        .map(drop)
+}
+
+/// SQLite's integers end at 2^63: 292 years of ns.
+fn to_sql(value: Ns) -> i64 {
+    i64::try_from(value.0).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,173 @@
+//! The history for readers: beside a running monitor, without its privileges, without a lock.
+
+use std::path::{Path, PathBuf};
+
+use lathunt_core::monitor::event::{Event, Kind};
+use lathunt_core::monitor::history::{Alltime, History, Row, WindowFigures};
+use lathunt_core::monitor::window::{quantity, SeriesKey, UnixMs};
+use lathunt_core::time::{Cpu, Ns};
+use rusqlite::{params, Connection, OpenFlags};
+
+use super::schema::{self, Content};
+use crate::error::{Error, Result};
+
+/// A database opened for reading.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Reader {
+    /// Opens the database at `path`; a monitor may be writing it.
+    ///
+    /// # Errors
+    /// It is not there, not readable, damaged, of somebody else or of a newer version.
+    pub fn open(path: &Path) -> Result<Reader> {
+        let shown = path.display().to_string();
+        if !path.exists() {
+            let hint = "start 'lathunt monitor', or name its database with --database";
+            return Err(Error::refused("read", format!("{shown}: there is no such file"), hint));
+        }
+        let problem = |error: rusqlite::Error| Error::new("read the database", &shown, error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(problem)?;
+        connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(problem)?;
+        let hint = |what: &str| format!("{shown}: {what}");
+        match schema::content(&connection).map_err(problem)? {
+            Content::Ours => Ok(Reader { connection, path: path.to_owned() }),
+            Content::Newer(version) => Err(Error::refused(
+                "read",
+                hint(&format!("version {version}; this lathunt reads up to {}", schema::VERSION)),
+                "use a newer lathunt",
+            )),
+            Content::Empty | Content::Foreign => Err(Error::refused(
+                "read",
+                hint("it is no database of lathunt monitor"),
+                "name another file with --database",
+            )),
+        }
+    }
+
+    /// Everything since `from`.
+    ///
+    /// # Errors
+    /// What SQLite says, or which record is damaged.
+    pub fn history(&self, from: UnixMs) -> Result<History> {
+        let (windows, rows) = (self.windows(from)?, self.rows(from)?);
+        Ok(History { from, windows, rows, events: self.events(from)?, alltime: self.alltime()? })
+    }
+
+    /// All series of the windows that ended after `from`, in the order of time.
+    ///
+    /// # Errors
+    /// What SQLite says, or which record is damaged.
+    pub fn rows(&self, from: UnixMs) -> Result<Vec<Row>> {
+        let problem = |error: rusqlite::Error| self.problem(error);
+        let mut query = self
+            .connection
+            .prepare(
+                "SELECT begin_ms, end_ms, measured_ns, whole, quantity, cpu, count, lost, sum_ns, max_ns, p50_ns, \
+                 p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak FROM sample JOIN window ON window.id = window_id JOIN series ON series.id = series_id \
+                 WHERE end_ms > ?1 ORDER BY window_id, quantity, cpu",
+            )
+            .map_err(problem)?;
+        let mut found = query.query(params![from.0]).map_err(problem)?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next().map_err(problem)? {
+            rows.extend(self.row(row).map_err(problem)?);
+        }
+        Ok(rows)
+    }
+
+    /// `None`: a series that only a newer lathunt knows.
+    fn row(&self, row: &rusqlite::Row) -> rusqlite::Result<Option<Row>> {
+        let number = |at: usize| row.get::<_, i64>(at);
+        let ns = |at: usize| {
+            Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|ns| Ns(ns.unsigned_abs())))
+        };
+        let Some(quantity) = quantity(&row.get::<_, String>(4)?) else { return Ok(None) };
+        let figures = WindowFigures {
+            count: number(6)?.unsigned_abs(),
+            sum_ns: number(8)?.unsigned_abs(),
+            quantiles: [ns(10)?, ns(11)?, ns(12)?, ns(13)?],
+            max: ns(9)?,
+        };
+        Ok(Some(Row {
+            begin: UnixMs(number(0)?),
+            end: UnixMs(number(1)?),
+            measured: Ns(number(2)?.unsigned_abs()),
+            whole: number(3)? != 0,
+            key: SeriesKey { quantity, cpu: Cpu(number(5)? as u32) },
+            figures,
+            lost: number(7)?.unsigned_abs(),
+            max_at: row.get::<_, Option<i64>>(14)?.map(UnixMs),
+            victim: row.get(15)?,
+            culprit: row.get(16)?,
+            histogram: row.get(17)?,
+            peak: row.get(18)?,
+        }))
+    }
+
+    /// Begin and end of the windows that ended after `from`, also of those without any sample.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn windows(&self, from: UnixMs) -> Result<Vec<(UnixMs, UnixMs)>> {
+        let all = || -> rusqlite::Result<Vec<(UnixMs, UnixMs)>> {
+            let mut query = self
+                .connection
+                .prepare("SELECT begin_ms, end_ms FROM window WHERE end_ms > ?1 ORDER BY id")?;
+            let rows =
+                query.query_map(params![from.0], |row| Ok((UnixMs(row.get(0)?), UnixMs(row.get(1)?))))?;
+            rows.collect()
+        };
+        all().map_err(|error| self.problem(error))
+    }
+
+    /// What happened to the monitor since `from`, in the order in which it was noted.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn events(&self, from: UnixMs) -> Result<Vec<Event>> {
+        let all = || -> rusqlite::Result<Vec<Option<Event>>> {
+            let mut query = self
+                .connection
+                .prepare("SELECT at_ms, kind, detail FROM event WHERE at_ms >= ?1 ORDER BY id")?;
+            let rows = query.query_map(params![from.0], |row| {
+                let (at, name, detail) = (row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+                Ok(Kind::named(&name).map(|kind| Event::new(UnixMs(at), kind, detail)))
+            })?;
+            rows.collect()
+        };
+        let events = all().map_err(|error| self.problem(error))?;
+        Ok(events.into_iter().flatten().collect())
+    }
+
+    /// The largest latencies since the database was begun, also of windows that are deleted by now.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn alltime(&self) -> Result<Vec<Alltime>> {
+        alltime(&self.connection).map_err(|error| self.problem(error))
+    }
+
+    fn problem(&self, error: rusqlite::Error) -> Error {
+        Error::new("read the database", self.path.display().to_string(), error)
+    }
+}
+
+pub(super) fn alltime(connection: &Connection) -> rusqlite::Result<Vec<Alltime>> {
+    let mut query = connection.prepare(
+        "SELECT quantity, cpu, max_ns, at_ms, victim, culprit FROM alltime JOIN series ON series.id = series_id \
+         ORDER BY quantity, cpu",
+    )?;
+    let rows = query.query_map([], |row| {
+        let (name, cpu, max) = (row.get::<_, String>(0)?, row.get(1)?, row.get::<_, i64>(2)?);
+        let key = quantity(&name).map(|quantity| SeriesKey { quantity, cpu: Cpu(cpu) });
+        let (at, victim, culprit) = (UnixMs(row.get(3)?), row.get(4)?, row.get(5)?);
+        Ok(key.map(|key| Alltime { key, max_ns: Ns(max.unsigned_abs()), at, victim, culprit }))
+    })?;
+    let all: rusqlite::Result<Vec<Option<Alltime>>> = rows.collect();
+    Ok(all?.into_iter().flatten().collect())
+}
