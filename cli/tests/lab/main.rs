@@ -5,6 +5,7 @@
 //! milliseconds. What is exact is *whom* a latency is blamed on, and that parts add up.
 
 mod boot;
+mod monitor;
 mod peers;
 mod runs;
 

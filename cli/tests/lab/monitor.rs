@@ -1,0 +1,38 @@
+//! What the monitor makes of a wall clock that is set and of a CPU that goes and comes.
+
+use serde_json::Value;
+
+use crate::boot::Outcome;
+
+fn history() -> Option<Value> {
+    let outcome = Outcome::with(&["monitor"], "monitor", "lab: monitor")?;
+    Some(serde_json::from_str(&outcome.text("history.json")).unwrap())
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn clock_steps_and_cpus_that_come_and_go_are_recorded_and_no_window_spans_them() {
+    let Some(json) = history() else { return };
+    let of = |kind: &str| -> Vec<String> {
+        let events = json["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind);
+        events.map(|event| event["detail"].as_str().unwrap().to_owned()).collect()
+    };
+    let steps = of("clock_step");
+    assert!(steps.len() == 2 && steps[0].contains("forward") && steps[1].contains("back"), "{steps:?}");
+    // The guest's busybox counts in whole seconds.
+    let cpus = of("cpus_changed");
+    assert!(cpus.iter().any(|detail| detail.contains("CPUs 1 went offline")), "{cpus:?}");
+    assert!(cpus.iter().any(|detail| detail.contains("CPUs 1 came online")), "{cpus:?}");
+    let windows = json["windows"].as_array().unwrap();
+    let length = |window: &Value| window[1].as_i64().unwrap() - window[0].as_i64().unwrap();
+    // The guest is slow, but no window took the hour by which the clock was set.
+    assert!(
+        windows.len() > 8 && windows.iter().all(|window| (0..60_000).contains(&length(window))),
+        "{windows:?}"
+    );
+    let rows = json["rows"].as_array().unwrap();
+    let last = rows.iter().rev().find(|row| row["quantity"] == "timer+wakeup" && row["cpu"] == 1);
+    let samples = last.and_then(|row| row["histogram"]["count"].as_u64());
+    assert!(samples > Some(50), "CPU 1 is recorded again after it came back: {samples:?}");
+    assert_eq!((of("window_lost").len(), of("stopped").len()), (0, 1));
+}

@@ -1,0 +1,187 @@
+//! The daemon itself: what it records, what it gives up, how it dies.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use lathunt_host::testing::{lacks_bpf, may_run};
+
+use super::{disturb, events, history, history_json, http, last_cpu, lathunt, wait_for, Monitor, INJECTED};
+
+#[test]
+#[ignore = "root: run by make test"]
+fn an_injected_latency_is_in_the_history_with_size_culprit_and_explanation() {
+    if !may_run("an_injected_latency_is_in_the_history", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut monitor = Monitor::start(place.path(), "1s");
+    disturb();
+    let second = lathunt().args(["monitor", "--database"]).arg(&monitor.database).output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains(&monitor.child.id().to_string()) && said.lines().count() == 1, "{said}");
+    assert_eq!(second.status.code(), Some(1));
+    check_rights(&format!("/proc/{}/status", monitor.child.id()));
+    std::thread::sleep(Duration::from_millis(1_500));
+    monitor.signal(libc::SIGTERM);
+    assert!(monitor.child.wait().unwrap().success());
+    monitor.line("ended; ");
+
+    let json = history_json(&monitor.database);
+    let cpu: u64 = last_cpu().parse().unwrap();
+    let of_cpu = |row: &&serde_json::Value| row["quantity"] == "timer+wakeup" && row["cpu"] == cpu;
+    let rows: Vec<_> = json["rows"].as_array().unwrap().iter().filter(of_cpu).collect();
+    let due = INJECTED.as_nanos() as u64;
+    // A stall of the machine may be larger than what we injected; the window of an injected one is among them.
+    let blamed = rows.iter().filter(|row| {
+        let max = row["histogram"]["max_ns"].as_u64().unwrap_or(0);
+        let culprit = row["peak"]["culprit"].as_str().unwrap_or_default();
+        max > due * 8 / 10 && culprit.contains("lathunt-inject") && row["peak"]["total_ns"] == max
+    });
+    let blamed: Vec<_> = blamed.collect();
+    assert!(
+        !blamed.is_empty(),
+        "nobody was blamed for 25 ms: {:#?}",
+        rows.iter().map(|row| &row["peak"]["culprit"]).collect::<Vec<_>>()
+    );
+    let explanation = &blamed[0]["peak"]["explanation"];
+    assert!(explanation["sentence"].as_str().unwrap().contains("lathunt-inject"), "{explanation}");
+    assert!(blamed[0]["max_at"].is_i64());
+    assert_eq!((events(&json, "started"), events(&json, "stopped"), events(&json, "window_lost")), (1, 1, 0));
+    // Whole windows begin and end on the second.
+    let whole: Vec<_> = rows.iter().filter(|row| row["whole"] == true).collect();
+    assert!(whole.len() >= 3, "{}", whole.len());
+    assert!(whole
+        .iter()
+        .all(|row| row["end"].as_i64().unwrap() % 1_000 == 0 && row["begin"].as_i64().unwrap() % 1_000 == 0));
+    check_views(&monitor.database, place.path());
+}
+
+/// CAP_BPF and CAP_PERFMON, and no way to gain more.
+fn check_rights(status: &str) {
+    let status = fs::read_to_string(status).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    let kept = 1 << 39 | 1 << 38;
+    assert_eq!((field("CapEff:"), field("CapPrm:")), (kept, kept));
+    assert_eq!((field("CapBnd:"), field("CapInh:"), field("CapAmb:"), field("NoNewPrivs:")), (0, 0, 0, 1));
+}
+
+fn check_views(database: &Path, place: &Path) {
+    let text = String::from_utf8(history(database, &[]).stdout).unwrap();
+    assert!(text.contains("Worst windows") && text.contains("lathunt-inject"), "{text}");
+    let one = format!("timer+wakeup@{}", last_cpu());
+    let csv = String::from_utf8(history(database, &["--csv", "--series", &one]).stdout).unwrap();
+    assert!(csv.lines().skip(1).all(|line| line.split(',').nth(4) == Some("timer+wakeup")), "{csv}");
+    for file in ["plot.svg", "plot.html"] {
+        let path = place.join(file);
+        let drawn = history(database, &["--plot", path.to_str().unwrap()]);
+        assert!(drawn.status.success());
+        let drawing = fs::read_to_string(path).unwrap();
+        assert!(drawing.contains("Maxima of consecutive windows") && drawing.contains("<svg"), "{file}");
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_killed_monitor_loses_its_window_and_says_so_and_goes_on() {
+    if !may_run("a_killed_monitor_loses_its_window_and_says_so", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let kills = 4;
+    for kill in 0..kills {
+        let mut monitor = Monitor::start(place.path(), "200ms");
+        std::thread::sleep(Duration::from_millis(700 + 137 * kill));
+        monitor.child.kill().unwrap();
+        monitor.child.wait().unwrap();
+    }
+    let mut monitor = Monitor::start(place.path(), "200ms");
+    monitor.signal(libc::SIGINT);
+    assert!(monitor.child.wait().unwrap().success());
+    let json = history_json(&monitor.database);
+    assert_eq!(events(&json, "window_lost") as u64, kills);
+    assert_eq!(events(&json, "started") as u64, kills + 1);
+    let windows = json["windows"].as_array().unwrap();
+    assert!(windows.len() as u64 >= kills * 2, "{}", windows.len());
+    assert!(windows.iter().all(|window| window[0].as_i64() < window[1].as_i64()));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn fifty_clients_at_once_see_the_same_maxima_and_reset_nothing() {
+    if !may_run("fifty_clients_at_once_see_the_same_maxima", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let monitor = Monitor::start(place.path(), "2s");
+    disturb();
+    let port = monitor.port;
+    let page = move || http::text(port, "/metrics", "text/plain").expect("an answer");
+    let maxima = |page: &str| -> Vec<String> {
+        page.lines()
+            .filter(|line| line.starts_with("lathunt_latency_max_alltime_seconds{"))
+            .map(str::to_owned)
+            .collect()
+    };
+    wait_for("the injected maximum", Duration::from_secs(10), || {
+        maxima(&page()).iter().any(|line| {
+            line.contains("timer+wakeup") && line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() > 0.02
+        })
+    });
+    let clients: Vec<_> = (0..50).map(|_| std::thread::spawn(page)).collect();
+    let pages: Vec<String> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    let largest = |page: &String| maxima(page);
+    // A window may be closed in between, and then only grow.
+    let (first, last) = (largest(&pages[0]), largest(&page()));
+    assert!(!first.is_empty() && first.len() <= last.len());
+    for page in &pages {
+        assert!(
+            page.lines().any(|line| line.starts_with("lathunt_latency_max_seconds{"))
+                || page.contains("lathunt_windows_total")
+        );
+        assert_eq!(maxima(page).len(), first.len());
+        assert!(page.ends_with('\n') && !page.contains("NaN"));
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn it_runs_as_nobody_with_the_capabilities_of_the_shipped_unit() {
+    let setpriv = Command::new("setpriv").arg("--version").output().is_ok();
+    let lacks = lacks_bpf().or_else(|| (!setpriv).then_some("no setpriv (util-linux)"));
+    if !may_run("it_runs_as_nobody_with_the_capabilities_of_the_shipped_unit", lacks) {
+        return;
+    }
+    let unit = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/systemd/lathunt-monitor.service"),
+    );
+    let unit = unit.unwrap();
+    let given = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).unwrap();
+    let capabilities: Vec<String> =
+        given.split(' ').map(|name| format!("+{}", name.trim_start_matches("CAP_").to_lowercase())).collect();
+    let set = format!("-all,{}", capabilities.join(","));
+    // Nobody may not reach our binary where it was built.
+    let place = tempfile::tempdir().unwrap();
+    let binary = place.path().join("lathunt");
+    fs::copy(env!("CARGO_BIN_EXE_lathunt"), &binary).unwrap();
+    let state = place.path().join("state");
+    fs::create_dir(&state).unwrap();
+    std::os::unix::fs::chown(&state, Some(65_534), Some(65_534)).unwrap();
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(place.path(), everybody).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
+    for option in ["inh-caps", "ambient-caps", "bounding-set"] {
+        command.arg(format!("--{option}={set}"));
+    }
+    command.arg(&binary);
+    let mut monitor = Monitor::started_by(command, &state, "500ms");
+    std::thread::sleep(Duration::from_millis(1_200));
+    monitor.signal(libc::SIGTERM);
+    assert!(monitor.child.wait().unwrap().success());
+    assert!(history_json(&monitor.database)["windows"].as_array().unwrap().len() >= 2);
+}
