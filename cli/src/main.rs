@@ -7,6 +7,7 @@ mod exit;
 mod file;
 mod hunt;
 mod live;
+mod monitor;
 mod out;
 mod trace;
 mod trace_file;

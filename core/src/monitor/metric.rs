@@ -5,7 +5,7 @@
 //! upper edge: a latency is never shown smaller than it was, and by less than the width of a class larger.
 //!
 //! Own code: the crate prometheus-client knows neither text 0.0.4, nor the delimited protobuf that Prometheus scrapes,
-//! nor native histograms (docs/decisions/0013-exporters.md).
+//! nor native histograms (docs/decisions/0009-exporters.md).
 
 pub mod accept;
 pub mod native;

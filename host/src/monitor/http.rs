@@ -3,7 +3,7 @@
 //! A few threads wait in `accept`; each answers one request a connection and closes it. A client that is slow to ask or to
 //! read has five seconds, then its thread is free again; those that come meanwhile wait in the kernel's queue. Requests are
 //! parsed by the crate httparse: a whole HTTP server (hyper with tokio) would be some thirty crates for one page of
-//! text, and tiny_http has no time limit for clients (docs/decisions/0013-exporters.md).
+//! text, and tiny_http has no time limit for clients (docs/decisions/0009-exporters.md).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -37,10 +37,12 @@ pub fn keep_bpf_and_perfmon() -> Result<()> {
     }
     // SAFETY: as above. It fails where there are no ambient capabilities, which is as good.
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
-    // SAFETY: as above; reading a bit of the bounding set fails beyond the last capability of this kernel.
-    for capability in
-        (0u32..64).take_while(|&bit| unsafe { libc::prctl(libc::PR_CAPBSET_READ, bit, 0, 0, 0) } >= 0)
-    {
+    let exists = |capability: &u32| {
+        // SAFETY: as above; it fails beyond the last capability of this kernel.
+        let read = unsafe { libc::prctl(libc::PR_CAPBSET_READ, *capability, 0, 0, 0) };
+        read >= 0
+    };
+    for capability in (0u32..64).take_while(exists) {
         // Needs CAP_SETPCAP; without it the set cannot be used either, because of no_new_privs.
         // SAFETY: as above.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
