@@ -30,6 +30,8 @@ enum Command {
     Explain(cmd::explain::ExplainArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
+    /// How late is every real-time task of the running system, and whose fault is it?
+    Record(cmd::record::RecordArgs),
     /// Draw the latency plot of one or more runs
     Plot(cmd::plot::PlotArgs),
     /// Write the report of a run
@@ -66,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Hwlat(args) => cmd::hwlat::run(args),
         Command::Clock(args) => cmd::clock::run(args),
         Command::Inject(args) => cmd::inject::run(args),
+        Command::Record(args) => cmd::record::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),
         Command::Compare(args) => cmd::compare::run(args),

@@ -8,6 +8,8 @@ mod file;
 mod hunt;
 mod live;
 mod out;
+mod outdir;
+mod record;
 mod trace_file;
 
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 pub mod arch;
 pub mod calibrate;
 pub mod channel;
+pub mod child;
 pub mod debugfs;
 pub mod error;
 pub mod facts;
@@ -12,6 +13,7 @@ pub mod knob;
 pub mod load;
 pub mod mapped;
 pub mod named_pipe;
+pub mod pingpong;
 pub mod pm_qos;
 pub mod recorder;
 pub mod sched;

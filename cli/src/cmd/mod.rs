@@ -13,6 +13,7 @@ pub mod hwlatdetect;
 pub mod import;
 pub mod inject;
 pub mod plot;
+pub mod record;
 pub mod report;
 pub mod restore;
 pub mod trace_user;

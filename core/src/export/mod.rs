@@ -1,3 +1,4 @@
 //! Other programs' formats, one a file.
 
 pub mod ctf;
+pub mod latency_hist;

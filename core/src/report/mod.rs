@@ -19,5 +19,6 @@ pub mod printable;
 pub mod scale;
 pub mod seconds;
 pub mod svg;
+pub mod tasks;
 pub mod text;
 pub mod tree;

@@ -7,6 +7,7 @@ pub mod bytes;
 pub mod catalogue;
 pub mod compression;
 pub mod ctf;
+pub mod activation;
 pub mod event;
 pub mod flight;
 pub mod ftrace_text;

@@ -3,6 +3,8 @@
 /* Everything the recorder keeps for one CPU, in one element of one array map that user space maps: one lookup a
  * program, no system call to read. host/src/recorder/block.rs restates this layout; both sides assert the offsets. */
 
+#include "activation.h"
+
 #define FLIGHT_SLOTS 4096
 #define FLIGHT_BUFFERS 8
 #define FLIGHT_STACKS 16
@@ -10,6 +12,7 @@
 #define IRQ_SLOTS 1024
 #define VECTOR_SLOTS 16
 #define SOFTIRQ_SLOTS 16
+#define SEEN_SLOTS 128 /* real-time priorities, rounded up */
 
 /* One event of the flight ring; the fields per kind are documented in core/src/trace/flight.rs, which decodes it. */
 struct flight_rec {
@@ -92,7 +95,14 @@ struct open_timer {
 };
 
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };
-enum quantity { Q_TIMER, Q_WAKEUP, Q_BOTH, QUANTITIES };
+enum quantity { Q_TIMER, Q_WAKEUP, Q_BOTH, Q_SHARED, Q_SWITCH, QUANTITIES };
+
+/* The last moment that a task of one real-time priority came or went. */
+struct seen {
+	__u64 at;
+	__s32 tid;
+	__s32 pad;
+};
 
 /* Every failure path has one; host/src/recorder/losses.rs says what each means. */
 enum loss {
@@ -140,9 +150,20 @@ struct cpu_block {
 	struct source softirq[SOFTIRQ_SLOTS];
 	struct hist hist[QUANTITIES];
 	struct flight_buffer buffer[FLIGHT_BUFFERS];
+
+	/* Activations: the one that has the CPU (`tid` 0: none), and the ring. */
+	__u64 activations; /* written so far */
+	__u64 run_since;   /* when `run` last got the CPU */
+	__u64 switch_at;   /* a measured task was switched in then and has not left the scheduler; 0: none */
+	__u64 left_faults; /* page faults of the task that leaves, since it got the CPU */
+	struct activation run;
+	struct seen seen[SEEN_SLOTS];
+	struct activation activation[ACTIVATION_SLOTS];
 } __attribute__((aligned(4096)));
 
-enum option { OPT_KERNEL_THREADS = 1, OPT_CHOSEN_ONLY = 2 };
+/* OPT_ORDINARY: tasks that are not real time are measured too. OPT_FOLLOW: what a chosen task forks is chosen.
+ * OPT_LEAN: wakings of tasks that are not measured stay out of the flight ring. */
+enum option { OPT_KERNEL_THREADS = 1, OPT_CHOSEN_ONLY = 2, OPT_ORDINARY = 4, OPT_FOLLOW = 8, OPT_LEAN = 16, OPT_ACTIVATIONS = 32 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -178,5 +199,6 @@ _Static_assert(__builtin_offsetof(struct cpu_block, stolen) == 64, "control has 
 _Static_assert(__builtin_offsetof(struct cpu_block, lost) == 272, "lost");
 _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
-_Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 303032, "buffer");
-_Static_assert(sizeof(struct cpu_block) == 1912832, "cpu_block");
+_Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
+_Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
+_Static_assert(sizeof(struct cpu_block) == 2752512, "cpu_block");

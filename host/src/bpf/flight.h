@@ -89,6 +89,7 @@ static __always_inline void flight_faults(struct cpu_block *b, __u64 at, __s32 t
 	struct flight_rec *r;
 	__u32 stamp;
 
+	b->left_faults = count;
 	if (!count)
 		return;
 	b->faults = 0;

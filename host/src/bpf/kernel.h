@@ -35,6 +35,8 @@ struct thread_info {
 struct task_struct {
 	struct thread_info thread_info;
 	__s32 pid;	/* thread id (gettid) */
+	__s32 tgid;
+	__u32 policy;	/* SCHED_* */
 	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
 	__u32 flags;	/* PF_* */
 	__s32 wake_cpu; /* where it ran last */

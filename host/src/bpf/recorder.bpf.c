@@ -6,6 +6,7 @@
 #include "hist.h"
 #include "block.h"
 #include "flight.h"
+#include "run.h"
 #include "wakeup.h"
 #include "interference.h"
 
@@ -20,11 +21,28 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	at = bpf_ktime_get_ns();
 	flight_switch(b, at, preempt, prev, next, state);
 	flight_freeze_if_asked(b, at, true);
-	wakeup_switched_out(prev, preempt || !state);
-	if (wakeup_switched_in(b, at, next)) {
+	b->switch_at = 0; /* a new task leaves the scheduler elsewhere */
+	wakeup_switched_out(b, at, prev, preempt || !state);
+	if (wakeup_switched_in(b, at, prev, next)) {
 		flight_stack(b, ctx, at, STACK_LATE_SWITCH, prev->pid);
 		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 	}
+	return 0;
+}
+
+static __always_inline int wakes(struct cpu_block *b, struct task_struct *p, enum kind kind)
+{
+	bool measured = is_measured(b, p);
+	bool kept = b->on && (measured || !(b->options & OPT_LEAN));
+	__u64 at;
+
+	if (!measured && !kept)
+		return 0;
+	at = bpf_ktime_get_ns();
+	if (kept)
+		flight_waking(b, at, kind, p);
+	if (measured)
+		wakeup_waking(b, at, p);
 	return 0;
 }
 
@@ -32,30 +50,16 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
 	struct cpu_block *b = any_block();
-	__u64 at;
 
-	if (!b || (!b->on && p->prio >= MAX_RT_PRIO))
-		return 0;
-	at = bpf_ktime_get_ns();
-	if (b->on)
-		flight_waking(b, at, K_WAKING, p);
-	wakeup_waking(b, at, p);
-	return 0;
+	return b ? wakes(b, p, K_WAKING) : 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *p)
 {
 	struct cpu_block *b = any_block();
-	__u64 at;
 
-	if (!b || (!b->on && p->prio >= MAX_RT_PRIO))
-		return 0;
-	at = bpf_ktime_get_ns();
-	if (b->on)
-		flight_waking(b, at, K_WAKING_NEW, p);
-	wakeup_waking(b, at, p);
-	return 0;
+	return b ? wakes(b, p, K_WAKING_NEW) : 0;
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -64,6 +68,37 @@ int BPF_PROG(on_exit, struct task_struct *p)
 	__s32 tid = p->pid;
 
 	bpf_map_delete_elem(&wakings, &tid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct cpu_block *b = any_block();
+	__s32 tid = parent->pid;
+
+	if (!b || !(b->options & OPT_FOLLOW) || !bpf_map_lookup_elem(&wakings, &tid))
+		return 0;
+	tid = child->pid;
+	if (bpf_map_update_elem(&wakings, &tid, &no_waking, BPF_ANY))
+		lose(b, LOST_PENDING_FULL);
+	return 0;
+}
+
+/* Ends what sched_switch began: the switch itself. */
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_scheduler_exit, bool is_switch)
+{
+	struct cpu_block *b = this_block();
+	__u64 at;
+
+	if (!b || !b->switch_at || !is_switch)
+		return 0;
+	at = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&b->hist_seq, 1);
+	hist_add(&b->hist[Q_SWITCH], at, at - b->switch_at);
+	__sync_fetch_and_add(&b->hist_seq, 1);
+	b->switch_at = 0;
 	return 0;
 }
 

@@ -4,18 +4,15 @@
  *   timer         programmed expiry -> its handler begins         (hrtimer_expire_entry), when it wakes such a task
  *   wakeup        waking -> switched in                           (sched_waking, sched_switch)
  *   timer+wakeup  programmed expiry -> switched in, when a timer woke the task
+ *   sharedprio    waking -> switched in, when a task of equal real-time priority had the CPU meanwhile: the order of
+ *                 SCHED_FIFO and no latency of the system, so it is in none of the others
+ *   switch        switched in -> out of the scheduler                 (sched_switch, sched_exit_tp)
  * A task whose timer comes before it has left the CPU is not switched in: it has a timer and a timer+wakeup (to the
  * waking), and no wakeup.
  * All are filed under the CPU that the task was switched in on, also when another CPU's timer or waker was first:
  * so wakings are remembered on every CPU, recorded or not.
  * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
  * Not in it: the way from the switch to user space. */
-
-struct waking {
-	__u64 at;      /* 0: nothing pending */
-	__u64 expires; /* 0: not woken by a timer */
-	__u64 entry;   /* when that timer's handler began */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH); /* preallocated: task storage allocates, which PREEMPT_RT forbids here */
@@ -24,9 +21,14 @@ struct {
 	__type(value, struct waking);
 } wakings SEC(".maps");
 
+/* In read-only data: too large for the stack beside everything else. */
+static const struct waking no_waking;
+
 static __always_inline bool is_measured(struct cpu_block *b, struct task_struct *p)
 {
-	return p->prio < MAX_RT_PRIO && ((b->options & OPT_KERNEL_THREADS) || !(p->flags & PF_KTHREAD));
+	if (p->prio >= MAX_RT_PRIO && !(b->options & (OPT_ORDINARY | OPT_CHOSEN_ONLY)))
+		return false;
+	return (b->options & OPT_KERNEL_THREADS) || !(p->flags & PF_KTHREAD);
 }
 
 /* The timer whose callback this CPU runs in this context, if any. A soft timer's callback can be interrupted or,
@@ -43,19 +45,20 @@ static __always_inline struct open_timer *running_timer(struct cpu_block *b)
 
 /* Files a latency; true when it is large enough to keep the evidence. `waking` 0: it never waited for the CPU. */
 static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct task_struct *p, __u64 waking,
-					 __u64 expires, __u64 entry)
+					 __u64 expires, __u64 entry, bool shared)
 {
 	__u64 total = at - (expires ?: waking);
 
 	__sync_fetch_and_add(&b->hist_seq, 1);
 	if (waking)
-		hist_add(&b->hist[Q_WAKEUP], at, at - waking);
+		hist_add(&b->hist[shared ? Q_SHARED : Q_WAKEUP], at, at - waking);
 	if (expires) {
 		hist_add(&b->hist[Q_TIMER], at, entry - expires);
-		hist_add(&b->hist[Q_BOTH], at, total);
+		if (!shared)
+			hist_add(&b->hist[Q_BOTH], at, total);
 	}
 	__sync_fetch_and_add(&b->hist_seq, 1);
-	if (total < b->threshold_ns)
+	if (total < b->threshold_ns || shared)
 		return false;
 	if (total > b->victim_ns) {
 		b->victim_ns = total;
@@ -70,17 +73,15 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 
 static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *p)
 {
-	struct waking fresh = {}, *w;
 	struct open_timer *t;
 	__s32 tid = p->pid;
+	struct waking *w;
 
-	if (!is_measured(b, p))
-		return;
 	w = bpf_map_lookup_elem(&wakings, &tid);
 	if (!w) {
 		if (b->options & OPT_CHOSEN_ONLY)
 			return;
-		bpf_map_update_elem(&wakings, &tid, &fresh, BPF_NOEXIST);
+		bpf_map_update_elem(&wakings, &tid, &no_waking, BPF_NOEXIST);
 		w = bpf_map_lookup_elem(&wakings, &tid);
 		if (!w) {
 			lose(b, LOST_PENDING_FULL);
@@ -88,6 +89,8 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		}
 	}
 	t = running_timer(b);
+	if (b->options & OPT_ACTIVATIONS)
+		activation_waking(b, w, t);
 	if (t && !t->expires)
 		t = 0;
 	if (t)
@@ -95,7 +98,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	/* The timer came while the task was still on its way to sleep: it goes on running, no switch will follow. */
 	if (tid == (__s32)bpf_get_current_pid_tgid()) {
 		w->at = 0;
-		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry))
+		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry, false))
 			__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 		return;
 	}
@@ -104,33 +107,69 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	w->entry = t ? t->entry : 0;
 }
 
-/* A measured task that leaves the CPU runnable has run since its waking. */
-static __always_inline void wakeup_switched_out(struct task_struct *prev, bool runnable)
+/* Null for a task that is not real time (a deadline task has priority -1). */
+static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 {
+	if (prio >= MAX_RT_PRIO)
+		return 0;
+	barrier_var(prio); /* or the compiler drops the mask that the verifier needs to see */
+	return &b->seen[prio & (SEEN_SLOTS - 1)];
+}
+
+/* A measured task that leaves the CPU runnable has run since its waking; one that blocks has ended an activation. */
+static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, struct task_struct *prev, bool runnable)
+{
+	bool ours = b->run.tid && b->run.tid == prev->pid;
+	struct seen *seen = seen_of(b, prev->prio);
 	struct waking *w;
 	__s32 tid;
 
-	if (prev->prio >= MAX_RT_PRIO || !runnable)
+	if (seen) {
+		seen->at = at;
+		seen->tid = prev->pid;
+	}
+	if (!ours && (!runnable || !is_measured(b, prev)))
 		return;
+	if (ours && !runnable) {
+		activation_blocks(b, at, prev);
+		return;
+	}
 	tid = prev->pid;
 	w = bpf_map_lookup_elem(&wakings, &tid);
 	if (w)
 		w->at = 0;
+	if (ours)
+		activation_preempted(b, at, w);
+}
+
+/* Whether a task of the same real-time priority came or went on this CPU since `waking`. */
+static __always_inline bool shares_priority(struct cpu_block *b, __u64 waking, struct task_struct *next)
+{
+	struct seen *seen = seen_of(b, next->prio);
+
+	return seen && seen->at >= waking && seen->tid != next->pid;
 }
 
 /* True when the task came late enough to keep the evidence. */
-static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, struct task_struct *next)
+static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, struct task_struct *prev,
+					       struct task_struct *next)
 {
 	__u64 waking, expires;
 	struct waking *w;
+	bool shared;
 	__s32 tid;
 
 	if (!is_measured(b, next))
 		return false;
 	tid = next->pid;
 	w = bpf_map_lookup_elem(&wakings, &tid);
-	if (!w || !w->at)
+	if (!w)
 		return false;
+	b->switch_at = at;
+	if (!w->at) {
+		activation_resumes(b, at, w);
+		return false;
+	}
 	waking = w->at;
 	expires = w->expires;
 	w->at = 0;
@@ -138,7 +177,10 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 		lose(b, LOST_EARLY);
 		return false;
 	}
-	return wakeup_ended(b, at, next, waking, expires, w->entry);
+	shared = shares_priority(b, waking, next);
+	if (b->options & OPT_ACTIVATIONS)
+		activation_begins(b, at, w, waking, prev, next, shared);
+	return wakeup_ended(b, at, next, waking, expires, w->entry, shared);
 }
 
 static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)

@@ -13,7 +13,8 @@ use super::losses::MISSING_SAMPLES;
 use super::names;
 
 /// `enum quantity` of src/bpf/block.h, in its order.
-pub(super) const QUANTITIES: [Quantity; 3] = [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup];
+pub(super) const QUANTITIES: [Quantity; 5] =
+    [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup, Quantity::SharedPrio, Quantity::Switch];
 
 /// How often a histogram is read again when the kernel side writes it meanwhile.
 const ATTEMPTS: usize = 200;

@@ -7,7 +7,9 @@
 //! `plan` decides what this kernel can take; `object` loads and attaches; `block` is the shared memory; decoding
 //! is `lathunt_core::trace::flight`. Not here: which peaks are worth keeping, and their explanation.
 
+mod activations;
 mod block;
+pub mod blocking;
 mod capability;
 mod figures;
 mod freezer;
@@ -17,6 +19,7 @@ mod names;
 pub(crate) mod object;
 mod parity;
 mod plan;
+mod syscalls;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -33,11 +36,13 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use block::{Blocks, CpuBlock};
 use plan::{Kernel, Plan};
 
+pub use activations::Activations;
 pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
 pub use parity::kernel_bins;
+pub use syscalls::name as syscall_name;
 
 use crate::error::{Error, Result};
 
@@ -59,6 +64,14 @@ pub struct Options {
     pub tids: Option<Vec<Tid>>,
     /// Measure the kernel's own real-time threads too (migration, irq/N, ktimers, rcu …).
     pub keep_kernel_threads: bool,
+    /// Measure tasks that are not real time, too.
+    pub ordinary: bool,
+    /// What a thread of [`Options::tids`] forks is measured as well.
+    pub follow: bool,
+    /// Leave wakings of tasks that are not measured out of the flight ring: half the cost for those.
+    pub lean: bool,
+    /// Record each activation of each measured thread ([`Recorder::activations`]).
+    pub activations: bool,
 }
 
 impl Options {
@@ -71,6 +84,10 @@ impl Options {
             late_timer_stack: Ns::from_us(20),
             tids: None,
             keep_kernel_threads: false,
+            ordinary: false,
+            follow: false,
+            lean: false,
+            activations: false,
         }
     }
 }
@@ -82,6 +99,7 @@ pub struct Recorder {
     notes: Vec<String>,
     previous: HashMap<Cpu, (Header, Vec<u8>)>, // the last frozen ring of each CPU
     seconds: HashMap<(Cpu, usize), Vec<SecondMax>>,
+    read: HashMap<Cpu, u64>, // activations read so far
     links: Vec<Link>,
     object: Object,
 }
@@ -114,6 +132,7 @@ impl Recorder {
             notes: plan.notes,
             previous: HashMap::new(),
             seconds: HashMap::new(),
+            read: HashMap::new(),
             links: Vec::new(),
             object,
         };
@@ -126,11 +145,18 @@ impl Recorder {
 
     /// Before any program runs.
     fn configure(&self, options: &Options) -> Result<()> {
-        let kernel_threads = if options.keep_kernel_threads { block::KERNEL_THREADS } else { 0 };
-        let chosen = if options.tids.is_some() { block::CHOSEN_ONLY } else { 0 };
+        let wanted = [
+            (options.keep_kernel_threads, block::KERNEL_THREADS),
+            (options.tids.is_some(), block::CHOSEN_ONLY),
+            (options.ordinary, block::ORDINARY),
+            (options.follow, block::FOLLOW),
+            (options.lean, block::LEAN),
+            (options.activations, block::WITH_ACTIVATIONS),
+        ];
+        let bits = wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit);
         // Wakings are remembered on every CPU, by the same rules.
         for block in self.blocks.all() {
-            block.options.store(kernel_threads | chosen, Relaxed);
+            block.options.store(bits, Relaxed);
             block.late_timer_ns.store(u64::MAX, Relaxed);
         }
         for cpu in options.cpus.iter() {
@@ -159,9 +185,24 @@ impl Recorder {
     pub fn watch(&self, tid: Tid) -> Result<()> {
         let wakings = self.object.maps().find(|map| map.name() == "wakings");
         let wakings = wakings.ok_or_else(|| Error::refused("find", "the map of threads", ""))?;
-        wakings
-            .update(&tid.0.to_ne_bytes(), &[0; 24], MapFlags::ANY)
-            .map_err(|error| Error::new("measure", format!("thread {tid}"), error))
+        wakings.update(&tid.0.to_ne_bytes(), &[0; 216], MapFlags::NO_EXIST).or_else(|error| {
+            match error.kind() {
+                libbpf_rs::ErrorKind::AlreadyExists => Ok(()), // and what is pending stays
+                _ => Err(Error::new("measure", format!("thread {tid}"), error)),
+            }
+        })
+    }
+
+    /// The activations that ended since the last call, with [`Options::activations`]. Call it with
+    /// [`Recorder::poll`]: the ring of a CPU holds 4096.
+    pub fn activations(&mut self) -> Activations {
+        let mut all = Activations::default();
+        for cpu in self.cpus.iter() {
+            if let Some(block) = self.blocks.of(cpu) {
+                activations::take(block, self.read.entry(cpu).or_default(), &mut all);
+            }
+        }
+        all
     }
 
     /// The handle with which a measuring thread on `cpu` keeps the evidence.
@@ -204,7 +245,7 @@ impl Recorder {
         frozen
     }
 
-    /// `timer`, `wakeup` and `timer+wakeup` of each recorded CPU, of every real-time task there.
+    /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio` and `switch` of each recorded CPU, of every real-time task there.
     #[must_use]
     pub fn series(&self) -> Vec<Series> {
         let none = Vec::new();
