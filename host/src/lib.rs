@@ -16,6 +16,7 @@ pub mod named_pipe;
 pub mod pingpong;
 pub mod pm_qos;
 pub mod recorder;
+pub mod recording;
 pub mod sched;
 pub mod signals;
 pub mod symbols;

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use clap::Args;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
+use lathunt_host::recording::Selection;
 
 use crate::cmd::units::{microseconds, seconds};
-use crate::record::selection::Selection;
 use crate::record::{self, Plan};
 
 /// How late is every real-time task of the running system, and whose fault is it?
@@ -51,6 +51,9 @@ pub struct RecordArgs {
     /// Show tasks and CPUs while recording, the worst first; q ends
     #[arg(long)]
     live: bool,
+    /// Measure the context switch itself, too (one more program on the way of every switch)
+    #[arg(long)]
+    switch: bool,
     /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -85,6 +88,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         potential: args.potential,
         penalty: args.penalty,
         live: args.live,
+        switch: args.switch,
         output: args.output,
         json: args.json,
         quiet: args.quiet,

@@ -1,13 +1,11 @@
 //! `lathunt record`: the recorder on the tasks of the running system.
 //!
-//! One loop at SCHED_OTHER reads what the kernel side found every 20 ms: activations into the figures of each thread,
-//! flight records into the worst cases. Once a second the run so far is saved, so that a kill costs one second.
+//! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. Once a second the run so far is saved, so that
+//! a kill costs one second.
 
 mod penalty;
 pub mod potential;
 mod rows;
-pub mod selection;
-mod worst;
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,34 +13,28 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lathunt_core::application::Tasks;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist;
-use lathunt_core::run::{Interference, Loss, Run};
+use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::time::{Cpu, Ns, Tid};
 use lathunt_core::verdict::{self, Rules, Verdict};
 use lathunt_host::child::HeldChild;
 use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::instrument::cyclic::clock;
-use lathunt_host::recorder::{self, Recorder};
+use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
 use lathunt_host::signals;
-use lathunt_host::symbols::Symbols;
 use lathunt_host::topology::Topology;
 
 use crate::file;
 use crate::live::Display;
 use crate::outdir::Output;
 use potential::{Estimate, Potential};
-use selection::Selection;
-use worst::Book;
 
 const ROOT: &str = "/";
 const TURN: Duration = Duration::from_millis(20);
 const SAVE_EVERY: Ns = Ns(1_000_000_000);
-/// Threads whose figures are kept: about 100 KB each.
-const THREADS: usize = 256;
 
 /// Everything the user asked for.
 pub struct Plan {
@@ -72,6 +64,8 @@ pub struct Plan {
     pub json: bool,
     /// Only the verdict on stdout.
     pub quiet: bool,
+    /// Measure the switch itself, too.
+    pub switch: bool,
     /// A program to start.
     pub command: Vec<OsString>,
 }
@@ -82,29 +76,30 @@ impl Plan {
         !self.command.is_empty() || !matches!(self.selection, Selection::RealTime | Selection::All)
     }
 
-    fn options(&self, cpus: &CpuSet, chosen: Option<Vec<lathunt_core::time::Tid>>) -> recorder::Options {
-        let all = chosen.is_none() && self.selection == Selection::All;
-        recorder::Options {
-            peaks_threshold: Some(self.threshold),
-            late_timer_stack: self.threshold,
-            follow: !self.selection.looks_again() && chosen.is_some(),
-            tids: chosen,
-            keep_kernel_threads: all,
-            ordinary: all,
-            lean: true,
-            activations: true,
-            ..recorder::Options::on(cpus.clone())
+    fn settings(&self, cpus: &CpuSet, command: Option<Tid>, conditions: &Conditions) -> Settings {
+        let preemption = match conditions.kernel.realtime {
+            Some(true) => Some("rt".to_owned()),
+            _ => conditions.kernel.preemption_in_force.clone(),
+        };
+        Settings {
+            selection: self.selection.clone(),
+            command,
+            peaks: self.peaks,
+            threshold: self.threshold,
+            deadline: self.deadline,
+            preemption,
+            switch: self.switch,
+            ..Settings::on(cpus.clone())
         }
     }
 }
 
 /// What is known while it goes on.
-struct Session {
+struct Session<'a> {
+    plan: &'a Plan,
     cpus: CpuSet,
-    recorder: Recorder,
-    book: Book,
-    tasks: Tasks,
-    lost: u64,
+    base: Run,
+    recording: Recording,
     estimate: Option<Estimate>,
 }
 
@@ -119,37 +114,39 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let cpus = topology.select(plan.cpus.as_ref())?;
     let mut conditions = conditions(&cpus, plan);
     let estimate = potential::start(&plan.potential, &cpus)?;
-    let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     let penalty = match plan.penalty {
-        true => Some(penalty::measure(plan, &cpus)?),
+        true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions))?),
         false => None,
     };
     let mut child = (!plan.command.is_empty()).then(|| HeldChild::start(&plan.command)).transpose()?;
-    let chosen = match &child {
-        Some(child) => Some(vec![child.tid()]),
-        None => plan.selection.threads()?,
+    let command = child.as_ref().map(HeldChild::tid);
+    let recording = Recording::start(plan.settings(&cpus, command, &conditions))?;
+    let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
+    conditions.notes.extend(recording.notes().iter().cloned());
+    let before = Counters::read(Path::new(ROOT), &cpus);
+    let mut session = Session {
+        plan,
+        cpus: cpus.clone(),
+        base: Run { penalty, ..Run::new(conditions) },
+        recording,
+        estimate,
     };
-    let mut session = session(plan, cpus, chosen, estimate, &conditions, &mut display)?;
-    conditions.notes.extend(session.recorder.notes().iter().cloned());
-    let before = Counters::read(Path::new(ROOT), &session.cpus);
-    let mut base = Run::new(conditions);
-    base.penalty = penalty;
     if let Some(child) = &child {
         child.go();
     }
-    let elapsed = session.record(plan, &mut child, &base, &output, &mut display);
+    let elapsed = session.record(&mut child, &output, &mut display);
     display.finish();
-    session.collect();
-    session.book.close();
-    base.conditions.during = before.during(Path::new(ROOT), &session.cpus);
-    base.conditions.duration_s = Some(elapsed.as_secs());
-    let (mut run, flight) = session.run(&base);
+    session.recording.finish();
+    session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
+    session.base.conditions.duration_s = Some(elapsed.as_secs());
+    let snapshot = session.recording.snapshot();
+    let mut run = session.run(&snapshot);
     run.complete = true;
     run.verdict = Some(judge(&run, plan));
-    write_latency_hist(plan, &session, &run)?;
-    let written = output.write(&run, &flight);
+    let old_files = write_latency_hist(plan, &cpus, &snapshot);
+    let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet)?;
-    written?;
+    written.and(old_files)?;
     Ok(run.verdict.as_ref().map_or(0, verdict::exit_code).into())
 }
 
@@ -165,49 +162,16 @@ fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
     conditions
 }
 
-fn session(
-    plan: &Plan,
-    cpus: CpuSet,
-    chosen: Option<Vec<lathunt_core::time::Tid>>,
-    estimate: Option<Estimate>,
-    conditions: &Conditions,
-    display: &mut Display,
-) -> anyhow::Result<Session> {
-    let recorder = Recorder::start(&plan.options(&cpus, chosen))?;
-    let symbols = Symbols::read().unwrap_or_else(|error| {
-        display.say(&format!("{error}\n  it costs: kernel stacks show addresses instead of names"));
-        Symbols::none()
-    });
-    let preemption = match conditions.kernel.realtime {
-        Some(true) => Some("rt".to_owned()),
-        _ => conditions.kernel.preemption_in_force.clone(),
-    };
-    Ok(Session {
-        cpus,
-        recorder,
-        book: Book::new(plan.peaks, plan.threshold, preemption, symbols),
-        tasks: Tasks::new(THREADS, plan.deadline, recorder::syscall_name),
-        lost: 0,
-        estimate,
-    })
-}
-
-impl Session {
+impl Session<'_> {
     /// Until a signal, `q`, the end of the command or of the time. Returns how long it took.
-    fn record(
-        &mut self,
-        plan: &Plan,
-        child: &mut Option<HeldChild>,
-        base: &Run,
-        output: &Output,
-        display: &mut Display,
-    ) -> Ns {
+    fn record(&mut self, child: &mut Option<HeldChild>, output: &Output, display: &mut Display) -> Ns {
         let begun = clock::mono();
+        let plan = self.plan;
         let keys = plan.live.then(lathunt_host::terminal::Keys::read).flatten();
         let mut saved = Ns::ZERO;
         loop {
             std::thread::sleep(TURN);
-            self.collect();
+            self.recording.poll();
             let elapsed = clock::mono().since(begun);
             let over = plan.duration.is_some_and(|duration| elapsed >= duration);
             let quit = keys.as_ref().is_some_and(|keys| keys.pressed(b'q'));
@@ -217,83 +181,27 @@ impl Session {
             }
             if elapsed.saturating_sub(saved) >= SAVE_EVERY {
                 saved = elapsed;
-                self.look_again(plan);
-                let (mut run, _) = self.run(base);
+                self.recording.look_again();
+                let snapshot = self.recording.snapshot();
+                let mut run = self.run(&snapshot);
                 run.conditions.duration_s = Some(elapsed.as_secs());
                 output.save(&run);
                 // A failure is said at the end, when it is tried again.
-                let _ = write_latency_hist(plan, self, &run);
-            }
-            if display.is_due() {
-                display.show(&rows::progress(plan, &self.recorder, &self.book, &self.tasks, elapsed));
-            }
-        }
-    }
-
-    fn collect(&mut self) {
-        for frozen in self.recorder.poll() {
-            self.book.evidence(frozen);
-        }
-        let activations = self.recorder.activations();
-        self.lost += activations.lost;
-        for activation in &activations.records {
-            self.book.activation(activation);
-            self.tasks.add(activation);
-        }
-        for cpu in self.cpus.iter() {
-            let useful = self.book.useful_from(cpu);
-            self.recorder.set_threshold(cpu, useful);
-            self.recorder.set_late_timer_stack(cpu, useful);
-        }
-    }
-
-    /// Threads that came to match since.
-    fn look_again(&mut self, plan: &Plan) {
-        if plan.command.is_empty() && plan.selection.looks_again() {
-            for tid in plan.selection.threads().ok().flatten().unwrap_or_default() {
-                let _ = self.recorder.watch(tid);
+                let _ = write_latency_hist(plan, &self.cpus, &snapshot);
+                if display.is_due() {
+                    display.show(&rows::progress(plan, &self.recording, &snapshot, elapsed));
+                }
             }
         }
     }
 
-    /// The run as it stands, with its flight records.
-    fn run(&self, base: &Run) -> (Run, Vec<u8>) {
-        let (peaks, flight) = self.book.peaks();
-        let mut run = Run { complete: false, peaks, tasks: self.tasks.report(), ..base.clone() };
-        run.series = self.recorder.series().into_iter().filter(|s| s.histogram.count() > 0).collect();
+    /// The run as it stands.
+    fn run(&self, snapshot: &Snapshot) -> Run {
+        let Snapshot { series, tasks, peaks, interference, losses, .. } = snapshot.clone();
+        let mut run =
+            Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() };
         run.series.extend(self.estimate.iter().flat_map(Estimate::series));
-        let taken = |by: recorder::Interference| {
-            let recorder::Interference { cpu, source, count, total_ns, max_ns } = by;
-            Interference { cpu, source: source.to_string(), count, total_ns, max_ns }
-        };
-        run.interference = self.recorder.interference().into_iter().map(taken).collect();
-        run.interference.sort_by_key(|taken| std::cmp::Reverse(taken.total_ns));
-        run.losses = self.recorder.losses();
-        run.losses.extend(self.own_losses());
-        (run, flight)
-    }
-
-    fn own_losses(&self) -> impl Iterator<Item = Loss> {
-        let loss = |counter: &str, count, meaning: &str| Loss {
-            counter: counter.to_owned(),
-            count,
-            meaning: meaning.to_owned(),
-            evidence_only: true,
-        };
-        [
-            loss(
-                "activations_overwritten",
-                self.lost,
-                "activations overwritten before they were read: in the figures of CPUs, but not in those of threads",
-            ),
-            loss(
-                "threads_beyond_limit",
-                self.tasks.not_kept(),
-                "activations of threads beyond the first 256: in the figures of CPUs, but not in those of threads",
-            ),
-        ]
-        .into_iter()
-        .filter(|loss| loss.count > 0)
+        run
     }
 }
 
@@ -309,10 +217,10 @@ fn judge(run: &Run, plan: &Plan) -> Verdict {
     verdict::judge(run, plan.deadline, &Rules::instrument(quantity))
 }
 
-fn write_latency_hist(plan: &Plan, session: &Session, run: &Run) -> anyhow::Result<()> {
+fn write_latency_hist(plan: &Plan, cpus: &CpuSet, snapshot: &Snapshot) -> anyhow::Result<()> {
     let Some(directory) = &plan.latency_hist else { return Ok(()) };
-    let cpus: Vec<Cpu> = session.cpus.iter().collect();
-    for wanted in latency_hist::files(&cpus, &run.series, &session.book.of_quantities()) {
+    let cpus: Vec<Cpu> = cpus.iter().collect();
+    for wanted in latency_hist::files(&cpus, &snapshot.series, &snapshot.worst) {
         let path = directory.join(&wanted.path);
         let parent = path.parent().unwrap_or(directory);
         fs::create_dir_all(parent)

@@ -1,12 +1,10 @@
 //! What recording costs on this machine: round trips through a pipe, without and with the recorder, in turns.
 
-use lathunt_core::cpuset::CpuSet;
 use lathunt_core::run::Penalty;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::pingpong::round_trip;
 use lathunt_host::recorder::Recorder;
-
-use super::Plan;
+use lathunt_host::recording::Settings;
 
 const TURNS: usize = 5;
 const ROUND_TRIPS: u32 = 20_000;
@@ -15,9 +13,9 @@ const ROUND_TRIPS: u32 = 20_000;
 ///
 /// # Errors
 /// When the recorder cannot be started.
-pub fn measure(plan: &Plan, cpus: &CpuSet) -> anyhow::Result<Penalty> {
-    let cpu = cpus.iter().next_back().unwrap_or(Cpu(0));
-    let options = plan.options(cpus, None);
+pub fn measure(settings: &Settings) -> anyhow::Result<Penalty> {
+    let cpu = settings.cpus.iter().next_back().unwrap_or(Cpu(0));
+    let options = settings.recorder(None);
     let (mut bare, mut recorded) = (Vec::new(), Vec::new());
     round_trip(cpu, ROUND_TRIPS)?; // the first one warms up
     for _ in 0..TURNS {

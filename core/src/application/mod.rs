@@ -47,6 +47,11 @@ impl Tasks {
         log.add(activation, self.name);
     }
 
+    /// Counts anew. What is known of each thread stays; a thread that did nothing since the last call is forgotten.
+    pub fn begin_window(&mut self) {
+        self.logs.retain(|_, log| log.begin_window(self.name));
+    }
+
     /// Activations of threads beyond the limit.
     #[must_use]
     pub fn not_kept(&self) -> u64 {
@@ -56,8 +61,9 @@ impl Tasks {
     /// All threads, the one with the largest latency first.
     #[must_use]
     pub fn report(&self) -> Vec<Task> {
-        let mut tasks: Vec<Task> = self.logs.values().map(|log| log.report(self.name)).collect();
-        tasks.sort_by_key(|task| (std::cmp::Reverse(task.worst()), task.thread.tid));
+        let active = self.logs.values().filter(|log| !log.is_empty());
+        let mut tasks: Vec<Task> = active.map(|log| log.report(self.name)).collect();
+        tasks.sort_by_key(|task| (std::cmp::Reverse(task.largest()), task.thread.tid));
         tasks
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::point::{Class, Place};
 use crate::histogram::{Histogram, Layout};
+use crate::peak::Peak;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Via};
@@ -39,12 +40,15 @@ pub struct Task {
     pub execution: Option<Span>,
     /// How often it lost the CPU while runnable.
     pub preemptions: u64,
-    /// Page faults of its code; `None` where they are not counted.
+    /// Page faults of its code (counted on x86 only).
     pub page_faults: u64,
     /// Activations whose response came after this.
     pub deadline_ns: Option<Ns>,
     /// How many.
     pub misses: u64,
+    /// Its worst wake-up, with the circumstances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst: Option<Box<Peak>>,
     /// Where else it blocked, the longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocking: Vec<Blocking>,
@@ -96,7 +100,7 @@ pub struct Blocking {
 impl Task {
     /// Its largest latency.
     #[must_use]
-    pub fn worst(&self) -> Ns {
+    pub fn largest(&self) -> Ns {
         let latencies = self.series.iter().filter(|series| series.quantity != Quantity::Response);
         latencies.filter_map(|series| series.histogram.max()).max().unwrap_or_default()
     }
@@ -150,6 +154,19 @@ impl Sums {
             missed: 0,
             blocking: HashMap::new(),
         }
+    }
+
+    /// Counts anew; what is known of the period stays.
+    pub fn begin_window(&mut self) {
+        let known = std::mem::replace(self, Sums::new(self.deadline));
+        self.last = known.last;
+        self.last_release = known.last_release;
+        self.distances = known.distances;
+    }
+
+    /// Whether there is anything to report.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
     }
 
     fn record(&mut self, quantity: Quantity, value: Ns) {
@@ -275,6 +292,7 @@ impl Sums {
             page_faults: self.faults,
             deadline_ns,
             misses,
+            worst: None,
             blocking,
         }
     }

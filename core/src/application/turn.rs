@@ -13,6 +13,8 @@ use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, Via};
 
 const LEARNING: usize = 64;
+/// So many suffice when a window ends; fewer are judged anew in the next one.
+const FEW: usize = 8;
 /// Distinct places remembered for each thread; what comes later is `other places`.
 const PLACES: usize = 32;
 
@@ -48,6 +50,21 @@ impl Log {
         if self.learning.len() >= LEARNING {
             self.decide(name);
         }
+    }
+
+    /// Counts anew, and goes on with what it knows; false when the thread did nothing since the last call.
+    pub fn begin_window(&mut self, name: fn(i16) -> Option<&'static str>) -> bool {
+        let active = !self.is_empty();
+        if self.learning.len() >= FEW {
+            self.decide(name);
+        }
+        self.learning.clear();
+        self.sums.begin_window();
+        active
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty() && self.learning.is_empty()
     }
 
     pub fn report(&self, name: fn(i16) -> Option<&'static str>) -> Task {

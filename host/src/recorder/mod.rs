@@ -28,12 +28,12 @@ use std::sync::Arc;
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::run::Loss;
-use lathunt_core::series::{SecondMax, Series};
+use lathunt_core::series::{Quantity, SecondMax, Series};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::flight::Header;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
-use block::{Blocks, CpuBlock};
+use block::Blocks;
 use plan::{Kernel, Plan};
 
 pub use activations::Activations;
@@ -72,6 +72,8 @@ pub struct Options {
     pub lean: bool,
     /// Record each activation of each measured thread ([`Recorder::activations`]).
     pub activations: bool,
+    /// Measure the switch itself, too: one more program on the way of every context switch.
+    pub switch: bool,
 }
 
 impl Options {
@@ -88,6 +90,18 @@ impl Options {
             follow: false,
             lean: false,
             activations: false,
+            switch: false,
+        }
+    }
+}
+
+impl Options {
+    /// Programs that only some recordings need are not even loaded for others.
+    fn wants(&self, tracepoint: &str) -> bool {
+        match tracepoint {
+            "sched_exit_tp" => self.switch,
+            "sched_process_fork" => self.follow,
+            _ => true,
         }
     }
 }
@@ -99,6 +113,8 @@ pub struct Recorder {
     notes: Vec<String>,
     previous: HashMap<Cpu, (Header, Vec<u8>)>, // the last frozen ring of each CPU
     seconds: HashMap<(Cpu, usize), Vec<SecondMax>>,
+    origin: Option<Mono>, // from which seconds are counted; `None`: from the first sample of each series
+    largest: HashMap<(Cpu, usize), Ns>, // since `take_largest`
     read: HashMap<Cpu, u64>, // activations read so far
     links: Vec<Link>,
     object: Object,
@@ -114,8 +130,8 @@ impl Recorder {
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
         for mut program in open.progs_mut() {
-            let wanted = plan.load.contains(&tracepoint(&program.section().to_string_lossy()));
-            program.set_autoload(wanted);
+            let target = tracepoint(&program.section().to_string_lossy());
+            program.set_autoload(plan.load.contains(&target) && options.wants(&target));
         }
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
         for mut map in open.maps_mut().filter(|map| map.name() == "blocks") {
@@ -132,6 +148,8 @@ impl Recorder {
             notes: plan.notes,
             previous: HashMap::new(),
             seconds: HashMap::new(),
+            origin: None,
+            largest: HashMap::new(),
             read: HashMap::new(),
             links: Vec::new(),
             object,
@@ -229,10 +247,10 @@ impl Recorder {
     /// it also files the maxima of each second. A ring that begins where the one before it was frozen carries
     /// that one in front, so that a peak soon after another has its past.
     pub fn poll(&mut self) -> Vec<Frozen> {
+        self.harvest();
         let mut frozen = Vec::new();
         for cpu in self.cpus.iter() {
             let Some(block) = self.blocks.of(cpu) else { continue };
-            harvest(cpu, block, &mut self.seconds);
             for (header, chunk) in frozen::take(cpu, block) {
                 let joined = match self.previous.get(&cpu) {
                     Some((before, bytes)) if before.id + 1 == header.id => [&bytes[..], &chunk].concat(),
@@ -255,6 +273,37 @@ impl Recorder {
                 figures::series(cpu, block, which, self.seconds.get(&(cpu, which)).unwrap_or(&none))
             })
             .collect()
+    }
+
+    /// Files the maxima since the last call under the second of now.
+    fn harvest(&mut self) {
+        for cpu in self.cpus.iter() {
+            let Some(block) = self.blocks.of(cpu) else { continue };
+            for which in 0..figures::QUANTITIES.len() {
+                let max = figures::take_recent(block, which);
+                let first = self.origin.unwrap_or(Mono(block.hist[which].first_ns.load(Relaxed)));
+                if max == Ns::ZERO || first == Mono(0) {
+                    continue;
+                }
+                let second = (now().since(first).0 / 1_000_000_000) as u32;
+                figures::file(max, second, self.seconds.entry((cpu, which)).or_default());
+                let largest = self.largest.entry((cpu, which)).or_default();
+                *largest = max.max(*largest);
+            }
+        }
+    }
+
+    /// The largest latency of each series since the last call.
+    pub(crate) fn take_largest(&mut self) -> Vec<((Quantity, Cpu), Ns)> {
+        self.harvest();
+        let all = self.largest.drain();
+        all.map(|((cpu, which), max)| ((figures::QUANTITIES[which], cpu), max)).collect()
+    }
+
+    /// Maxima of seconds are kept anew, counted from `origin`.
+    pub(crate) fn restart_seconds(&mut self, origin: Mono) {
+        self.seconds.clear();
+        self.origin = Some(origin);
     }
 
     /// Net time of every interrupt source of the recorded CPUs since the start.
@@ -290,17 +339,6 @@ impl Drop for Recorder {
             if let Some(block) = self.blocks.of(cpu) {
                 block.on.store(0, Release);
             }
-        }
-    }
-}
-
-/// Files the maxima since the last call under the second of now.
-fn harvest(cpu: Cpu, block: &CpuBlock, seconds: &mut HashMap<(Cpu, usize), Vec<SecondMax>>) {
-    for which in 0..figures::QUANTITIES.len() {
-        let first = block.hist[which].first_ns.load(Relaxed);
-        if first > 0 {
-            let second = (now().since(Mono(first)).0 / 1_000_000_000) as u32;
-            figures::harvest(block, which, second, seconds.entry((cpu, which)).or_default());
         }
     }
 }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use lathunt_core::time::Tid;
 
+use crate::error::{Error, Result};
+
 /// Whose latencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
@@ -24,7 +26,7 @@ pub enum Selection {
 impl FromStr for Selection {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Selection, String> {
+    fn from_str(text: &str) -> std::result::Result<Selection, String> {
         match text.split_once(':') {
             None if text == "rt" => Ok(Selection::RealTime),
             None if text == "all" => Ok(Selection::All),
@@ -46,14 +48,20 @@ impl Selection {
     ///
     /// # Errors
     /// One line: what does not exist.
-    pub fn threads(&self) -> anyhow::Result<Option<Vec<Tid>>> {
+    pub fn threads(&self) -> Result<Option<Vec<Tid>>> {
         match self {
             Selection::RealTime | Selection::All => Ok(None),
             Selection::Pids(pids) => {
                 let mut tids = Vec::new();
                 for pid in pids {
                     let of = threads_of(Path::new(&format!("/proc/{pid}/task")));
-                    anyhow::ensure!(!of.is_empty(), "there is no process {pid}");
+                    if of.is_empty() {
+                        return Err(Error::refused(
+                            "record",
+                            format!("process {pid}"),
+                            "there is no such process",
+                        ));
+                    }
                     tids.extend(of);
                 }
                 Ok(Some(tids))
@@ -61,11 +69,14 @@ impl Selection {
             Selection::Comm(glob) => Ok(Some(by_name(glob))),
             Selection::Cgroup(path) => {
                 let path = cgroup(path);
-                anyhow::ensure!(
-                    path.join("cgroup.threads").exists() || path.join("tasks").exists(),
-                    "there is no control group {}; name a directory of /sys/fs/cgroup",
-                    path.display()
-                );
+                if !path.join("cgroup.threads").exists() && !path.join("tasks").exists() {
+                    let what = format!("control group {}", path.display());
+                    return Err(Error::refused(
+                        "record",
+                        what,
+                        "there is none; name a directory of /sys/fs/cgroup",
+                    ));
+                }
                 let mut tids = Vec::new();
                 in_cgroup(&path, &mut tids, 0);
                 Ok(Some(tids))
@@ -155,7 +166,11 @@ mod tests {
         for wrong in ["", "pid:", "pid:0", "pid:1,x", "comm:", "cgroup:", "fifo"] {
             assert!(wrong.parse::<Selection>().is_err(), "{wrong}");
         }
-        assert!(Selection::Pids(vec![i32::MAX]).threads().unwrap_err().to_string().contains("no process"));
+        assert!(Selection::Pids(vec![i32::MAX])
+            .threads()
+            .unwrap_err()
+            .to_string()
+            .contains("no such process"));
         assert!(Selection::Cgroup("/no/such".into()).threads().unwrap_err().to_string().contains("/no/such"));
     }
 

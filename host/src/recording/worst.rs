@@ -13,11 +13,15 @@ use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::{Activation, Via};
 use lathunt_core::trace::event::{Event, Kind, TaskRef, Window};
-use lathunt_host::recorder::Frozen;
-use lathunt_host::symbols::Symbols;
+
+use super::window::Key;
+use crate::recorder::Frozen;
+use crate::symbols::Symbols;
 
 /// Flight records that wait for their activation.
 const WAITING: usize = 32;
+/// Threads whose worst case is kept with its circumstances.
+const THREADS: usize = 1024;
 
 type Moment = (Tid, Mono);
 
@@ -30,15 +34,17 @@ struct Case {
     bytes: Option<Vec<u8>>,
 }
 
-/// The worst of all CPUs.
-pub struct Book {
+/// The worst of all CPUs, and of each thread.
+pub(super) struct Book {
     limit: usize,
     threshold: Ns,
     preemption: Option<String>,
     symbols: Symbols,
     worst: BTreeMap<Cpu, Worst<Case>>,
+    of_thread: HashMap<Tid, Case>,
     waiting: Vec<(Moment, Frozen)>,
-    of_quantity: HashMap<(Quantity, Cpu), latency_hist::Worst>,
+    of_quantity: HashMap<Key, latency_hist::Worst>,
+    smallest: HashMap<Key, Ns>,
     last: BTreeMap<Cpu, String>,
 }
 
@@ -52,24 +58,51 @@ impl Book {
             preemption,
             symbols,
             worst: BTreeMap::new(),
+            of_thread: HashMap::new(),
             waiting: Vec::new(),
             of_quantity: HashMap::new(),
+            smallest: HashMap::new(),
             last: BTreeMap::new(),
         }
     }
 
+    /// The worst so far belong to a window that has ended. Flight records that wait are taken along.
+    pub fn begin_window(&mut self) {
+        self.worst.clear();
+        self.of_thread.clear();
+        self.of_quantity.clear();
+        self.smallest.clear();
+    }
+
     /// A wake-up, in whatever order.
     pub fn activation(&mut self, a: &Activation) {
-        self.worst_of_quantity(a);
+        self.extremes(a);
         let (limit, total) = (self.limit, a.latency());
-        if a.shared || !self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total) {
+        let kept =
+            !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
+        let known = self.of_thread.get(&a.thread.tid).map(|case| case.peak.total_ns);
+        let of_thread = known.map_or(self.of_thread.len() < THREADS, |known| total > known);
+        if !kept && !of_thread {
             return;
         }
+        let case = self.case(a);
+        if kept {
+            self.last.insert(a.cpu, case.peak.culprit.clone().unwrap_or_default());
+            self.offer(case.clone());
+        }
+        if of_thread {
+            self.of_thread.insert(a.thread.tid, case);
+        }
+    }
+
+    fn case(&mut self, a: &Activation) -> Case {
         let moment = (a.thread.tid, a.switched_in);
-        let frozen =
-            self.waiting.iter().position(|(of, _)| *of == moment).map(|at| self.waiting.swap_remove(at).1);
+        let waits = self.waiting.iter().position(|(of, _)| *of == moment);
+        let frozen = waits.map(|at| self.waiting.swap_remove(at).1);
         let explanation = frozen.as_ref().and_then(|frozen| self.explain(frozen, Some(a)));
-        let reason = if total < self.threshold {
+        let reason = if a.shared {
+            "a task of equal priority had the CPU: the order of SCHED_FIFO".to_owned()
+        } else if a.latency() < self.threshold {
             format!("below the threshold of {}, from which flight records are kept", self.threshold)
         } else {
             "no flight record was kept for it (a worse one came at the same time, or all buffers were in use)"
@@ -77,12 +110,11 @@ impl Book {
         };
         let context = context(a);
         let culprit = explanation.as_ref().map_or_else(|| context.before.to_string(), |e| e.cause.clone());
-        self.last.insert(a.cpu, culprit.clone());
         let peak = Peak {
             quantity: if a.timer.is_some() { Quantity::TimerWakeup } else { Quantity::Wakeup },
             cpu: a.cpu,
             begin: a.begin(),
-            total_ns: total,
+            total_ns: a.latency(),
             victim: a.thread.clone(),
             culprit: Some(culprit),
             no_evidence: explanation.is_none().then_some(reason),
@@ -90,7 +122,7 @@ impl Book {
             context: Some(context),
         };
         let bytes = frozen.map(|frozen| frozen.bytes);
-        self.offer(Case { moment, peak, activation: Some(a.clone()), bytes });
+        Case { moment, peak, activation: Some(a.clone()), bytes }
     }
 
     /// A flight record, of a late wake-up that the kernel side saw.
@@ -98,6 +130,12 @@ impl Book {
         let Some(victim) = frozen.trigger.victim else { return };
         let (limit, cpu) = (self.limit, frozen.cpu);
         let moment = (victim.tid, victim.switched_in);
+        if self.of_thread.get(&victim.tid).is_some_and(|case| case.moment == moment) {
+            if let Some(case) = self.of_thread.remove(&victim.tid) {
+                let case = self.with_evidence(case, &frozen);
+                self.of_thread.insert(victim.tid, case);
+            }
+        }
         let book = self.worst.entry(cpu).or_insert_with(|| Worst::new(limit));
         if !book.iter().any(|(_, case)| case.moment == moment) {
             if self.waiting.len() >= WAITING {
@@ -149,12 +187,14 @@ impl Book {
         }
     }
 
-    fn worst_of_quantity(&mut self, a: &Activation) {
+    fn extremes(&mut self, a: &Activation) {
         let wakeup = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
         let both = a.timer.filter(|_| !a.shared).map(|_| (Quantity::TimerWakeup, a.latency(), a.switched_in));
         let timer = a.timer_part().zip(a.timer).map(|(part, (_, entry))| (Quantity::Timer, part, entry));
         let all = [Some((wakeup, a.switched_in.since(a.waking), a.switched_in)), timer, both];
         for (quantity, latency, at) in all.into_iter().flatten() {
+            let smallest = self.smallest.entry((quantity, a.cpu)).or_insert(latency);
+            *smallest = latency.min(*smallest);
             let known = self.of_quantity.get(&(quantity, a.cpu)).map(|worst| worst.latency);
             if known.is_none_or(|known| latency > known) {
                 let timer = match quantity {
@@ -182,7 +222,19 @@ impl Book {
         self.last.get(&cpu).map_or("", String::as_str)
     }
 
-    /// The worst case of each quantity and CPU, for the old files.
+    /// The worst wake-up of `tid`.
+    #[must_use]
+    pub fn worst_of(&self, tid: Tid) -> Option<Peak> {
+        self.of_thread.get(&tid).map(|case| case.peak.clone())
+    }
+
+    /// The smallest of a quantity on a CPU.
+    #[must_use]
+    pub fn smallest(&self, key: Key) -> Option<Ns> {
+        self.smallest.get(&key).copied()
+    }
+
+    /// The worst case of each quantity and CPU.
     #[must_use]
     pub fn of_quantities(&self) -> Vec<latency_hist::Worst> {
         self.of_quantity.values().cloned().collect()
