@@ -119,3 +119,40 @@ fn a_few_activations_are_judged_too_and_threads_beyond_the_limit_are_counted() {
     assert_eq!((tasks.report().len(), tasks.not_kept()), (4, 7));
     assert!(tasks.report().iter().all(|task| task.period.is_none() || task.thread.tid == Tid(7)));
 }
+
+#[test]
+fn the_holder_named_is_the_one_of_the_longest_wait_that_a_thread_ended() {
+    let mut tasks = Tasks::new(4, None, name);
+    // Longest: ended by an interrupt. Of the others 300 µs, ended by `low`, is the longest.
+    let waits = [
+        (900, Via::Interrupt, "irq"),
+        (10, Via::Thread, "a"),
+        (300, Via::Thread, "low"),
+        (20, Via::Thread, "b"),
+    ];
+    for (turn, (wait, via, waker)) in (1..).zip(waits) {
+        let at = turn * 10_000_000;
+        tasks.add(&activation(at, Via::Timer, LOCK));
+        let released = activation(at + 53_000 + wait * 1_000, via, SLEEP);
+        tasks.add(&Activation { waker: thread(9, waker), ..released });
+    }
+    let blocking = tasks.report().remove(0).blocking;
+    let lock = blocking.iter().find(|blocking| blocking.class == Class::Lock).unwrap();
+    assert_eq!(lock.released_by.as_ref().map(|by| by.comm.as_str()), Some("low"), "{lock:?}");
+}
+
+#[test]
+fn a_window_counts_anew_and_knows_the_thread_still() {
+    let mut tasks = control(200);
+    tasks.begin_window();
+    assert!(tasks.report().is_empty(), "nothing happened since");
+    let at = 201_000_000;
+    tasks.add(&activation(at, Via::Timer, SLEEP));
+    let task = tasks.report().remove(0);
+    assert_eq!((task.activations, task.page_faults, task.blocking.len()), (1, 0, 0));
+    assert_eq!(task.period.unwrap().median_ns, Ns::from_ms(1));
+    tasks.begin_window();
+    tasks.begin_window();
+    tasks.add(&activation(at + 1_000_000, Via::Timer, SLEEP));
+    assert_eq!(tasks.report().remove(0).period, None, "forgotten after a window of silence");
+}

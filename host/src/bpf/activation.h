@@ -40,20 +40,24 @@ struct activation {
 };
 _Static_assert(sizeof(struct activation) == 160, "wire record has no padding");
 
-/* What is known of one thread between its waking and its next block. */
+/* What is known of one thread between its waking and its next block. The usual path touches the first cache line. */
 struct waking {
+	__s32 tid; /* 0: free; claimed by compare-and-exchange, also by user space */
+	__s32 waker_tid;
 	__u64 at;      /* 0: nothing pending */
 	__u64 expires; /* 0: not woken by a timer */
 	__u64 entry;   /* when that timer's handler began */
-	__s32 waker_tid;
 	__s16 waker_prio;
 	__u16 waker_cpu;
 	__u8 via;
-	__u8 pad[7];
+	__u8 preempted; /* `saved` holds what it did so far */
+	__u8 pad0[10];
 	char waker_comm[16];
-	struct activation saved; /* of a preempted thread; `tid` 0: none */
+	struct activation saved;
+	__u64 pad1[4];
 };
-_Static_assert(sizeof(struct waking) == 216, "host/src/recorder/mod.rs writes empty ones");
+_Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
+_Static_assert(sizeof(struct waking) == 256, "as in host/src/recorder/chosen.rs");
 
 /* The system call a blocked thread is in. It needs no tracepoint on the way of every system call. */
 struct pt_regs___x86 {

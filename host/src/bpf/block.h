@@ -123,7 +123,7 @@ struct cpu_block {
 	__u32 request; /* enum trigger, or-ed: freeze soon */
 	__u64 serial;  /* freezes done */
 	__u32 active;  /* index of the buffer being written */
-	__u32 options; /* enum option */
+	__u32 pad;
 	__u64 threshold_ns;
 	__u64 late_timer_ns;
 	__u64 freeze_head; /* active buffer's head when the request was first seen; 0: no request */
@@ -141,7 +141,7 @@ struct cpu_block {
 	struct open_timer timer[2]; /* hard, soft */
 	__u64 lost[LOSSES];
 	__s32 running; /* who was switched in last, + 1; 0: not known yet */
-	__s32 pad1;
+	__u32 skipped; /* OPT_LEAN left switches out since the last recorded one */
 	__u64 pad2[4];
 
 	struct source nmi;
@@ -151,19 +151,35 @@ struct cpu_block {
 	struct hist hist[QUANTITIES];
 	struct flight_buffer buffer[FLIGHT_BUFFERS];
 
-	/* Activations: the one that has the CPU (`tid` 0: none), and the ring. */
-	__u64 activations; /* written so far */
-	__u64 run_since;   /* when `run` last got the CPU */
+	/* Activations: the ring; the record at its head is being built while `run_tid` is not 0. */
+	__u64 activations; /* complete */
+	__u64 run_since;   /* when that thread last got the CPU */
 	__u64 switch_at;   /* a measured task was switched in then and has not left the scheduler; 0: none */
 	__u64 left_faults; /* page faults of the task that leaves, since it got the CPU */
-	struct activation run;
+	__s32 run_tid;
+	__u32 pad3;
 	struct seen seen[SEEN_SLOTS];
 	struct activation activation[ACTIVATION_SLOTS];
 } __attribute__((aligned(4096)));
 
-/* OPT_ORDINARY: tasks that are not real time are measured too. OPT_FOLLOW: what a chosen task forks is chosen.
- * OPT_LEAN: wakings of tasks that are not measured stay out of the flight ring. */
-enum option { OPT_KERNEL_THREADS = 1, OPT_CHOSEN_ONLY = 2, OPT_ORDINARY = 4, OPT_FOLLOW = 8, OPT_LEAN = 16, OPT_ACTIVATIONS = 32 };
+enum option {
+	OPT_KERNEL_THREADS = 1, /* the kernel's own real-time threads are measured, too */
+	OPT_CHOSEN_ONLY = 2,	/* only threads in `wakings` are measured, of whatever priority */
+	OPT_ORDINARY = 4,	/* tasks that are not real time are measured, too */
+	OPT_FOLLOW = 8,		/* what a chosen task forks is chosen */
+	OPT_LEAN = 16,		/* leave out what no real-time or chosen task takes part in */
+	OPT_ACTIVATIONS = 32,
+	OPT_SWITCH = 64, /* sched_exit_tp ends the quantity `switch` */
+};
+
+/* Read-only for the kernel: what is not asked for is cut out of the programs when they are loaded. */
+const volatile __u32 options SEC(".rodata.options") = 0;
+
+/* Tasks that are not real time are of no interest but as culprits. */
+static __always_inline bool ordinary_left_out(void)
+{
+	return (options & OPT_LEAN) && !(options & (OPT_ORDINARY | OPT_CHOSEN_ONLY));
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -9,6 +9,12 @@ static __always_inline void copy_comm(char *to, const struct task_struct *p)
 	*(__u64 *)&to[8] = *(const __u64 *)&p->comm[8];
 }
 
+/* The record that is being built. */
+static __always_inline struct activation *open_activation(struct cpu_block *b)
+{
+	return &b->activation[b->activations & (ACTIVATION_SLOTS - 1)];
+}
+
 static __always_inline void activation_waking(struct cpu_block *b, struct waking *w, struct open_timer *t)
 {
 	bool interrupt = b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open || b->window[LEVEL_SOFTIRQ].open;
@@ -24,9 +30,11 @@ static __always_inline void activation_waking(struct cpu_block *b, struct waking
 static __always_inline void activation_begins(struct cpu_block *b, __u64 at, struct waking *w, __u64 waking,
 					      struct task_struct *prev, struct task_struct *next, bool shared)
 {
-	struct activation *a = &b->run;
+	struct activation *a = open_activation(b);
 
-	w->saved.tid = 0;
+	w->preempted = 0;
+	*(volatile __u64 *)&a->stamp = 0;
+	barrier();
 	a->waking = waking;
 	a->expires = w->expires;
 	a->entry = w->entry;
@@ -52,72 +60,75 @@ static __always_inline void activation_begins(struct cpu_block *b, __u64 at, str
 	*(__u64 *)&a->waker_comm[0] = *(__u64 *)&w->waker_comm[0];
 	*(__u64 *)&a->waker_comm[8] = *(__u64 *)&w->waker_comm[8];
 	b->run_since = at;
+	b->run_tid = next->pid;
 }
 
-static __always_inline void activation_leaves(struct cpu_block *b, __u64 at)
+static __always_inline void activation_leaves(struct cpu_block *b, struct activation *a, __u64 at)
 {
-	b->run.run_ns += at - b->run_since;
-	b->run.faults += b->left_faults;
+	a->run_ns += at - b->run_since;
+	a->faults += b->left_faults;
 	if (b->left_faults)
-		b->run.fault_address = b->fault_address;
+		a->fault_address = b->fault_address;
+	b->run_tid = 0;
 }
 
 static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, struct waking *w)
 {
-	activation_leaves(b, at);
-	b->run.preemptions++;
-	if (w)
-		w->saved = b->run;
-	b->run.tid = 0;
+	struct activation *a = open_activation(b);
+
+	activation_leaves(b, a, at);
+	a->preemptions++;
+	if (w) {
+		w->saved = *a;
+		w->preempted = 1;
+	}
 }
 
 static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, struct waking *w)
 {
-	if (!w->saved.tid)
+	struct activation *a = open_activation(b);
+
+	if (!w->preempted)
 		return;
-	b->run = w->saved;
-	w->saved.tid = 0;
+	*(volatile __u64 *)&a->stamp = 0;
+	barrier();
+	*a = w->saved;
+	b->run_tid = a->tid;
 	b->run_since = at;
+	w->preempted = 0;
 }
 
 /* Where `p` blocks. */
 static __always_inline void blocking_point(struct activation *a, struct task_struct *p)
 {
-	void *regs = (void *)bpf_task_pt_regs(p);
-
 	a->syscall = -1;
 	a->argument = 0;
 	a->operation = 0;
 	if (p->flags & PF_KTHREAD)
 		return;
 #if defined(__TARGET_ARCH_arm64)
-	struct pt_regs___arm64 *r = regs;
+	struct pt_regs___arm64 *r = (void *)bpf_task_pt_regs(p);
 
 	a->syscall = BPF_CORE_READ(r, syscallno);
 	a->argument = BPF_CORE_READ(r, orig_x0);
 	a->operation = BPF_CORE_READ(r, regs[1]);
 #else
-	struct pt_regs___x86 *r = regs;
+	struct pt_regs___x86 *r = (void *)bpf_task_pt_regs(p);
 
-	a->syscall = BPF_CORE_READ(r, orig_ax);
-	a->argument = BPF_CORE_READ(r, di);
-	a->operation = BPF_CORE_READ(r, si);
+	a->syscall = r->orig_ax;
+	a->argument = r->di;
+	a->operation = r->si;
 #endif
 }
 
 static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev)
 {
-	struct activation *slot = &b->activation[b->activations & (ACTIVATION_SLOTS - 1)];
+	struct activation *a = open_activation(b);
 
-	activation_leaves(b, at);
-	b->run.out_at = at;
-	blocking_point(&b->run, prev);
-	*(volatile __u64 *)&slot->stamp = 0;
+	activation_leaves(b, a, at);
+	a->out_at = at;
+	blocking_point(a, prev);
 	barrier();
-	b->run.stamp = 0;
-	*slot = b->run;
-	barrier();
-	*(volatile __u64 *)&slot->stamp = b->activations + 1;
-	__sync_fetch_and_add(&b->activations, 1);
-	b->run.tid = 0;
+	*(volatile __u64 *)&a->stamp = b->activations + 1;
+	count_up(&b->activations);
 }

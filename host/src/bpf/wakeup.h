@@ -14,21 +14,59 @@
  * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
  * Not in it: the way from the switch to user space. */
 
+#define WAKING_SLOTS 8192
+#define WAKING_PROBES 4
+
+/* Threads by their id: a thread sits in the slot of its low bits or in one of the next three. A lookup in a hash map of
+ * the kernel costs ten times as much; task storage allocates, which PREEMPT_RT forbids here. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH); /* preallocated: task storage allocates, which PREEMPT_RT forbids here */
-	__uint(max_entries, 8192);
-	__type(key, __s32);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WAKING_SLOTS);
+	__type(key, __u32);
 	__type(value, struct waking);
 } wakings SEC(".maps");
 
-/* In read-only data: too large for the stack beside everything else. */
-static const struct waking no_waking;
-
-static __always_inline bool is_measured(struct cpu_block *b, struct task_struct *p)
+static __always_inline struct waking *find_waking(__s32 tid)
 {
-	if (p->prio >= MAX_RT_PRIO && !(b->options & (OPT_ORDINARY | OPT_CHOSEN_ONLY)))
+	struct waking *w;
+	__u32 i, slot;
+
+#pragma unroll
+	for (i = 0; i < WAKING_PROBES; i++) {
+		slot = (tid + i) & (WAKING_SLOTS - 1);
+		w = bpf_map_lookup_elem(&wakings, &slot);
+		if (w && w->tid == tid)
+			return w;
+	}
+	return 0;
+}
+
+/* Wakings of one thread come one after another, so it is claimed once. */
+static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 tid)
+{
+	struct waking *w;
+	__u32 i, slot;
+
+#pragma unroll
+	for (i = 0; i < WAKING_PROBES; i++) {
+		slot = (tid + i) & (WAKING_SLOTS - 1);
+		w = bpf_map_lookup_elem(&wakings, &slot);
+		if (w && !w->tid && !__sync_val_compare_and_swap(&w->tid, 0, tid)) {
+			w->at = 0;
+			w->preempted = 0;
+			return w;
+		}
+	}
+	lose(b, LOST_PENDING_FULL);
+	return 0;
+}
+
+static __always_inline bool is_measured(struct task_struct *p)
+{
+	if (p->prio >= MAX_RT_PRIO && !(options & (OPT_ORDINARY | OPT_CHOSEN_ONLY)))
 		return false;
-	return (b->options & OPT_KERNEL_THREADS) || !(p->flags & PF_KTHREAD);
+	return (options & OPT_KERNEL_THREADS) || !(p->flags & PF_KTHREAD);
 }
 
 /* The timer whose callback this CPU runs in this context, if any. A soft timer's callback can be interrupted or,
@@ -38,7 +76,7 @@ static __always_inline struct open_timer *running_timer(struct cpu_block *b)
 	if (b->timer[0].timer)
 		return &b->timer[0];
 	if (b->timer[1].timer && !b->window[LEVEL_IRQ].open && !b->window[LEVEL_VECTOR].open &&
-	    b->timer[1].tid == (__s32)bpf_get_current_pid_tgid())
+	    b->timer[1].tid == current_tid())
 		return &b->timer[1];
 	return 0;
 }
@@ -49,7 +87,7 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 {
 	__u64 total = at - (expires ?: waking);
 
-	__sync_fetch_and_add(&b->hist_seq, 1);
+	count_up(&b->hist_seq);
 	if (waking)
 		hist_add(&b->hist[shared ? Q_SHARED : Q_WAKEUP], at, at - waking);
 	if (expires) {
@@ -57,7 +95,7 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 		if (!shared)
 			hist_add(&b->hist[Q_BOTH], at, total);
 	}
-	__sync_fetch_and_add(&b->hist_seq, 1);
+	count_up(&b->hist_seq);
 	if (total < b->threshold_ns || shared)
 		return false;
 	if (total > b->victim_ns) {
@@ -77,26 +115,21 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	__s32 tid = p->pid;
 	struct waking *w;
 
-	w = bpf_map_lookup_elem(&wakings, &tid);
-	if (!w) {
-		if (b->options & OPT_CHOSEN_ONLY)
-			return;
-		bpf_map_update_elem(&wakings, &tid, &no_waking, BPF_NOEXIST);
-		w = bpf_map_lookup_elem(&wakings, &tid);
-		if (!w) {
-			lose(b, LOST_PENDING_FULL);
-			return;
-		}
-	}
+	w = find_waking(tid);
+	/* What a thread still does while it ends would take a slot that nobody gives back. */
+	if (!w && !(options & OPT_CHOSEN_ONLY) && !(p->flags & PF_EXITING))
+		w = claim_waking(b, tid);
+	if (!w)
+		return;
 	t = running_timer(b);
-	if (b->options & OPT_ACTIVATIONS)
+	if (options & OPT_ACTIVATIONS)
 		activation_waking(b, w, t);
 	if (t && !t->expires)
 		t = 0;
 	if (t)
 		t->late = t->entry - t->expires > b->late_timer_ns;
 	/* The timer came while the task was still on its way to sleep: it goes on running, no switch will follow. */
-	if (tid == (__s32)bpf_get_current_pid_tgid()) {
+	if (tid == current_tid()) {
 		w->at = 0;
 		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry, false))
 			__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
@@ -119,7 +152,7 @@ static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 /* A measured task that leaves the CPU runnable has run since its waking; one that blocks has ended an activation. */
 static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, struct task_struct *prev, bool runnable)
 {
-	bool ours = b->run.tid && b->run.tid == prev->pid;
+	bool ours = b->run_tid && b->run_tid == prev->pid;
 	struct seen *seen = seen_of(b, prev->prio);
 	struct waking *w;
 	__s32 tid;
@@ -128,14 +161,14 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 		seen->at = at;
 		seen->tid = prev->pid;
 	}
-	if (!ours && (!runnable || !is_measured(b, prev)))
+	if (!ours && (!runnable || !is_measured(prev)))
 		return;
 	if (ours && !runnable) {
 		activation_blocks(b, at, prev);
 		return;
 	}
 	tid = prev->pid;
-	w = bpf_map_lookup_elem(&wakings, &tid);
+	w = find_waking(tid);
 	if (w)
 		w->at = 0;
 	if (ours)
@@ -159,13 +192,14 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 	bool shared;
 	__s32 tid;
 
-	if (!is_measured(b, next))
+	if (!is_measured(next))
 		return false;
 	tid = next->pid;
-	w = bpf_map_lookup_elem(&wakings, &tid);
+	w = find_waking(tid);
 	if (!w)
 		return false;
-	b->switch_at = at;
+	if (options & OPT_SWITCH)
+		b->switch_at = at;
 	if (!w->at) {
 		activation_resumes(b, at, w);
 		return false;
@@ -178,16 +212,25 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 		return false;
 	}
 	shared = shares_priority(b, waking, next);
-	if (b->options & OPT_ACTIVATIONS)
+	if (options & OPT_ACTIVATIONS)
 		activation_begins(b, at, w, waking, prev, next, shared);
 	return wakeup_ended(b, at, next, waking, expires, w->entry, shared);
+}
+
+/* The switch that sched_switch began is over. */
+static __always_inline void switch_ends(struct cpu_block *b, __u64 at)
+{
+	count_up(&b->hist_seq);
+	hist_add(&b->hist[Q_SWITCH], at, at - b->switch_at);
+	count_up(&b->hist_seq);
+	b->switch_at = 0;
 }
 
 static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)
 {
 	__u64 expires = timer->node.expires - timer->base->offset;
 	struct open_timer *t = &b->timer[!!timer->is_soft];
-	__s32 tid = (__s32)bpf_get_current_pid_tgid();
+	__s32 tid = current_tid();
 	struct flight_rec *r;
 	__u32 stamp;
 

@@ -30,6 +30,7 @@ pub(super) const ORDINARY: u32 = 4;
 pub(super) const FOLLOW: u32 = 8;
 pub(super) const LEAN: u32 = 16;
 pub(super) const WITH_ACTIVATIONS: u32 = 32;
+pub(super) const SWITCH: u32 = 64;
 
 #[repr(C)]
 pub(super) struct Source {
@@ -75,7 +76,7 @@ pub(super) struct CpuBlock {
     pub request: AtomicU32,
     pub serial: AtomicU64,
     pub active: AtomicU32,
-    pub options: AtomicU32,
+    pad: u32,
     pub threshold_ns: AtomicU64,
     pub late_timer_ns: AtomicU64,
     freeze_head: u64,
@@ -93,8 +94,8 @@ pub(super) struct CpuBlock {
     pub hist: [Hist; 5],
     pub buffer: [Buffer; BUFFERS],
     pub activations: AtomicU64,
-    /// The activation that has the CPU, and when tasks of each priority came or went: the programs' own.
-    private_at_last: [u64; 3 + 20 + 256],
+    /// Who is being recorded, and when tasks of each priority came or went: the programs' own.
+    private_at_last: [u64; 4 + 256],
     pub activation: [[AtomicU64; 20]; ACTIVATIONS],
 }
 
@@ -105,9 +106,9 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, lost) == 272);
     assert!(std::mem::offset_of!(CpuBlock, nmi) == 440);
     assert!(std::mem::offset_of!(CpuBlock, hist) == 25_808);
-    assert!(std::mem::offset_of!(CpuBlock, buffer) == 487848);
-    assert!(std::mem::offset_of!(CpuBlock, activations) == 2094504);
-    assert!(size_of::<CpuBlock>() == 2752512);
+    assert!(std::mem::offset_of!(CpuBlock, buffer) == 487_848);
+    assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
+    assert!(size_of::<CpuBlock>() == 2_752_512);
 };
 
 /// The mapped blocks of all possible CPUs. Every field is atomic or private to the kernel, so sharing is sound.

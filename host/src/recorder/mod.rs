@@ -11,6 +11,7 @@ mod activations;
 mod block;
 pub mod blocking;
 mod capability;
+mod chosen;
 mod figures;
 mod freezer;
 mod frozen;
@@ -31,9 +32,10 @@ use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, SecondMax, Series};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::flight::Header;
-use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use libbpf_rs::{Link, MapCore, Object};
 
 use block::Blocks;
+use chosen::Chosen;
 use plan::{Kernel, Plan};
 
 pub use activations::Activations;
@@ -68,7 +70,8 @@ pub struct Options {
     pub ordinary: bool,
     /// What a thread of [`Options::tids`] forks is measured as well.
     pub follow: bool,
-    /// Leave wakings of tasks that are not measured out of the flight ring: half the cost for those.
+    /// Leave what only ordinary tasks take part in (their wakings, switches and page faults) out of the flight ring:
+    /// they pay a fifth. A late real-time task is preceded by whom it replaced, all the same.
     pub lean: bool,
     /// Record each activation of each measured thread ([`Recorder::activations`]).
     pub activations: bool,
@@ -96,6 +99,20 @@ impl Options {
 }
 
 impl Options {
+    /// `enum option` of src/bpf/block.h.
+    fn bits(&self) -> u32 {
+        let wanted = [
+            (self.keep_kernel_threads, block::KERNEL_THREADS),
+            (self.tids.is_some(), block::CHOSEN_ONLY),
+            (self.ordinary, block::ORDINARY),
+            (self.follow, block::FOLLOW),
+            (self.lean, block::LEAN),
+            (self.activations, block::WITH_ACTIVATIONS),
+            (self.switch, block::SWITCH),
+        ];
+        wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit)
+    }
+
     /// Programs that only some recordings need are not even loaded for others.
     fn wants(&self, tracepoint: &str) -> bool {
         match tracepoint {
@@ -109,6 +126,7 @@ impl Options {
 /// The running recorder; dropping it detaches everything.
 pub struct Recorder {
     blocks: Arc<Blocks>,
+    chosen: Chosen,
     cpus: CpuSet,
     notes: Vec<String>,
     previous: HashMap<Cpu, (Header, Vec<u8>)>, // the last frozen ring of each CPU
@@ -134,16 +152,24 @@ impl Recorder {
             program.set_autoload(plan.load.contains(&target) && options.wants(&target));
         }
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
-        for mut map in open.maps_mut().filter(|map| map.name() == "blocks") {
-            map.set_max_entries(cpus as u32)
-                .map_err(|error| Error::new("size", "the recorder's map", error))?;
+        for mut map in open.maps_mut() {
+            let set = match map.name().to_str() {
+                Some("blocks") => map.set_max_entries(cpus as u32),
+                Some(".rodata.options") => map.set_initial_value(&options.bits().to_ne_bytes()),
+                _ => Ok(()),
+            };
+            set.map_err(|error| Error::new("size", "the recorder's maps", error))?;
         }
         let object = object::load("recorder", open)?;
-        let fd = object.maps().find(|map| map.name() == "blocks");
-        let fd = fd.ok_or_else(|| Error::refused("find", "the recorder's map", ""))?;
-        let blocks = Arc::new(Blocks::map(fd.as_fd(), cpus)?);
+        let map = |name: &str| {
+            let map = object.maps().find(|map| map.name() == name);
+            map.ok_or_else(|| Error::refused("find", format!("the recorder's map {name}"), ""))
+        };
+        let blocks = Arc::new(Blocks::map(map("blocks")?.as_fd(), cpus)?);
+        let chosen = Chosen::map(map("wakings")?.as_fd())?;
         let mut recorder = Recorder {
             blocks,
+            chosen,
             cpus: options.cpus.clone(),
             notes: plan.notes,
             previous: HashMap::new(),
@@ -163,18 +189,7 @@ impl Recorder {
 
     /// Before any program runs.
     fn configure(&self, options: &Options) -> Result<()> {
-        let wanted = [
-            (options.keep_kernel_threads, block::KERNEL_THREADS),
-            (options.tids.is_some(), block::CHOSEN_ONLY),
-            (options.ordinary, block::ORDINARY),
-            (options.follow, block::FOLLOW),
-            (options.lean, block::LEAN),
-            (options.activations, block::WITH_ACTIVATIONS),
-        ];
-        let bits = wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit);
-        // Wakings are remembered on every CPU, by the same rules.
         for block in self.blocks.all() {
-            block.options.store(bits, Relaxed);
             block.late_timer_ns.store(u64::MAX, Relaxed);
         }
         for cpu in options.cpus.iter() {
@@ -201,14 +216,7 @@ impl Recorder {
     /// # Errors
     /// When there is no room for another thread.
     pub fn watch(&self, tid: Tid) -> Result<()> {
-        let wakings = self.object.maps().find(|map| map.name() == "wakings");
-        let wakings = wakings.ok_or_else(|| Error::refused("find", "the map of threads", ""))?;
-        wakings.update(&tid.0.to_ne_bytes(), &[0; 216], MapFlags::NO_EXIST).or_else(|error| {
-            match error.kind() {
-                libbpf_rs::ErrorKind::AlreadyExists => Ok(()), // and what is pending stays
-                _ => Err(Error::new("measure", format!("thread {tid}"), error)),
-            }
-        })
+        self.chosen.add(tid)
     }
 
     /// The activations that ended since the last call, with [`Options::activations`]. Call it with
