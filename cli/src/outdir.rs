@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use lathunt_core::report::{html, tasks, text};
+use lathunt_core::report::{html, tasks, text, worst};
 use lathunt_core::run::Run;
 
 use crate::{file, out};
@@ -73,7 +73,11 @@ impl Output {
         let text = match (json, quiet) {
             (true, _) => run.to_json() + "\n",
             (false, true) => text::verdict(run, &screen),
-            (false, false) => tasks::text(run, screen.width) + &text::summary(run, &screen),
+            (false, false) => {
+                tasks::text(run, screen.width)
+                    + &worst::text(run, screen.width)
+                    + &text::summary(run, &screen)
+            }
         };
         Ok(out::print(&text)?)
     }

@@ -90,11 +90,11 @@ pub struct Interference {
 pub struct Penalty {
     /// Where.
     pub cpu: Cpu,
-    /// Median of one round trip (two wake-ups, two switches) without the recorder.
+    /// Median CPU time of one round trip (two wake-ups, two switches) without the recorder.
     pub bare_ns: Ns,
     /// With it.
     pub recorded_ns: Ns,
-    /// Recorded : bare.
+    /// Recorded : bare, the median of the turns.
     pub ratio: f64,
     /// Turns of each.
     pub turns: u32,

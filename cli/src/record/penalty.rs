@@ -6,8 +6,8 @@ use lathunt_host::pingpong::round_trip;
 use lathunt_host::recorder::Recorder;
 use lathunt_host::recording::Settings;
 
-const TURNS: usize = 5;
-const ROUND_TRIPS: u32 = 20_000;
+const TURNS: usize = 15;
+const ROUND_TRIPS: u32 = 5_000;
 
 /// Measures on the last recorded CPU, in the same setting as the recording to come. Takes some seconds.
 ///
@@ -24,12 +24,14 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Penalty> {
         recorded.push(round_trip(cpu, ROUND_TRIPS)?);
         drop(recorder);
     }
-    let (bare, recorded) = (median(bare), median(recorded));
+    let mut ratios: Vec<f64> =
+        bare.iter().zip(&recorded).map(|(bare, recorded)| recorded.0 as f64 / bare.0.max(1) as f64).collect();
+    ratios.sort_by(f64::total_cmp);
     Ok(Penalty {
         cpu,
-        bare_ns: bare,
-        recorded_ns: recorded,
-        ratio: recorded.0 as f64 / bare.0.max(1) as f64,
+        bare_ns: median(bare),
+        recorded_ns: median(recorded),
+        ratio: ratios[ratios.len() / 2],
         turns: TURNS as u32,
         round_trips: ROUND_TRIPS,
     })

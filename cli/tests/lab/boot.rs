@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lathunt_host::testing::may_run;
 
 /// Scenarios in their order; each is `lab/scenarios/NAME.sh`.
-const SCENARIOS: &[&str] = &["kernel", "hunt", "injection", "peers"];
+const SCENARIOS: &[&str] = &["kernel", "hunt", "injection", "record", "peers"];
 
 /// Longest life of the guest. Ten seconds of boot, and the scenarios, with room for a host that has other work.
 const LIMIT: Duration = Duration::from_secs(240);

@@ -6,6 +6,7 @@
 
 mod boot;
 mod peers;
+mod record;
 mod runs;
 
 use boot::Outcome;

@@ -22,3 +22,4 @@ pub mod svg;
 pub mod tasks;
 pub mod text;
 pub mod tree;
+pub mod worst;

@@ -59,12 +59,15 @@ impl Chosen {
     pub fn add(&self, tid: Tid) -> Result<()> {
         // SAFETY: the mapping holds SLOTS elements and lives as long as self; zeroed memory is a valid element.
         let slots = unsafe { std::slice::from_raw_parts(self.base.as_ptr(), SLOTS) };
-        let places: Vec<&Waking> = (0..PROBES).map(|probe| &slots[(tid.0 as usize + probe) % SLOTS]).collect();
+        let places: Vec<&Waking> =
+            (0..PROBES).map(|probe| &slots[(tid.0 as usize + probe) % SLOTS]).collect();
         let there = places.iter().any(|slot| slot.tid.load(Acquire) == tid.0);
         let claim = |slot: &&Waking| slot.tid.compare_exchange(0, tid.0, AcqRel, Acquire).is_ok();
         match there || places.iter().any(claim) {
             true => Ok(()),
-            false => Err(Error::refused("measure", format!("thread {tid}"), "the table of threads is full there")),
+            false => {
+                Err(Error::refused("measure", format!("thread {tid}"), "the table of threads is full there"))
+            }
         }
     }
 }

@@ -71,13 +71,14 @@ impl Settings {
     /// How the recorder is set for this, measuring `tids` alone if given.
     #[must_use]
     pub fn recorder(&self, tids: Option<Vec<Tid>>) -> recorder::Options {
-        let all = tids.is_none() && self.selection == Selection::All;
+        let chosen = tids.is_some();
+        let all = !chosen && self.selection == Selection::All;
         recorder::Options {
             peaks_threshold: Some(self.threshold),
             late_timer_stack: self.threshold,
-            follow: tids.is_some() && !self.selection.looks_again(),
+            follow: chosen && !self.selection.looks_again(),
             tids,
-            keep_kernel_threads: all,
+            keep_kernel_threads: all || chosen,
             ordinary: all,
             lean: true,
             activations: true,
