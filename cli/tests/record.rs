@@ -1,6 +1,7 @@
 //! `lathunt record` on this machine: what is injected or built in is found, sized, named, and kept.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::thread::sleep;
@@ -67,6 +68,9 @@ fn an_application_s_hidden_page_faults_and_its_lock_are_named() {
     assert!(ended.status.success(), "{}", said(&ended));
     let text = String::from_utf8(ended.stdout).unwrap();
     assert!(text.contains("unexpected wait in futex") && text.contains("page faults"), "{text}");
+
+    let page = fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(page.contains("<h2>Threads</h2>") && page.contains("unexpected wait in futex"));
 
     let run = read(&output);
     let control = run.tasks.iter().find(|task| task.thread.comm == "control").expect("the loop is a task");
@@ -181,6 +185,36 @@ fn a_signal_ends_with_the_summary_and_a_kill_leaves_the_last_second() {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn q_ends_the_live_view_with_the_summary() {
+    if !may_run("q_ends_the_live_view_with_the_summary", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    let line =
+        format!("{} record --live --tasks all -o {}", env!("CARGO_BIN_EXE_lathunt"), directory.display());
+    // A terminal of its own; what is written to script's stdin is typed there.
+    let mut script = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !directory.join("run.lathunt.json").exists() && begun.elapsed() < Duration::from_secs(30) {
+        sleep(Duration::from_millis(50));
+    }
+    sleep(Duration::from_millis(1_500));
+    script.stdin.take().unwrap().write_all(b"xq").unwrap();
+    let ended = script.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&ended.stdout);
+    assert!(shown.contains("recording (q ends)") && shown.contains("last culprit"), "{shown}");
+    assert!(shown.contains("Worst cases") && shown.contains("run: "), "{shown}");
+    assert!(read(&directory).complete);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `lathunt record`: the recorder on the tasks of the running system.
 //!
-//! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. Once a second the run so far is saved, so that
-//! a kill costs one second.
+//! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. The run so far is saved every second at first
+//! and every ten seconds in the end, so that a kill costs a tenth of a recording or ten seconds.
 
 mod penalty;
 pub mod potential;
@@ -34,7 +34,8 @@ use potential::{Estimate, Potential};
 
 const ROOT: &str = "/";
 const TURN: Duration = Duration::from_millis(20);
-const SAVE_EVERY: Ns = Ns(1_000_000_000);
+/// Once a second: threads that came to match, the display, the old files.
+const SECOND: Ns = Ns(1_000_000_000);
 
 /// Everything the user asked for.
 pub struct Plan {
@@ -168,7 +169,7 @@ impl Session<'_> {
         let begun = clock::mono();
         let plan = self.plan;
         let keys = plan.live.then(lathunt_host::terminal::Keys::read).flatten();
-        let mut saved = Ns::ZERO;
+        let (mut saved, mut second) = (Ns::ZERO, Ns::ZERO);
         loop {
             std::thread::sleep(TURN);
             self.recording.poll();
@@ -179,18 +180,26 @@ impl Session<'_> {
             if over || quit || ended || signals::stop_requested().is_some() {
                 return elapsed;
             }
-            if elapsed.saturating_sub(saved) >= SAVE_EVERY {
+            if elapsed.saturating_sub(second) < SECOND {
+                continue;
+            }
+            second = elapsed;
+            self.recording.look_again();
+            let save = elapsed.saturating_sub(saved) >= Ns(elapsed.0 / 10).clamp(SECOND, Ns(10 * SECOND.0));
+            if !save && !display.is_due() && plan.latency_hist.is_none() {
+                continue;
+            }
+            let snapshot = self.recording.snapshot();
+            if save {
                 saved = elapsed;
-                self.recording.look_again();
-                let snapshot = self.recording.snapshot();
                 let mut run = self.run(&snapshot);
                 run.conditions.duration_s = Some(elapsed.as_secs());
                 output.save(&run);
-                // A failure is said at the end, when it is tried again.
-                let _ = write_latency_hist(plan, &self.cpus, &snapshot);
-                if display.is_due() {
-                    display.show(&rows::progress(plan, &self.recording, &snapshot, elapsed));
-                }
+            }
+            // A failure is said at the end, when it is tried again.
+            let _ = write_latency_hist(plan, &self.cpus, &snapshot);
+            if display.is_due() {
+                display.show(&rows::progress(plan, &self.recording, &snapshot, elapsed));
             }
         }
     }
