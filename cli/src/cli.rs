@@ -24,10 +24,14 @@ enum Command {
     Check(cmd::check::CheckArgs),
     /// Does hardware, firmware or the host steal time? (hwlatdetect when called by that name)
     Hwlat(cmd::hwlat::HwlatArgs),
+    /// What interrupts a thread that must never stop?
+    Npt(cmd::npt::NptArgs),
     /// What does reading the clock cost, by which path?
     Clock(cmd::clock::ClockArgs),
     /// Where did the time of a passage of a recorded trace go, and whose fault is it?
     Explain(cmd::explain::ExplainArgs),
+    /// Give CPUs to real time, prove it, put everything back
+    Isolate(cmd::isolate::IsolateArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
     /// How late is every real-time task of the running system, and whose fault is it?
@@ -42,8 +46,8 @@ enum Command {
     Import(cmd::import::ImportArgs),
     /// Put back what a killed lathunt left changed
     Restore(cmd::restore::RestoreArgs),
-    /// Record instrumented programs, in the foreground or in a session that outlives the terminal
-    Trace(cmd::trace_user::TraceArgs),
+    /// Record the kernel's events and instrumented programs on one clock, for explain
+    Trace(cmd::trace::TraceArgs),
 }
 
 /// Parses the process's arguments and runs the command.
@@ -60,13 +64,18 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
+    if !matches!(cli.command, Command::Isolate(_) | Command::Restore(_)) {
+        cmd::isolate::recover_after_kill();
+    }
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
         Command::Explain(args) => cmd::explain::run(args),
         Command::Cyclic(args) => cmd::cyclic::run(args, &mut |_| Some(breaktrace::watch())),
         Command::Check(args) => cmd::check::run(args),
         Command::Hwlat(args) => cmd::hwlat::run(args),
+        Command::Npt(args) => cmd::npt::run(args),
         Command::Clock(args) => cmd::clock::run(args),
+        Command::Isolate(args) => cmd::isolate::run(args),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Record(args) => cmd::record::run(args),
         Command::Plot(args) => cmd::plot::run(args),
@@ -74,7 +83,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => cmd::compare::run(args),
         Command::Import(args) => cmd::import::run(args),
         Command::Restore(args) => cmd::restore::run(args),
-        Command::Trace(args) => cmd::trace_user::run(args),
+        Command::Trace(args) => cmd::trace::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("lathunt: {}", exit::one_line(&error));

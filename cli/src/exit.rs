@@ -4,6 +4,8 @@
 pub const COULD_NOT_MEASURE: u8 = 1;
 /// A deadline or threshold was exceeded.
 pub const EXCEEDED: u8 = 2;
+/// Measured, but with losses that may hide what was asked for.
+pub const INCONCLUSIVE: u8 = 3;
 
 /// An error with its causes on one line.
 #[must_use]

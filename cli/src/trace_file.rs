@@ -6,11 +6,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::trace::catalogue::Catalogue;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
+use lathunt_core::trace::event::Window;
+use lathunt_core::trace::flight::{self, source::Flight};
 use lathunt_core::trace::ftrace_text::FtraceText;
 use lathunt_core::trace::kallsyms::Symbols;
-use lathunt_core::trace::source::{Events, Info, Source, Span};
+use lathunt_core::trace::merge::Stream;
+use lathunt_core::trace::source::{Events, Info, OpenError, Source, Span};
+use lathunt_core::trace::together::Together;
 use lathunt_core::trace::{perf_data, trace_dat};
 use lathunt_host::mapped::Mapped;
+
+use crate::trace::{FLIGHT_FILE, KALLSYMS_FILE};
 
 /// The files of a trace, mapped.
 pub struct TraceFile {
@@ -23,6 +29,10 @@ enum Kind {
     File(Mapped),
     /// Directories of CTF, each with its metadata and streams.
     Ctf(Vec<CtfDirectory>),
+    /// What `lathunt trace` left: the kernel's recording, and instrumented programs by the same clock.
+    Both(Box<Kind>, Vec<CtfDirectory>),
+    /// A flight recording, with the symbols beside it.
+    Flight(Mapped, Option<Mapped>),
 }
 
 struct CtfDirectory {
@@ -35,7 +45,7 @@ struct CtfDirectory {
 const DEEPEST: usize = 6;
 
 impl TraceFile {
-    /// Maps the trace at `path`: a file, a directory that holds `trace.dat`, or directories of CTF.
+    /// Maps the trace at `path`: a file, a directory that holds `trace.dat`, directories of CTF, or both.
     ///
     /// # Errors
     /// One line: what is not there or cannot be read.
@@ -43,13 +53,20 @@ impl TraceFile {
         let shown = path.display();
         let meta = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
         if meta.is_dir() {
-            if path.join("trace.dat").is_file() {
-                return TraceFile::open(&path.join("trace.dat"));
-            }
             let mut found = Vec::new();
             collect(path, path, 0, &mut found)?;
+            let kernel = ["trace.dat", FLIGHT_FILE].map(|name| path.join(name));
+            if let Some(kernel) = kernel.iter().find(|file| file.is_file()) {
+                let file = TraceFile::open(kernel)?;
+                return Ok(match found.is_empty() {
+                    false => {
+                        TraceFile { path: path.to_owned(), kind: Kind::Both(Box::new(file.kind), found) }
+                    }
+                    true => file,
+                });
+            }
             if found.is_empty() {
-                bail!("cannot read {shown}: the directory holds no trace (no trace.dat, no CTF metadata)");
+                bail!("cannot read {shown}: the directory holds no trace (no trace.dat, no flight.bin, no CTF metadata)");
             }
             return Ok(TraceFile { path: path.to_owned(), kind: Kind::Ctf(found) });
         }
@@ -60,6 +77,10 @@ impl TraceFile {
         if mapped.bytes().is_empty() {
             bail!("cannot read {shown}: the file is empty");
         }
+        if mapped.bytes().starts_with(&flight::MAGIC) {
+            let symbols = Mapped::open(&path.with_file_name(KALLSYMS_FILE)).ok();
+            return Ok(TraceFile { path: path.to_owned(), kind: Kind::Flight(mapped, symbols) });
+        }
         Ok(TraceFile { path: path.to_owned(), kind: Kind::File(mapped) })
     }
 
@@ -69,30 +90,41 @@ impl TraceFile {
     /// One line: the format is unknown, not supported, or the file is damaged too early.
     pub fn source(&self) -> Result<Box<dyn Source + '_>> {
         let shown = self.path.display();
-        let failed = |error: &dyn std::fmt::Display| anyhow!("cannot read {shown}: {error}");
-        match &self.kind {
-            Kind::Ctf(directories) => {
-                let inputs: Vec<TraceFiles> = directories.iter().map(CtfDirectory::files).collect();
-                Ok(Box::new(Ctf::open(&inputs).map_err(|error| failed(&error))?))
+        self.kind.source().map_err(|error| anyhow!("cannot read {shown}: {error}"))
+    }
+}
+
+impl Kind {
+    fn source(&self) -> std::result::Result<Box<dyn Source + '_>, OpenError> {
+        Ok(match self {
+            Kind::Ctf(directories) => Box::new(ctf(directories)?),
+            Kind::Both(kernel, directories) => {
+                Box::new(Together::new(kernel.source()?, vec![Box::new(ctf(directories)?)])?)
+            }
+            Kind::Flight(mapped, symbols) => {
+                let symbols = symbols.as_ref().map_or(Symbols::default(), |text| Symbols::new(text.bytes()));
+                Box::new(Flight::open(mapped.bytes(), symbols)?)
             }
             Kind::File(mapped) => {
                 let bytes = mapped.bytes();
-                if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
-                    return Ok(Box::new(perf_data::PerfData::open(bytes).map_err(|error| failed(&error))?));
-                }
                 let magic = trace_dat::MAGIC;
-                if bytes.starts_with(magic) || magic.starts_with(bytes) {
-                    return Ok(Box::new(trace_dat::TraceDat::open(bytes).map_err(|error| failed(&error))?));
-                }
-                match FtraceText::open(bytes) {
-                    Ok(text) => Ok(Box::new(text)),
-                    Err(_) => {
-                        bail!("cannot read {shown}: no trace.dat, CTF directory, perf.data or text of ftrace")
-                    }
+                if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
+                    Box::new(perf_data::PerfData::open(bytes)?)
+                } else if bytes.starts_with(magic) || magic.starts_with(bytes) {
+                    Box::new(trace_dat::TraceDat::open(bytes)?)
+                } else {
+                    let unknown =
+                        "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace";
+                    Box::new(FtraceText::open(bytes).map_err(|_| OpenError::Foreign(unknown.into()))?)
                 }
             }
-        }
+        })
     }
+}
+
+fn ctf(directories: &[CtfDirectory]) -> std::result::Result<Ctf<'_>, OpenError> {
+    let inputs: Vec<TraceFiles> = directories.iter().map(CtfDirectory::files).collect();
+    Ctf::open(&inputs)
 }
 
 impl CtfDirectory {
@@ -162,5 +194,13 @@ impl Source for WithSymbols<'_> {
 
     fn events(&self, span: Span) -> Box<dyn Events + '_> {
         self.source.events(span)
+    }
+
+    fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
+        self.source.streams(span)
+    }
+
+    fn enrich(&self, window: &mut Window) {
+        self.source.enrich(window);
     }
 }

@@ -42,6 +42,44 @@ impl CpuSet {
         self.0.contains(&cpu)
     }
 
+    /// Whether any CPU is in both.
+    #[must_use]
+    pub fn meets(&self, other: &CpuSet) -> bool {
+        self.iter().any(|cpu| other.contains(cpu))
+    }
+
+    /// CPUs in both.
+    #[must_use]
+    pub fn within(&self, other: &CpuSet) -> CpuSet {
+        CpuSet(self.0.intersection(&other.0).copied().collect())
+    }
+
+    /// Reads the kernel's hexadecimal masks (`f`, `00000003,ffffffff`).
+    #[must_use]
+    pub fn from_mask(text: &str) -> Option<CpuSet> {
+        let mut cpus = BTreeSet::new();
+        for (place, group) in text.trim().rsplit(',').enumerate() {
+            let bits = u32::from_str_radix(group, 16).ok()?;
+            let base = u32::try_from(place * 32).ok().filter(|base| *base < CPU_LIMIT)?;
+            cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| Cpu(base + bit)));
+        }
+        Some(CpuSet(cpus))
+    }
+
+    /// The hexadecimal mask, as the kernel reads it.
+    #[must_use]
+    pub fn to_mask(&self) -> String {
+        let groups = self.0.last().map_or(1, |last| last.0 / 32 + 1);
+        let group = |place: u32| {
+            (0..32).filter(|bit| self.contains(Cpu(place * 32 + bit))).fold(0u32, |bits, bit| bits | 1 << bit)
+        };
+        let mut text = format!("{:x}", group(groups - 1));
+        for place in (0..groups - 1).rev() {
+            text.push_str(&format!(",{:08x}", group(place)));
+        }
+        text
+    }
+
     /// CPUs of `self` that are not in `other`.
     #[must_use]
     pub fn minus(&self, other: &CpuSet) -> CpuSet {
@@ -112,6 +150,17 @@ mod tests {
         {
             assert_eq!(given.parse::<CpuSet>().unwrap().to_string(), kept);
         }
+    }
+
+    #[test]
+    fn masks_are_the_kernels() {
+        for (list, mask) in [("0-3", "f"), ("", "0"), ("0,33", "2,00000001"), ("64", "1,00000000,00000000")] {
+            let cpus: CpuSet = list.parse().unwrap();
+            assert_eq!(cpus.to_mask(), mask);
+            assert_eq!(CpuSet::from_mask(mask), Some(cpus));
+        }
+        assert_eq!(CpuSet::from_mask("00000003"), "0-1".parse().ok());
+        assert_eq!(CpuSet::from_mask("x"), None);
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
 //! - [`trace`]: recorded kernel events as one normalized stream.
 //! - [`check`]: is a machine set up for real time? Rules as data.
+//! - [`isolate`]: which settings keep a CPU free of everything else.
+//! - [`npt`]: turns of a loop that never stops, and who interrupted it.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`verdict`]: what may be claimed.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
@@ -24,6 +26,8 @@ pub mod explain;
 pub mod export;
 pub mod histogram;
 pub mod hwlat;
+pub mod isolate;
+pub mod npt;
 pub mod peak;
 pub mod report;
 pub mod run;

@@ -29,7 +29,7 @@ pub enum Quantity {
     Response,
     /// need_resched → scheduler entry: an estimate of blocking, no bound of it.
     Blocking,
-    /// Time a loop that never stops was stopped.
+    /// One turn of a loop that never stops: the loop itself, or a gap.
     Npt,
     /// Gap that no software explains.
     Hardware,
@@ -120,6 +120,9 @@ pub struct Series {
     /// (the other view of a stall; Tene calls the difference coordinated omission).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<Histogram>,
+    /// Variance of all samples, ns², where the instrument computes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variance_ns2: Option<f64>,
     /// Maxima of each second, in time order; seconds without a sample are absent.
     pub seconds: Vec<SecondMax>,
     /// Of how many seconds each entry of `seconds` is the maximum: 1 in the first hour of a run, a power of two later.
@@ -143,6 +146,7 @@ impl Series {
             interval_ns: None,
             histogram,
             replayed: None,
+            variance_ns2: None,
             seconds: Vec::new(),
             seconds_stretch: 1,
             missed: 0,

@@ -196,6 +196,7 @@ fn pulses(what: &Disturbance, first: Mono, every: Ns) -> Result<Vec<Pulse>> {
         every,
         count: what.pulses,
         first: Some(Mono(first.0 - what.lead.0)),
+        watch: Ns(what.interval.0 / 2).min(Ns::from_ms(2)),
         ..inject::Options::once(what.cpu, what.length)
     };
     inject(what.kind, &request).map(|report| report.pulses)

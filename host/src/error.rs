@@ -30,6 +30,11 @@ impl Error {
         Error { doing, what: what.into(), source: None, hint: hint.into() }
     }
 
+    /// A whole sentence that another layer has worded.
+    pub fn stated(sentence: impl Into<String>) -> Error {
+        Error { doing: "", what: sentence.into(), source: None, hint: String::new() }
+    }
+
     /// `errno` of the system call that just failed.
     pub fn last_os(doing: &'static str, what: impl Into<String>) -> Error {
         Error::new(doing, what, io::Error::last_os_error())
@@ -42,6 +47,21 @@ impl Error {
         self
     }
 
+    /// Adds one more thing to know, behind the hint.
+    #[must_use]
+    pub fn and(mut self, more: &str) -> Error {
+        let separator = if self.hint.is_empty() { "" } else { "; " };
+        self.hint.push_str(separator);
+        self.hint.push_str(more);
+        self
+    }
+
+    /// `errno` of the operating system's error, if it was one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        self.source.as_ref()?.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error)
+    }
+
     /// Kind of the operating system's error, if it was one.
     #[must_use]
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
@@ -51,7 +71,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}", self.doing, self.what)?;
+        match self.doing {
+            "" => write!(f, "{}", self.what)?,
+            doing => write!(f, "cannot {doing} {}", self.what)?,
+        }
         if let Some(source) = &self.source {
             write!(f, ": {}", source.to_string().trim_end().replace('\n', "; "))?;
         }

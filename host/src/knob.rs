@@ -11,74 +11,80 @@
 
 mod identity;
 mod journal;
+pub mod kind;
+mod restore;
 
-use std::fs;
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
-
-use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
-use journal::{Change, Journal};
+use journal::Journal;
 
-pub use journal::{default_directory, pending};
+pub use journal::{default_directory, left, pending, Change, Left};
+pub use kind::Kind;
+pub use restore::{changed_by_other, Outcome, Restored};
+
+/// How long an interrupt may take to arrive where it was before.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The right to change knobs, and the list of those changed.
 #[derive(Debug)]
 pub struct Knobs {
     journal: Journal,
     changes: Vec<Change>, // in the order made
-}
-
-/// What became of one knob.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Restored {
-    /// The file.
-    pub path: PathBuf,
-    /// What was done.
-    pub outcome: Outcome,
-}
-
-/// Ways in which putting back can end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// The old value is back.
-    PutBack {
-        /// That value.
-        value: String,
-    },
-    /// It had the old value already.
-    AlreadyBack,
-    /// Somebody else changed it since; left alone.
-    ChangedByOther {
-        /// What it holds.
-        found: String,
-        /// What we had written.
-        ours: String,
-        /// What it held before us.
-        before: String,
-    },
-    /// The file is gone, or belongs to another object now.
-    Gone,
-    /// The machine was booted since, which undid it.
-    BootedSince,
-    /// Not possible; stays in the journal for another try.
-    Failed {
-        /// Why.
-        error: String,
-    },
+    next: u64,            // number of the next one
+    kept: bool,           // changes outlive this process
 }
 
 impl Knobs {
     /// Takes the lock in `directory` ([`default_directory`]) and puts back what a killed run left changed.
     ///
     /// # Errors
-    /// When another lathunt holds knobs (it is named), or the directory is not ours alone to write.
+    /// When another lathunt holds knobs (it is named), or the directory is not ours alone to write, or holds changes
+    /// that are meant to stay ([`Knobs::keep`]).
     pub fn open(directory: &Path) -> Result<(Knobs, Vec<Restored>)> {
-        let (mut journal, left) = Journal::open(directory)?;
-        let restored = put_back_all(&mut journal, left)?;
-        Ok((Knobs { journal, changes: Vec::new() }, restored))
+        Knobs::open_about(directory, "")
+    }
+
+    /// The same; the journal will say `about` its changes, for [`left`].
+    ///
+    /// # Errors
+    /// As [`Knobs::open`].
+    pub fn open_about(directory: &Path, about: &str) -> Result<(Knobs, Vec<Restored>)> {
+        Knobs::open_within(directory, about, PATIENCE)
+    }
+
+    fn open_within(directory: &Path, about: &str, patience: Duration) -> Result<(Knobs, Vec<Restored>)> {
+        let (mut journal, left) = Journal::open(directory, about)?;
+        if left.kept && !left.booted_since {
+            let what = directory.display().to_string();
+            return Err(Error::refused(
+                "change",
+                what,
+                "it holds changes that are to stay; restore them first",
+            ));
+        }
+        let next = next_number(&left.changes); // some may stay in the journal
+        let restored = restore::all(&mut journal, left, patience)?;
+        Ok((Knobs { journal, changes: Vec::new(), next, kept: false }, restored))
+    }
+
+    /// Takes the lock on changes that were kept, to add to them or to restore them.
+    ///
+    /// # Errors
+    /// As [`Knobs::open`], and when there are none.
+    pub fn resume(directory: &Path) -> Result<Knobs> {
+        let (journal, left) = Journal::open(directory, "")?;
+        match left.kept && !left.booted_since {
+            true => {
+                let next = next_number(&left.changes);
+                Ok(Knobs { journal, changes: left.changes, next, kept: true })
+            }
+            false => {
+                let what = directory.display().to_string();
+                Err(Error::refused("go on with", what, "it holds no changes that were to stay"))
+            }
+        }
     }
 
     /// Writes `value` to `path`, after its old value is safe. True when that changed something.
@@ -87,18 +93,32 @@ impl Knobs {
     /// When the file cannot be read, journalled or written; nothing is changed then. A refusal by a managed interrupt
     /// (EIO or EPERM) says so, and a kernel that takes the value without heeding it is an error too.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<bool> {
-        let old = read(path).map_err(|error| Error::new("read", path.display().to_string(), error))?;
+        self.change(Kind::File, path, value, "")
+    }
+
+    /// The same for a knob of any kind; `aside` is what goes with it.
+    ///
+    /// # Errors
+    /// As [`Knobs::set`].
+    pub fn change(&mut self, kind: Kind, path: &Path, value: &str, aside: &str) -> Result<bool> {
+        let cannot = |doing, error| Error::new(doing, path.display().to_string(), error);
+        let old = kind.read(path).map_err(|error| cannot("read", error))?;
         if same(&old, value) {
             return Ok(false);
         }
-        let identity = identity::of(path);
-        let number = self.changes.last().map_or(0, |change| change.number + 1);
-        let mut change =
-            Change { number, path: path.to_owned(), identity, old, new: value.trim().to_owned(), seen: None };
+        let mut change = Change {
+            number: self.number(),
+            kind,
+            path: path.to_owned(),
+            identity: identity::of(kind, path),
+            old,
+            new: value.trim().to_owned(),
+            aside: aside.to_owned(),
+            ..Change::default()
+        };
         self.journal.will_change(&change)?;
-        let written = write(path, value).map_err(|error| refusal(path, error)).and_then(|()| {
-            let seen =
-                read(path).map_err(|error| Error::new("read back", path.display().to_string(), error))?;
+        let written = kind.write(path, value, aside).map_err(|error| refusal(path, error)).and_then(|()| {
+            let seen = kind.read(path).map_err(|error| cannot("read back", error))?;
             match same(&seen, &change.old) {
                 true => Err(Error::refused(
                     "set",
@@ -116,31 +136,98 @@ impl Knobs {
                 Ok(true)
             }
             Err(error) => {
-                put_back(&mut self.journal, &change);
+                restore::one(&mut self.journal, &change);
                 Err(error)
             }
         }
+    }
+
+    /// Writes down what a thread's CPUs are before somebody else's rule, a cpuset's, changes them; `aside` names what
+    /// that may make of them, separated by blanks.
+    ///
+    /// # Errors
+    /// When the thread is gone or the journal cannot be written.
+    pub fn remember(&mut self, thread: &Path, aside: &str) -> Result<()> {
+        let (kind, path) = (Kind::Affinity, thread.to_owned());
+        let old = kind.read(thread).map_err(|error| Error::new("read", path.display().to_string(), error))?;
+        let change = Change {
+            number: self.number(),
+            identity: identity::of(kind, thread),
+            new: old.clone(),
+            seen: Some(old.clone()),
+            aside: aside.to_owned(),
+            ..Change { kind, path, old, ..Change::default() }
+        };
+        self.journal.will_change(&change)?;
+        self.changes.push(change);
+        Ok(())
+    }
+
+    /// Puts back all but the first `kept` changes, for a step that turned out not to work.
+    pub fn roll_back(&mut self, kept: usize) -> Vec<Restored> {
+        let mut undone = self.changes.split_off(kept.min(self.changes.len()));
+        undone.reverse();
+        undone.sort_by_key(|change| change.kind);
+        undone.iter().map(|change| restore::one(&mut self.journal, change)).collect()
+    }
+
+    /// Whether this very object is among those changed.
+    #[must_use]
+    pub fn holds(&self, kind: Kind, path: &Path) -> bool {
+        self.changes
+            .iter()
+            .any(|one| one.kind == kind && one.path == path && one.identity == identity::of(kind, path))
+    }
+
+    /// Leaves everything as it is, beyond the end of this process: [`Knobs::resume`] takes it up.
+    ///
+    /// # Errors
+    /// When that cannot be written down; then it is put back.
+    pub fn keep(mut self) -> Result<()> {
+        if !self.kept && !self.changes.is_empty() {
+            self.journal.keep()?;
+        }
+        self.kept = true;
+        Ok(())
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The changes made, in their order.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
     }
 
     /// Puts everything back, the last change first, and says what became of each.
     ///
     /// # Errors
     /// When the journal cannot be removed although nothing is left in it.
-    pub fn restore(mut self) -> Result<Vec<Restored>> {
+    pub fn restore(self) -> Result<Vec<Restored>> {
+        self.restore_within(PATIENCE)
+    }
+
+    /// The same; waits at most `patience` for interrupts to arrive where they were before.
+    ///
+    /// # Errors
+    /// As [`Knobs::restore`].
+    pub fn restore_within(mut self, patience: Duration) -> Result<Vec<Restored>> {
         let changes = std::mem::take(&mut self.changes);
-        put_back_all(&mut self.journal, journal::Left { changes, booted_since: false })
+        restore::all(&mut self.journal, Left { changes, ..Left::default() }, patience)
     }
 }
 
 impl Drop for Knobs {
     fn drop(&mut self) {
         let changes = std::mem::take(&mut self.changes);
-        if changes.is_empty() {
+        if changes.is_empty() || self.kept {
             return;
         }
         // What fails stays in the journal; a drop has nobody to tell but the terminal.
-        if let Ok(restored) = put_back_all(&mut self.journal, journal::Left { changes, booted_since: false })
-        {
+        if let Ok(restored) = restore::all(&mut self.journal, Left { changes, ..Left::default() }, PATIENCE) {
             for one in restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })) {
                 eprintln!("lathunt: {one}; try `lathunt restore`");
             }
@@ -148,66 +235,28 @@ impl Drop for Knobs {
     }
 }
 
-/// Puts back what a killed run left below `directory`; the list is empty when there was nothing.
+/// Puts back what a killed run left below `directory`; the list is empty when there was nothing. Changes that were
+/// kept stay.
 ///
 /// # Errors
 /// As [`Knobs::open`].
 pub fn recover(directory: &Path) -> Result<Vec<Restored>> {
-    if !directory.exists() {
+    recover_within(directory, PATIENCE)
+}
+
+/// The same; waits at most `patience` for interrupts to arrive where they were before.
+///
+/// # Errors
+/// As [`Knobs::open`].
+pub fn recover_within(directory: &Path, patience: Duration) -> Result<Vec<Restored>> {
+    if !directory.exists() || left(directory).is_ok_and(|left| left.kept && !left.booted_since) {
         return Ok(Vec::new());
     }
-    Knobs::open(directory).map(|(_, restored)| restored)
+    Knobs::open_within(directory, "", patience).map(|(_, restored)| restored)
 }
 
-fn put_back_all(journal: &mut Journal, left: journal::Left) -> Result<Vec<Restored>> {
-    let restored: Vec<Restored> = match left.booted_since {
-        true => left
-            .changes
-            .iter()
-            .map(|c| Restored { path: c.path.clone(), outcome: Outcome::BootedSince })
-            .collect(),
-        false => left.changes.iter().rev().map(|change| put_back(journal, change)).collect(),
-    };
-    if restored.iter().all(|one| !matches!(one.outcome, Outcome::Failed { .. })) {
-        journal.clear()?;
-    }
-    Ok(restored)
-}
-
-fn put_back(journal: &mut Journal, change: &Change) -> Restored {
-    let outcome = compare_and_set(change);
-    if !matches!(outcome, Outcome::Failed { .. }) {
-        let _ = journal.settled(change); // when this fails, the next start finds the old value in place
-    }
-    Restored { path: change.path.clone(), outcome }
-}
-
-fn compare_and_set(change: &Change) -> Outcome {
-    let failed = |error: std::io::Error| Outcome::Failed { error: error.to_string() };
-    let found = match read(&change.path) {
-        Ok(found) if identity::of(&change.path) == change.identity => found,
-        Ok(_) => return Outcome::Gone,
-        Err(error) if is_gone(&error) => return Outcome::Gone,
-        Err(error) => return failed(error),
-    };
-    if same(&found, &change.old) {
-        return Outcome::AlreadyBack;
-    }
-    let ours = change.seen.as_ref().unwrap_or(&change.new);
-    if !same(&found, ours) {
-        return Outcome::ChangedByOther { found, ours: ours.clone(), before: change.old.clone() };
-    }
-    match write(&change.path, &change.old).and_then(|()| read(&change.path)) {
-        Ok(now) if same(&now, &change.old) => Outcome::PutBack { value: now },
-        Ok(now) => Outcome::Failed { error: format!("wrote '{}', but it holds '{now}'", change.old) },
-        Err(error) if is_gone(&error) => Outcome::Gone,
-        Err(error) => failed(error),
-    }
-}
-
-/// ENODEV: the object behind an open sysfs file has gone.
-fn is_gone(error: &std::io::Error) -> bool {
-    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
+fn next_number(changes: &[Change]) -> u64 {
+    changes.iter().map(|change| change.number + 1).max().unwrap_or(0)
 }
 
 /// Why a knob cannot be set. The kernel refuses to move a managed interrupt with EIO, newer ones with EPERM.
@@ -227,25 +276,6 @@ fn refusal(path: &Path, error: std::io::Error) -> Error {
     Error::new("set", path.display().to_string(), error).hint(hint)
 }
 
-/// The value that a knob holds; of `always [madvise] never` the chosen word.
-fn read(path: &Path) -> std::io::Result<String> {
-    let text = fs::read_to_string(path)?;
-    Ok(chosen(text.trim()).unwrap_or(text.trim()).to_owned())
-}
-
-fn chosen(text: &str) -> Option<&str> {
-    let one_line = !text.contains('\n');
-    text.split_ascii_whitespace()
-        .filter(|_| one_line && text.contains(' '))
-        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
-}
-
-/// One write, as knobs want it: the kernel takes it whole or refuses it. Never creates or truncates a file.
-fn write(path: &Path, value: &str) -> std::io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).open(path)?;
-    file.write_all(value.trim().as_bytes())
-}
-
 /// Whether two texts mean the same value: white space apart, and CPU masks with leading zeros and commas.
 fn same(a: &str, b: &str) -> bool {
     let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -262,23 +292,6 @@ fn mask(text: &str) -> Option<String> {
         .then(|| digits.trim_start_matches('0').to_ascii_lowercase())
 }
 
-impl std::fmt::Display for Restored {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = self.path.display();
-        match &self.outcome {
-            Outcome::PutBack { value } => write!(f, "{path}: put back to '{value}'"),
-            Outcome::AlreadyBack => write!(f, "{path}: had its old value already"),
-            Outcome::ChangedByOther { found, ours, before } => write!(
-                f,
-                "{path}: left alone at '{found}', which somebody else wrote (ours was '{ours}', before that '{before}')"
-            ),
-            Outcome::Gone => write!(f, "{path}: is gone"),
-            Outcome::BootedSince => write!(f, "{path}: undone by the boot since"),
-            Outcome::Failed { error } => write!(f, "{path}: could not be put back: {error}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,12 +306,6 @@ mod tests {
         for (a, b) in [("3", "30"), ("0-3", "0,3"), ("1,2", "12"), ("none", "full"), ("-1", "1")] {
             assert!(!same(a, b), "{a} {b}");
         }
-    }
-
-    #[test]
-    fn of_a_choice_the_chosen_word_is_the_value() {
-        assert_eq!(chosen("always [madvise] never"), Some("madvise"));
-        assert_eq!(chosen("performance"), None);
     }
 
     #[test]

@@ -132,20 +132,33 @@ pub fn pin(cpu: Cpu) -> Result<()> {
 /// # Errors
 /// When none of them may be used; the hint says which ones may.
 pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
-    let mut mask = [0u64; MASK_WORDS];
-    for cpu in cpus.iter().filter(|cpu| cpu.0 < CPU_LIMIT) {
-        mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);
-    }
-    // SAFETY: the kernel reads exactly the bytes of `mask`, which outlives the call.
-    let done = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
-    if done == 0 {
-        return Ok(());
-    }
-    let error = Error::last_os("run on CPU", cpus.to_string());
+    let Err(error) = set_affinity_of(Tid(0), cpus) else { return Ok(()) };
+    let error = Error::new("run on CPU", cpus.to_string(), error);
     Err(match affinity() {
         Ok(allowed) => error.hint(format!("this process may use CPU {allowed}")),
         Err(_) => error,
     })
+}
+
+/// Binds any thread to a set of CPUs.
+///
+/// # Errors
+/// As the kernel says: ESRCH when it has ended, EINVAL when none of the CPUs may be used or a kernel thread is bound.
+pub fn set_affinity_of(thread: Tid, cpus: &CpuSet) -> std::io::Result<()> {
+    let mask = mask(cpus);
+    // SAFETY: the kernel reads exactly the bytes of `mask`, which outlives the call.
+    match unsafe { libc::sched_setaffinity(thread.0, size_of_val(&mask), mask.as_ptr().cast()) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+fn mask(cpus: &CpuSet) -> [u64; MASK_WORDS] {
+    let mut mask = [0u64; MASK_WORDS];
+    for cpu in cpus.iter().filter(|cpu| cpu.0 < CPU_LIMIT) {
+        mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);
+    }
+    mask
 }
 
 /// CPUs that the calling thread may use.

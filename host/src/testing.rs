@@ -3,6 +3,8 @@
 //! A skipped test prints `SKIPPED name: reason`, so that a run's log lists what was not shown. CI sets
 //! `LATHUNT_REQUIRE`, and there a skip is a failure.
 
+use std::io::Write;
+
 /// Whether the test called `name` may go on; `reason` is why not (`None`: it may).
 ///
 /// # Panics
@@ -12,7 +14,8 @@ pub fn may_run(name: &str, reason: Option<&str>) -> bool {
     let Some(reason) = reason else { return true };
     let required = std::env::var_os("LATHUNT_REQUIRE").is_some_and(|value| !value.is_empty());
     assert!(!required, "{name} must not be skipped here, but: {reason}");
-    eprintln!("SKIPPED {name}: {reason}");
+    // Not eprintln!, whose text a passing test keeps to itself.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {reason}");
     false
 }
 

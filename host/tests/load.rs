@@ -53,10 +53,17 @@ fn left_over(mark: &str, directory: &Path) -> Vec<(u32, String)> {
     all.map(|(pid, _, name)| (pid, name)).collect()
 }
 
-fn wait_for(what: &str, seconds: u64, mut condition: impl FnMut() -> bool) {
+fn wait_for(what: &str, seconds: u64, condition: impl FnMut() -> bool) {
+    wait_for_or(what, seconds, condition, String::new);
+}
+
+/// The same; when it is in vain, `seen` says what there was instead.
+fn wait_for_or(what: &str, seconds: u64, mut condition: impl FnMut() -> bool, seen: impl FnOnce() -> String) {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     while !condition() {
-        assert!(Instant::now() < deadline, "waited {seconds} s in vain: {what}");
+        if Instant::now() > deadline {
+            panic!("waited {seconds} s in vain: {what} {}", seen());
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -100,14 +107,19 @@ fn nothing_is_left_after_kill_9(spec: &str, ready: impl Fn(&[(u32, String)]) -> 
         .unwrap();
     let mut output = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(output.any(|line| line.contains("the load runs:")), "the load did not start");
-    wait_for("the load works", 20, || ready(&descendants(owner.id())));
+    wait_for_or(
+        "the load works",
+        90,
+        || ready(&descendants(owner.id())),
+        || format!("{:?}", descendants(owner.id())),
+    );
     let held = directories(&descendants(owner.id()));
     assert_eq!(held.len(), 1, "{:?}", descendants(owner.id()));
     assert!(!left_over(&mark, &held[0]).is_empty(), "the search for what is left must find what is there");
     owner.kill().unwrap(); // SIGKILL
     assert!(owner.wait().unwrap().code().is_none(), "it must have been killed, not ended");
-    wait_for("all processes of the load are gone", 15, || left_over(&mark, &held[0]).is_empty());
-    wait_for("its directory is gone", 5, || !held[0].exists());
+    wait_for("all processes of the load are gone", 60, || left_over(&mark, &held[0]).is_empty());
+    wait_for("its directory is gone", 30, || !held[0].exists());
 }
 
 fn has(processes: &[(u32, String)], name: &str) -> bool {

@@ -8,6 +8,7 @@ use lathunt_host::instrument::clock::{measure, Options};
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, signals};
 
+use super::units;
 use crate::{exit, out};
 
 /// What does reading the clock cost, by which path?
@@ -18,7 +19,7 @@ use crate::{exit, out};
 #[derive(Debug, clap::Args)]
 pub struct ClockArgs {
     /// Pairs of reads of each path; 1e8 takes about two minutes
-    #[arg(short = 'n', long, value_name = "N", default_value = "1e6", value_parser = count)]
+    #[arg(short = 'n', long, value_name = "N", default_value = "1e6", value_parser = units::count)]
     count: u64,
     /// CPUs to compare; the costs are measured on the last of them
     #[arg(short = 'c', long, value_name = "LIST")]
@@ -47,28 +48,4 @@ pub fn run(args: ClockArgs) -> Result<ExitCode> {
     let text = if args.json { clocks.to_json() + "\n" } else { clocks.to_text(args.compare) };
     out::print(&text)?;
     Ok(if clocks.went_backwards() { exit::EXCEEDED.into() } else { ExitCode::SUCCESS })
-}
-
-/// A count, also as `1e8`.
-fn count(text: &str) -> Result<u64, String> {
-    let value: f64 =
-        text.parse().map_err(|_| format!("'{text}' is no number; write for example 1000000 or 1e8"))?;
-    const MOST: f64 = 1e12;
-    match value.fract() == 0.0 && (1.0..=MOST).contains(&value) {
-        true => Ok(value as u64),
-        false => Err(format!("'{text}' is not a whole number from 1 to 1e12")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_whole_numbers_also_in_powers_of_ten() {
-        assert_eq!((count("1e8"), count("250")), (Ok(100_000_000), Ok(250)));
-        for bad in ["0", "-1", "1.5", "x", "", "1e13", "nan", "inf"] {
-            assert!(count(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -24,7 +24,7 @@ use crate::trace_file::{TraceFile, WithSymbols};
 /// Explains passages of a recorded trace: where their time went, and whose fault it is.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
-    /// A trace.dat, a directory of CTF traces, a perf.data, or a directory that holds trace.dat
+    /// What `lathunt trace` left (its directory), a trace.dat, a directory of CTF traces, a perf.data, or text of ftrace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     /// Passages from marker A to marker B: sys:600, mark:TEXT, event:NAME or event:NAME[field==value]
@@ -112,6 +112,8 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         found.passages.retain(|passage| passage.total() >= threshold);
     }
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
+    names.read_saved(&args.trace);
+    let preemption = files::preemption(&args.trace);
     let facts = TraceFacts {
         path: args.trace.display().to_string(),
         format: source.info().format.clone(),
@@ -128,7 +130,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     for (place, passage) in found.passages.iter().enumerate() {
         answers.passages.push(if place < args.worst {
-            explained(source, &found, passage, &mut names)
+            explained(source, &found, passage, &mut names, preemption.as_ref())
         } else {
             Answer::listed(passage)
         });
@@ -142,8 +144,15 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn explained(source: &dyn Source, found: &Found, passage: &Passage, names: &mut files::Names) -> Answer {
+fn explained(
+    source: &dyn Source,
+    found: &Found,
+    passage: &Passage,
+    names: &mut files::Names,
+    preemption: Option<&String>,
+) -> Answer {
     let mut window = lathunt_core::explain::load::window(source, found, passage.begin, passage.end);
+    window.preemption = preemption.cloned();
     names.fill(&mut window);
     let record = Record::new(&window);
     let Passage { tid, cpu, begin, end, .. } = *passage;

@@ -42,14 +42,11 @@ pub struct InjectArgs {
 /// When it was refused or did not work; nothing is held any more then.
 pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
     let options = Options {
-        cpu: args.cpu,
-        length: args.length,
         every: args.every,
         count: args.count,
         priority: args.priority,
-        first: None,
         yes_really: args.yes_really,
-        stop: None,
+        ..Options::once(args.cpu, args.length)
     };
     let report = inject(args.kind, &options)?;
     if args.json {

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lathunt_host::knob::{self, Outcome};
+use lathunt_host::knob::{self, Outcome, Restored};
+use lathunt_host::tracefs::{self, Tracefs};
 
 /// Put back what a killed lathunt left changed.
 ///
 /// Every start that changes something does this first by itself. Whatever somebody else has changed since is
-/// reported and left alone.
+/// reported and left alone. CPUs that were isolated to stay so (`lathunt isolate apply`) do, until
+/// `lathunt isolate restore`.
 #[derive(clap::Args, Debug)]
 pub struct RestoreArgs {
     /// Only list what is changed, touch nothing.
@@ -34,7 +36,9 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     if args.list {
         return list(&args, &directory);
     }
-    let restored = knob::recover(&directory)?;
+    let mut restored = knob::recover(&directory)?;
+    restored.extend(remove_instances());
+    restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
     let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
     if args.json {
         println!("{}", serde_json::to_string_pretty(&restored)?);
@@ -47,13 +51,28 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
+/// Trace buffers of recordings that were killed.
+fn remove_instances() -> Vec<Restored> {
+    let Ok(tracefs) = Tracefs::open() else { return Vec::new() }; // no tracefs, no recording
+    let outcome = |removed: std::io::Result<()>| match removed {
+        Ok(()) => Outcome::PutBack { value: "removed".to_owned() },
+        Err(error) => Outcome::Failed { error: error.to_string() },
+    };
+    let removed = tracefs::remove_left(&tracefs).into_iter();
+    removed.map(|(path, removed)| Restored { path, outcome: outcome(removed) }).collect()
+}
+
 fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let changes = knob::pending(directory)?;
+    let mut changes = knob::pending(directory)?;
+    changes.extend(knob::pending(&directory.join("isolate"))?);
+    let left = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&changes)?);
-    } else if changes.is_empty() && !args.quiet {
+    } else if changes.is_empty() && left.is_empty() && !args.quiet {
         println!("Nothing is changed.");
     } else {
+        left.iter()
+            .for_each(|path| println!("{}: trace buffer of a recording that was killed", path.display()));
         for change in changes {
             println!("{}: '{}', before that '{}'", change.path.display(), change.new, change.old);
         }

@@ -1,15 +1,11 @@
-//! `lathunt trace --user` and the session verbs: events of instrumented programs into CTF.
+//! Sessions of `lathunt trace`: instrumented programs into CTF, also when the terminal is gone.
 
-use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
-use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::channel::consumer::{snapshot_all, Consumer, Status};
 use lathunt_host::channel::drain::Tally;
 use lathunt_host::channel::place::Place;
@@ -19,35 +15,10 @@ use lathunt_host::channel::{daemon, lock};
 
 use crate::exit;
 
-/// Some events were lost, and counted.
-const EVENTS_LOST: u8 = 3;
-
-/// Record instrumented programs as CTF 1.8, which babeltrace2 and Trace Compass open.
-///
-/// Programs use `lathunt/trace.h` or the crate lathunt-tracer. They may run already, or start later. Without a subcommand
-/// the recording lasts until COMMAND ends, -D is over, or Ctrl-C.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct TraceArgs {
-    #[command(subcommand)]
-    verb: Option<Verb>,
-    /// Record instrumented programs
-    #[arg(long, required = true)]
-    user: bool,
-    #[command(flatten)]
-    session: Option<SessionArgs>,
-    /// How long; without it until COMMAND ends or Ctrl-C
-    #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
-    duration: Option<Ns>,
-    /// Program to start
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
-
 /// What to record, and where.
 #[derive(Debug, Args)]
 pub struct SessionArgs {
-    /// Directory of the trace; one directory per program is made in it
+    /// Directory of the trace: trace.dat, and one directory per instrumented program
     #[arg(short = 'o', long, value_name = "DIR")]
     pub output: PathBuf,
     /// Only programs of this name (shell pattern; may be repeated)
@@ -59,10 +30,11 @@ pub struct SessionArgs {
     /// Only events of this name (shell pattern, for example 'control:*'; may be repeated)
     #[arg(short = 'e', long = "event", value_name = "PATTERN")]
     pub events: Vec<String>,
-    /// Flight recorder: keep the newest events in memory, write them at a snapshot, at the end, and when a program dies
+    /// Flight recorder: keep the newest events in memory, write them at the end (programs: also at a snapshot, and
+    /// when one dies). The kernel's go into a ring of BPF programs, at a fifth of the cost
     #[arg(long)]
     pub flight: bool,
-    /// Memory per thread, for programs that start from now on
+    /// Memory per thread of programs that start from now on, and per CPU for the kernel
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub ring: Option<u64>,
     /// Write at most so much
@@ -70,8 +42,9 @@ pub struct SessionArgs {
     pub limit: Option<u64>,
 }
 
+/// What to do with a session.
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub enum Verb {
     /// Start a session that outlives this terminal (and continue one whose consumer has died)
     Start(SessionArgs),
     /// End the session; waits until everything is written
@@ -104,76 +77,30 @@ enum Verb {
     },
 }
 
-/// Records, or runs a session's verb.
+/// Runs a session's verb.
 ///
 /// # Errors
-/// When nothing can be recorded, with what to do about it.
-pub fn run(args: TraceArgs) -> anyhow::Result<ExitCode> {
+/// When it cannot be done, with what to do about it.
+pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let place = Place::from_environment();
-    match args.verb {
-        None => {
-            let session = args.session.context("say where: -o DIR")?;
-            record(place, &session, args.duration, &args.command)
-        }
-        Some(Verb::Start(session)) => start(&place, &session),
-        Some(Verb::Stop) => {
+    match verb {
+        Verb::Start(session) => start(&place, &session),
+        Verb::Stop => {
             let status = daemon::stop(&place)?;
-            Ok(status.map_or(ExitCode::SUCCESS, |status| conclude(&status)))
+            Ok(status.map_or(ExitCode::SUCCESS, |status| conclude(&status).into()))
         }
-        Some(Verb::Status { json }) => show_status(&place, json),
-        Some(Verb::Snapshot) => {
+        Verb::Status { json } => show_status(&place, json),
+        Verb::Snapshot => {
             let session =
                 Session::read(&place.session())?.context("there is no session to take a snapshot of")?;
             let (dir, tally) = snapshot_all(&place, &session)?;
             println!("{}: {}", dir.display(), tally_text(&tally));
             Ok(ExitCode::SUCCESS)
         }
-        Some(Verb::Recover { output }) => recover(place, output),
-        Some(Verb::Enable { events }) => change(&place, true, events),
-        Some(Verb::Disable { events }) => change(&place, false, events),
+        Verb::Recover { output } => recover(place, output),
+        Verb::Enable { events } => change(&place, true, events),
+        Verb::Disable { events } => change(&place, false, events),
     }
-}
-
-/// Records in the foreground until the command ends, the time is over, or a signal comes.
-///
-/// # Errors
-/// When the recording or the command cannot start, or not all can be written.
-pub fn record(
-    place: Place,
-    args: &SessionArgs,
-    duration: Option<Ns>,
-    command: &[OsString],
-) -> anyhow::Result<ExitCode> {
-    let stop = daemon::stop_on_signals();
-    let consumer = Consumer::start(place, session_of(args)?)?;
-    let mut child = match command.split_first() {
-        None => None,
-        Some((program, arguments)) => {
-            let child = Command::new(program).args(arguments).spawn();
-            Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?)
-        }
-    };
-    let end = duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let done = AtomicBool::new(false);
-    let status = std::thread::scope(|threads| {
-        threads.spawn(|| {
-            while !stop.load(Ordering::Relaxed)
-                && end.is_none_or(|end| Instant::now() < end)
-                && !child.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)))
-            {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            done.store(true, Ordering::Relaxed);
-        });
-        consumer.run(&done)
-    })?;
-    if let Some(mut child) = child {
-        if matches!(child.try_wait(), Ok(None)) {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-    Ok(conclude(&status))
 }
 
 fn start(place: &Place, args: &SessionArgs) -> anyhow::Result<ExitCode> {
@@ -187,7 +114,11 @@ fn start(place: &Place, args: &SessionArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn session_of(args: &SessionArgs) -> anyhow::Result<Session> {
+/// The session that records as `args` say.
+///
+/// # Errors
+/// The directory has no absolute path.
+pub fn session_of(args: &SessionArgs) -> anyhow::Result<Session> {
     let dir = std::path::absolute(&args.output)?;
     let mut session = Session::new(dir);
     if !args.events.is_empty() {
@@ -223,7 +154,7 @@ fn recover(place: Place, output: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         (None, None) => bail!("no session is left to continue; say where to write: -o DIR"),
     };
     let consumer = Consumer::start(place, session)?;
-    Ok(conclude(&consumer.finish()?))
+    Ok(conclude(&consumer.finish()?).into())
 }
 
 fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
@@ -274,17 +205,18 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn conclude(status: &Status) -> ExitCode {
+/// Prints what became of the events; gives the exit code.
+#[must_use]
+pub fn conclude(status: &Status) -> u8 {
     println!("{}: {}, {} bytes", status.dir.display(), tally_text(&status.tally), status.written_bytes);
     let Tally { discarded, unfinished, damaged, .. } = status.tally;
     if let Some(problem) = &status.problem {
         eprintln!("lathunt: cannot write all events: {problem}");
-        return exit::COULD_NOT_MEASURE.into();
+        return exit::COULD_NOT_MEASURE;
     }
-    if discarded + unfinished + damaged > 0 {
-        EVENTS_LOST.into()
-    } else {
-        ExitCode::SUCCESS
+    match discarded + unfinished + damaged {
+        0 => 0,
+        _ => exit::INCONCLUSIVE,
     }
 }
 
@@ -303,10 +235,6 @@ fn tally_text(tally: &Tally) -> String {
     text
 }
 
-fn seconds(text: &str) -> Result<Ns, String> {
-    parse_duration(text, Ns(1_000_000_000)).map_err(|error| error.to_string())
-}
-
 /// `4194304`, `64K`, `4M`, `1G`.
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.chars().last() {
@@ -317,40 +245,4 @@ fn bytes(text: &str) -> Result<u64, String> {
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
     number.ok_or_else(|| format!("'{text}' is not a number of bytes; write for example 64K, 4M or 1G"))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: TraceArgs,
-    }
-
-    #[test]
-    fn the_forms_of_the_manual_are_understood() {
-        let args = Line::try_parse_from("trace --user --comm motion* -o /tmp/x -D 5s -- sleep 1".split(' '))
-            .map(|line| line.args);
-        let args = args.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((args.command.len(), args.duration), (2, Some(Ns(5_000_000_000))));
-        for line in [
-            "trace start -o /tmp/x --flight --ring 64K -e control:*",
-            "trace stop",
-            "trace status --json",
-            "trace snapshot",
-            "trace recover",
-            "trace recover -o /tmp/y",
-            "trace enable a:b c:*",
-            "trace disable a:b",
-        ] {
-            assert!(Line::try_parse_from(line.split(' ')).is_ok(), "{line}");
-        }
-        for line in ["trace", "trace --user", "trace start", "trace enable", "trace start -o x --limit 5X"] {
-            assert!(Line::try_parse_from(line.split(' ')).is_err(), "{line}");
-        }
-    }
 }

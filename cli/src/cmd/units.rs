@@ -26,3 +26,30 @@ fn within(text: &str, bare_unit: Ns, longest: Ns) -> Result<Ns, String> {
         Err(error) => Err(error.to_string()),
     }
 }
+
+/// A count, also as `1e8`.
+///
+/// # Errors
+/// One line for clap.
+pub fn count(text: &str) -> Result<u64, String> {
+    let value: f64 =
+        text.parse().map_err(|_| format!("'{text}' is no number; write for example 1000000 or 1e8"))?;
+    const MOST: f64 = 1e12;
+    match value.fract() == 0.0 && (1.0..=MOST).contains(&value) {
+        true => Ok(value as u64),
+        false => Err(format!("'{text}' is not a whole number from 1 to 1e12")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_whole_numbers_also_in_powers_of_ten() {
+        assert_eq!((count("1e8"), count("250")), (Ok(100_000_000), Ok(250)));
+        for bad in ["0", "-1", "1.5", "x", "", "1e13", "nan", "inf"] {
+            assert!(count(bad).is_err(), "{bad}");
+        }
+    }
+}

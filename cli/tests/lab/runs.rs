@@ -5,6 +5,7 @@ use lathunt_core::explain::Explanation;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::inject::Kind;
 
 use crate::boot::Outcome;
 
@@ -66,16 +67,19 @@ fn injected_irqoff_is_found_and_blamed() {
     injected_is_found_and_blamed("irqoff", &["call_function", "inject", "lathunt"]);
 }
 
+/// What each cell says is in the scenario's stdout; its status is the verdict.
 #[test]
 #[ignore = "lab: run by make test"]
-fn injected_preemptoff_is_found_and_blamed() {
-    injected_is_found_and_blamed("preemptoff", &["inject", "lathunt"]);
-}
-
-#[test]
-#[ignore = "lab: run by make test"]
-fn an_injected_thread_is_found_and_blamed() {
-    injected_is_found_and_blamed("thread", &["inject", "lathunt"]);
+fn every_kind_of_disturbance_is_found_sized_and_blamed_on_both_cpus() {
+    let Some(outcome) = Outcome::of("matrix", "lab: matrix") else { return };
+    let told = outcome.text("stdout");
+    println!("{told}");
+    for kind in Kind::ALL {
+        for cpu in [Cpu(0), Cpu(1)] {
+            let cell = format!("{kind} of 20.000 ms on CPU {cpu}: due ");
+            assert!(told.lines().any(|line| line.starts_with(&cell)), "no {cell:?} in\n{told}");
+        }
+    }
 }
 
 /// The worst peak on CPU 1 is the injected one: at least its length (less one activation, since pulses fall anywhere

@@ -6,3 +6,4 @@ mod examples;
 mod hardship;
 mod lab;
 mod stream;
+mod with_kernel;

@@ -53,6 +53,7 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     for event in &window.events {
         window.complete_from.insert(event.cpu, complete_from);
     }
+    source.enrich(&mut window);
     window
 }
 

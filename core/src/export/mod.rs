@@ -2,3 +2,4 @@
 
 pub mod ctf;
 pub mod latency_hist;
+pub mod trace_dat;

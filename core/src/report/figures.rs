@@ -110,7 +110,7 @@ pub fn meaning(quantity: Quantity) -> &'static str {
         Quantity::Switch => "switched in → out of the scheduler",
         Quantity::Response => "programmed expiry or waking → the thread waits for its next activation",
         Quantity::Blocking => "need_resched → scheduler entry (an observed-blocking estimate, no bound)",
-        Quantity::Npt => "time a loop that never stops was stopped",
+        Quantity::Npt => "one turn of a loop that never stops",
         Quantity::Hardware => "gap that no software explains",
         Quantity::Roundtrip => "stimulus → response, seen from outside",
     }

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use super::catalogue::Catalogue;
 use super::kallsyms::Symbols;
-use super::merge::Merged;
+use super::merge::{self, Merged};
 use super::source::{Clock, Damage, Events, Info, OpenError, Source, Span};
 pub(crate) use layout::Layout;
 use metadata::Trace;
@@ -195,5 +195,9 @@ impl Source for Ctf<'_> {
     fn events(&self, span: Span) -> Box<dyn Events + '_> {
         let streams = self.streams.iter().map(|packets| Stream::begin(self, packets, span)).collect();
         Box::new(Merged::new(streams, span))
+    }
+
+    fn streams(&self, span: Span) -> Vec<Box<dyn merge::Stream + '_>> {
+        self.streams.iter().map(|packets| Box::new(Stream::begin(self, packets, span)) as _).collect()
     }
 }

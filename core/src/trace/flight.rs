@@ -27,6 +27,7 @@
 //! Not here: names of threads that no event names, interrupt lines and idle states (`host` adds them).
 
 mod header;
+pub mod source;
 
 use std::collections::HashMap;
 
@@ -249,7 +250,7 @@ fn is_recorder(frame: &str) -> bool {
 }
 
 /// The state bits of `task_struct::__state` (include/linux/sched.h): 0x80 is `TASK_DEAD`, 0x10 and 0x20 exit states.
-fn left_as(preempted: bool, state: u32) -> LeftAs {
+pub(super) fn left_as(preempted: bool, state: u32) -> LeftAs {
     match state {
         _ if preempted => LeftAs::Runnable,
         0 => LeftAs::Runnable,

@@ -41,6 +41,24 @@ fn chunk(head: Header, records: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
+/// A chunk with a record of every kind, a gap in the switches between them apart.
+pub(super) fn all_kinds() -> Vec<u8> {
+    let mut records = vec![switch(200, 0, 10, 20, b"cyclic")];
+    for kind in 2..=18 {
+        let seq = records.len() as u64;
+        let mut r = record(200 + 10 * seq, seq, kind);
+        r[16..20].copy_from_slice(&20i32.to_le_bytes());
+        r[20..24].copy_from_slice(&30i32.to_le_bytes());
+        r[28..32].copy_from_slice(&2u32.to_le_bytes());
+        r[32..40].copy_from_slice(b"abcdefg\0");
+        records.push(r);
+    }
+    let mut preempted = switch(900, records.len() as u64, 20, 0, b"swapper");
+    preempted[13] = 1;
+    records.push(preempted);
+    chunk(header(1, 1, 100, 0, records.len()), &records)
+}
+
 fn lost(window: &Window) -> Vec<Option<u64>> {
     let losses = window.events.iter().filter_map(|event| match event.kind {
         Kind::Lost { count } => Some(count),

@@ -18,6 +18,18 @@ pub trait Stream {
     fn advance(&mut self);
 }
 
+impl<S: Stream + ?Sized> Stream for Box<S> {
+    fn time(&self) -> Option<u64> {
+        (**self).time()
+    }
+    fn item(&self) -> Item<'_> {
+        (**self).item()
+    }
+    fn advance(&mut self) {
+        (**self).advance();
+    }
+}
+
 /// The merged walk.
 #[derive(Debug)]
 pub struct Merged<S> {

@@ -18,6 +18,7 @@ pub mod perf_data;
 pub mod ring_page;
 pub mod source;
 pub mod syscall_names;
+pub mod together;
 pub mod trace_dat;
 pub mod tracepoint_format;
 pub mod user_event;

@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::catalogue::{Catalogue, EventClass};
+use super::event::Window;
 use super::kallsyms::Symbols;
+use super::merge::Stream;
 use crate::time::{Cpu, Mono, Tid};
 
 /// Something in the file that is not as it must be. What is not named here was read.
@@ -152,6 +154,16 @@ pub trait Source: Sync {
     fn symbols(&self) -> &Symbols;
     /// Records within `span`. A walk that begins late finds its place without reading all that is before.
     fn events(&self, span: Span) -> Box<dyn Events + '_>;
+    /// The streams that [`Source::events`] merges, for a walk together with other sources; empty where this source
+    /// cannot be taken apart.
+    fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
+        let _ = span;
+        Vec::new()
+    }
+    /// Adds to `window` what this source knows beside its events: stacks, from when on each CPU is recorded.
+    fn enrich(&self, window: &mut Window) {
+        let _ = window;
+    }
     /// The class of a record.
     fn class(&self, record: &Record<'_>) -> Option<&EventClass> {
         self.catalogue().get(record.class)

@@ -20,7 +20,7 @@ mod stream;
 
 use super::catalogue::Catalogue;
 use super::kallsyms::Symbols;
-use super::merge::Merged;
+use super::merge::{self, Merged};
 use super::source::{Damage, Events, Info, OpenError, Source, Span};
 use metadata::Metadata;
 use pages::CpuPages;
@@ -28,6 +28,9 @@ use stream::Stream;
 
 /// The first bytes of every such file.
 pub const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// Numbers of the options.
+pub(crate) use options::id as option;
 
 /// An opened trace.dat.
 #[derive(Debug)]
@@ -117,5 +120,9 @@ impl Source for TraceDat<'_> {
     fn events(&self, span: Span) -> Box<dyn Events + '_> {
         let streams = self.cpus.iter().map(|pages| Stream::begin(self, pages, span)).collect();
         Box::new(Merged::new(streams, span))
+    }
+
+    fn streams(&self, span: Span) -> Vec<Box<dyn merge::Stream + '_>> {
+        self.cpus.iter().map(|pages| Box::new(Stream::begin(self, pages, span)) as _).collect()
     }
 }

@@ -35,6 +35,18 @@ pub fn stop_on_signals() -> &'static AtomicBool {
 /// # Panics
 /// Never: the child's only way out is `_exit`.
 pub fn start(place: &Place, session: &Session) -> Result<u32> {
+    spawn(place, session, false)
+}
+
+/// The same for one that ends with the calling thread, however that ends.
+///
+/// # Errors
+/// What hindered the consumer.
+pub fn start_bound(place: &Place, session: &Session) -> Result<u32> {
+    spawn(place, session, true)
+}
+
+fn spawn(place: &Place, session: &Session, bound: bool) -> Result<u32> {
     let (mut ours, theirs) =
         UnixStream::pair().map_err(|source| Error::new("start", "the consumer", source))?;
     // SAFETY: the callers of this function have one thread, so the child may do anything.
@@ -43,6 +55,10 @@ pub fn start(place: &Place, session: &Session) -> Result<u32> {
         -1 => Err(Error::last_os("start", "the consumer")),
         0 => {
             drop(ours);
+            if bound {
+                // SAFETY: plain calls. A parent that has died meanwhile sends no signal any more.
+                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+            }
             serve(place.clone(), session.clone(), theirs);
             // SAFETY: ends the child without the parent's exit handlers.
             unsafe { libc::_exit(0) }

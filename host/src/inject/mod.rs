@@ -46,8 +46,11 @@ pub struct Options<'a> {
     /// FIFO priority of the `thread` and `pagefault` kinds.
     pub priority: i32,
     /// When the first pulse begins (the others follow by `every`); `None`: at once. Kept to a few µs when the CPU
-    /// is not taken by a higher priority.
+    /// is not taken by a higher priority: how late the pulses before it began is made up for.
     pub first: Option<Mono>,
+    /// How long before a pulse its thread watches the clock instead of sleeping. Above how late this machine wakes a
+    /// sleeper, pulses begin in time; below the distance of two activations, they disturb nobody before.
+    pub watch: Ns,
     /// Allow pulses longer than [`LONGEST`].
     pub yes_really: bool,
     /// Ends after the pulse in which it becomes true.
@@ -65,6 +68,7 @@ impl Options<'_> {
             count: 1,
             priority: 98,
             first: None,
+            watch: Ns::from_us(150),
             yes_really: false,
             stop: None,
         }
@@ -168,12 +172,17 @@ fn run(method: &mut Method, options: &Options<'_>) -> Result<Vec<Pulse>> {
     method.enter(options)?;
     let mut pulses = Vec::with_capacity(options.count as usize);
     let mut next = options.first.unwrap_or_else(|| now() + Ns::from_us(200));
+    let mut early = Ns::ZERO;
     for _ in 0..options.count {
         if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             break;
         }
-        wait_until(next);
-        pulses.push(method.pulse(options)?);
+        let start = Mono(next.0.saturating_sub(early.0));
+        wait_until(start, options.watch);
+        let pulse = method.pulse(options)?;
+        // Smoothed, so that one pulse that the machine held up does not throw the next off.
+        early = Ns((3 * early.0 + pulse.begin.since(start).0) / 4).min(options.watch);
+        pulses.push(pulse);
         // A pulse that came late moves those after it by whole periods: the phase is kept.
         let periods = now().since(next).0 / options.every.0.max(1) + 1;
         next = next + Ns(options.every.0.saturating_mul(periods));
@@ -182,15 +191,14 @@ fn run(method: &mut Method, options: &Options<'_>) -> Result<Vec<Pulse>> {
 }
 
 /// Sleeps, then watches the clock for the last stretch.
-fn wait_until(moment: Mono) {
-    const WATCH: Ns = Ns(150_000);
+fn wait_until(moment: Mono, watch: Ns) {
     loop {
         let left = moment.since(now());
         if left == Ns::ZERO {
             return;
         }
-        if left > WATCH {
-            thread::sleep(Duration::from_nanos(left.0 - WATCH.0).min(Duration::from_millis(100)));
+        if left > watch {
+            thread::sleep(Duration::from_nanos(left.0 - watch.0).min(Duration::from_millis(100)));
         } else {
             std::hint::spin_loop();
         }

@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod cyclic;
 pub mod hwlat;
+pub mod npt;
 pub mod peak_queue;

@@ -1,19 +1,33 @@
-//! Is this still the object whose knob was changed? Numbers are given out again: an interrupt's, a cgroup's name.
+//! Is this still the object whose knob was changed? Numbers are given out again: an interrupt's, a thread's, a cgroup's
+//! name.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::kind::Kind;
+
 /// What tells the object behind `path` from a later one of the same name; empty where a path always means the same.
-pub(super) fn of(path: &Path) -> String {
+pub(super) fn of(kind: Kind, path: &Path) -> String {
     let Some(directory) = path.parent() else { return String::new() };
-    if path.starts_with("/proc/irq") {
-        return interrupt_users(directory);
+    match kind {
+        Kind::Affinity => started(path),
+        Kind::Cgroup => inode(path),
+        _ if path.starts_with("/proc/irq") => interrupt_users(directory),
+        _ if path.starts_with("/sys/fs/cgroup") => inode(directory),
+        _ => String::new(),
     }
-    if path.starts_with("/sys/fs/cgroup") {
-        return fs::metadata(directory).map(|meta| format!("inode {}", meta.ino())).unwrap_or_default();
-    }
-    String::new()
+}
+
+fn inode(path: &Path) -> String {
+    fs::metadata(path).map(|meta| format!("inode {}", meta.ino())).unwrap_or_default()
+}
+
+/// When the thread started, in clock ticks since boot: the 22nd figure of its `stat` (proc(5)).
+fn started(path: &Path) -> String {
+    let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    behind_name.split_ascii_whitespace().nth(19).map(|ticks| format!("started {ticks}")).unwrap_or_default()
 }
 
 /// Names of the drivers' handlers: the subdirectories of `/proc/irq/N`.

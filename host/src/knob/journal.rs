@@ -12,17 +12,21 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::Kind;
 use crate::error::{Error, Result};
 
 const FILE: &str = "knobs.journal";
 const LOCK: &str = "knobs.lock";
 
 /// One knob that is, or is about to be, changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Counts the changes of one journal.
     pub number: u64,
-    /// The file.
+    /// What kind of knob.
+    #[serde(default, skip_serializing_if = "Kind::is_file")]
+    pub kind: Kind,
+    /// The file, or what stands for the object.
     pub path: PathBuf,
     /// What tells its object from a later one of the same name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -34,28 +38,57 @@ pub struct Change {
     /// What the kernel showed after that; `None`: not known to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
+    /// What goes with it: an interrupt's CPU, the cgroup to which members go back ([`Kind`]).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub aside: String,
+    /// Whether an interrupt may hold `aside`, on its way back.
+    #[serde(skip)]
+    pub pinned: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Begin { boot: String, pid: u32 },
+    Begin {
+        boot: String,
+        pid: u32,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        about: String,
+    },
     Change(Change),
-    Seen { number: u64, value: String },
-    Settled { number: u64 },
+    Seen {
+        number: u64,
+        value: String,
+    },
+    Pinned {
+        number: u64,
+    },
+    Settled {
+        number: u64,
+    },
+    Kept,
 }
 
 /// What an earlier run left changed.
-#[derive(Debug, Default)]
-pub(super) struct Left {
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// In the order made.
     pub changes: Vec<Change>,
+    /// The boot since has undone them.
     pub booted_since: bool,
+    /// Left on purpose, to stay until somebody asks for the end.
+    pub kept: bool,
+    /// What its owner wrote about itself.
+    pub about: String,
+    /// Process that made them.
+    pub pid: u32,
 }
 
 /// The journal, open and locked.
 #[derive(Debug)]
 pub(super) struct Journal {
     directory: PathBuf,
+    about: String,
     file: Option<File>, // `None` until the first change
     _lock: File,
 }
@@ -77,20 +110,29 @@ pub fn default_directory() -> PathBuf {
 /// # Errors
 /// When a journal is there and cannot be read.
 pub fn pending(directory: &Path) -> Result<Vec<Change>> {
+    left(directory).map(|left| left.changes)
+}
+
+/// The same with what the journal says about them.
+///
+/// # Errors
+/// As [`pending`].
+pub fn left(directory: &Path) -> Result<Left> {
     match fs::read_to_string(directory.join(FILE)) {
-        Ok(text) => Ok(parse(&text).changes),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Ok(text) => Ok(parse(&text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Left::default()),
         Err(error) => Err(Error::new("read", directory.join(FILE).display().to_string(), error)),
     }
 }
 
 impl Journal {
     /// Takes the lock and reads what was left.
-    pub(super) fn open(directory: &Path) -> Result<(Journal, Left)> {
+    pub(super) fn open(directory: &Path, about: &str) -> Result<(Journal, Left)> {
         prepare(directory)?;
         let lock = lock(directory)?;
         let path = directory.join(FILE);
-        let mut journal = Journal { directory: directory.to_owned(), file: None, _lock: lock };
+        let mut journal =
+            Journal { directory: directory.to_owned(), about: about.to_owned(), file: None, _lock: lock };
         let mut left = Left::default();
         let opened = OpenOptions::new().read(true).append(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         match opened {
@@ -121,7 +163,11 @@ impl Journal {
                 .open(self.directory.join(FILE))
                 .map_err(|error| self.cannot("create", error))?;
             self.file = Some(created);
-            self.append(&Line::Begin { boot: boot_id(), pid: std::process::id() })?;
+            self.append(&Line::Begin {
+                boot: boot_id(),
+                pid: std::process::id(),
+                about: self.about.clone(),
+            })?;
             let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
             synced.map_err(|error| self.cannot("sync", error))?;
         }
@@ -137,6 +183,16 @@ impl Journal {
     /// Writes down that nothing is left to do for it.
     pub(super) fn settled(&mut self, change: &Change) -> Result<()> {
         self.append(&Line::Settled { number: change.number })
+    }
+
+    /// Writes down that an interrupt is about to be pinned to the CPU it came from.
+    pub(super) fn will_pin(&mut self, change: &Change) -> Result<()> {
+        self.append(&Line::Pinned { number: change.number })
+    }
+
+    /// Writes down that the changes are to stay.
+    pub(super) fn keep(&mut self) -> Result<()> {
+        self.append(&Line::Kept)
     }
 
     /// Removes the journal: nothing is changed any more.
@@ -172,7 +228,15 @@ fn parse(text: &str) -> Left {
     let mut left = Left::default();
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
         match serde_json::from_str(line) {
-            Ok(Line::Begin { boot, .. }) => left.booted_since = boot != boot_id(),
+            Ok(Line::Begin { boot, pid, about }) => {
+                (left.booted_since, left.pid, left.about) = (boot != boot_id(), pid, about);
+            }
+            Ok(Line::Pinned { number }) => {
+                if let Some(change) = left.changes.iter_mut().find(|change| change.number == number) {
+                    change.pinned = true;
+                }
+            }
+            Ok(Line::Kept) => left.kept = true,
             Ok(Line::Change(change)) => left.changes.push(change),
             Ok(Line::Seen { number, value }) => {
                 if let Some(change) = left.changes.iter_mut().find(|change| change.number == number) {
@@ -193,9 +257,11 @@ fn boot_id() -> String {
 /// Makes the directory, or refuses one that others may write: a journal tells root what to write where.
 fn prepare(directory: &Path) -> Result<()> {
     let cannot = |error| Error::new("use", directory.display().to_string(), error);
-    match fs::DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(cannot(error)),
-        _ => {}
+    for one in directory.parent().into_iter().chain([directory]).filter(|one| !one.exists()) {
+        match fs::DirBuilder::new().mode(0o700).create(one) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(cannot(error)),
+            _ => {}
+        }
     }
     let meta = fs::symlink_metadata(directory).map_err(cannot)?;
     // SAFETY: geteuid has no preconditions.

@@ -81,8 +81,11 @@ pub(super) struct CpuBlock {
     pub late_timer_ns: AtomicU64,
     freeze_head: u64,
     pad0: [u64; 2],
-    /// Written by the programs alone: running totals, open windows, open timers.
-    private: [u64; 3],
+    /// Written by the programs alone, as all that is private: running totals, open windows, open timers.
+    stolen: u64,
+    /// User page faults since the last switch.
+    pub faults: AtomicU64,
+    fault_address: u64,
     pub hist_seq: AtomicU64,
     private_too: [u64; 22],
     pub lost: [AtomicU64; LOSSES],
@@ -102,6 +105,7 @@ pub(super) struct CpuBlock {
 // The same numbers are asserted at the end of src/bpf/block.h.
 const _: () = {
     assert!(size_of::<Buffer>() == 128 + STACKS * 256 + SLOTS * 48);
+    assert!(std::mem::offset_of!(CpuBlock, faults) == 64 + 8);
     assert!(std::mem::offset_of!(CpuBlock, hist_seq) == 64 + 24);
     assert!(std::mem::offset_of!(CpuBlock, lost) == 272);
     assert!(std::mem::offset_of!(CpuBlock, nmi) == 440);

@@ -32,6 +32,12 @@ impl Freezer {
         }
         Some(ask(block))
     }
+
+    /// Page faults of user code on this CPU since its last context switch, where the kernel tells (x86). One load.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.blocks.of(self.cpu).map_or(0, |block| block.faults.load(Relaxed))
+    }
 }
 
 /// A freeze may happen between our two steps: then the id tells which of the two carried the request.

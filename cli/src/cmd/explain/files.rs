@@ -40,6 +40,13 @@ impl Names {
         Ok(names)
     }
 
+    /// The maps that `lathunt trace` left in its directory, if `trace` is one.
+    pub fn read_saved(&mut self, trace: &Path) {
+        if let Ok(text) = fs::read_to_string(trace.join(crate::trace::MAPS_FILE)) {
+            self.read(&text);
+        }
+    }
+
     /// Lines of /proc/PID/maps: `BEGIN-END PERMS OFFSET MAJOR:MINOR INODE PATH`; others are passed over.
     fn read(&mut self, text: &str) {
         for line in text.lines() {
@@ -103,6 +110,17 @@ impl Names {
                 }
             }
         }
+    }
+}
+
+/// The preemption model in force when `lathunt trace` recorded the directory `trace`.
+pub fn preemption(trace: &Path) -> Option<String> {
+    let text = fs::read_to_string(trace.join(crate::trace::CONDITIONS_FILE)).ok()?;
+    let file: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let kernel = &file["conditions"]["kernel"];
+    match kernel["realtime"].as_bool() {
+        Some(true) => Some("rt".to_owned()),
+        _ => kernel["preemption_in_force"].as_str().map(str::to_owned),
     }
 }
 

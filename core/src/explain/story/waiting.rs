@@ -9,8 +9,8 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::{State, Stretch};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Prio};
-use crate::trace::event::{Kind as What, LeftAs, Vector};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::trace::event::{Kind as What, LeftAs, TaskRef, Vector};
 
 /// The scheduler's own way to the switch takes this long at most; who is left in this time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
@@ -263,18 +263,22 @@ impl Walk<'_, '_> {
         format!("CPU {cpu} {}, woken up{by}", share.name)
     }
 
-    /// Why no idle CPU took the thread; `None` where none was idle.
+    /// Why no other CPU took the thread; `None` where none was idle or, for a real-time thread, ran only what it may
+    /// preempt.
     fn elsewhere(&self, thread: &Thread, prio: Option<Prio>, stretch: &Stretch, cpu: Cpu) -> Option<String> {
-        let idle: Vec<String> = self
-            .record
-            .cpus()
-            .filter(|&other| other != cpu && self.idles(other, stretch.begin, stretch.end))
-            .map(|other| other.to_string())
-            .collect();
-        if idle.is_empty() {
-            return None;
-        }
-        let idle = format!("while CPU {} was idle", idle.join(", "));
+        let others = |below: Option<Prio>| -> Vec<String> {
+            let free = |other: &Cpu| *other != cpu && self.is_free(*other, stretch.begin, stretch.end, below);
+            self.record.cpus().filter(free).map(|other| other.to_string()).collect()
+        };
+        let (idle, lower) =
+            (others(None), prio.filter(|prio| prio.is_realtime()).map(|prio| others(Some(prio))));
+        let idle = match lower {
+            _ if !idle.is_empty() => format!("while CPU {} was idle", idle.join(", ")),
+            Some(lower) if !lower.is_empty() => {
+                format!("while CPU {} ran only tasks of lower priority", lower.join(", "))
+            }
+            _ => return None,
+        };
         if is_bound_worker(&thread.comm) {
             return Some(format!("{idle}: a worker bound to CPU {cpu}"));
         }
@@ -296,14 +300,23 @@ impl Walk<'_, '_> {
         !moves.any(|(_, event)| matches!(event.kind, What::Migrate { task, to, .. } if task.tid == thread.tid && to != cpu))
     }
 
-    fn idles(&self, cpu: Cpu, a: Mono, b: Mono) -> bool {
+    /// Whether `cpu` idled nearly all the time, or ran what is below the priority `below`.
+    fn is_free(&self, cpu: Cpu, a: Mono, b: Mono, below: Option<Prio>) -> bool {
         let slices = self.record.slices(cpu, a, b);
-        let idle: Ns = slices
+        let is_below = |task: TaskRef| below.zip(task.prio).is_some_and(|(below, prio)| prio > below);
+        let free: Ns = slices
             .iter()
-            .filter(|slice| matches!(slice.context, Context::Idle(_)))
+            .filter(|slice| match slice.context {
+                Context::Idle(_) => true,
+                Context::Thread(_) => slice.task.is_some_and(is_below),
+                // An interrupt belongs to whom it interrupts here: it would have come to the thread as well.
+                _ => {
+                    below.is_some() && slice.task.is_some_and(|task| task.tid == Tid::IDLE || is_below(task))
+                }
+            })
             .map(super::super::cpu::Slice::length)
             .sum();
-        idle.0 as f64 >= IDLE * b.since(a).0 as f64
+        free.0 as f64 >= IDLE * b.since(a).0 as f64
     }
 
     /// How long the thread has been on the run queue for sure: since it was preempted, or its wake-up arrived.

@@ -140,7 +140,7 @@ impl Header {
     }
 
     /// Bytes of the whole chunk.
-    pub(super) fn chunk_bytes(&self) -> usize {
+    pub fn chunk_bytes(&self) -> usize {
         HEADER_BYTES
             .saturating_add((self.records as usize).saturating_mul(RECORD_BYTES))
             .saturating_add((self.stacks as usize).saturating_mul(STACK_BYTES))

@@ -6,6 +6,7 @@ use super::{left_as, Fields, Normalizer};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::catalogue::{EventClass, FieldRef, Value};
 use crate::trace::event::{Kind, Vector};
+use crate::trace::flight;
 
 /// Most fields any kind needs.
 pub(super) const MOST_FIELDS: usize = 7;
@@ -77,6 +78,14 @@ const RECIPES: &[Row] = &[
     (&["function"], &[&["ip"], &["parent_ip"]], |_, f| Some(Kind::Function { ip: f.bits(0)?, parent_ip: f.bits(1)? })),
 ];
 
+/// Those of the flight recorder that say something else than the kernel's events of the same name.
+#[rustfmt::skip]
+const FLIGHT: &[Row] = &[
+    (&["sched_switch"], &[&["prev_pid"], &["prev_prio"], &["preempted"], &["next_pid"], &["next_prio"], &["next_comm"], &["prev_state"]], flight_switch),
+    (&["hrtimer_expire_entry"], &[&["hrtimer"], &["function"], &["expires"]], flight_expire),
+    (&["page_fault"], &[&["address"], &["count"]], |_, f| Some(Kind::PageFault { address: f.bits(0)?, count: u32::try_from(f.bits(1)?).unwrap_or(u32::MAX) })),
+];
+
 const VECTORS: [(&str, Vector); 11] = [
     ("local_timer", Vector::LocalTimer),
     ("reschedule", Vector::Reschedule),
@@ -96,7 +105,9 @@ pub(super) fn find(class: &EventClass) -> Option<(Build, &'static [&'static [&'s
     if let Some(build) = vector_build(&class.name) {
         return Some((build, &[&["vector"]]));
     }
-    let (_, fields, build) = RECIPES.iter().find(|(names, ..)| names.contains(&class.name.as_str()))?;
+    let own: &[Row] = if class.system == flight::source::SYSTEM { FLIGHT } else { &[] };
+    let (_, fields, build) =
+        own.iter().chain(RECIPES).find(|(names, ..)| names.contains(&class.name.as_str()))?;
     Some((*build, fields))
 }
 
@@ -166,6 +177,16 @@ fn text(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crat
 
 fn switch(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Switch { prev: n.task(f, 0)?, left_as: left_as(f.bits(6)?), next: n.task(f, 3)? })
+}
+
+fn flight_switch(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+    let left_as = flight::left_as(f.bits(2)? != 0, f.bits(6)? as u32);
+    Some(Kind::Switch { prev: n.task(f, 0)?, left_as, next: n.task(f, 3)? })
+}
+
+fn flight_expire(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+    let expires = f.bits(2).filter(|&expires| expires > 0).map(Mono);
+    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires })
 }
 
 fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {

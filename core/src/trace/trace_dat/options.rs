@@ -6,7 +6,7 @@ use super::metadata::{Buffer, CpuData};
 use super::TimeScale;
 
 /// Numbers of options and, in version 7, of the sections they point at.
-pub(super) mod id {
+pub mod id {
     pub const DONE: u16 = 0;
     pub const DATE: u16 = 1;
     pub const CPUSTAT: u16 = 2;

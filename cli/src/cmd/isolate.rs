@@ -1,0 +1,226 @@
+//! `lathunt isolate`: gives CPUs to real time, and puts everything back.
+
+mod hold;
+mod show;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{bail, Result};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::isolate::{plan, text, Request};
+use lathunt_core::time::Ns;
+use lathunt_host::isolate::{self, survey, Isolation};
+use lathunt_host::{facts, signals, wall};
+
+use super::units;
+use crate::out;
+
+/// Give CPUs to real time, prove it, put everything back
+///
+/// Interrupts, work queues, packet steering, kernel threads and programs are kept off the CPUs given with -c. Every
+/// change is written down before it is made, so that nothing is left behind, not even after kill -9: the next lathunt
+/// puts back what a killed one had changed. What somebody else has changed since is reported and left alone.
+#[derive(Debug, clap::Args)]
+pub struct IsolateArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Show what would change, what cannot be changed while the system runs, and the boot parameters for that
+    Plan {
+        #[command(flatten)]
+        what: What,
+    },
+    /// Isolate until `lathunt isolate restore` or the next boot
+    Apply {
+        #[command(flatten)]
+        what: What,
+    },
+    /// Isolate while COMMAND runs on these CPUs, or without COMMAND until a signal; newcomers are moved away
+    ///
+    /// Where CPUs are isolated already (`isolate apply`), COMMAND runs on those and they stay isolated. The exit code is
+    /// that of COMMAND, or 128 and the signal that ended it.
+    Run {
+        #[command(flatten)]
+        what: Optional,
+        /// What to run on the isolated CPUs
+        #[arg(last = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+    /// What is isolated, what has come there since, what somebody else has changed
+    Status {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Put everything back
+    ///
+    /// An interrupt moves only when it comes: for those that are not where they were, this waits.
+    Restore {
+        /// How long to wait for interrupts to come where they came before
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::seconds)]
+        patience: Ns,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct What {
+    /// CPUs to isolate
+    #[arg(short = 'c', long, value_name = "LIST")]
+    cpus: CpuSet,
+    #[command(flatten)]
+    more: More,
+}
+
+#[derive(Debug, clap::Args)]
+struct Optional {
+    /// CPUs to isolate
+    #[arg(short = 'c', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    #[command(flatten)]
+    more: More,
+}
+
+#[derive(Debug, clap::Args)]
+struct More {
+    /// CPUs for everything else [default: all others]
+    #[arg(long, value_name = "LIST")]
+    housekeeping: Option<CpuSet>,
+    /// How threads are kept away: cgroup2, cpuset1, affinity [default: the best that works]
+    #[arg(long, value_name = "HOW", value_parser = ["cgroup2", "cpuset1", "affinity"])]
+    by: Option<String>,
+    /// Set the frequency governor of the isolated CPUs
+    #[arg(long, value_name = "NAME")]
+    governor: Option<String>,
+    /// Disable idle states of the isolated CPUs that take longer than this to leave (bare numbers are µs)
+    #[arg(long, value_name = "TIME", value_parser = idle_latency)]
+    idle_latency: Option<Ns>,
+    /// Leave this process where it is (name or process id; can be repeated)
+    #[arg(long, value_name = "PROCESS")]
+    keep: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print only what went wrong
+    #[arg(short, long)]
+    quiet: bool,
+    /// Where the journal lies, if not in /run/lathunt/isolate
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+}
+
+impl Common {
+    fn directory(&self) -> PathBuf {
+        self.journal.clone().unwrap_or_else(isolate::default_directory)
+    }
+}
+
+impl More {
+    fn request(&self, cpus: CpuSet) -> Request {
+        Request {
+            cpus,
+            housekeeping: self.housekeeping.clone().unwrap_or_default(),
+            mechanism: self.by.as_deref().and_then(isolate::mechanism),
+            governor: self.governor.clone(),
+            idle_us: self.idle_latency.map(|limit| limit.0 / 1_000),
+            keep: self.keep.clone(),
+        }
+    }
+}
+
+/// 0 is a limit, too: polling only.
+fn idle_latency(text: &str) -> Result<Ns, String> {
+    if text.trim() == "0" {
+        return Ok(Ns::ZERO);
+    }
+    units::microseconds(text)
+}
+
+/// Runs the action.
+///
+/// # Errors
+/// When the request makes no sense on this machine, or the kernel refuses; everything is as before then.
+pub fn run(args: IsolateArgs) -> Result<ExitCode> {
+    match args.action {
+        Action::Plan { what } => {
+            let survey = survey::read(std::path::Path::new(facts::LIVE))?;
+            let plan = plan(&survey, &what.more.request(what.cpus))?;
+            let text = match what.more.common.json {
+                true => serde_json::to_string_pretty(&plan)? + "\n",
+                false => text::plan(&plan),
+            };
+            out::print(&text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Apply { what } => apply(&what),
+        Action::Run { what, command } => hold::run(&what, &command),
+        Action::Status { common } => show::status(&common),
+        Action::Restore { patience, common } => restore(&common, patience),
+    }
+}
+
+fn apply(what: &What) -> Result<ExitCode> {
+    signals::install()?;
+    let common = &what.more.common;
+    let isolation = start(&what.more.request(what.cpus.clone()), common)?;
+    let text = match common.json {
+        true => serde_json::to_string_pretty(&show::json(&isolation))? + "\n",
+        false if common.quiet => String::new(),
+        false => show::applied(&isolation) + "`lathunt isolate restore` puts everything back.\n",
+    };
+    isolation.keep()?;
+    out::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Isolates, and says what a killed predecessor had left.
+fn start(request: &Request, common: &Common) -> Result<Isolation> {
+    let since = wall::now_rfc3339().unwrap_or_default();
+    let (isolation, _, before) = Isolation::apply(&common.directory(), request, since)?;
+    if !before.is_empty() && !common.quiet {
+        eprintln!("put back {} settings that a killed lathunt had left changed", before.len());
+    }
+    Ok(isolation)
+}
+
+fn restore(common: &Common, patience: Ns) -> Result<ExitCode> {
+    let restored = isolate::restore(&common.directory(), std::time::Duration::from_nanos(patience.0))?;
+    if common.json {
+        out::print(&(serde_json::to_string_pretty(&restored)? + "\n"))?;
+    } else {
+        out::print(&show::restored(&restored, common.quiet))?;
+    }
+    Ok(ExitCode::from(u8::from(show::failed(&restored) > 0)))
+}
+
+/// At the start of any other command: what a killed `isolate` left is put back.
+pub fn recover_after_kill() {
+    let directory = isolate::default_directory();
+    let left = lathunt_host::knob::left(&directory).unwrap_or_default();
+    if left.kept || left.changes.is_empty() {
+        return;
+    }
+    // When its owner runs, the lock is held, and that is no error here.
+    if let Ok(restored) = lathunt_host::knob::recover(&directory) {
+        eprint!("a killed `lathunt isolate` had left CPUs isolated. {}", show::restored(&restored, false));
+    }
+}
+
+/// The CPUs of a request that must name some.
+fn required(cpus: Option<&CpuSet>) -> Result<CpuSet> {
+    match cpus {
+        Some(cpus) => Ok(cpus.clone()),
+        None => bail!("no CPU is isolated yet: give those to isolate with -c"),
+    }
+}

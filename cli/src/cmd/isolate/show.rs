@@ -1,0 +1,172 @@
+//! What `lathunt isolate` prints.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use lathunt_core::isolate::plan::{self, Request};
+use lathunt_core::isolate::text::mechanism;
+use lathunt_host::isolate::{self, survey, About, Isolation};
+use lathunt_host::knob::{self, Kind, Outcome, Restored};
+use serde::Serialize;
+
+use super::Common;
+use crate::out;
+
+/// What was done, for people.
+pub(super) fn applied(isolation: &Isolation) -> String {
+    let plan = &isolation.plan;
+    let mut text = format!(
+        "CPU {} is isolated by {}; everything else is on CPU {}.\n",
+        plan.cpus,
+        mechanism(plan.mechanism),
+        plan.housekeeping
+    );
+    for note in &plan.mechanism_notes {
+        let _ = writeln!(text, "  not by a better way: {note}");
+    }
+    for stays in &isolation.stays {
+        let _ = writeln!(text, "  ! stays: {}: {}", stays.what, stays.why);
+    }
+    if !plan.boot.is_empty() {
+        let _ = writeln!(text, "  for the rest add to the kernel's command line: {}", plan.boot.join(" "));
+    }
+    text
+}
+
+/// The same for programs.
+pub(super) fn json(isolation: &Isolation) -> impl Serialize {
+    serde_json::json!({
+        "cpus": isolation.plan.cpus.to_string(),
+        "housekeeping": isolation.plan.housekeeping.to_string(),
+        "mechanism": isolation.plan.mechanism,
+        "mechanism_notes": isolation.plan.mechanism_notes,
+        "stays": isolation.stays,
+        "boot": isolation.plan.boot,
+    })
+}
+
+/// How many could not be put back.
+pub(super) fn failed(restored: &[Restored]) -> usize {
+    restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })).count()
+}
+
+/// What became of the changes; what is as it was is only counted.
+pub(super) fn restored(restored: &[Restored], quiet: bool) -> String {
+    let mut text = String::new();
+    let is_back = |one: &&Restored| {
+        matches!(one.outcome, Outcome::PutBack { .. } | Outcome::NotMovedYet { .. } | Outcome::AlreadyBack)
+    };
+    let back = restored.iter().filter(is_back).count();
+    let gone = restored.iter().filter(|one| one.outcome == Outcome::Gone).count();
+    let booted = restored.iter().filter(|one| one.outcome == Outcome::BootedSince).count();
+    if !quiet {
+        let _ = match (restored.len(), booted) {
+            (0, _) => writeln!(text, "Nothing to put back."),
+            (_, 1..) => writeln!(text, "Nothing to put back: the boot since has undone {booted} changes."),
+            _ => writeln!(text, "Put back {back} settings; {gone} ended meanwhile."),
+        };
+    }
+    for one in restored {
+        let told = match one.outcome {
+            Outcome::ChangedByOther { .. } | Outcome::Failed { .. } => true,
+            Outcome::NotMovedYet { .. } => !quiet,
+            _ => false,
+        };
+        if told {
+            let _ = writeln!(text, "  {one}");
+        }
+    }
+    text
+}
+
+/// What is isolated now.
+#[derive(Serialize)]
+struct Status {
+    isolated: Option<About>,
+    /// True after `apply`, false while `run` lasts or after it was killed.
+    stays: bool,
+    pid: u32,
+    changes: usize,
+    threads: usize,
+    interrupts: usize,
+    newcomers: Vec<String>,
+    changed_by_others: Vec<String>,
+}
+
+pub(super) fn status(common: &Common) -> Result<ExitCode> {
+    let left = knob::left(&common.directory())?;
+    let about = (!left.booted_since).then(|| serde_json::from_str::<About>(&left.about).ok()).flatten();
+    let about = about.filter(|_| !left.changes.is_empty());
+    let of = |kind| left.changes.iter().filter(|change| change.kind == kind).count();
+    let status = Status {
+        newcomers: about.as_ref().map(newcomers).transpose()?.unwrap_or_default(),
+        stays: left.kept,
+        pid: left.pid,
+        changes: left.changes.len(),
+        threads: of(Kind::Affinity),
+        interrupts: of(Kind::Interrupt),
+        changed_by_others: left
+            .changes
+            .iter()
+            .filter(|_| about.is_some())
+            .filter_map(|change| {
+                let found = knob::changed_by_other(change)?;
+                Some(format!("{}: '{found}' instead of '{}'", change.path.display(), change.new))
+            })
+            .collect(),
+        isolated: about,
+    };
+    let text = match common.json {
+        true => serde_json::to_string_pretty(&status)? + "\n",
+        false => status.text(),
+    };
+    out::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Threads that may run on the isolated CPUs and do not belong there.
+fn newcomers(about: &About) -> Result<Vec<String>> {
+    let list = |text: &str| text.parse().unwrap_or_default();
+    let request = Request {
+        cpus: list(&about.cpus),
+        housekeeping: list(&about.housekeeping),
+        keep: about.keep.clone(),
+        ..Request::default()
+    };
+    let mut survey = survey::read(std::path::Path::new(lathunt_host::facts::LIVE))?;
+    let tenants = isolate::tenants(&about.mechanism);
+    survey.threads.retain(|thread| !tenants.contains(&thread.tid) && !tenants.contains(&thread.pid));
+    let Ok(plan) = plan::plan(&survey, &request) else { return Ok(Vec::new()) };
+    let moveable = plan.changes.iter().filter(|change| {
+        matches!(change.what, plan::What::Interrupt | plan::What::KernelThread | plan::What::UserThread)
+    });
+    Ok(moveable.map(|change| format!("{} ({}), on CPU {}", change.path, change.of, change.old)).collect())
+}
+
+impl Status {
+    fn text(&self) -> String {
+        let Some(about) = &self.isolated else { return "No CPU is isolated by lathunt.\n".to_owned() };
+        let how = isolate::mechanism(&about.mechanism).map_or("", mechanism);
+        let until = match self.stays {
+            true => "until `lathunt isolate restore`".to_owned(),
+            false => format!("while process {} runs", self.pid),
+        };
+        let mut text = format!(
+            "CPU {} is isolated since {} by {how}, {until}; everything else is on CPU {}.\n\
+             {} changes, {} of them threads and {} interrupts.\n",
+            about.cpus, about.since, about.housekeeping, self.changes, self.threads, self.interrupts
+        );
+        for (title, lines) in
+            [("came since", &self.newcomers), ("changed by somebody else", &self.changed_by_others)]
+        {
+            for line in lines.iter().take(20) {
+                let _ = writeln!(text, "  {title}: {line}");
+            }
+            if lines.len() > 20 {
+                let _ = writeln!(text, "  {title}: {} more", lines.len() - 20);
+            }
+        }
+        text
+    }
+}

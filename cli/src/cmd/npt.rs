@@ -1,0 +1,328 @@
+//! `lathunt npt`: what interrupts a thread that must never stop?
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Result};
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::npt::text;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
+use lathunt_host::facts::counters::Counters;
+use lathunt_host::instrument::npt::probe::Kind;
+use lathunt_host::instrument::npt::{measure, Found, Live, Options, Read, KEPT};
+use lathunt_host::topology::Topology;
+use lathunt_host::{facts, sched, signals, wall};
+
+use super::units;
+use crate::file::{write_atomic, RUN_FILE};
+use crate::{exit, out};
+
+/// What interrupts a thread that must never stop?
+///
+/// A pinned real-time thread reads the clock in a loop; a turn at or above --threshold is a gap, and each gap is held
+/// against a record of the kernel: which interrupt, softirq, thread, page fault or throttling took the time, which SMI or
+/// the host, and what stays unexplained. With --probe each turn goes through one event of a tracer, to see what that costs.
+#[derive(Debug, clap::Args)]
+pub struct NptArgs {
+    /// CPUs to measure, one thread each [default: the isolated ones, else the last]
+    #[arg(short = 'c', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// Turns of the loop, of each thread
+    #[arg(short = 'n', long, value_name = "N", default_value = "1e8", value_parser = units::count)]
+    count: u64,
+    /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
+    #[arg(short = 'p', long, value_name = "PRIO", default_value_t = 99, value_parser = clap::value_parser!(i32).range(0..=99))]
+    priority: i32,
+    /// What each turn goes through
+    #[arg(long, value_enum, default_value = "none")]
+    probe: Probe,
+    /// With --probe lathunt: all events to disk; what the consumer cannot keep up with is discarded and counted
+    #[arg(long)]
+    drain: bool,
+    /// With --probe lttng: its consumer polls every 5 ms instead of being woken
+    #[arg(long)]
+    read_timer: bool,
+    /// A turn this long is a gap
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = units::microseconds)]
+    threshold: Ns,
+    /// How a turn reads the clock
+    #[arg(long, value_enum, default_value = "auto")]
+    clock: Clock,
+    /// Measure in bursts of this length, so that real-time throttling never fires
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
+    burst: Option<Ns>,
+    /// Pause after each burst, which is not measured
+    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::microseconds, requires = "burst")]
+    pause: Ns,
+    /// Do not record the kernel: nothing but the loop runs, and gaps have no name
+    #[arg(long)]
+    no_record: bool,
+    /// How many of the worst gaps to keep, per CPU
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    worst: usize,
+    /// Turn that must not be exceeded; exit code 2 when it is
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
+    deadline: Option<Ns>,
+    /// Write every gap with its time and who took it to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    gaps: Option<PathBuf>,
+    /// Write the run to this file, or to run.lathunt.json in this directory
+    #[arg(short = 'o', long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Print the run as JSON
+    #[arg(long)]
+    json: bool,
+    /// No progress, only the result
+    #[arg(short = 'q', long)]
+    quiet: bool,
+}
+
+/// Names of the probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Probe {
+    /// Nothing: the loop alone
+    None,
+    /// An event of this tool's tracer, kept in memory as a flight recorder does
+    Lathunt,
+    /// An event of LTTng-UST
+    Lttng,
+    /// A write to the kernel's trace_marker
+    Marker,
+    /// A uprobe
+    Uprobe,
+    /// Nothing, while ftrace records scheduler, interrupts and timers
+    Kernel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Clock {
+    /// The processor's counter where it can be trusted, else clock_gettime
+    Auto,
+    /// The counter as it comes (x86: rdtsc)
+    Plain,
+    /// The counter after all that precedes it (rdtscp)
+    Ordered,
+    /// The counter with fences around it
+    Fenced,
+    /// clock_gettime(CLOCK_MONOTONIC)
+    Gettime,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When the CPUs are not there, the probe is not, or the result cannot be written.
+pub fn run(args: NptArgs) -> Result<ExitCode> {
+    let topology = Topology::read(Path::new(facts::LIVE))?;
+    let cpus = match &args.cpus {
+        None => default_cpus(&topology)?,
+        wanted => topology.select(wanted.as_ref())?,
+    };
+    let mut conditions = facts::gather(Path::new(facts::LIVE), &cpus);
+    let facts = conditions.notes.len();
+    let options = options(&args, cpus.clone(), &mut conditions)?;
+    conditions.started = wall::now_rfc3339();
+    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    signals::install()?;
+    let before = Counters::read(Path::new(facts::LIVE), &cpus);
+    let mut progress = Progress::new(&args);
+    let measured = measure(&options, |lanes| progress.show(lanes));
+    progress.end();
+    let found = measured?;
+    conditions.during = before.during(Path::new(facts::LIVE), &cpus);
+    if let Some(path) = &args.gaps {
+        write_atomic(path, csv(&found).as_bytes())?;
+    }
+    let run = to_run(conditions, &options, found);
+    if let Some(path) = &args.output {
+        let file = if path.is_dir() { path.join(RUN_FILE) } else { path.clone() };
+        write_atomic(&file, run.to_json().as_bytes())?;
+    }
+    out::print(&if args.json {
+        run.to_json() + "\n"
+    } else {
+        text::text(&run, args.worst, &run.conditions.notes[facts..])
+    })?;
+    Ok(exit_code(&args, &run))
+}
+
+/// A thread that never stops wants a CPU that nobody else needs.
+fn default_cpus(topology: &Topology) -> Result<CpuSet> {
+    let usable = sched::affinity()?;
+    let isolated: CpuSet = topology.isolated.iter().filter(|cpu| usable.contains(*cpu)).collect();
+    if !isolated.is_empty() {
+        return Ok(isolated);
+    }
+    let last = usable.iter().next_back();
+    Ok(last.into_iter().collect())
+}
+
+fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<Options> {
+    const SHORTEST: Ns = Ns(100);
+    if args.threshold < SHORTEST {
+        bail!(
+            "cannot call {} a gap: the loop itself takes tens of ns; give --threshold {SHORTEST} at least",
+            args.threshold
+        );
+    }
+    if args.drain && args.probe != Probe::Lathunt {
+        bail!("--drain belongs to --probe lathunt");
+    }
+    if args.read_timer && args.probe != Probe::Lttng {
+        bail!("--read-timer belongs to --probe lttng");
+    }
+    let mut priority = args.priority;
+    if priority > 0 {
+        if let Err(error) = sched::may_be_realtime(priority) {
+            let note = format!("measured as an ordinary thread: {error}");
+            eprintln!("warning: {note}");
+            conditions.notes.push(note);
+            priority = 0;
+        }
+    }
+    let (best, why) = Read::best();
+    let read = match args.clock {
+        Clock::Auto => {
+            conditions.notes.extend(why);
+            best
+        }
+        Clock::Plain => Read::Plain.checked()?,
+        Clock::Ordered => Read::Ordered.checked()?,
+        Clock::Fenced => Read::Fenced.checked()?,
+        Clock::Gettime => Read::Gettime,
+    };
+    Ok(Options {
+        cpus,
+        loops: args.count,
+        priority,
+        read,
+        threshold: args.threshold,
+        probe: args.probe.kind(args.drain, args.read_timer),
+        burst: args.burst.map(|burst| (burst, args.pause)),
+        record: !args.no_record,
+        worst: args.worst,
+    })
+}
+
+impl Probe {
+    fn kind(self, drained: bool, read_timer: bool) -> Kind {
+        match self {
+            Probe::None => Kind::Nothing,
+            Probe::Lathunt => Kind::Lathunt { drained },
+            Probe::Lttng => Kind::Lttng { read_timer },
+            Probe::Marker => Kind::Marker,
+            Probe::Uprobe => Kind::Uprobe,
+            Probe::Kernel => Kind::Kernel,
+        }
+    }
+}
+
+/// One line on a terminal, twice a second.
+struct Progress {
+    shown: bool,
+    loops: u64,
+    last: Instant,
+    drawn: bool,
+}
+
+impl Progress {
+    fn new(args: &NptArgs) -> Progress {
+        let shown = !args.quiet && std::io::stderr().is_terminal();
+        Progress { shown, loops: args.count, last: Instant::now(), drawn: false }
+    }
+
+    fn show(&mut self, lanes: &[Live]) {
+        let asked = signals::take_status_request();
+        let due = self.shown && self.last.elapsed() >= Duration::from_millis(500);
+        if !asked && !due {
+            return;
+        }
+        self.last = Instant::now();
+        let one = |lane: &Live| {
+            let longest = lane.longest.map_or("none".to_owned(), |ns| ns.to_string());
+            let share = 100.0 * lane.done as f64 / self.loops as f64;
+            format!("CPU {}: {share:.0} %, {} gaps, longest {longest}", lane.cpu, lane.gaps)
+        };
+        let line = lanes.iter().map(one).collect::<Vec<_>>().join("; ");
+        match self.shown {
+            true => eprint!("\r{line}\x1b[K"),
+            false => eprintln!("{line}"),
+        }
+        self.drawn = self.shown;
+    }
+
+    fn end(&self) {
+        if self.drawn {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
+    conditions.duration_s = Some(found.duration.as_secs());
+    let mut how = format!(
+        "loop: clock read {}, probe {}, gaps from {} on",
+        options.read.name(),
+        options.probe.name(),
+        options.threshold
+    );
+    if let Some((burst, pause)) = options.burst {
+        let _ = write!(how, ", bursts of {burst} with pauses of {pause} that are not measured");
+    }
+    if let Some(entry) = found.entry_ns {
+        let _ = write!(
+            how,
+            "; leaving the loop for the kernel and coming back takes {entry} where it is cheapest"
+        );
+    }
+    conditions.notes.push(how);
+    if let Some(share) = found.attributed_of_large {
+        let share = 100.0 * share;
+        conditions.notes.push(format!("of the time of gaps above 5 µs, {share:.1} % has a name"));
+    }
+    conditions.notes.extend(found.notes);
+    if let Some(signal) = found.stopped_by {
+        conditions.notes.push(format!("ended by signal {signal}"));
+    }
+    let mut run = Run::new(conditions);
+    (run.series, run.peaks, run.interference, run.losses) =
+        (found.series, found.worst, found.sources, found.losses);
+    run
+}
+
+/// One line a gap and source; the sources of a gap add up to it.
+fn csv(found: &Found) -> String {
+    let mut text = String::from("cpu,begin_ns,gap_ns,part_ns,who\n");
+    for told in &found.gaps {
+        for part in &told.parts {
+            let who = part.name.replace('"', "\"\"");
+            let (gap, length) = (&told.gap, told.gap.length());
+            let _ = writeln!(text, "{},{},{},{},\"{who}\"", gap.cpu, gap.begin.0, length.0, part.net.0);
+        }
+    }
+    if found.gaps.len() == KEPT {
+        eprintln!("note: only the first {KEPT} gaps are written");
+    }
+    text
+}
+
+/// 0 within the deadline, 2 beyond it, 3 when there is nothing to judge.
+fn exit_code(args: &NptArgs, run: &Run) -> ExitCode {
+    match (args.deadline, run.max_of(Quantity::Npt)) {
+        (Some(deadline), Some(max)) if max > deadline => {
+            eprintln!("deadline exceeded: {max} is above {deadline}");
+            exit::EXCEEDED.into()
+        }
+        (Some(_), None) => {
+            eprintln!("no turn was measured: nothing can be said about the deadline");
+            ExitCode::from(3)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}

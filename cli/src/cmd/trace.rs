@@ -1,0 +1,119 @@
+//! `lathunt trace`: what is to be recorded, of the kernel and of instrumented programs.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use lathunt_core::time::Ns;
+use lathunt_host::channel::place::Place;
+use lathunt_host::tracefs::EventSet;
+
+use super::trace_user::{self, SessionArgs, Verb};
+use super::units;
+use crate::trace::{self, Plan};
+
+/// Record the kernel's events, and instrumented programs, on one clock, for `lathunt explain`.
+///
+/// Without --user the kernel is recorded: DIR/trace.dat (which trace-cmd and KernelShark read too), with the memory
+/// maps, kernel symbols and conditions that are needed later; `lathunt explain DIR` takes it whole. With --user alone
+/// instrumented programs are recorded as CTF 1.8, which babeltrace2 and Trace Compass open; --user with --events or
+/// --function records both. Programs use `lathunt/trace.h` or the crate lathunt-tracer; they may run already, or start
+/// later. Without a subcommand the recording lasts until COMMAND ends, -D is over, or Ctrl-C.
+///
+/// The kernel's events go through a private instance of the trace buffer; nothing else of the machine's tracing is
+/// touched. Exit code 3: events were lost; how many, and where, is in the trace.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Which kernel events: rt (the default; what explain needs), min (switches, wake-ups, interrupts), or full
+    /// (every system call too)
+    #[arg(long = "events", value_name = "SET")]
+    kernel_events: Option<EventSet>,
+    /// Record every kernel function too: where the kernel spends its time, at several times the cost; latencies are
+    /// then not those of the machine as it is
+    #[arg(long)]
+    function: bool,
+    /// Record instrumented programs; with --events or --function the kernel too
+    #[arg(long)]
+    user: bool,
+    #[command(flatten)]
+    session: Option<SessionArgs>,
+    /// How long; without it until COMMAND ends or Ctrl-C
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::seconds)]
+    duration: Option<Ns>,
+    /// Program to start
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Records, or runs a session's verb.
+///
+/// # Errors
+/// When nothing can be recorded, with what to do about it.
+pub fn run(args: TraceArgs) -> anyhow::Result<ExitCode> {
+    if let Some(verb) = args.verb {
+        return trace_user::run(verb);
+    }
+    let session = args.session.context("say where the trace goes: -o DIR")?;
+    let kernel = args.kernel_events.is_some() || args.function || !args.user;
+    trace::record(&Plan {
+        place: Place::from_environment(),
+        events: kernel.then(|| args.kernel_events.unwrap_or_default()),
+        functions: args.function,
+        user: args.user,
+        session,
+        duration: args.duration,
+        command: args.command,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: TraceArgs,
+    }
+
+    #[test]
+    fn the_forms_of_the_manual_are_understood() {
+        let args = Line::try_parse_from("trace --user --comm motion* -o /tmp/x -D 5s -- sleep 1".split(' '))
+            .map(|line| line.args);
+        let args = args.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((args.command.len(), args.duration), (2, Some(Ns(5_000_000_000))));
+        for line in [
+            "trace -o /tmp/x",
+            "trace --events full -o /tmp/x -- sleep 1",
+            "trace --user --events rt --function --flight -o /tmp/x -D 1",
+            "trace start -o /tmp/x --flight --ring 64K -e control:*",
+            "trace stop",
+            "trace status --json",
+            "trace snapshot",
+            "trace recover",
+            "trace recover -o /tmp/y",
+            "trace enable a:b c:*",
+            "trace disable a:b",
+        ] {
+            assert!(Line::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        for line in ["trace start", "trace enable", "trace start -o x --limit 5X", "trace --events some -o x"]
+        {
+            assert!(Line::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn without_a_directory_nothing_is_recorded() {
+        for line in ["trace", "trace --user"] {
+            let Ok(line) = Line::try_parse_from(line.split(' ')) else { continue };
+            assert!(run(line.args).is_err());
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The kernel's side of a recording: through tracefs, or with `--flight` through the ring of the BPF recorder.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::Cpu;
+use lathunt_host::recorder::{self, Recorder};
+use lathunt_host::topology::Topology;
+use lathunt_host::tracefs::{self, EventSet};
+use lathunt_host::{facts, sched, wall};
+use serde::Serialize;
+
+use super::{code_of, Plan, CONDITIONS_FILE, FLIGHT_FILE, KALLSYMS_FILE, MAPS_FILE};
+use crate::file::write_atomic;
+
+/// Ring per CPU when everything is written, and when only the newest is kept.
+const RING_BYTES: u64 = 16 << 20;
+const FLIGHT_RING_BYTES: u64 = 8 << 20;
+/// How long a CPU may take to hand over its flight ring.
+const PATIENCE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A running recording of the kernel.
+pub struct Kernel {
+    way: Way,
+    directory: PathBuf,
+    record: Record,
+    conditions: Conditions,
+}
+
+enum Way {
+    Tracefs(Box<tracefs::Recording>),
+    Flight(Box<Recorder>, CpuSet),
+}
+
+/// What is said of the recording in `conditions.json`.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Record {
+    events: &'static str,
+    functions: bool,
+    flight: bool,
+    clock: &'static str,
+    bytes: u64,
+    /// Events overwritten by newer ones.
+    overwritten: u64,
+    /// Events dropped by the kernel.
+    dropped: u64,
+    notes: Vec<String>,
+}
+
+/// The file `conditions.json`.
+#[derive(Serialize)]
+struct ConditionsFile<'a> {
+    format: &'static str,
+    version: u32,
+    recording: &'a Record,
+    conditions: &'a Conditions,
+}
+
+/// A recording that has ended.
+pub struct Ended {
+    what: What,
+    directory: PathBuf,
+    record: Record,
+    conditions: Conditions,
+    started: Instant,
+}
+
+enum What {
+    Pages(Box<tracefs::Recorded>),
+    Flight(Vec<u8>),
+}
+
+impl Kernel {
+    /// Starts it; what is missing for `--flight` is said, and the other way taken.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses.
+    pub fn start(events: EventSet, plan: &Plan) -> Result<Kernel> {
+        let online = Topology::read(Path::new("/"))?.online;
+        let mut conditions = facts::gather(Path::new("/"), &online);
+        conditions.started = wall::now_rfc3339();
+        conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+        let mut record = Record {
+            events: name(events),
+            functions: plan.functions,
+            flight: plan.session.flight,
+            clock: "mono",
+            ..Record::default()
+        };
+        if plan.functions {
+            let warning = "function tracing makes kernel code about 4 times slower: latencies are larger than without it";
+            eprintln!("lathunt: {warning}");
+            record.notes.push(warning.to_owned());
+        }
+        let directory = plan.session.output.clone();
+        if plan.session.flight && !plan.functions {
+            match Recorder::start(&recorder::Options::on(online.clone())) {
+                Ok(recorder) => {
+                    record.notes.extend(recorder.notes().iter().cloned());
+                    let way = Way::Flight(Box::new(recorder), online);
+                    return Ok(Kernel { way, directory, record, conditions });
+                }
+                Err(error) => {
+                    let note = format!(
+                        "no BPF recorder: {error}; the newest events are kept in the ftrace buffer instead"
+                    );
+                    eprintln!("lathunt: {note}");
+                    record.notes.push(note);
+                }
+            }
+        }
+        let usual = if plan.session.flight { FLIGHT_RING_BYTES } else { RING_BYTES };
+        let recording = tracefs::Recording::start(tracefs::Options {
+            events,
+            functions: plan.functions,
+            newest_only: plan.session.flight,
+            ring_bytes: plan.session.ring.unwrap_or(usual),
+            limit_bytes: plan.session.limit,
+            directory: directory.clone(),
+        })?;
+        Ok(Kernel { way: Way::Tracefs(Box::new(recording)), directory, record, conditions })
+    }
+
+    /// Keeps the rings from overflowing until `stop`.
+    ///
+    /// # Errors
+    /// When what is read cannot be written.
+    pub fn drain_until(&mut self, stop: &AtomicBool) -> Result<()> {
+        match &mut self.way {
+            Way::Tracefs(recording) => Ok(recording.drain_until(stop)?),
+            Way::Flight(recorder, _) => {
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(POLL);
+                    recorder.poll(); // late real-time tasks do not freeze here, so there is nothing to keep
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// When the last events cannot be read.
+    pub fn finish(self) -> Result<Ended> {
+        let Kernel { way, directory, mut record, conditions } = self;
+        let what = match way {
+            Way::Tracefs(recording) => What::Pages(Box::new(recording.finish()?)),
+            Way::Flight(mut recorder, cpus) => {
+                let (bytes, silent) = freeze_all(&mut recorder, &cpus);
+                record.notes.extend(silent.iter().map(|cpu| format!("CPU {cpu} did not hand over its ring")));
+                // Most counters speak of the recorder's latency series, and the rings say themselves what they lack.
+                let losses = recorder.losses();
+                record.notes.extend(
+                    losses.iter().map(|loss| format!("{} {}: {}", loss.count, loss.counter, loss.meaning)),
+                );
+                record.dropped = u64::from(!silent.is_empty());
+                What::Flight(bytes)
+            }
+        };
+        Ok(Ended { what, directory, record, conditions, started: Instant::now() })
+    }
+}
+
+/// Asks every CPU for its ring; a CPU hands it over at its next switch, which a short visit there brings about.
+fn freeze_all(recorder: &mut Recorder, cpus: &CpuSet) -> (Vec<u8>, Vec<u32>) {
+    let mut asked: Vec<(Cpu, u64)> = Vec::new();
+    for cpu in cpus.iter() {
+        asked.extend(recorder.freezer(cpu).freeze().map(|id| (cpu, id)));
+    }
+    let (mut bytes, begin) = (Vec::new(), Instant::now());
+    while !asked.is_empty() && begin.elapsed() < PATIENCE {
+        std::thread::scope(|threads| {
+            asked.iter().for_each(|&(cpu, _)| {
+                threads.spawn(move || {
+                    let _ = sched::pin(cpu); // a CPU that is offline hands over nothing
+                    std::thread::sleep(Duration::from_millis(1));
+                });
+            });
+        });
+        for frozen in recorder.poll() {
+            if let Some(index) = asked.iter().position(|&(cpu, id)| (cpu, id) == (frozen.cpu, frozen.id)) {
+                asked.swap_remove(index);
+                bytes.extend(frozen.bytes);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    (bytes, asked.into_iter().map(|(cpu, _)| cpu.0).collect())
+}
+
+impl Ended {
+    /// Writes the trace and what belongs to it, and says what it is; gives the exit code.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub fn write(self, maps: &str) -> Result<u8> {
+        let Ended { what, directory, mut record, conditions, started } = self;
+        let file = match what {
+            What::Pages(recorded) => {
+                let summary = recorded.write()?;
+                record.bytes = summary.bytes;
+                record.overwritten = summary.overwritten;
+                record.dropped = summary.dropped;
+                record.notes.extend(summary.notes);
+                tracefs::FILE
+            }
+            What::Flight(bytes) => {
+                record.bytes = bytes.len() as u64;
+                write_atomic(&directory.join(FLIGHT_FILE), &bytes)?;
+                let symbols = fs::read("/proc/kallsyms").context("cannot read /proc/kallsyms")?;
+                write_atomic(&directory.join(KALLSYMS_FILE), &symbols)?;
+                FLIGHT_FILE
+            }
+        };
+        write_atomic(&directory.join(MAPS_FILE), maps.as_bytes())?;
+        let conditions = ConditionsFile {
+            format: "lathunt-trace-conditions",
+            version: 1,
+            recording: &record,
+            conditions: &conditions,
+        };
+        let text = serde_json::to_string_pretty(&conditions)? + "\n";
+        write_atomic(&directory.join(CONDITIONS_FILE), text.as_bytes())?;
+        Ok(said(&directory.join(file), &record, started))
+    }
+}
+
+fn said(path: &Path, record: &Record, started: Instant) -> u8 {
+    let mut text = format!("{}: {} bytes of events", path.display(), record.bytes);
+    if record.overwritten > 0 {
+        let why = if record.flight {
+            "older ones, overwritten as asked"
+        } else {
+            "overwritten before they were read (a larger --ring keeps them)"
+        };
+        let _ = write!(text, ", {} {why}", record.overwritten);
+    }
+    if record.dropped > 0 {
+        let _ = write!(text, ", {} dropped by the kernel", record.dropped);
+    }
+    let took = started.elapsed();
+    if took > Duration::from_secs(1) {
+        let _ = write!(text, "; written in {:.1} s", took.as_secs_f64());
+    }
+    println!("{text}");
+    record.notes.iter().for_each(|note| println!("  {note}"));
+    code_of(record.dropped + if record.flight { 0 } else { record.overwritten })
+}
+
+fn name(events: EventSet) -> &'static str {
+    match events {
+        EventSet::Min => "min",
+        EventSet::Rt => "rt",
+        EventSet::Full => "full",
+    }
+}

@@ -1,0 +1,143 @@
+//! A recording from its start to the files in DIR: the kernel, instrumented programs, or both, around one command.
+//!
+//! Both sides use `CLOCK_MONOTONIC`, so that one question can be asked of both. Not here: sessions without a terminal
+//! (`cmd/trace_user.rs`).
+
+mod kernel;
+mod maps;
+
+use std::ffi::OsString;
+use std::process::{Child, Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use lathunt_core::time::Ns;
+use lathunt_host::channel::consumer::{Consumer, Status};
+use lathunt_host::channel::daemon;
+use lathunt_host::channel::place::Place;
+use lathunt_host::tracefs::EventSet;
+
+use crate::cmd::trace_user::{self, SessionArgs};
+use crate::exit;
+use kernel::Kernel;
+use maps::Maps;
+
+/// Names of the files beside the traces in DIR.
+pub const MAPS_FILE: &str = "maps";
+/// Kernel symbols, where the trace has none in itself.
+pub const KALLSYMS_FILE: &str = "kallsyms";
+/// What was recorded under which conditions.
+pub const CONDITIONS_FILE: &str = "conditions.json";
+/// The rings of the BPF recorder.
+pub const FLIGHT_FILE: &str = "flight.bin";
+
+const TURN: Duration = Duration::from_millis(10);
+
+/// Everything the user asked for.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where instrumented programs are found.
+    pub place: Place,
+    /// The kernel's events; `None`: not the kernel.
+    pub events: Option<EventSet>,
+    /// Every kernel function too.
+    pub functions: bool,
+    /// Instrumented programs too.
+    pub user: bool,
+    /// Where to, and how much.
+    pub session: SessionArgs,
+    /// How long at most.
+    pub duration: Option<Ns>,
+    /// What to run meanwhile; empty: nothing.
+    pub command: Vec<OsString>,
+}
+
+/// Records in the foreground until the command ends, the time is over, or a signal comes.
+///
+/// # Errors
+/// When the recording or the command cannot start, or not all can be written.
+pub fn record(plan: &Plan) -> Result<ExitCode> {
+    let stop = daemon::stop_on_signals();
+    let directory = &plan.session.output;
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}; choose another -o DIR", directory.display()))?;
+    let consumer = match plan.user {
+        true => Some(Consumer::start(plan.place.clone(), trace_user::session_of(&plan.session)?)?),
+        false => None,
+    };
+    let mut kernel = plan.events.map(|events| Kernel::start(events, plan)).transpose()?;
+    let mut child = start(&plan.command)?;
+    let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
+    let done = AtomicBool::new(false);
+    let mut maps = Maps::default();
+    let (drained, status) = std::thread::scope(|threads| {
+        let drain = kernel.as_mut().map(|kernel| threads.spawn(|| kernel.drain_until(&done)));
+        let user = consumer.map(|consumer| threads.spawn(|| consumer.run(&done)));
+        wait(stop, end, child.as_mut(), kernel_wants_maps(plan), &mut maps);
+        done.store(true, Ordering::Relaxed);
+        let drained = drain.map(|thread| thread.join().unwrap_or_else(|_| Ok(())));
+        (drained, user.map(std::thread::ScopedJoinHandle::join))
+    });
+    // The recording ends before anything else is done: what follows is not part of it.
+    let recorded = kernel.map(Kernel::finish).transpose();
+    let ended = child.map(conclude_child);
+    let mut code = 0;
+    if let Some(recorded) = recorded? {
+        maps.take_all();
+        code = recorded.write(&maps.into_text())?;
+    }
+    drained.transpose()?;
+    if let Some(status) = status {
+        let status: Status = status.map_err(|_| anyhow::anyhow!("the reader of programs has failed"))??;
+        code = code.max(trace_user::conclude(&status));
+    }
+    if let Some(ended) = ended.flatten() {
+        eprintln!("lathunt: {}: {ended}", plan.command[0].to_string_lossy());
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn kernel_wants_maps(plan: &Plan) -> bool {
+    plan.events.is_some()
+}
+
+fn start(command: &[OsString]) -> Result<Option<Child>> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+    let child = Command::new(program).args(arguments).spawn();
+    Ok(Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?))
+}
+
+fn wait(stop: &AtomicBool, end: Option<Instant>, mut child: Option<&mut Child>, look: bool, maps: &mut Maps) {
+    while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+        if let Some(child) = &mut child {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            if look {
+                maps.look_at_family(child.id());
+            }
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+/// Ends a command that still runs; gives how it ended if not well.
+fn conclude_child(mut child: Child) -> Option<String> {
+    match child.try_wait() {
+        Ok(Some(status)) => (!status.success()).then(|| status.to_string()),
+        _ => {
+            let _ = child.kill();
+            let _ = child.wait();
+            None
+        }
+    }
+}
+
+/// Exit code of a recording that lost `lost` events.
+fn code_of(lost: u64) -> u8 {
+    match lost {
+        0 => 0,
+        _ => exit::INCONCLUSIVE,
+    }
+}

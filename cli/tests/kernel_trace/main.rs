@@ -1,0 +1,45 @@
+//! `lathunt trace` of the kernel, from the recording to the explanation of causes that were made on purpose.
+
+mod recording;
+mod scenarios;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lathunt_host::testing::{lacks_root, may_run};
+use tempfile::TempDir;
+
+/// A directory on a disk (a page of a file in memory is never cold).
+pub fn directory() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// `lathunt COMMAND…`, to its end.
+pub fn lathunt(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lathunt")).args(arguments).output().unwrap()
+}
+
+/// The same, which must succeed; its standard output.
+pub fn lathunt_ok(arguments: &[&str]) -> String {
+    let output = lathunt(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {:?} {said}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// As text of a command line.
+pub fn shown(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Instances of the trace buffer that are lathunt's.
+pub fn instances() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    let ours = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("lathunt-trace-");
+    entries.map(|entry| entry.path()).filter(ours).collect()
+}
+
+/// Whether the test may go on.
+pub fn may_trace(name: &str) -> bool {
+    may_run(name, lacks_root())
+}

@@ -1,0 +1,141 @@
+//! What a recording leaves in its directory and on the machine.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lathunt_host::testing::may_run;
+use serde_json::Value;
+
+use super::{directory, instances, lathunt, lathunt_ok, may_trace, shown};
+
+fn conditions(directory: &std::path::Path) -> Value {
+    let text = std::fs::read_to_string(directory.join("conditions.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What of the top-level buffer could have been touched.
+fn top_level() -> Vec<String> {
+    let files =
+        ["tracing_on", "current_tracer", "set_event", "trace_clock", "buffer_size_kb", "set_ftrace_filter"];
+    let root = std::path::Path::new("/sys/kernel/tracing");
+    files.iter().map(|file| std::fs::read_to_string(root.join(file)).unwrap_or_default()).collect()
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn trace_cmd_reads_every_event_of_our_trace_without_a_warning() {
+    if !may_trace("trace_cmd_reads_every_event_of_our_trace_without_a_warning") {
+        return;
+    }
+    let peer = Command::new("trace-cmd").arg("--version").output();
+    let absent = peer.is_err().then_some("trace-cmd is not installed");
+    if !may_run("trace_cmd_reads_every_event_of_our_trace_without_a_warning", absent) {
+        return;
+    }
+    let (top, out) = (top_level(), directory());
+    lathunt_ok(&["trace", "-o", shown(out.path()), "--", "sh", "-c", "sleep 0.2; cat /proc/stat >/dev/null"]);
+    assert_eq!((top_level(), instances().len()), (top, 0), "the machine's own tracing is as it was");
+    let report = Command::new("trace-cmd").arg("report").arg(out.path().join("trace.dat")).output().unwrap();
+    let said = String::from_utf8_lossy(&report.stderr);
+    assert!(report.status.success() && said.is_empty(), "{said}");
+    let text = String::from_utf8_lossy(&report.stdout);
+    let lines = text.lines().filter(|line| !line.starts_with("cpus=")).count();
+    assert!(text.contains("sched_switch:") && text.contains("sched_waking:"));
+    let summary: Value =
+        serde_json::from_str(&lathunt_ok(&["explain", shown(out.path()), "--summary", "--json"])).unwrap();
+    assert_eq!(summary["events"].as_u64(), Some(lines as u64), "as many as trace-cmd shows");
+    let conditions = conditions(out.path());
+    assert_eq!(conditions["recording"]["overwritten"], 0);
+    assert!(conditions["conditions"]["kernel"]["release"].is_string());
+    let maps = std::fs::read_to_string(out.path().join("maps")).unwrap();
+    assert!(maps.starts_with("# ") && maps.contains(" /"), "{maps}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn what_a_killed_recording_leaves_is_removed_by_restore() {
+    if !may_trace("what_a_killed_recording_leaves_is_removed_by_restore") {
+        return;
+    }
+    let out = directory();
+    let mut recording = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["trace", "-o", shown(out.path())])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while instances().is_empty() && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left = instances();
+    recording.kill().unwrap();
+    recording.wait().unwrap();
+    assert_eq!((left.len(), instances()), (1, left.clone()), "nobody could remove it");
+    let listed = lathunt_ok(&["restore", "--list"]);
+    assert!(listed.contains(shown(&left[0])), "{listed}");
+    lathunt_ok(&["restore"]);
+    assert_eq!(instances(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn what_a_small_ring_loses_is_counted_and_shown_where_it_was_lost() {
+    if !may_trace("what_a_small_ring_loses_is_counted_and_shown_where_it_was_lost") {
+        return;
+    }
+    let out = directory();
+    let load = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=300000", "status=none"];
+    let mut arguments = vec!["trace", "--events", "full", "--ring", "64K", "-o", shown(out.path()), "--"];
+    arguments.extend(load);
+    let recorded = lathunt(&arguments);
+    assert_eq!(recorded.status.code(), Some(3), "{recorded:?}");
+    let overwritten = conditions(out.path())["recording"]["overwritten"].as_u64().unwrap();
+    assert!(overwritten > 10_000, "{overwritten}");
+    let summary: Value =
+        serde_json::from_str(&lathunt_ok(&["explain", shown(out.path()), "--summary", "--json"])).unwrap();
+    let lost: u64 = summary["cpus"].as_array().unwrap().iter().map(|cpu| cpu["lost"].as_u64().unwrap()).sum();
+    // Where the last page before a gap is full to its end, the kernel marks the gap without a number.
+    assert!(lost > 0, "{overwritten} are lost, and none of them is marked in the trace");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_newest_events_are_kept_by_bpf_and_explained_like_any_other() {
+    if !may_run(
+        "the_newest_events_are_kept_by_bpf_and_explained_like_any_other",
+        lathunt_host::testing::lacks_bpf(),
+    ) {
+        return;
+    }
+    let out = directory();
+    lathunt_ok(&["trace", "--flight", "-o", shown(out.path()), "--", "sh", "-c", "sleep 0.1; sleep 0.123"]);
+    for file in ["flight.bin", "kallsyms", "maps", "conditions.json"] {
+        assert!(out.path().join(file).is_file(), "{file}");
+    }
+    let asked = ["explain", shown(out.path()), "--wakeups", "--comm", "sleep", "--json"];
+    let answers: Value = serde_json::from_str(&lathunt_ok(&asked)).unwrap();
+    let worst = &answers["passages"][0];
+    assert!(worst["sentence"].as_str().is_some_and(|sentence| !sentence.is_empty()), "{answers:#}");
+    assert!(lathunt_ok(&["explain", shown(out.path()), "--summary"]).contains("sleep/"));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn functions_are_recorded_or_it_is_said_in_one_line_why_not() {
+    if !may_trace("functions_are_recorded_or_it_is_said_in_one_line_why_not") {
+        return;
+    }
+    let out = directory();
+    let output = lathunt(&["trace", "--function", "--events", "min", "-D", "0.1", "-o", shown(out.path())]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("4 times slower"), "the cost is said: {said}");
+    match output.status.code() {
+        Some(1) => assert_eq!(said.lines().count(), 2, "the warning and the reason: {said}"),
+        _ => {
+            let report = lathunt_ok(&["explain", shown(out.path()), "--summary", "--json"]);
+            let summary: Value = serde_json::from_str(&report).unwrap();
+            assert!(summary["events"].as_u64().unwrap() > 1000, "{said}");
+        }
+    }
+    assert_eq!(instances().len(), 0);
+}

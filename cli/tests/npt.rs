@@ -1,0 +1,123 @@
+//! `lathunt npt`: the forms of its output, its errors, and its end by a signal.
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_host::testing::{lacks_bpf, may_run};
+
+fn lathunt(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lathunt")).args(arguments).output().unwrap()
+}
+
+fn ok(arguments: &[&str]) -> String {
+    let output = lathunt(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn bad_input_is_one_clear_line() {
+    for (arguments, says) in [
+        (vec!["-c", "7000"], "CPU 7000"),
+        (vec!["--threshold", "10ns"], "--threshold 100 ns"),
+        (vec!["-n", "0"], "whole number"),
+        (vec!["-p", "100"], "100"),
+        (vec!["--probe", "magic"], "possible values"),
+        (vec!["--drain"], "--probe lathunt"),
+        (vec!["--read-timer"], "--probe lttng"),
+        (vec!["--pause", "1ms"], "--burst"),
+        (vec!["-n", "1e3", "-p", "0", "--no-record", "-o", "/nowhere/x.json"], "does not exist"),
+    ] {
+        let output = lathunt(&[vec!["npt"], arguments.clone()].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(says) && output.stdout.is_empty(), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().filter(|line| line.starts_with("lathunt: ")).count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn the_run_is_one_that_plot_report_and_compare_take() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let (run, gaps) = (file("npt.lathunt.json"), file("gaps.csv"));
+    let text = ok(&["npt", "-n", "2e5", "-p", "0", "--no-record", "-o", &run, "--gaps", &gaps]);
+    assert!(text.contains("deviation") && text.contains("200 0"), "{text}");
+    let read = Run::from_json(&std::fs::read_to_string(&run).unwrap()).unwrap();
+    let series = read.of(Quantity::Npt).next().unwrap();
+    assert!(series.histogram.count() >= 200_000);
+    assert!(series.variance_ns2.is_some_and(|variance| variance > 0.0));
+    assert!(std::fs::read_to_string(&gaps).unwrap().starts_with("cpu,begin_ns,gap_ns,part_ns,who\n"));
+    ok(&["plot", &run, "-o", &file("npt.svg")]);
+    ok(&["report", &run, "-o", &file("npt.html")]);
+    assert!(ok(&["compare", &run, &run]).contains("npt"));
+    let json = ok(&["npt", "-n", "1e4", "-p", "0", "--no-record", "--clock", "gettime", "--json"]);
+    assert!(Run::from_json(&json).is_ok());
+}
+
+#[test]
+fn a_turn_beyond_the_deadline_is_exit_code_2() {
+    let output = lathunt(&["npt", "-n", "1e4", "-p", "0", "--no-record", "--deadline", "1ns"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_signal_ends_it_with_the_whole_summary() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["npt", "-n", "1e12", "-p", "0", "--no-record"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let patience = std::time::Instant::now() + Duration::from_secs(20);
+    while child.try_wait().unwrap().is_none() {
+        assert!(std::time::Instant::now() < patience, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("ended by signal 2") && text.contains("CPU "), "{text}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn every_event_of_the_tracers_own_probe_is_accounted_for() {
+    if !may_run("the probe lathunt of npt", lacks_bpf()) {
+        return;
+    }
+    for (mode, written) in [(&[][..], "overwritten"), (&["--drain"], "drained")] {
+        let text = ok(&[&["npt", "-n", "500000", "--probe", "lathunt"], mode].concat());
+        let line = text.lines().find(|line| line.contains("lathunt events")).unwrap_or_default();
+        let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u64>().ok());
+        // 20,000 turns of warm-up go through the probe as well.
+        assert_eq!(numbers.sum::<u64>(), 520_000, "{text}");
+        assert!(line.contains(written), "{line}");
+    }
+    let left = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    let ours = left.filter(|entry| entry.file_name().to_string_lossy().starts_with("lathunt-npt-"));
+    assert_eq!(ours.count(), 0, "nothing stays in memory");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_kernels_probes_leave_nothing_behind() {
+    if !may_run("the probes marker, uprobe and kernel of npt", lacks_bpf()) {
+        return;
+    }
+    for probe in ["marker", "uprobe", "kernel"] {
+        let text = ok(&["npt", "-n", "2e4", "--probe", probe, "--burst", "20ms"]);
+        assert!(text.contains(&format!("probe {probe}")), "{text}");
+    }
+    let mounted = std::path::Path::new("/sys/kernel/tracing");
+    for entry in std::fs::read_dir(mounted.join("instances")).into_iter().flatten().flatten() {
+        assert!(!entry.file_name().to_string_lossy().starts_with("lathunt-npt-"), "{entry:?}");
+    }
+    let probes = std::fs::read_to_string(mounted.join("uprobe_events")).unwrap_or_default();
+    assert!(!probes.contains("lathunt_npt_"), "{probes}");
+}

@@ -1,0 +1,98 @@
+//! One gap against the kernel's record: who had the CPU while the loop did not run.
+//!
+//! The accounting is that of the explanations (`explain::share`): every slice of the CPU belongs to one source, and
+//! what interrupted an interrupt is its own. What remains is time of the loop's own thread: entering and leaving the
+//! kernel, its page faults, and whatever this kernel cannot see.
+
+use crate::explain::cpu::Context;
+use crate::explain::record::Record;
+use crate::explain::share::{tally, Phase, Share};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+
+/// A turn that took too long.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gap {
+    /// Where.
+    pub cpu: Cpu,
+    /// The read of the clock before it.
+    pub begin: Mono,
+    /// The read after it.
+    pub end: Mono,
+    /// Page faults of the loop's thread in it.
+    pub faults: u64,
+    /// SMIs of this CPU in it; `None`: not countable here.
+    pub smi: Option<u64>,
+    /// Time that the host says it took around it; `None`: not counted here.
+    pub steal_ns: Option<Ns>,
+}
+
+impl Gap {
+    /// How long.
+    #[must_use]
+    pub fn length(&self) -> Ns {
+        self.end.since(self.begin)
+    }
+}
+
+/// Time of one source inside one gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// `hard IRQ 25 (virtio0)`, `softirq TIMER`, `hog/99 (RT 98)`, …
+    pub name: String,
+    /// Net time.
+    pub net: Ns,
+}
+
+/// A gap taken apart. `parts`, `own` and `unrecorded` add up to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Everybody but the loop's thread, largest first.
+    pub parts: Vec<Part>,
+    /// The loop's own thread was on the CPU.
+    pub own: Ns,
+    /// How often the loop was left: each costs time that belongs to nobody's handler.
+    pub entries: u32,
+    /// The record says nothing, or contradicts itself.
+    pub unrecorded: Ns,
+}
+
+/// What a thread of a lower class, or nobody, had while the loop could have run.
+pub const THROTTLED: &str = "throttling (RT bandwidth or fair server)";
+
+/// Takes `gap` of the loop's thread `tid` apart; `realtime`: it ran at a real-time priority.
+#[must_use]
+pub fn shares(record: &Record, tid: Tid, realtime: bool, gap: &Gap) -> Shares {
+    let slices = record.slices(gap.cpu, gap.begin, gap.end);
+    let mut found = Shares::default();
+    let mut in_loop = true;
+    for slice in &slices {
+        let own = slice.context == Context::Thread(tid);
+        found.entries += u32::from(in_loop && !own);
+        in_loop = own;
+    }
+    let tally = tally(record, Phase::Running, gap.cpu, &slices);
+    found.unrecorded = tally.gaps.iter().map(|gap| gap.duration_ns).sum();
+    for share in &tally.shares {
+        match share.context {
+            Context::Thread(thread) if thread == tid => found.own = found.own + share.net,
+            _ => found.parts.push(Part { name: name(share, realtime), net: share.net }),
+        }
+    }
+    found
+}
+
+/// The loop never sleeps inside a gap, so a real-time loop waits for a lower class only when the kernel makes it.
+fn name(share: &Share, realtime: bool) -> String {
+    let lower = match share.context {
+        Context::Idle(_) => true,
+        Context::Thread(_) => {
+            let prio = share.thread.as_ref().and_then(|thread| thread.prio);
+            prio.is_some_and(|prio| prio >= Prio(100))
+        }
+        _ => false,
+    };
+    match realtime && lower {
+        true => format!("{THROTTLED}: {}", share.comm()),
+        false => share.label(),
+    }
+}

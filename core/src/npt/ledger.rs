@@ -1,0 +1,288 @@
+//! Who took how much of all gaps: a table whose entries add up to the time of the gaps.
+//!
+//! Leaving the loop for an interrupt and coming back costs time that no handler has: entry and exit code, and in a guest
+//! the host's part of it. How much is learnt from this run: what remains for each entry in the cheapest tenth of its
+//! first gaps. Up to [`TOLERANCE`] times that is "entering and leaving the kernel"; more is not, and is judged by
+//! `hwlat::classify` like any gap that no software explains.
+
+use std::collections::BTreeMap;
+
+use super::gap::{Gap, Part, Shares};
+use crate::explain::Explanation;
+use crate::hwlat::classify::{classify, Cause, Evidence, Judgement};
+use crate::run::Interference;
+use crate::time::{Cpu, Ns};
+
+/// Gaps from which the cost of an entry is learnt.
+const LEARNT_FROM: usize = 64;
+/// An entry may take this many times the cheapest ones' cost: caches are cold after a long handler.
+const TOLERANCE: u64 = 2;
+/// Gaps from here on have a sum of their own: below, the cost of looking is of the order of the gap.
+pub const LARGE: Ns = Ns::from_us(5);
+
+/// Entry and exit code of interrupts and switches.
+pub const ENTRY: &str = "entering and leaving the kernel";
+/// What nothing explains.
+pub const UNEXPLAINED: &str = "hardware or host, unexplained";
+/// What nothing explains where the loop itself calls the kernel.
+pub const UNEXPLAINED_PROBE: &str = "the probe, hardware or host, unexplained";
+/// Where there is no record.
+pub const UNRECORDED: &str = "not recorded";
+
+/// A gap with its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The gap.
+    pub gap: Gap,
+    /// Who had how much, largest first; adds up to the gap.
+    pub parts: Vec<Part>,
+    /// The judgement on what no software explains.
+    pub judgement: Judgement,
+}
+
+impl Told {
+    /// The explanation of a passage counts all time of the loop's own thread as its own doing. Where that is a part to
+    /// speak of, the parts of the gap are the better sentence, because the loop did not run.
+    pub fn retell(&self, explanation: &mut Explanation) {
+        let named = |name: &str| [ENTRY, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
+        let own: Ns = self.parts.iter().filter(|part| named(&part.name)).map(|part| part.net).sum();
+        let length = self.gap.length();
+        if own.0.saturating_mul(5) < length.0 {
+            return;
+        }
+        let share = |part: &Part| 100.0 * part.net.0 as f64 / length.0.max(1) as f64;
+        let parts = self.parts.iter().take(4);
+        let told: Vec<String> =
+            parts.map(|part| format!("{} {} ({:.0} %)", part.name, part.net, share(part))).collect();
+        explanation.sentence = format!("{length}: {}", told.join("; "));
+        let reason = self.judgement.reasons.last().filter(|_| self.judgement.cause != Cause::Software);
+        if let Some(reason) = reason {
+            explanation.sentence.push_str(&format!("; {reason}"));
+        }
+        explanation.cause = self.parts.first().map_or_else(String::new, |part| part.name.clone());
+    }
+}
+
+/// Time of one source over all gaps of one CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    gaps: u64,
+    total: Ns,
+    max: Ns,
+}
+
+/// Adds up.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    threshold: Ns,
+    hypervisor: Option<String>,
+    unexplained: &'static str,
+    entry_ns: Option<Ns>, // of the cheapest entries
+    waiting: Vec<(Gap, Option<Shares>)>,
+    sums: BTreeMap<(Cpu, String), Sum>,
+    total: [Ns; 2],      // all gaps, and the large ones
+    attributed: [Ns; 2], // the same
+}
+
+impl Ledger {
+    /// `probe_calls_kernel`: the loop makes system calls, so that its own time in a gap may be theirs.
+    #[must_use]
+    pub fn new(threshold: Ns, hypervisor: Option<String>, probe_calls_kernel: bool) -> Ledger {
+        Ledger {
+            threshold,
+            hypervisor,
+            unexplained: if probe_calls_kernel { UNEXPLAINED_PROBE } else { UNEXPLAINED },
+            entry_ns: None,
+            waiting: Vec::new(),
+            sums: BTreeMap::new(),
+            total: [Ns::ZERO; 2],
+            attributed: [Ns::ZERO; 2],
+        }
+    }
+
+    /// Takes a gap; `None`: there is no record of it. Gaps come back with their answer, sooner or later.
+    pub fn add(&mut self, gap: Gap, shares: Option<Shares>) -> Vec<Told> {
+        self.waiting.push((gap, shares));
+        match self.entry_ns {
+            None if self.waiting.len() < LEARNT_FROM => Vec::new(),
+            _ => self.settle(),
+        }
+    }
+
+    /// Answers for all gaps that still wait.
+    pub fn settle(&mut self) -> Vec<Told> {
+        if self.entry_ns.is_none() {
+            self.entry_ns = cheapest_entry(&self.waiting);
+        }
+        std::mem::take(&mut self.waiting).into_iter().map(|(gap, shares)| self.tell(gap, shares)).collect()
+    }
+
+    fn tell(&mut self, gap: Gap, shares: Option<Shares>) -> Told {
+        let length = gap.length();
+        let mut parts = Vec::new();
+        let mut rest = length;
+        let mut take = |name: &str, net: Ns| {
+            let net = net.min(rest);
+            rest = rest.saturating_sub(net);
+            if net > Ns::ZERO {
+                parts.push(Part { name: name.to_owned(), net });
+            }
+        };
+        let recorded = shares.is_some();
+        let Shares { parts: others, own, entries, unrecorded } = shares.unwrap_or_default();
+        others.iter().for_each(|part| take(&part.name, part.net));
+        let allowed = Ns(self.entry_ns.unwrap_or_default().0 * TOLERANCE * u64::from(entries));
+        take(ENTRY, own.min(allowed));
+        take(UNRECORDED, unrecorded);
+        if gap.faults > 0 && own > allowed {
+            take("page fault", own.saturating_sub(allowed));
+        }
+        let judgement = classify(&Evidence {
+            gap_ns: length,
+            threshold_ns: self.threshold,
+            software: recorded.then(|| parts.iter().map(|part| (part.name.clone(), part.net)).collect()),
+            smi: gap.smi,
+            steal_ns: gap.steal_ns,
+            hypervisor: self.hypervisor.clone(),
+            ..Evidence::default()
+        });
+        if rest > Ns::ZERO {
+            let name = match (judgement.cause, recorded) {
+                (Cause::Smi, _) => "firmware (SMI)",
+                (Cause::Host, _) => "host (steal)",
+                (_, true) => self.unexplained,
+                (_, false) => UNRECORDED,
+            };
+            parts.push(Part { name: name.to_owned(), net: rest });
+        }
+        parts.sort_by_key(|part| std::cmp::Reverse(part.net));
+        self.book(&gap, &parts);
+        Told { gap, parts, judgement }
+    }
+
+    fn book(&mut self, gap: &Gap, parts: &[Part]) {
+        let length = gap.length();
+        let known = |part: &&Part| part.name != self.unexplained && part.name != UNRECORDED;
+        let attributed: Ns = parts.iter().filter(known).map(|part| part.net).sum();
+        for class in 0..=usize::from(length > LARGE) {
+            self.total[class] = self.total[class] + length;
+            self.attributed[class] = self.attributed[class] + attributed;
+        }
+        for part in parts {
+            let sum = self.sums.entry((gap.cpu, part.name.clone())).or_default();
+            sum.gaps += 1;
+            sum.total = sum.total + part.net;
+            sum.max = sum.max.max(part.net);
+        }
+    }
+
+    /// One row a CPU and source, the largest total first. They add up to [`Ledger::total`].
+    #[must_use]
+    pub fn rows(&self) -> Vec<Interference> {
+        let row = |((cpu, source), sum): (&(Cpu, String), &Sum)| Interference {
+            cpu: *cpu,
+            source: source.clone(),
+            count: sum.gaps,
+            total_ns: sum.total,
+            max_ns: sum.max,
+        };
+        let mut rows: Vec<Interference> = self.sums.iter().map(row).collect();
+        rows.sort_by_key(|row| (row.cpu, std::cmp::Reverse(row.total_ns)));
+        rows
+    }
+
+    /// Time of all gaps that have their answer.
+    #[must_use]
+    pub fn total(&self) -> Ns {
+        self.total[0]
+    }
+
+    /// Share of the time of gaps above [`LARGE`] that somebody is named for; `None`: there was none.
+    #[must_use]
+    pub fn attributed_of_large(&self) -> Option<f64> {
+        let [_, total] = self.total;
+        (total > Ns::ZERO).then(|| self.attributed[1].0 as f64 / total.0 as f64)
+    }
+
+    /// What the cheapest entries cost, once it is known.
+    #[must_use]
+    pub fn entry_ns(&self) -> Option<Ns> {
+        self.entry_ns
+    }
+}
+
+/// What remains for each entry, in the cheapest tenth of the gaps that have any.
+fn cheapest_entry(gaps: &[(Gap, Option<Shares>)]) -> Option<Ns> {
+    let shares = gaps.iter().filter_map(|(_, shares)| shares.as_ref());
+    let mut costs: Vec<u64> = shares
+        .filter(|shares| shares.entries > 0 && shares.unrecorded == Ns::ZERO)
+        .map(|shares| shares.own.0 / u64::from(shares.entries))
+        .collect();
+    costs.sort_unstable();
+    costs.get(costs.len() / 10).copied().map(Ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Mono;
+
+    fn gap(us: u64) -> Gap {
+        Gap { begin: Mono(1_000), end: Mono(1_000 + us * 1_000), ..Gap::default() }
+    }
+
+    fn by(name: &str, us: u64, own_us: u64) -> Option<Shares> {
+        let part = Part { name: name.to_owned(), net: Ns::from_us(us) };
+        Some(Shares { parts: vec![part], own: Ns::from_us(own_us), entries: 1, unrecorded: Ns::ZERO })
+    }
+
+    fn told(ledger: &mut Ledger) -> Vec<Told> {
+        let told = ledger.settle();
+        for one in &told {
+            let sum: Ns = one.parts.iter().map(|part| part.net).sum();
+            assert_eq!(sum, one.gap.length(), "{one:?}");
+        }
+        let sum: Ns = ledger.rows().iter().map(|row| row.total_ns).sum();
+        assert_eq!(sum, ledger.total());
+        told
+    }
+
+    #[test]
+    fn what_an_entry_costs_is_learnt_and_more_than_that_is_unexplained() {
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("none".to_owned()), false);
+        for _ in 0..20 {
+            assert!(ledger.add(gap(5), by("vector local_timer", 3, 2)).is_empty());
+        }
+        ledger.add(gap(503), by("vector local_timer", 3, 500));
+        let told = told(&mut ledger);
+        assert_eq!(ledger.entry_ns(), Some(Ns::from_us(2)));
+        assert_eq!(told[0].parts.len(), 2, "{:?}", told[0]);
+        let last = &told[20].parts;
+        assert_eq!((last[0].name.as_str(), last[0].net), (UNEXPLAINED, Ns::from_us(496)));
+        assert_eq!(told[20].judgement.cause, Cause::CannotTell);
+        assert!(ledger.attributed_of_large().unwrap() < 0.05);
+    }
+
+    #[test]
+    fn counters_name_what_no_event_shows() {
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false);
+        let nobody = || Some(Shares { own: Ns::from_us(300), ..Shares::default() });
+        ledger.add(Gap { smi: Some(1), ..gap(300) }, nobody());
+        ledger.add(Gap { steal_ns: Some(Ns::from_ms(10)), ..gap(300) }, nobody());
+        ledger.add(Gap { faults: 1, ..gap(300) }, nobody());
+        ledger.add(gap(300), nobody());
+        ledger.add(gap(300), None);
+        let names: Vec<_> = told(&mut ledger).iter().map(|one| one.parts[0].name.clone()).collect();
+        assert_eq!(names, ["firmware (SMI)", "host (steal)", "page fault", UNEXPLAINED, UNRECORDED]);
+    }
+
+    #[test]
+    fn a_record_that_claims_more_than_the_gap_does_not_break_the_sum() {
+        let mut ledger = Ledger::new(Ns::from_us(1), None, true);
+        ledger.add(gap(10), by("hog/1 (RT 98)", 11, 5));
+        ledger.add(gap(10), by("hog/1 (RT 98)", 2, 1));
+        let told = told(&mut ledger);
+        assert_eq!(told[0].parts.len(), 1);
+        assert!(told[1].parts.iter().any(|part| part.name == UNEXPLAINED_PROBE));
+    }
+}

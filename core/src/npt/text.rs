@@ -1,0 +1,102 @@
+//! The result for people, from the run itself: what `--json` and the run file hold is what is printed.
+
+use std::fmt::Write;
+
+use super::ledger::{UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED};
+use crate::report::figures::{grouped, or_dash};
+use crate::report::printable;
+use crate::run::Run;
+use crate::series::{Quantity, Series};
+use crate::time::Ns;
+
+/// Rows of the table of sources, and of the worst gaps.
+const ROWS: usize = 12;
+
+/// The whole answer; `listed` worst gaps, and those of the run's notes that concern this measurement.
+#[must_use]
+pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
+    let mut text = format!(
+        "{:<8}{:>14}{:>9}{:>10}{:>11}{:>14}{:>11}{:>9}{:>9}{:>10}{:>10}\n",
+        "ns", "loops", "min", "mean", "max", "variance", "deviation", "median", "p99", "p99.9", "p99.99"
+    );
+    for series in run.of(Quantity::Npt) {
+        row(&mut text, series);
+    }
+    sources(&mut text, run);
+    if listed > 0 && !run.peaks.is_empty() {
+        text.push_str("\nWorst gaps\n");
+    }
+    for peak in run.peaks.iter().take(listed) {
+        let why = match (&peak.explanation, &peak.no_evidence) {
+            (Some(explanation), _) => printable::line(&explanation.sentence),
+            (None, reason) => reason.as_deref().unwrap_or_default().into(),
+        };
+        let _ = writeln!(
+            text,
+            "  CPU {:<3} at {} {:>10}  {why}",
+            peak.cpu,
+            peak.begin,
+            peak.total_ns.to_string()
+        );
+    }
+    for note in notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn row(text: &mut String, series: &Series) {
+    let histogram = &series.histogram;
+    let whole = |value: Option<Ns>| value.map_or("–".to_owned(), |ns| ns.0.to_string());
+    let float =
+        |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
+    let variance = series.variance_ns2;
+    let _ = writeln!(
+        text,
+        "{:<8}{:>14}{:>9}{:>10}{:>11}{:>14}{:>11}{:>9}{:>9}{:>10}{:>10}",
+        series.label(),
+        grouped(histogram.count()),
+        whole(histogram.min()),
+        float(histogram.mean_ns(), 2),
+        whole(histogram.max()),
+        float(variance, 1),
+        float(variance.map(f64::sqrt), 1),
+        whole(histogram.quantile(0.5)),
+        whole(histogram.quantile(0.99)),
+        whole(histogram.quantile(0.999)),
+        whole(histogram.quantile(0.9999)),
+    );
+}
+
+/// Who took the time of the gaps, all CPUs together where there are several.
+fn sources(text: &mut String, run: &Run) {
+    let total: Ns = run.interference.iter().map(|row| row.total_ns).sum();
+    if total == Ns::ZERO {
+        text.push_str("\nNo gap at or above the threshold.\n");
+        return;
+    }
+    let open = |name: &str| [UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
+    let unknown: Ns = run.interference.iter().filter(|row| open(&row.source)).map(|row| row.total_ns).sum();
+    let _ = writeln!(
+        text,
+        "\nTime of the gaps: {total}, of which {:.1} % has a name",
+        100.0 * (1.0 - unknown.0 as f64 / total.0 as f64)
+    );
+    let _ =
+        writeln!(text, "  {:<8}{:>8}  {:>10}  {:>10}  {:>6}  who", "", "gaps", "total", "longest", "share");
+    for row in run.interference.iter().take(ROWS) {
+        let _ = writeln!(
+            text,
+            "  CPU {:<4}{:>8}  {:>10}  {:>10}  {:>5.1}%  {}",
+            row.cpu,
+            row.count,
+            row.total_ns.to_string(),
+            or_dash(Some(row.max_ns)),
+            100.0 * row.total_ns.0 as f64 / total.0 as f64,
+            printable::line(&row.source)
+        );
+    }
+    if let Some(more) = run.interference.len().checked_sub(ROWS).filter(|&more| more > 0) {
+        let _ = writeln!(text, "  … {more} more");
+    }
+}

@@ -1,0 +1,167 @@
+//! Plans for made-up machines: what is moved, what stays, and what is refused.
+
+use lathunt_core::isolate::plan::{Refused, What};
+use lathunt_core::isolate::survey::{CpuFile, CpuSetting, Interrupt, Mask, Mechanism, Survey, Thread};
+use lathunt_core::isolate::{plan, text, Plan, Request};
+use lathunt_core::time::Cpu;
+
+/// Four CPUs, isolcpus=3 at boot, with something of everything.
+fn machine() -> Survey {
+    let thread = |tid: i32, comm: &str, kernel: bool, bound: bool, cpus: &str| Thread {
+        pid: tid,
+        tid,
+        comm: comm.to_owned(),
+        kernel,
+        bound,
+        cpus: cpus.parse().unwrap(),
+    };
+    let interrupt = |number: u32, users: &str, allowed: &str, effective: &str, managed: bool| Interrupt {
+        number,
+        users: users.to_owned(),
+        allowed: allowed.parse().unwrap(),
+        effective: effective.parse().unwrap(),
+        managed,
+    };
+    let idle = |name: &str, exit_us: u64| CpuFile {
+        cpu: Cpu(2),
+        of: CpuSetting::IdleState { name: name.to_owned(), exit_us },
+        path: format!("/sys/{name}/disable"),
+        value: "0".to_owned(),
+    };
+    Survey {
+        online: "0-3".parse().unwrap(),
+        possible: "0-7".parse().unwrap(),
+        command_line: vec![
+            "quiet".to_owned(),
+            "isolcpus=managed_irq,2-3".to_owned(),
+            "nohz_full=3".to_owned(),
+        ],
+        mechanisms: vec![Mechanism::Cpuset1, Mechanism::Affinity],
+        mechanisms_missing: vec!["cgroup2: not mounted".to_owned()],
+        interrupts: vec![
+            interrupt(9, "acpi", "0-3", "2", false),
+            interrupt(24, "nvme0q2", "2", "2", true),
+            interrupt(25, "nvme0q0", "0", "0", true),
+            interrupt(26, "eth0", "0-1", "1", false),
+        ],
+        default_affinity: "0-7".parse().ok(),
+        masks: vec![
+            Mask { path: "/sys/wq/cpumask".to_owned(), about: "work queues", cpus: "0-7".parse().unwrap() },
+            Mask { path: "/sys/rps".to_owned(), about: "received packets", cpus: "".parse().unwrap() },
+        ],
+        threads: vec![
+            thread(1, "init", false, false, "0-7"),
+            thread(14, "kswapd0", true, false, "0-7"),
+            thread(20, "ksoftirqd/2", true, true, "2"),
+            thread(21, "kworker/u8:0", true, true, "0-7"),
+            thread(22, "irq/9-acpi", true, false, "2"),
+            thread(30, "rt-app", false, false, "2"),
+            thread(31, "web", false, false, "0-1"),
+        ],
+        cpu_files: vec![idle("C1", 2), idle("C6", 133)],
+    }
+}
+
+fn planned(request: &Request) -> Plan {
+    plan(&machine(), request).unwrap()
+}
+
+fn request(cpus: &str) -> Request {
+    Request { cpus: cpus.parse().unwrap(), ..Request::default() }
+}
+
+fn changes(plan: &Plan) -> Vec<(String, String)> {
+    plan.changes.iter().map(|one| (one.of.clone(), one.new.clone())).collect()
+}
+
+#[test]
+fn what_may_run_on_the_isolated_cpu_and_can_be_moved_is_moved() {
+    let plan = planned(&request("2"));
+    let expected = [
+        ("interrupts to come", "b"),
+        ("work queues", "b"),
+        ("acpi", "0-1,3"),
+        ("init", "0-1,3"),
+        ("kswapd0", "0-1,3"),
+        ("rt-app", "0-1,3"),
+    ];
+    assert_eq!(changes(&plan), expected.map(|(of, new)| (of.to_owned(), new.to_owned())));
+    let acpi = plan.changes.iter().find(|one| one.what == What::Interrupt).unwrap();
+    assert_eq!((acpi.old.as_str(), acpi.aside.as_str()), ("0-3", "2"), "where it came is kept");
+}
+
+#[test]
+fn what_cannot_be_moved_is_named_and_only_what_comes_to_the_isolated_cpu() {
+    let plan = planned(&request("2"));
+    let stays: Vec<&str> = plan.stays.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(stays, ["interrupt 24 (nvme0q2) on CPU 2", "kernel threads of the isolated CPUs: ksoftirqd"]);
+}
+
+#[test]
+fn the_boot_line_names_only_what_is_missing_there() {
+    assert_eq!(planned(&request("2")).boot, ["nohz_full=2", "rcu_nocbs=2", "irqaffinity=0-1,3"]);
+    assert_eq!(planned(&request("3")).boot, ["rcu_nocbs=3", "irqaffinity=0-2"]);
+    assert!(planned(&request("1")).boot.contains(&"isolcpus=managed_irq,domain,1".to_owned()));
+}
+
+#[test]
+fn housekeeping_may_be_fewer_cpus_than_the_rest() {
+    let mut wanted = request("2");
+    wanted.housekeeping = "0".parse().unwrap();
+    let plan = planned(&wanted);
+    assert!(plan.changes.iter().all(|one| one.new == "0" || one.new == "1"), "{:?}", plan.changes);
+}
+
+#[test]
+fn programs_that_are_to_stay_are_left_alone_by_name_and_by_number() {
+    for keep in ["rt-app", "30"] {
+        let mut wanted = request("2");
+        wanted.keep = vec![keep.to_owned()];
+        assert!(!changes(&planned(&wanted)).iter().any(|(of, _)| of == "rt-app"), "{keep}");
+    }
+}
+
+#[test]
+fn governor_and_idle_states_only_if_asked() {
+    let mut wanted = request("2");
+    wanted.idle_us = Some(10);
+    let plan = planned(&wanted);
+    let last = plan.changes.last().unwrap();
+    assert_eq!((last.path.as_str(), last.new.as_str()), ("/sys/C6/disable", "1"));
+    wanted.governor = Some("performance".to_owned());
+    assert!(matches!(lathunt_core::isolate::plan(&machine(), &wanted), Err(Refused::NoGovernor(_))));
+}
+
+#[test]
+fn nothing_is_planned_that_would_leave_no_cpu_for_the_rest() {
+    for (cpus, housekeeping, says) in [
+        ("0-3", "", "no housekeeping CPU would be left"),
+        ("", "", "no CPU at all"),
+        ("4", "", "cannot isolate CPU 4; online are 0-3"),
+        ("2", "5", "CPU 5"),
+        ("1-2", "2-3", "CPU 2 for housekeeping"),
+    ] {
+        let mut wanted = request(cpus);
+        wanted.housekeeping = housekeeping.parse().unwrap();
+        let refused = plan(&machine(), &wanted).unwrap_err().to_string();
+        assert!(refused.contains(says), "{cpus} {housekeeping}: {refused}");
+    }
+    let mut wanted = request("2");
+    wanted.mechanism = Some(Mechanism::Cgroup2);
+    assert_eq!(plan(&machine(), &wanted).unwrap_err().to_string(), "cannot isolate by cgroup2: not mounted");
+}
+
+#[test]
+fn the_text_has_the_diff_what_stays_and_the_boot_line() {
+    let text = text::plan(&planned(&request("2")));
+    for line in [
+        "Isolate CPU 2, everything else on CPU 0-1,3, by exclusive cpusets of cgroup v1.",
+        "  not by a better way: cgroup2: not mounted",
+        "  ~ /proc/irq/9/smp_affinity_list  0-3 -> 0-1,3  (acpi)",
+        "  ~ 1 kernel threads  0-7 -> 0-1,3  (kswapd0)",
+        "  ! interrupt 24 (nvme0q2) on CPU 2",
+        "  nohz_full=2 rcu_nocbs=2 irqaffinity=0-1,3",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+}

@@ -1,0 +1,366 @@
+//! The other side of the measurement, on a CPU that is not measured: starts probe, recorder and threads, keeps the
+//! kernel's record flowing, turns gaps into answers, and ends all of it.
+
+use std::path::Path;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lathunt_core::npt::gap::Gap;
+use lathunt_core::npt::ledger::{Ledger, Told};
+use lathunt_core::npt::turns::Turns;
+use lathunt_core::peak::{Peak, Worst};
+use lathunt_core::run::Loss;
+use lathunt_core::series::{Quantity, SecondMax, Series, Thread};
+use lathunt_core::time::{Cpu, Mono, Ns, Prio};
+
+use super::anchors::Anchors;
+use super::lane::{self, Shared, STOP};
+use super::probe::Session;
+use super::record::{Pieces, Seen};
+use super::{Found, Options, KEPT};
+use crate::error::{Error, Result};
+use crate::facts::{counters, Tree, LIVE};
+use crate::recorder::{self, now, Freezer, Recorder};
+use crate::symbols::Symbols;
+use crate::topology::Topology;
+use crate::{arch, sched, signals};
+
+/// The follower looks this often: the flight ring holds 4096 events, and its buffers eight times that.
+const TURN: Duration = Duration::from_millis(20);
+/// How long the last pieces of the record are awaited.
+const LAST: Duration = Duration::from_millis(500);
+
+/// How far one CPU is.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    /// Where.
+    pub cpu: Cpu,
+    /// Turns so far.
+    pub done: u64,
+    /// Gaps so far.
+    pub gaps: u64,
+    /// The longest; `None` before the first.
+    pub longest: Option<Ns>,
+}
+
+/// Measures until all threads have their turns, or a signal asks for the end. `live` is called every 20 ms.
+///
+/// # Errors
+/// When probe, CPU or priority cannot be had.
+pub fn measure(options: &Options, mut live: impl FnMut(&[Live])) -> Result<Found> {
+    let topology = Topology::read(Path::new(LIVE))?;
+    let mut options = options.clone();
+    let mut notes = Vec::new();
+    options.read = options.read.checked()?;
+    let others = topology.online.minus(&options.cpus);
+    if options.priority > 0 && others.is_empty() {
+        options.priority = 0;
+        notes.push("measured as ordinary threads: no CPU stays free for everything else".to_owned());
+    }
+    let session = Session::start(options.probe, &options.cpus, options.loops)?; // forks: before any thread
+    if let Err(error) = sched::lock_memory() {
+        notes.push(format!("memory is not locked: {error}"));
+    }
+    let old = sched::affinity()?;
+    if !others.is_empty() {
+        sched::set_affinity(&others)?;
+    }
+    let recorder = start_recorder(&options, &mut notes);
+    let mut follower = Follower::start(&options, &session, recorder)?;
+    follower.follow(&mut live);
+    let _ = sched::set_affinity(&old);
+    let mut found = follower.finish(notes)?;
+    found.notes.extend(session.finish()?);
+    Ok(found)
+}
+
+fn start_recorder(options: &Options, notes: &mut Vec<String>) -> Option<Recorder> {
+    if !options.record {
+        return None;
+    }
+    match Recorder::start(&recorder::Options::on(options.cpus.clone())) {
+        Ok(recorder) => {
+            notes.extend(recorder.notes().iter().cloned());
+            Some(recorder)
+        }
+        Err(error) => {
+            notes.push(format!("no record of the kernel, so gaps have no name: {error}"));
+            None
+        }
+    }
+}
+
+/// One CPU under measurement.
+struct Lane {
+    cpu: Cpu,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<Turns>>>,
+    freezer: Option<Freezer>,
+    pieces: Pieces,
+    seconds: Vec<SecondMax>,
+    begun: Option<Mono>,
+    stolen: Option<Ns>,
+    worst: Worst<Peak>,
+}
+
+struct Follower<'a> {
+    options: &'a Options,
+    lanes: Vec<Lane>,
+    recorder: Option<Recorder>,
+    symbols: Symbols,
+    clock: Anchors,
+    tick_ns: f64,
+    ledger: Ledger,
+    gaps: Vec<Told>,
+    begin: Mono,
+}
+
+impl<'a> Follower<'a> {
+    fn start(options: &'a Options, session: &Session, recorder: Option<Recorder>) -> Result<Follower<'a>> {
+        let tick_ns = options.read.tick_ns();
+        let probes = options.probe.calls_kernel();
+        let mut follower = Follower {
+            options,
+            lanes: Vec::new(),
+            symbols: Symbols::read().unwrap_or_else(|_| Symbols::none()),
+            clock: Anchors::new(options.read),
+            tick_ns,
+            ledger: Ledger::new(options.threshold, arch::hypervisor(), probes),
+            gaps: Vec::new(),
+            begin: now(),
+            recorder,
+        };
+        for cpu in options.cpus.iter() {
+            let shared = Arc::new(Shared::new());
+            shared.follower.store(options.read.ticks(), Relaxed);
+            let (armed, theirs, copy) = (session.arm()?, Arc::clone(&shared), options.clone());
+            let freezer = follower.recorder.as_ref().map(|recorder| recorder.freezer(cpu));
+            let sees = freezer.clone();
+            let body = move || lane::run(cpu, &copy, tick_ns, armed, sees, &theirs);
+            let thread = std::thread::Builder::new().name(format!("npt/{cpu}")).spawn(body);
+            let thread = thread.map_err(|error| Error::new("start", "a measuring thread", error))?;
+            follower.lanes.push(Lane {
+                cpu,
+                shared,
+                thread: Some(thread),
+                freezer,
+                pieces: Pieces::default(),
+                seconds: Vec::new(),
+                begun: None,
+                stolen: None,
+                worst: Worst::new(options.worst),
+            });
+        }
+        Ok(follower)
+    }
+
+    fn follow(&mut self, live: &mut impl FnMut(&[Live])) {
+        while self.lanes.iter().any(|lane| lane.thread.as_ref().is_some_and(|thread| !thread.is_finished())) {
+            std::thread::sleep(TURN);
+            let stop = signals::stop_requested().is_some() || self.failed();
+            let clock = if stop { STOP } else { self.options.read.ticks() };
+            self.lanes.iter().for_each(|lane| lane.shared.follower.store(clock, Relaxed));
+            self.turn();
+            live(&self.live());
+        }
+    }
+
+    /// A thread that ended before it began has an error to report.
+    fn failed(&self) -> bool {
+        let early = |lane: &Lane| {
+            lane.thread.as_ref().is_some_and(JoinHandle::is_finished) && lane.shared.begun.load(Acquire) == 0
+        };
+        self.lanes.iter().any(early)
+    }
+
+    fn live(&self) -> Vec<Live> {
+        let of = |lane: &Lane| Live {
+            cpu: lane.cpu,
+            done: lane.shared.done.load(Relaxed),
+            gaps: lane.shared.gaps.load(Relaxed),
+            longest: Some(lane.shared.longest.load(Relaxed))
+                .filter(|&ticks| ticks > 0)
+                .map(|ticks| Ns((ticks as f64 * self.tick_ns) as u64)),
+        };
+        self.lanes.iter().map(of).collect()
+    }
+
+    /// New gaps in, pieces of the record out, answers into the ledger.
+    fn turn(&mut self) {
+        let raws: Vec<Vec<lane::Raw>> =
+            self.lanes.iter().map(|lane| std::iter::from_fn(|| lane.shared.take()).collect()).collect();
+        self.clock.anchor(); // after all of them
+        let steal = counters::steal(&Tree::new(Path::new(LIVE)));
+        for (lane, raws) in self.lanes.iter_mut().zip(raws) {
+            let stolen = steal.as_ref().and_then(|all| all.get(&lane.cpu).copied());
+            let delta = stolen.zip(lane.stolen).map(|(now, before)| now.saturating_sub(before));
+            lane.stolen = stolen;
+            lane.take(raws, &self.clock, delta);
+            if self.recorder.is_none() {
+                for seen in lane.pieces.give_up() {
+                    self.gaps.extend(self.ledger.add(seen.gap, seen.shares));
+                }
+            } else if lane.pieces.is_waiting() {
+                lane.freezer.as_ref().map(Freezer::freeze);
+            }
+        }
+        self.gather();
+        self.gaps.truncate(KEPT);
+    }
+
+    fn gather(&mut self) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let realtime = self.options.priority > 0;
+        for frozen in recorder.poll() {
+            let Some(lane) = self.lanes.iter_mut().find(|lane| lane.cpu == frozen.cpu) else { continue };
+            let loop_is = (lane.shared.tid(), realtime);
+            let worst = &lane.worst;
+            let seen = lane.pieces.piece(&frozen, &self.symbols, loop_is, |gap| worst.would_keep(gap));
+            for seen in seen {
+                lane.keep(&seen, self.options.priority);
+                let told = self.ledger.add(seen.gap, seen.shares);
+                self.gaps.extend(told);
+            }
+        }
+    }
+
+    fn finish(mut self, mut notes: Vec<String>) -> Result<Found> {
+        let duration = now().since(self.begin);
+        let mut series = Vec::new();
+        let mut unfinished = 0;
+        for index in 0..self.lanes.len() {
+            let Some(thread) = self.lanes[index].thread.take() else { continue };
+            let ended = |_| Error::refused("measure", "a CPU", "the measuring thread ended early");
+            let turns = thread.join().map_err(ended)??;
+            unfinished += u64::from(turns.figures().map_or(0, |figures| figures.count) < self.options.loops);
+            series.push(self.lanes[index].series(&turns, self.options));
+        }
+        let stopped_by = signals::stop_requested();
+        if unfinished > 0 && stopped_by.is_none() {
+            notes.push("ended early: the follower was kept from its CPU for 10 s".to_owned());
+        }
+        self.await_record();
+        for lane in &mut self.lanes {
+            for seen in lane.pieces.give_up() {
+                lane.keep(&seen, self.options.priority);
+                self.gaps.extend(self.ledger.add(seen.gap, None));
+            }
+        }
+        self.gaps.extend(self.ledger.settle());
+        self.gaps.truncate(KEPT);
+        for (lane, series) in self.lanes.iter().zip(&mut series) {
+            series.set_seconds(lane.seconds.clone());
+        }
+        let losses = self.losses();
+        Ok(Found {
+            series,
+            sources: self.ledger.rows(),
+            worst: self.worst(),
+            attributed_of_large: self.ledger.attributed_of_large(),
+            entry_ns: self.ledger.entry_ns(),
+            gaps: self.gaps,
+            losses,
+            notes,
+            duration,
+            stopped_by,
+        })
+    }
+
+    fn await_record(&mut self) {
+        let begin = Instant::now();
+        self.turn();
+        while self.lanes.iter().any(|lane| lane.pieces.is_waiting()) && begin.elapsed() < LAST {
+            std::thread::sleep(TURN);
+            self.turn();
+        }
+    }
+
+    /// The worst of all CPUs; whom the ledger blames is their culprit.
+    fn worst(&self) -> Vec<Peak> {
+        let mut peaks: Vec<Peak> =
+            self.lanes.iter().flat_map(|lane| lane.worst.iter().map(|(_, peak)| peak.clone())).collect();
+        for peak in &mut peaks {
+            let told = self.gaps.iter().find(|told| told.gap.cpu == peak.cpu && told.gap.begin == peak.begin);
+            let Some(told) = told else { continue };
+            peak.culprit = told.parts.first().map(|part| part.name.clone());
+            if let Some(explanation) = &mut peak.explanation {
+                told.retell(explanation);
+            }
+        }
+        peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
+        peaks
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = self.recorder.as_ref().map(Recorder::losses).unwrap_or_default();
+        let dropped: u64 = self.lanes.iter().map(|lane| lane.shared.dropped.load(Relaxed)).sum();
+        if dropped > 0 {
+            losses.push(Loss {
+                counter: "gap_queue_full".to_owned(),
+                count: dropped,
+                meaning: "gaps that came faster than they could be taken: counted as turns, but nobody is named for them"
+                    .to_owned(),
+                evidence_only: true,
+            });
+        }
+        losses
+    }
+}
+
+impl Lane {
+    fn take(&mut self, raws: Vec<lane::Raw>, clock: &Anchors, steal: Option<Ns>) {
+        let largest = raws.iter().map(|raw| raw.end.wrapping_sub(raw.begin)).max();
+        for raw in raws {
+            let length = raw.end.wrapping_sub(raw.begin);
+            let (begin, end) = (clock.mono(raw.begin), clock.mono(raw.end));
+            let begun = *self.begun.get_or_insert_with(|| clock.mono(self.shared.begun.load(Acquire)));
+            let second = (begin.since(begun).0 / 1_000_000_000) as u32;
+            let max_ns = end.since(begin);
+            match self.seconds.last_mut().filter(|last| last.second == second) {
+                Some(last) => last.max_ns = last.max_ns.max(max_ns),
+                None => self.seconds.push(SecondMax { second, max_ns }),
+            }
+            // What the host took since the last look is the largest gap's, as far as anybody can tell.
+            let steal_ns = steal.map(|steal| if Some(length) == largest { steal } else { Ns::ZERO });
+            let smi = raw.smi.checked_sub(1);
+            self.pieces.wait(Gap { cpu: self.cpu, begin, end, faults: raw.faults, smi, steal_ns });
+        }
+    }
+
+    /// One of the worst, with its explanation.
+    fn keep(&mut self, seen: &Seen, priority: i32) {
+        let total_ns = seen.gap.length();
+        if !self.worst.would_keep(total_ns) {
+            return;
+        }
+        let peak = Peak {
+            quantity: Quantity::Npt,
+            cpu: self.cpu,
+            begin: seen.gap.begin,
+            total_ns,
+            victim: self.thread_shown(priority),
+            culprit: None,
+            explanation: seen.explanation.clone(),
+            no_evidence: seen
+                .explanation
+                .is_none()
+                .then(|| "the kernel's record does not hold this gap".to_owned()),
+        };
+        self.worst.offer(total_ns, peak);
+    }
+
+    fn thread_shown(&self, priority: i32) -> Thread {
+        let prio = if priority > 0 { Prio::from_rt(priority) } else { Prio(120) };
+        Thread { tid: self.shared.tid(), comm: format!("npt/{}", self.cpu), prio: Some(prio) }
+    }
+
+    fn series(&self, turns: &Turns, options: &Options) -> Series {
+        let mut series = Series::new(Quantity::Npt, Some(self.cpu), turns.histogram());
+        series.thread = Some(self.thread_shown(options.priority));
+        series.begin = self.begun;
+        series.variance_ns2 = turns.figures().map(|figures| figures.variance_ns2);
+        series
+    }
+}

@@ -1,0 +1,191 @@
+//! What a turn of the loop goes through: nothing, or one event of a tracer with three 64-bit numbers. One file a
+//! tracer; each is set up in a place of its own, so that no session of the user's is touched, and taken down again.
+
+pub mod lathunt;
+pub mod lttng;
+pub mod marker;
+mod tracefs;
+pub mod uprobe;
+
+use std::fs::File;
+
+use lathunt_core::cpuset::CpuSet;
+
+use super::turn::Probe;
+use crate::error::{Error, Result};
+
+/// Which tracer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The loop alone.
+    Nothing,
+    /// This tool's own.
+    Lathunt {
+        /// A consumer writes all events to disk and what it cannot keep up with is discarded and counted; else the
+        /// newest stay in memory (flight recorder).
+        drained: bool,
+    },
+    /// LTTng-UST, with a consumer that is woken, or that polls.
+    Lttng {
+        /// `--read-timer`.
+        read_timer: bool,
+    },
+    /// The kernel's trace_marker: a system call.
+    Marker,
+    /// A uprobe on a function: a breakpoint.
+    Uprobe,
+    /// The loop alone, while the kernel is traced by ftrace.
+    Kernel,
+}
+
+impl Kind {
+    /// Whether an event enters the kernel, so that the loop's own time in a gap may be the tracer's.
+    #[must_use]
+    pub fn calls_kernel(self) -> bool {
+        !matches!(self, Kind::Nothing | Kind::Kernel)
+    }
+
+    /// Why it cannot be used here; `None`: it can, as far as can be seen without trying.
+    #[must_use]
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Kind::Nothing | Kind::Lathunt { .. } => None,
+            Kind::Lttng { .. } => lttng::missing(),
+            Kind::Marker | Kind::Kernel => tracefs::missing(None),
+            Kind::Uprobe => tracefs::missing(Some("uprobe_events")),
+        }
+    }
+}
+
+/// A tracer that runs for this measurement alone.
+pub(super) enum Session {
+    Nothing,
+    Lathunt(lathunt::Session),
+    Lttng(lttng::Session),
+    Marker(tracefs::Instance),
+    /// Held until the end.
+    Uprobe(#[expect(dead_code)] uprobe::Session),
+    /// Held until the end.
+    Kernel(#[expect(dead_code)] tracefs::Instance),
+}
+
+/// What one measuring thread needs of it.
+pub(super) enum Armed {
+    Nothing,
+    Lathunt,
+    Lttng(lttng::Call),
+    Marker(File),
+    Uprobe,
+}
+
+impl Session {
+    /// Sets the tracer up. Some of them fork: call it before other threads run. `loops`: events of each CPU to come.
+    pub fn start(kind: Kind, cpus: &CpuSet, loops: u64) -> Result<Session> {
+        if let Some(reason) = kind.missing() {
+            return Err(Error::refused("use", format!("the probe {}", kind.name()), reason));
+        }
+        let events = loops.saturating_mul(cpus.len() as u64);
+        Ok(match kind {
+            Kind::Nothing => Session::Nothing,
+            Kind::Lathunt { drained } => Session::Lathunt(lathunt::Session::start(drained, events)?),
+            Kind::Lttng { read_timer } => Session::Lttng(lttng::Session::start(read_timer, events)?),
+            Kind::Marker => Session::Marker(tracefs::Instance::new()?),
+            Kind::Uprobe => Session::Uprobe(uprobe::Session::start()?),
+            Kind::Kernel => {
+                let instance = tracefs::Instance::new()?;
+                instance.trace_kernel()?;
+                Session::Kernel(instance)
+            }
+        })
+    }
+
+    /// For one more thread.
+    pub fn arm(&self) -> Result<Armed> {
+        Ok(match self {
+            Session::Nothing | Session::Kernel(_) => Armed::Nothing,
+            Session::Lathunt(_) => Armed::Lathunt,
+            Session::Lttng(session) => Armed::Lttng(session.call()),
+            Session::Marker(instance) => Armed::Marker(instance.marker()?),
+            Session::Uprobe(_) => Armed::Uprobe,
+        })
+    }
+
+    /// Takes it down; what became of the events.
+    pub fn finish(self) -> Result<Option<String>> {
+        match self {
+            Session::Lathunt(session) => session.finish().map(Some),
+            Session::Lttng(session) => session.finish().map(Some),
+            Session::Nothing | Session::Marker(_) | Session::Uprobe(_) | Session::Kernel(_) => Ok(None),
+        }
+    }
+}
+
+impl Armed {
+    /// In the measuring thread, before it measures.
+    pub fn enter(&self) -> Result<()> {
+        match self {
+            Armed::Lathunt => lathunt::enter(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Kind {
+    /// As it is called on the command line and in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Nothing => "none",
+            Kind::Lathunt { drained: false } => "lathunt",
+            Kind::Lathunt { drained: true } => "lathunt (drained)",
+            Kind::Lttng { read_timer: false } => "lttng",
+            Kind::Lttng { read_timer: true } => "lttng --read-timer",
+            Kind::Marker => "marker",
+            Kind::Uprobe => "uprobe",
+            Kind::Kernel => "kernel",
+        }
+    }
+}
+
+/// No event.
+pub(super) struct Nothing;
+
+impl Probe for Nothing {
+    #[inline(always)]
+    fn fire(&mut self, _: u64, _: u64) {}
+}
+
+/// The third number of every event.
+const THIRD: u64 = 3;
+/// Bytes that an event takes on disk, at most, with its share of the packet's head.
+const EVENT_BYTES: u64 = 48;
+
+/// A directory for what consumers write, or why it does not fit.
+fn room_for(events: u64) -> Result<std::path::PathBuf> {
+    let base = std::env::temp_dir();
+    let path = base.join(format!("lathunt-npt-{}", std::process::id()));
+    let shown = path.display().to_string();
+    std::fs::create_dir_all(&path).map_err(|error| Error::new("make", shown.clone(), error))?;
+    let needed = events.saturating_mul(EVENT_BYTES);
+    match free_bytes(&base) {
+        Some(free) if free < needed => {
+            let _ = std::fs::remove_dir_all(&path);
+            let hint = format!(
+                "{needed} bytes are needed, {free} are free; measure fewer loops (-n), or set TMPDIR"
+            );
+            Err(Error::refused("keep", format!("{events} events below {}", base.display()), hint))
+        }
+        _ => Ok(path),
+    }
+}
+
+fn free_bytes(path: &std::path::Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: zeros are a valid statvfs, which the call fills; the path is NUL-terminated.
+    unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut found) == 0)
+            .then(|| (found.f_bavail as u64).saturating_mul(found.f_frsize as u64))
+    }
+}

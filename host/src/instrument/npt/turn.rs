@@ -1,0 +1,182 @@
+//! The loop: read the clock, count the distance to the read before, go through the probe, again.
+//!
+//! One loop is compiled for each way to read the clock and each kind of probe, all inlined, so that a turn has no
+//! branch on either.
+
+use lathunt_core::npt::turns::Turns;
+use lathunt_core::time::Ns;
+
+use crate::arch;
+use crate::error::{Error, Result};
+use crate::facts::{Tree, LIVE};
+use crate::recorder::now;
+
+/// How a turn reads the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The processor's counter, as it comes (x86: RDTSC).
+    Plain,
+    /// The counter after everything before it (RDTSCP).
+    Ordered,
+    /// The counter with fences on both sides.
+    Fenced,
+    /// `clock_gettime(CLOCK_MONOTONIC)`: where the counter is not invariant.
+    Gettime,
+}
+
+impl Read {
+    /// The fastest that can be trusted here, and why it is not the counter.
+    #[must_use]
+    pub fn best() -> (Read, Option<String>) {
+        match untrusted() {
+            None => (Read::Plain, None),
+            Some(why) => (Read::Gettime, Some(format!("read by clock_gettime: {why}"))),
+        }
+    }
+
+    /// This way, if it can be trusted.
+    ///
+    /// # Errors
+    /// When the counter is no clock here.
+    pub fn checked(self) -> Result<Read> {
+        match untrusted() {
+            Some(why) if self != Read::Gettime => {
+                Err(Error::refused("use", "the processor's counter as a clock", why))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// As it is called on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Read::Plain => "plain",
+            Read::Ordered => "ordered",
+            Read::Fenced => "fenced",
+            Read::Gettime => "gettime",
+        }
+    }
+
+    /// The clock now, in its ticks.
+    #[inline(always)]
+    pub(super) fn ticks(self) -> u64 {
+        match self {
+            Read::Plain => arch::counter_plain(),
+            Read::Ordered => arch::counter_ordered(),
+            Read::Fenced => arch::counter(),
+            Read::Gettime => now().0,
+        }
+    }
+
+    /// Length of a tick, ns: stated, or measured over 100 ms.
+    pub(super) fn tick_ns(self) -> f64 {
+        if self == Read::Gettime {
+            return 1.0;
+        }
+        let (from, begin) = (arch::counter(), now());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let (to, end) = (arch::counter(), now());
+        end.since(begin).0 as f64 / to.wrapping_sub(from).max(1) as f64
+    }
+}
+
+/// Why the counter is no clock; `None`: it is one. The kernel's own choice counts: it watches the counter.
+fn untrusted() -> Option<String> {
+    if arch::counter_is_invariant() != Some(true) {
+        return Some("the processor does not promise a counter of constant rate".to_owned());
+    }
+    let source = Tree::new(std::path::Path::new(LIVE))
+        .text("sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let trusted = ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"];
+    match source {
+        Some(source) if !trusted.contains(&source.as_str()) => {
+            Some(format!("the kernel's clock source is {source}"))
+        }
+        _ => None,
+    }
+}
+
+/// What each turn goes through.
+pub(super) trait Probe {
+    /// One event; `turn` and `ticks` are its payload.
+    fn fire(&mut self, turn: u64, ticks: u64);
+}
+
+/// What happens at a gap; not part of any turn.
+pub(super) trait OnGap {
+    /// A turn from `begin` to `end` was a gap.
+    fn gap(&mut self, begin: u64, end: u64);
+}
+
+/// `count` turns from the read `last` on; the last read. `read` is a constant at each call.
+#[inline(always)]
+pub(super) fn turns(
+    read: Read,
+    probe: &mut impl Probe,
+    turns: &mut Turns,
+    gaps: &mut impl OnGap,
+    count: u64,
+    mut last: u64,
+) -> u64 {
+    for turn in 0..count {
+        probe.fire(turn, last);
+        let now = read.ticks();
+        let ticks = now.wrapping_sub(last);
+        if !turns.short(ticks) {
+            last = long(read, turns, gaps, last, now);
+        } else {
+            last = now;
+        }
+    }
+    last
+}
+
+/// A gap. What is done about it here is not measured, unless it is itself interrupted for as long as a gap.
+#[cold]
+#[inline(never)]
+fn long(read: Read, turns: &mut Turns, gaps: &mut impl OnGap, begin: u64, end: u64) -> u64 {
+    let (mut begin, mut end) = (begin, end);
+    loop {
+        // Backwards is no time: the counters of two CPUs would have to differ, and the thread is pinned.
+        let ticks = if (end.wrapping_sub(begin) as i64) < 0 { 0 } else { end - begin };
+        turns.long(ticks);
+        if !turns.is_long(ticks) {
+            return end; // longer than the table, no gap
+        }
+        gaps.gap(begin, end);
+        let after = read.ticks();
+        if !turns.is_long(after.wrapping_sub(end)) {
+            return after;
+        }
+        (begin, end) = (end, after);
+    }
+}
+
+struct Nothing;
+
+impl Probe for Nothing {
+    #[inline(always)]
+    fn fire(&mut self, _: u64, _: u64) {}
+}
+
+impl OnGap for Nothing {
+    fn gap(&mut self, _: u64, _: u64) {}
+}
+
+/// ns that a turn takes without and with statistics, by the clock over `count` turns each: what looking costs.
+#[must_use]
+pub fn cost_of_statistics(count: u64) -> (f64, f64) {
+    let tick_ns = Read::Plain.tick_ns();
+    let mut table = Turns::new(tick_ns, Ns::from_us(1));
+    let per_turn = |from: u64, to: u64| to.wrapping_sub(from) as f64 * tick_ns / count as f64;
+    turns(Read::Plain, &mut Nothing, &mut table, &mut Nothing, 10_000, arch::counter());
+    let begin = arch::counter();
+    for _ in 0..count {
+        std::hint::black_box(Read::Plain.ticks());
+    }
+    let bare = per_turn(begin, arch::counter());
+    let begin = arch::counter();
+    turns(Read::Plain, &mut Nothing, &mut table, &mut Nothing, count, begin);
+    (bare, per_turn(begin, arch::counter()))
+}

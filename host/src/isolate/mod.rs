@@ -1,0 +1,73 @@
+//! Gives CPUs to real time, and puts everything back.
+//!
+//! Every change is journalled before it is made (`knob`), so that a `kill -9` at any moment leaves nothing behind: the
+//! next `lathunt isolate` or `lathunt restore` undoes it. The journal is one of its own, so that measurements, which
+//! have a journal too, can run while CPUs are isolated.
+//!
+//! Planning is `core::isolate`; here it is surveyed ([`survey`]), done ([`Isolation`]), and done again for newcomers.
+
+mod apply;
+pub mod cgroup;
+pub mod survey;
+pub mod tenant;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lathunt_core::isolate::survey::Mechanism;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::facts::{self, Tree};
+use crate::knob::{self, Restored};
+
+pub use apply::{Isolation, Moved};
+
+/// What the journal says about an isolation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The isolated CPUs.
+    pub cpus: String,
+    /// Those for the rest.
+    pub housekeeping: String,
+    /// How.
+    pub mechanism: String,
+    /// When, RFC 3339.
+    pub since: String,
+    /// Names of processes left where they were.
+    pub keep: Vec<String>,
+}
+
+/// The journal's directory: `isolate` below that of the other knobs.
+#[must_use]
+pub fn default_directory() -> PathBuf {
+    knob::default_directory().join("isolate")
+}
+
+/// Puts everything back, whether it was to stay or was left by a killed lathunt. Waits at most `patience` for
+/// interrupts to arrive where they were before.
+///
+/// # Errors
+/// When a running lathunt holds it, or the journal cannot be read.
+pub fn restore(directory: &Path, patience: Duration) -> Result<Vec<Restored>> {
+    let left = knob::left(directory)?;
+    match left.kept && !left.booted_since {
+        true => knob::Knobs::resume(directory)?.restore_within(patience),
+        false => knob::recover_within(directory, patience),
+    }
+}
+
+/// The mechanism of that name.
+#[must_use]
+pub fn mechanism(name: &str) -> Option<Mechanism> {
+    let all = [Mechanism::Cgroup2, Mechanism::Cpuset1, Mechanism::Affinity];
+    all.into_iter().find(|one| one.name() == name)
+}
+
+/// Threads and processes in the isolated cgroup of `mechanism`; empty where it needs none.
+#[must_use]
+pub fn tenants(mechanism: &str) -> BTreeSet<i32> {
+    let cpusets = cgroup::find(&Tree::new(Path::new(facts::LIVE)));
+    self::mechanism(mechanism).map(|one| cpusets.tenants(one)).unwrap_or_default()
+}

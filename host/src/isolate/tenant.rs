@@ -1,0 +1,123 @@
+//! A program that runs on the isolated CPUs, and all that it starts.
+//!
+//! It joins the isolated cgroup between fork and exec, so that it never runs elsewhere. This process becomes the parent
+//! of its orphans (`PR_SET_CHILD_SUBREAPER`): what it leaves running can still be told from newcomers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::Tid;
+
+use crate::error::{Error, Result};
+use crate::sched;
+
+/// The program.
+#[derive(Debug)]
+pub struct Tenant {
+    child: Child,
+}
+
+impl Tenant {
+    /// Starts `command` on `cpus`, in `cgroup` where there is one.
+    ///
+    /// # Errors
+    /// When it cannot be found, or may not run there.
+    pub fn start(command: &[OsString], cpus: &CpuSet, cgroup: Option<&Path>) -> Result<Tenant> {
+        let [program, arguments @ ..] = command else {
+            return Err(Error::refused("start", "nothing", "give a command behind --"));
+        };
+        let procs = match cgroup.map(|directory| directory.join("cgroup.procs")) {
+            Some(path) => Some(
+                fs::OpenOptions::new()
+                    .write(true)
+                    .open(&path)
+                    .map_err(|error| Error::new("open", path.display().to_string(), error))?,
+            ),
+            None => None,
+        };
+        // SAFETY: prctl with plain integers.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+        let cpus = cpus.clone();
+        let mut builder = Command::new(program);
+        builder.args(arguments);
+        let join = move || {
+            if let Some(procs) = &procs {
+                // SAFETY: one byte from a static string, to a descriptor that we own. "0" is the writer itself.
+                if unsafe { libc::write(procs.as_raw_fd(), b"0".as_ptr().cast(), 1) } != 1 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            sched::set_affinity_of(Tid(0), &cpus)
+        };
+        // SAFETY: the closure makes system calls and nothing else; it allocates nothing.
+        let started = unsafe { builder.pre_exec(join) }.spawn();
+        let child = started.map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::NotFound => "no such program",
+                _ => "",
+            };
+            Error::new("start", program.to_string_lossy(), error).hint(hint)
+        })?;
+        Ok(Tenant { child })
+    }
+
+    /// How it ended, if it did.
+    ///
+    /// # Errors
+    /// When the kernel does not know it.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().map_err(|error| Error::new("wait for", "the command", error))
+    }
+
+    /// Sends it `signal`, unless the terminal has done so: Ctrl-C reaches all of the foreground.
+    pub fn pass_on(&self, signal: i32) {
+        // SAFETY: no pointers; a process that has ended and was not waited for keeps its id.
+        unsafe {
+            let by_terminal = signal == libc::SIGINT && libc::tcgetpgrp(0) == libc::getpgrp();
+            if !by_terminal {
+                libc::kill(self.child.id().cast_signed(), signal);
+            }
+        }
+    }
+
+    /// Ends it for good.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.wait();
+    }
+}
+
+/// The exit code that tells of `status`: that of the program, or 128 and its signal, as shells do.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    u8::try_from(code.unwrap_or(1)).unwrap_or(u8::MAX)
+}
+
+/// All processes below this one.
+#[must_use]
+pub fn descendants() -> Vec<i32> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent =
+            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
+        children.entry(parent.unwrap_or(0)).or_default().push(pid);
+    }
+    let mut found = BTreeSet::new();
+    let mut due = vec![std::process::id().cast_signed()];
+    while let Some(pid) = due.pop() {
+        let below = children.get(&pid).into_iter().flatten();
+        due.extend(below.filter(|&&child| found.insert(child)));
+    }
+    found.into_iter().collect()
+}

@@ -1,0 +1,214 @@
+//! Putting back: compare, then set. What somebody else has changed since is left alone and reported.
+//!
+//! cgroups go first, because the CPUs of threads and load balancing depend on them. An interrupt moves at its next
+//! arrival only, and of a wide mask the kernel keeps the CPU it is on: so it is first pinned to the CPU on which it was
+//! before, then waited for, and then given its old mask.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::journal::{Change, Journal, Left};
+use super::kind::Kind;
+use super::{identity, same};
+use crate::error::Result;
+
+/// What became of one knob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// The file, or what stands for the object.
+    pub path: PathBuf,
+    /// What was done.
+    pub outcome: Outcome,
+}
+
+/// Ways in which putting back can end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The old value is back.
+    PutBack {
+        /// That value.
+        value: String,
+    },
+    /// An interrupt's old CPUs are back, but none came since that would have moved it to the CPU it was on.
+    NotMovedYet {
+        /// Its CPUs.
+        value: String,
+        /// Where it still comes.
+        on: String,
+        /// Where it came before.
+        before: String,
+    },
+    /// It had the old value already.
+    AlreadyBack,
+    /// Somebody else changed it since; left alone.
+    ChangedByOther {
+        /// What it holds.
+        found: String,
+        /// What we had written.
+        ours: String,
+        /// What it held before us.
+        before: String,
+    },
+    /// The file is gone, or belongs to another object now.
+    Gone,
+    /// The machine was booted since, which undid it.
+    BootedSince,
+    /// Not possible; stays in the journal for another try.
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+/// Puts back everything, and removes the journal when nothing is left.
+pub(super) fn all(journal: &mut Journal, mut left: Left, patience: Duration) -> Result<Vec<Restored>> {
+    let of = |change: &Change, outcome| Restored { path: change.path.clone(), outcome };
+    let mut restored: Vec<Restored> = Vec::new();
+    if left.booted_since {
+        restored.extend(left.changes.iter().map(|change| of(change, Outcome::BootedSince)));
+    } else {
+        left.changes.reverse();
+        left.changes.sort_by_key(|change| change.kind);
+        pin_interrupts(journal, &mut left.changes, patience);
+        restored.extend(left.changes.iter().map(|change| one(journal, change)));
+    }
+    if restored.iter().all(|one| !matches!(one.outcome, Outcome::Failed { .. })) {
+        journal.clear()?;
+    }
+    Ok(restored)
+}
+
+/// Puts back one knob and writes down that it is settled.
+pub(super) fn one(journal: &mut Journal, change: &Change) -> Restored {
+    let outcome = compare_and_set(change);
+    if !matches!(outcome, Outcome::Failed { .. }) {
+        let _ = journal.settled(change); // when this fails, the next start finds the old value in place
+    }
+    Restored { path: change.path.clone(), outcome }
+}
+
+fn compare_and_set(change: &Change) -> Outcome {
+    let failed = |error: std::io::Error| Outcome::Failed { error: why(change, &error) };
+    let found = match change.kind.read(&change.path) {
+        Ok(found) if is_same_object(change, &found) => found,
+        Ok(_) => return Outcome::Gone,
+        Err(error) if is_gone(&error) => return Outcome::Gone,
+        Err(error) => return failed(error),
+    };
+    if same(&found, &change.old) {
+        return Outcome::AlreadyBack;
+    }
+    if !is_ours(change, &found) {
+        let ours = change.seen.as_ref().unwrap_or(&change.new);
+        return Outcome::ChangedByOther { found, ours: ours.clone(), before: change.old.clone() };
+    }
+    let written = change.kind.write(&change.path, &change.old, &change.aside);
+    match written.and_then(|()| change.kind.read(&change.path)) {
+        Ok(now) if same(&now, &change.old) => put_back(change, now),
+        Ok(now) => Outcome::Failed { error: format!("wrote '{}', but it holds '{now}'", change.old) },
+        Err(error) if is_gone(&error) => Outcome::Gone,
+        // Somebody has come to need the controller since.
+        Err(error) if change.kind == Kind::Subtree && error.kind() == ErrorKind::ResourceBusy => {
+            Outcome::ChangedByOther { found, ours: change.new.clone(), before: change.old.clone() }
+        }
+        Err(error) => failed(error),
+    }
+}
+
+fn put_back(change: &Change, value: String) -> Outcome {
+    let on = effective(&change.path).filter(|_| change.kind == Kind::Interrupt && !change.aside.is_empty());
+    match on.filter(|on| *on != change.aside) {
+        Some(on) => Outcome::NotMovedYet { value, on, before: change.aside.clone() },
+        None => Outcome::PutBack { value },
+    }
+}
+
+/// A cgroup that did not exist when its change was written down has no identity yet.
+fn is_same_object(change: &Change, found: &str) -> bool {
+    change.kind == Kind::Cgroup && (found == "absent" || change.identity.is_empty())
+        || identity::of(change.kind, &change.path) == change.identity
+}
+
+/// Whether the knob holds what we gave it, or what that became by the kernel's own doing.
+fn is_ours(change: &Change, found: &str) -> bool {
+    let ours = change.seen.as_ref().unwrap_or(&change.new);
+    let by_kernel = change.pinned || change.kind == Kind::Affinity;
+    same(found, ours) || (by_kernel && change.aside.split(' ').any(|one| same(found, one)))
+}
+
+fn why(change: &Change, error: &std::io::Error) -> String {
+    match (change.kind, error.raw_os_error()) {
+        (Kind::Affinity | Kind::Interrupt, Some(libc::EINVAL)) => {
+            format!("none of CPU {} is online; again when one is", change.old)
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// ENODEV: the object behind an open sysfs file has gone. ESRCH: the thread ended.
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ESRCH))
+}
+
+/// Pins each interrupt that has left its CPU to it again, and waits until they have arrived there.
+fn pin_interrupts(journal: &mut Journal, changes: &mut [Change], patience: Duration) {
+    let mut awaited = Vec::new();
+    for change in changes.iter_mut().filter(|change| change.kind == Kind::Interrupt) {
+        let Ok(found) = change.kind.read(&change.path) else { continue };
+        let away = effective(&change.path).is_some_and(|cpu| cpu != change.aside);
+        if change.aside.is_empty() || !away || !is_ours(change, &found) || !is_same_object(change, &found) {
+            continue;
+        }
+        // Without the line a kill between pin and mask would look like a change by somebody else.
+        if journal.will_pin(change).is_ok() && change.kind.write(&change.path, &change.aside, "").is_ok() {
+            change.pinned = true;
+            awaited.push((change.path.clone(), change.aside.clone()));
+        }
+    }
+    let deadline = Instant::now() + patience;
+    while Instant::now() < deadline
+        && awaited.iter().any(|(path, cpu)| effective(path).as_ref().is_some_and(|now| now != cpu))
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The value that a change's knob holds now when that is neither ours nor the old one.
+#[must_use]
+pub fn changed_by_other(change: &Change) -> Option<String> {
+    let found = change.kind.read(&change.path).ok()?;
+    let known = !is_same_object(change, &found) || is_ours(change, &found) || same(&found, &change.old);
+    (!known).then_some(found)
+}
+
+/// The CPU on which an interrupt comes now.
+fn effective(smp_affinity_list: &Path) -> Option<String> {
+    let text = fs::read_to_string(smp_affinity_list.with_file_name("effective_affinity_list")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+impl std::fmt::Display for Restored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.display();
+        match &self.outcome {
+            Outcome::PutBack { value } => write!(f, "{path}: put back to '{value}'"),
+            Outcome::NotMovedYet { value, on, before } => write!(
+                f,
+                "{path}: put back to '{value}'; still comes to CPU {on}, before to {before}: none came that could be moved"
+            ),
+            Outcome::AlreadyBack => write!(f, "{path}: had its old value already"),
+            Outcome::ChangedByOther { found, ours, before } => write!(
+                f,
+                "{path}: left alone at '{found}', which somebody else wrote (ours was '{ours}', before that '{before}')"
+            ),
+            Outcome::Gone => write!(f, "{path}: is gone"),
+            Outcome::BootedSince => write!(f, "{path}: undone by the boot since"),
+            Outcome::Failed { error } => write!(f, "{path}: could not be put back: {error}"),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A private instance of the trace buffer: made, set up, removed, and found again after a `kill -9`.
+//!
+//! Everything in an instance goes when the instance goes, so its name is the journal: it says which process made it
+//! and when that process started. One whose maker is gone is removed by the next recording or by `lathunt restore`.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{read_whole, Tracefs};
+use crate::error::{Error, Result};
+
+const PREFIX: &str = "lathunt-trace-";
+
+/// Directory of an instance; removed when dropped.
+#[derive(Debug)]
+pub(super) struct Instance {
+    path: PathBuf,
+}
+
+impl Instance {
+    /// A new instance, not recording.
+    pub fn new(tracefs: &Tracefs) -> Result<Instance> {
+        remove_left(tracefs);
+        let process = std::process::id();
+        let started = start_time(process).unwrap_or(0);
+        let path = tracefs.root().join("instances").join(format!("{PREFIX}{process}-{started}"));
+        fs::create_dir(&path).map_err(|error| {
+            Error::new("make", path.display().to_string(), error).hint("needs root and a writable tracefs")
+        })?;
+        let instance = Instance { path };
+        instance.set("tracing_on", "0")?;
+        Ok(instance)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file of the instance.
+    pub fn set(&self, file: &str, value: &str) -> Result<()> {
+        self.write(file, value).map_err(|error| {
+            Error::new("write", format!("'{value}' to {}", self.path.join(file).display()), error)
+        })
+    }
+
+    /// One write; never creates a file.
+    pub fn write(&self, file: &str, value: &str) -> std::io::Result<()> {
+        OpenOptions::new().write(true).open(self.path.join(file))?.write_all(value.as_bytes())
+    }
+
+    /// Text of a file of the instance; empty where it is absent.
+    pub fn text(&self, file: &str) -> String {
+        let bytes = read_whole(&self.path.join(file)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = remove(&self.path); // what fails is found by the next start
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    let set = |file: &str, value: &[u8]| {
+        let opened = OpenOptions::new().write(true).open(path.join(file));
+        opened.and_then(|mut file| file.write_all(value))
+    };
+    // The tracer and the events are switched off first: with them on, the kernel says EBUSY.
+    let _ = set("tracing_on", b"0");
+    let _ = set("current_tracer", b"nop");
+    let _ = set("events/enable", b"0");
+    fs::remove_dir(path)
+}
+
+/// Instances whose maker has ended without removing them.
+#[must_use]
+pub fn left(tracefs: &Tracefs) -> Vec<PathBuf> {
+    let entries = fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| is_left(path).unwrap_or(false)).collect()
+}
+
+/// `None`: not ours.
+fn is_left(path: &Path) -> Option<bool> {
+    let name = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let (process, started) = name.split_once('-')?;
+    let (process, started): (u32, u64) = (process.parse().ok()?, started.parse().ok()?);
+    Some(start_time(process) != Some(started))
+}
+
+/// Removes them; gives those that were removed, and those that could not be with the reason.
+pub fn remove_left(tracefs: &Tracefs) -> Vec<(PathBuf, std::io::Result<()>)> {
+    left(tracefs).into_iter().map(|path| (path.clone(), remove(&path))).collect()
+}
+
+/// Field 22 of /proc/PID/stat: ticks since boot; with the number of the process it names one process for ever.
+fn start_time(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before it, in parentheses, may hold anything.
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_belongs_to_its_maker_while_that_one_lives() {
+        let process = std::process::id();
+        let started = start_time(process).unwrap();
+        let of = |name: String| is_left(&Path::new("/x").join(name));
+        assert_eq!(of(format!("{PREFIX}{process}-{started}")), Some(false));
+        assert_eq!(of(format!("{PREFIX}{process}-{}", started + 1)), Some(true), "its number was used again");
+        assert_eq!(of(format!("{PREFIX}4194305-1")), Some(true));
+        assert_eq!(of("trace-cmd".to_owned()), None);
+        assert_eq!(of(format!("{PREFIX}x-y")), None);
+    }
+}

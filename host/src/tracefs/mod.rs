@@ -1,0 +1,75 @@
+//! The kernel's own tracer, in an instance of the trace buffer that is ours alone.
+//!
+//! The top-level buffer belongs to whoever uses it and is never touched; nor are `ftrace_enabled` and the function
+//! filters, which are global and may not be writable. `events` says what is recorded, `instance` makes and removes
+//! the buffer, `pages` moves its pages into files, `recording` is all of it together.
+//!
+//! Where tracefs is not mounted, a mount that only this process sees is used ([`crate::debugfs::DetachedMount`]).
+
+mod events;
+mod instance;
+mod pages;
+mod recording;
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::debugfs::DetachedMount;
+use crate::error::{Error, Result};
+
+pub use events::EventSet;
+pub use instance::{left, remove_left};
+pub use recording::{Options, Recorded, Recording, Summary, FILE};
+
+/// The root of a tracefs.
+#[derive(Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+    /// Keeps `root` valid where nobody has mounted it.
+    _mount: Option<DetachedMount>,
+}
+
+impl Tracefs {
+    /// The mounted tracefs, or one mounted for this process alone.
+    ///
+    /// # Errors
+    /// The kernel has none, or this user may not use it.
+    pub fn open() -> Result<Tracefs> {
+        let needs = "needs root, and a kernel with CONFIG_TRACING";
+        for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(Path::new) {
+            match fs::metadata(root.join("instances")) {
+                Ok(_) => return Ok(Tracefs { root: root.to_owned(), _mount: None }),
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    return Err(Error::new("use", root.display().to_string(), error).hint(needs));
+                }
+                Err(_) => {}
+            }
+        }
+        let mount = DetachedMount::new("tracefs").map_err(|error| error.hint(needs))?;
+        Ok(Tracefs { root: mount.path(), _mount: Some(mount) })
+    }
+
+    /// Its root.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Bytes of a file below the root; empty where it is absent.
+    fn bytes(&self, file: &str) -> Vec<u8> {
+        read_whole(&self.root.join(file)).unwrap_or_default()
+    }
+}
+
+/// As `fs::read`, but in large pieces: `header_page` gives all it has to the first read, and nothing to a second.
+fn read_whole(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let (mut all, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(all),
+            read => all.extend(&piece[..read]),
+        }
+    }
+}

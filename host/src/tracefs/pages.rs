@@ -1,0 +1,120 @@
+//! Pages of one CPU's ring into a file, as the kernel wrote them.
+//!
+//! While recording, whole pages are moved by splice(2) without being copied through this process; the rest is read
+//! at the end. A page that is not full yet stays in the ring until then, so that the file holds full pages.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// What one turn moves at most, so that no CPU waits for another one for long.
+const PIPE_BYTES: usize = 1 << 20;
+/// Turns of one drain: a ring that is filled faster than it is read must not hold us for ever.
+const MOST_TURNS: usize = 64;
+
+/// The ring of one CPU and the file its pages go to.
+#[derive(Debug)]
+pub(super) struct CpuPages {
+    raw: File,
+    path: PathBuf,
+    file: File,
+    pipe: (OwnedFd, OwnedFd),
+    page_bytes: usize,
+    /// Bytes in the file.
+    pub written: u64,
+}
+
+impl CpuPages {
+    /// `raw` is `trace_pipe_raw`; the file at `path` is made.
+    pub fn open(raw: &Path, path: PathBuf, page_bytes: usize) -> Result<CpuPages> {
+        let ring = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(raw);
+        let raw = ring.map_err(|error| Error::new("read", raw.display().to_string(), error))?;
+        let made = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
+        let file = made.map_err(|error| Error::new("make", path.display().to_string(), error))?;
+        Ok(CpuPages { raw, path, file, pipe: pipe()?, page_bytes, written: 0 })
+    }
+
+    /// Moves the full pages that are there.
+    pub fn drain(&mut self) -> Result<()> {
+        let (out, into) = (self.pipe.0.as_raw_fd(), self.pipe.1.as_raw_fd());
+        for _ in 0..MOST_TURNS {
+            let room = PIPE_BYTES / self.page_bytes * self.page_bytes;
+            let moved = match splice(self.raw.as_raw_fd(), into, room) {
+                Ok(0) => return Ok(()),
+                Ok(moved) => moved,
+                Err(error) if is_empty(&error) => return Ok(()),
+                // Kernels that refuse to splice: everything is read instead.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => return self.read_all(),
+                Err(error) => return Err(Error::new("read", "the trace ring", error)),
+            };
+            let mut left = moved;
+            while left > 0 {
+                let written = splice(out, self.file.as_raw_fd(), left)
+                    .map_err(|error| Error::new("write", self.path.display().to_string(), error))?;
+                left -= written.min(left);
+                self.written += written as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves all pages, the last one as far as it is filled.
+    pub fn read_all(&mut self) -> Result<()> {
+        let mut page = vec![0; self.page_bytes];
+        loop {
+            match self.raw.read(&mut page) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    page[read..].fill(0);
+                    self.file
+                        .write_all(&page)
+                        .map_err(|error| Error::new("write", self.path.display().to_string(), error))?;
+                    self.written += page.len() as u64;
+                }
+                Err(error) if is_empty(&error) => return Ok(()),
+                Err(error) => return Err(Error::new("read", "the trace ring", error)),
+            }
+        }
+    }
+
+    /// Copies the pages into `target` at `offset` and removes their file.
+    pub fn append_to(self, target: &mut File, offset: u64) -> Result<()> {
+        use std::io::{Seek, SeekFrom};
+        let written = |error| Error::new("write", "trace.dat", error);
+        let CpuPages { mut file, path, .. } = self;
+        target.seek(SeekFrom::Start(offset)).map_err(written)?;
+        file.seek(SeekFrom::Start(0)).map_err(written)?;
+        std::io::copy(&mut file, target).map_err(written)?; // copy_file_range, where the file system has it
+        let _ = std::fs::remove_file(path);
+        Ok(())
+    }
+}
+
+fn is_empty(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [RawFd; 2] = [0; 2];
+    // SAFETY: `ends` has room for the two descriptors, which nobody else owns.
+    let (out, into) = unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(Error::last_os("make", "a pipe"));
+        }
+        (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
+    };
+    // SAFETY: a plain call; a smaller pipe only means more turns.
+    unsafe { libc::fcntl(into.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
+    Ok((out, into))
+}
+
+fn splice(from: RawFd, to: RawFd, bytes: usize) -> std::io::Result<usize> {
+    let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK;
+    // SAFETY: null offsets mean the descriptors' own positions.
+    let moved = unsafe { libc::splice(from, std::ptr::null_mut(), to, std::ptr::null_mut(), bytes, flags) };
+    usize::try_from(moved).map_err(|_| std::io::Error::last_os_error())
+}

@@ -1,0 +1,321 @@
+//! A recording of the kernel: from the empty instance to the finished trace.dat.
+//!
+//! The clock is `mono`, that of instrumented programs, so that both compare. Full buffers overwrite their oldest
+//! events: then the kernel writes into the trace where events are missing, which it does not where it drops new ones.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lathunt_core::export::trace_dat::{head, Description};
+
+use super::instance::Instance;
+use super::pages::CpuPages;
+use super::{EventSet, Tracefs};
+use crate::error::{Error, Result};
+
+/// Name of the recording in its directory.
+pub const FILE: &str = "trace.dat";
+/// How often the rings are emptied; at a million events per second a ring of 16 MB is full after 0.25 s.
+const TURN: Duration = Duration::from_millis(20);
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which tracepoints.
+    pub events: EventSet,
+    /// Every kernel function too.
+    pub functions: bool,
+    /// Only the newest events, as many as the rings hold, taken out at the end.
+    pub newest_only: bool,
+    /// Bytes of ring per CPU.
+    pub ring_bytes: u64,
+    /// End when so many bytes are written.
+    pub limit_bytes: Option<u64>,
+    /// Directory of the recording; there must be one.
+    pub directory: PathBuf,
+}
+
+/// A recording that runs.
+#[derive(Debug)]
+pub struct Recording {
+    // In the order of dropping: an instance with open files cannot be removed, nor one in a mount that is gone.
+    cpus: Vec<CpuPages>,
+    instance: Instance,
+    tracefs: Tracefs,
+    options: Options,
+    systems: Vec<(String, Vec<String>)>,
+    notes: Vec<String>,
+}
+
+/// What was recorded and what was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Bytes of the trace.
+    pub bytes: u64,
+    /// Events that newer ones overwrote before they were read, over all CPUs.
+    pub overwritten: u64,
+    /// Events that the kernel dropped.
+    pub dropped: u64,
+    /// What this kernel does not have, and what else is to be known: one line each.
+    pub notes: Vec<String>,
+}
+
+/// A recording whose events are all in files, before it is made one trace.
+#[derive(Debug)]
+pub struct Recorded {
+    cpus: Vec<CpuPages>, // the order of dropping matters, as above
+    instance: Instance,
+    tracefs: Tracefs,
+    options: Options,
+    systems: Vec<(String, Vec<String>)>,
+    summary: Summary,
+    statistics: Vec<String>,
+}
+
+impl Recording {
+    /// Makes the instance, switches the events on and starts.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses. Nothing is left changed then.
+    pub fn start(options: Options) -> Result<Recording> {
+        let tracefs = Tracefs::open()?;
+        let instance = Instance::new(&tracefs)?;
+        let mut notes = Vec::new();
+        instance.set("buffer_size_kb", &(options.ring_bytes / 1024).max(16).to_string())?;
+        instance.set("trace_clock", "mono")?;
+        instance.set("options/overwrite", "1")?;
+        // Since 6.15; before, marks written to the top-level buffer are only there.
+        if instance.write("options/copy_trace_marker", "1").is_err() {
+            notes
+                .push("this kernel keeps trace_marker text in the top-level buffer: mark: finds none".into());
+        }
+        let systems = enable(&instance, options.events, &mut notes)?;
+        if options.functions {
+            trace_functions(&tracefs, &instance)?;
+        }
+        let header = String::from_utf8_lossy(&tracefs.bytes("events/header_page")).into_owned();
+        let page_bytes = page_bytes(&header);
+        let cpus = open_rings(&instance, &options.directory, page_bytes)?;
+        instance.set("tracing_on", "1")?;
+        Ok(Recording { cpus, instance, tracefs, options, systems, notes })
+    }
+
+    /// Empties the rings until `stop`, or until the limit is reached.
+    ///
+    /// # Errors
+    /// A full disk. What was recorded up to then is kept by [`Recording::finish`].
+    pub fn drain_until(&mut self, stop: &AtomicBool) -> Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(TURN);
+            if self.options.newest_only {
+                continue;
+            }
+            self.cpus.iter_mut().try_for_each(CpuPages::drain)?;
+            let written: u64 = self.cpus.iter().map(|cpu| cpu.written).sum();
+            if self.options.limit_bytes.is_some_and(|limit| written >= limit) {
+                self.notes.push(format!("recording of the kernel ended at the limit of {written} bytes"));
+                self.instance.set("tracing_on", "0")?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the recording and takes the rest out of the rings.
+    ///
+    /// # Errors
+    /// When the rest cannot be read or written.
+    pub fn finish(mut self) -> Result<Recorded> {
+        self.instance.set("tracing_on", "0")?;
+        let mut summary = Summary::default();
+        let mut statistics = Vec::new();
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            let text = self.instance.text(&format!("per_cpu/cpu{number}/stats"));
+            let count = |name: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
+            };
+            summary.overwritten += count("overrun:");
+            summary.dropped += count("commit overrun:") + count("dropped events:");
+            statistics.push(format!("CPU: {number}\n{text}"));
+            cpu.read_all()?;
+            summary.bytes += cpu.written;
+        }
+        summary.notes = self.notes;
+        let Recording { cpus, instance, tracefs, options, systems, .. } = self;
+        Ok(Recorded { cpus, instance, tracefs, options, systems, summary, statistics })
+    }
+}
+
+impl Recorded {
+    /// Writes trace.dat and removes the instance.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the pages of each CPU stay beside it then.
+    pub fn write(self) -> Result<Summary> {
+        let path = self.options.directory.join(FILE);
+        let failed = |error| Error::new("write", path.display().to_string(), error);
+        let sizes: Vec<u64> = self.cpus.iter().map(|cpu| cpu.written).collect();
+        let head = head(&self.describe(), &sizes);
+        let partial = self.options.directory.join(format!("{FILE}.part"));
+        let mut file = File::create(&partial).map_err(failed)?;
+        std::io::Write::write_all(&mut file, &head.bytes).map_err(failed)?;
+        for (cpu, offset) in self.cpus.into_iter().zip(head.offsets) {
+            cpu.append_to(&mut file, offset)?;
+        }
+        // A page is the unit of readers: the last one is there as a whole even if no CPU has any.
+        fs::rename(&partial, &path).map_err(failed)?;
+        Ok(self.summary)
+    }
+
+    fn describe(&self) -> Description {
+        let tracefs = &self.tracefs;
+        let formats = |system: &str, events: &[String]| -> Vec<Vec<u8>> {
+            let format = |event: &String| tracefs.bytes(&format!("events/{system}/{event}/format"));
+            events.iter().map(format).filter(|format| !format.is_empty()).collect()
+        };
+        let systems = self.systems.iter().map(|(system, events)| (system.clone(), formats(system, events)));
+        Description {
+            page_size: page_size(),
+            header_page: tracefs.bytes("events/header_page"),
+            header_event: tracefs.bytes("events/header_event"),
+            ftrace_formats: formats("ftrace", &directories(&tracefs.root().join("events/ftrace"))),
+            systems: systems.collect(),
+            kallsyms: fs::read("/proc/kallsyms").unwrap_or_default(),
+            printk_formats: tracefs.bytes("printk_formats"),
+            cmdlines: cmdlines(tracefs),
+            clock: self.instance.text("trace_clock"),
+            uname: uname(),
+            statistics: self.statistics.clone(),
+        }
+    }
+}
+
+/// Switches the events on; what this kernel lacks is noted. Gives what is on.
+fn enable(instance: &Instance, set: EventSet, notes: &mut Vec<String>) -> Result<Vec<(String, Vec<String>)>> {
+    let mut on: Vec<(String, Vec<String>)> = Vec::new();
+    for wanted in set.wanted() {
+        let base = format!("events/{}", wanted.path);
+        let directory = instance.path().join(&base);
+        if !directory.exists() {
+            // Of names that changed, one is enough.
+            let renamed = matches!(wanted.path, "timer/hrtimer_setup" | "timer/hrtimer_init");
+            if wanted.path == "sched/sched_switch" {
+                return Err(Error::refused(
+                    "trace",
+                    "context switches",
+                    "this kernel has no sched_switch event",
+                ));
+            } else if !renamed {
+                notes.push(format!("this kernel has no {}", wanted.path.replace('/', ":")));
+            }
+            continue;
+        }
+        if let Some(filter) = wanted.filter {
+            instance.set(&format!("{base}/filter"), filter)?;
+        }
+        instance.set(&format!("{base}/enable"), "1")?;
+        let (system, events) = match wanted.path.split_once('/') {
+            Some((system, event)) => (system, vec![event.to_owned()]),
+            None => (wanted.path, directories(&directory)),
+        };
+        match on.iter_mut().find(|(known, _)| known == system) {
+            Some((_, known)) => known.extend(events),
+            None => on.push((system.to_owned(), events)),
+        }
+    }
+    Ok(on)
+}
+
+fn trace_functions(tracefs: &Tracefs, instance: &Instance) -> Result<()> {
+    let available = String::from_utf8_lossy(&tracefs.bytes("available_tracers")).into_owned();
+    if !available.split_ascii_whitespace().any(|tracer| tracer == "function") {
+        let hint = "this kernel has no function tracer (CONFIG_FUNCTION_TRACER); leave --function out";
+        return Err(Error::refused("trace", "functions", hint));
+    }
+    let enabled = fs::read_to_string("/proc/sys/kernel/ftrace_enabled").unwrap_or_default();
+    if enabled.trim() == "0" {
+        let hint = "function tracing is switched off for the whole machine: sysctl kernel.ftrace_enabled=1";
+        return Err(Error::refused("trace", "functions", hint));
+    }
+    let hint = "this kernel refuses function tracing (hardened, or locked down); leave --function out";
+    instance.set("current_tracer", "function").map_err(|error| error.hint(hint))
+}
+
+fn open_rings(instance: &Instance, directory: &Path, page_bytes: usize) -> Result<Vec<CpuPages>> {
+    let mut numbers: Vec<u32> = directories(&instance.path().join("per_cpu"))
+        .iter()
+        .filter_map(|name| name.strip_prefix("cpu")?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    let open = |number: &u32| {
+        let raw = instance.path().join(format!("per_cpu/cpu{number}/trace_pipe_raw"));
+        CpuPages::open(&raw, directory.join(format!("{FILE}.cpu{number}")), page_bytes)
+    };
+    numbers.iter().map(open).collect()
+}
+
+fn directories(path: &Path) -> Vec<String> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The header and the data of a page of the ring, which may be larger than one of memory (since 6.8).
+fn page_bytes(header_page: &str) -> usize {
+    let data = header_page.lines().find(|line| line.split(';').next().is_some_and(|d| d.ends_with(" data")));
+    let number =
+        |key: &str| -> Option<usize> { data?.split_once(key)?.1.split(';').next()?.trim().parse().ok() };
+    match (number("offset:"), number("size:")) {
+        (Some(offset), Some(size)) => offset + size,
+        _ => page_size() as usize,
+    }
+}
+
+fn page_size() -> u32 {
+    // SAFETY: a plain query.
+    u32::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Names of threads: what the kernel remembered while tracing, and those that live.
+fn cmdlines(tracefs: &Tracefs) -> Vec<u8> {
+    let mut text = tracefs.bytes("saved_cmdlines");
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number) {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        for task in tasks.filter_map(number) {
+            if let Ok(comm) = fs::read(format!("/proc/{process}/task/{task}/comm")) {
+                text.extend(format!("{task} ").as_bytes());
+                text.extend(comm);
+            }
+        }
+    }
+    text
+}
+
+fn uname() -> String {
+    let part = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let words = [part("ostype"), part("hostname"), part("osrelease"), std::env::consts::ARCH.to_owned()];
+    words.each_ref().map(|word| word.trim()).join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_page_is_that_of_its_header_and_data() {
+        let text = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+                    \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+                    \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+                    \tfield: char data;\toffset:16;\tsize:16368;\tsigned:1;\n";
+        assert_eq!(page_bytes(text), 16384);
+        assert_eq!(page_bytes(""), page_size() as usize);
+    }
+}
