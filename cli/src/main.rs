@@ -10,6 +10,7 @@ mod live;
 mod out;
 mod outdir;
 mod record;
+mod trace;
 mod trace_file;
 
 use std::process::ExitCode;
