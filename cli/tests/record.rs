@@ -76,7 +76,10 @@ fn an_application_s_hidden_page_faults_and_its_lock_are_named() {
     let control = run.tasks.iter().find(|task| task.thread.comm == "control").expect("the loop is a task");
     let period = control.period.as_ref().unwrap();
     assert!(period.median_ns.0.abs_diff(1_000_000) < 1_000, "{period:?}");
-    assert_eq!((control.waits_in.as_deref(), control.timer_driven), (Some("clock_nanosleep"), true));
+    assert_eq!(
+        (control.waits_in.as_deref(), control.timer_driven),
+        (Some("clock_nanosleep TIMER_ABSTIME"), true)
+    );
     assert!(control.activations + period.missed + 100 > 3_000, "{}", control.activations);
     if cfg!(target_arch = "x86_64") {
         assert!(control.page_faults >= 30, "one every 100 turns: {}", control.page_faults);
@@ -91,6 +94,39 @@ fn an_application_s_hidden_page_faults_and_its_lock_are_named() {
     assert_eq!(cpu0.lines().count(), 7 + 10_240);
     let max = fs::read_to_string(hist.join("timerandwakeup/max_latency-CPU0")).unwrap();
     assert!(max == "(none)\n" || max.contains(" <- "), "{max}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn threads_driven_by_timers_descriptors_semaphores_and_sockets_have_their_periods_found() {
+    if !may_run("threads_driven_by_timers_descriptors_semaphores_and_sockets", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (place.path().join("drives"), place.path().join("run"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/drives.c");
+    let built =
+        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    let ended = lathunt(&["record", "-q", "-o", output.to_str().unwrap(), "--", program.to_str().unwrap()]);
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+    let run = read(&output);
+    for (comm, waits_in, timer, period) in [
+        ("relative", "clock_nanosleep", true, Ns::from_ms(4)),
+        ("timerfd", "(timerfd)", true, Ns::from_ms(3)),
+        ("semaphore", "futex FUTEX_WAIT", false, Ns::from_ms(4)),
+        ("socket", "(socket)", false, Ns::from_ms(3)),
+    ] {
+        let task = run.tasks.iter().find(|task| task.thread.comm == comm).unwrap_or_else(|| panic!("{comm}"));
+        let main = task.waits_in.as_deref().unwrap_or_default();
+        assert!(main.contains(waits_in) && !main.contains("ABSTIME"), "{comm} waits in {main}");
+        assert_eq!(task.timer_driven, timer, "{comm}");
+        let found = task.period.as_ref().unwrap_or_else(|| panic!("{comm} has no period: {task:?}"));
+        // A relative sleep adds what the turn took.
+        let near = found.median_ns.0.abs_diff(period.0) <= period.0 / 5;
+        assert!(near && task.activations > 100, "{comm}: {found:?}, {} activations", task.activations);
+        assert_eq!((task.process, task.policy.as_str()), (run.tasks[0].process, "SCHED_FIFO"), "{comm}");
+    }
 }
 
 /// A cyclic thread to be disturbed, on CPU 1.

@@ -19,15 +19,15 @@ fn injected_latencies_are_among_the_worst_of_a_recording_and_blamed() {
     let run = run_of(&outcome, "injected.json");
     assert_ne!(outcome.text("injected-status").trim(), "1", "{}", outcome.text("injected.talk"));
     assert!(run.complete && run.conditions.kernel.realtime == Some(true));
-    // Pulses of 20 ms fall anywhere into periods of 2 ms.
-    let injected =
-        run.peaks.iter().filter(|peak| peak.cpu == Cpu(1) && peak.total_ns >= Ns::from_ms(18)).count();
-    let blamed = run.peaks.iter().filter(|peak| {
+    // Pulses of 100 ms fall anywhere into periods of 2 ms.
+    let large = run.peaks.iter().filter(|peak| peak.cpu == Cpu(1) && peak.total_ns >= Ns::from_ms(97));
+    let injected = large.clone().count();
+    let blamed = large.filter(|peak| {
         let why = peak.explanation.as_ref().map(|why| why.sentence.as_str()).unwrap_or_default();
         peak.culprit.as_deref().is_some_and(|culprit| culprit.contains("inject")) || why.contains("inject")
     });
     let worst: Vec<_> = run.peaks.iter().map(|p| (p.total_ns, &p.victim.comm, &p.culprit)).collect();
-    assert!(injected >= 3 && blamed.count() >= 2, "{worst:#?}");
+    assert!(injected >= 4 && blamed.count() >= 3, "{worst:#?}");
     for explanation in run.peaks.iter().filter_map(|peak| peak.explanation.as_ref()) {
         assert!(explanation.tree.adds_up(), "{explanation:#?}");
     }
@@ -62,11 +62,16 @@ fn a_recording_of_the_timerlat_threads_agrees_with_the_tracer() {
         for series in run.of(quantity) {
             ours.merge(&series.histogram).unwrap();
         }
-        assert!(theirs.len() > 400 && ours.count() > 400, "{} and {}", theirs.len(), ours.count());
+        assert!(
+            theirs.len() > 200 && ours.count() as usize > theirs.len() / 2,
+            "{} and {}",
+            theirs.len(),
+            ours.count()
+        );
         for q in [0.25, 0.5, 0.75] {
             let (their, our) = (theirs[(theirs.len() as f64 * q) as usize], ours.quantile(q).unwrap().0);
             eprintln!("{} quantile {q}: timerlat {their} ns, recorded {our} ns", quantity.name());
-            // The tracer covers another second, and its thread reads its clock a little later than the switch. An
+            // The recording began a second earlier, and the tracer reads its clock a little later than we. An
             // emulated CPU takes some 100 µs for that.
             let near = their.abs_diff(our) <= 300_000.max(their / 2);
             assert!(near, "{} quantile {q}: timerlat {their} ns, recorded {our} ns", quantity.name());

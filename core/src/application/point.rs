@@ -28,10 +28,12 @@ pub enum Class {
 pub struct Place {
     /// What it is.
     pub class: Class,
-    /// `futex FUTEX_LOCK_PI 0x7ffd1000`, `clock_nanosleep`, `read 3`, `page fault`.
+    /// `futex FUTEX_LOCK_PI 0x7ffd1000`, `clock_nanosleep TIMER_ABSTIME`, `read 3`, `page fault`.
     pub name: String,
 }
 
+/// `TIMER_ABSTIME` among the flags of clock_nanosleep.
+const ABSOLUTE: u8 = 1;
 const SLEEPS: [&str; 2] = ["clock_nanosleep", "nanosleep"];
 const WAITS: [&str; 10] = [
     "poll",
@@ -89,6 +91,9 @@ impl Place {
         };
         let (class, name) = match call {
             "futex" => (Class::Lock, format!("futex {} {:#x}", operation(point.operation), point.argument)),
+            "clock_nanosleep" if point.operation & ABSOLUTE != 0 => {
+                (Class::Sleep, "clock_nanosleep TIMER_ABSTIME".to_owned())
+            }
             call if SLEEPS.contains(&call) => (Class::Sleep, call.to_owned()),
             call if ON_DESCRIPTORS.contains(&call) => {
                 let class = if WAITS.contains(&call) { Class::Wait } else { Class::Io };

@@ -26,7 +26,7 @@ pub struct Task {
     pub process: Tid,
     /// `SCHED_FIFO`, …
     pub policy: String,
-    /// Where it waits for its next activation: `clock_nanosleep`, `read 5`, `futex …`; `None`: it never blocked twice.
+    /// Where it waits for its next activation: `clock_nanosleep TIMER_ABSTIME`, `read 5 (timerfd)`, `futex …`; `None`: it never blocked twice.
     pub waits_in: Option<String>,
     /// Whether a timer ends that wait.
     pub timer_driven: bool,

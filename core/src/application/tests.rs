@@ -70,7 +70,7 @@ fn control(turns: u64) -> Tasks {
 fn the_lock_and_the_page_fault_of_a_periodic_thread_are_named_counted_and_sized() {
     let report = control(1_001).report();
     let task = &report[0];
-    assert_eq!((task.waits_in.as_deref(), task.timer_driven), (Some("clock_nanosleep"), true));
+    assert_eq!((task.waits_in.as_deref(), task.timer_driven), (Some("clock_nanosleep TIMER_ABSTIME"), true));
     assert_eq!(task.activations, 1_000, "the first turn has no known begin");
     assert_eq!(task.period.as_ref().unwrap().median_ns, Ns::from_ms(1));
     assert_eq!(task.period.as_ref().unwrap().jitter_max_ns, Ns(0));
@@ -94,7 +94,7 @@ fn a_thread_that_waits_as_often_for_a_lock_as_for_its_timer_is_driven_by_the_tim
         tasks.add(&activation(turn * 1_000_000 + 100_000, Via::Thread, SLEEP));
     }
     let task = tasks.report().remove(0);
-    assert_eq!(task.waits_in.as_deref(), Some("clock_nanosleep"));
+    assert_eq!(task.waits_in.as_deref(), Some("clock_nanosleep TIMER_ABSTIME"));
     assert_eq!((task.activations, task.blocking[0].count), (99, 100));
     assert_eq!(task.deadline_ns, Some(Ns::from_ms(1)), "without a deadline the period is one");
 }

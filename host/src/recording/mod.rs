@@ -6,6 +6,7 @@
 //!
 //! Not here: files, terminals, verdicts.
 
+mod files;
 mod selection;
 mod window;
 mod worst;
@@ -23,6 +24,7 @@ use lathunt_core::time::{Mono, Ns, Tid};
 use crate::error::Result;
 use crate::recorder::{self, Recorder};
 use crate::symbols::Symbols;
+use files::Files;
 use window::{Before, Key, Largest};
 use worst::Book;
 
@@ -121,6 +123,7 @@ pub struct Recording {
     largest: HashMap<Key, Largest>,
     book: Book,
     tasks: Tasks,
+    files: Files,
     reported: BTreeSet<(Tid, Mono, bool)>,
     overwritten: u64,
     notes: Vec<String>,
@@ -152,6 +155,7 @@ impl Recording {
             largest: HashMap::new(),
             book,
             tasks,
+            files: Files::default(),
             reported: BTreeSet::new(),
             overwritten: 0,
             notes,
@@ -168,6 +172,7 @@ impl Recording {
         for activation in &activations.records {
             self.book.activation(activation);
             self.tasks.add(activation);
+            self.files.see(activation);
         }
         for cpu in self.settings.cpus.iter() {
             let useful = self.book.useful_from(cpu);
@@ -233,6 +238,10 @@ impl Recording {
         let mut tasks = self.tasks.report();
         for task in &mut tasks {
             task.worst = self.book.worst_of(task.thread.tid).map(Box::new);
+            task.waits_in = task.waits_in.take().map(|place| self.files.describe(task.process, &place));
+            for wait in &mut task.blocking {
+                wait.place = self.files.describe(task.process, &wait.place);
+            }
         }
         let snapshot = Snapshot {
             begin: self.begin,
