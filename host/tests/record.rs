@@ -11,7 +11,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::calibrate::{agree, disturb, Disturbance, Sight};
+use lathunt_host::calibrate::{agree, disturb, Disturbance};
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recording::{Recording, Selection, Settings};
 use lathunt_host::testing::{lacks_bpf, may_run};
@@ -30,10 +30,37 @@ fn is_cause(kind: Kind, cause: &str) -> bool {
     }
 }
 
-/// Sizes of one kind on one CPU; the error says what did not agree.
-fn cell(kind: Kind, cpu: Cpu, length: Ns) -> Result<String, String> {
+/// What came of pulses of one kind and length, over all attempts.
+#[derive(Default)]
+struct Cell {
+    pulses: usize,
+    /// Among the worst, of the same activation.
+    found: usize,
+    sized: usize,
+    explained: usize,
+    blamed: usize,
+    cases: String,
+}
+
+impl Cell {
+    /// Enough to judge. Many pulses miss their aim on a busy machine.
+    fn is_full(&self) -> bool {
+        self.explained >= PULSES as usize / 2 && self.found >= PULSES as usize / 2
+    }
+
+    /// All pulses that hit are there; other load may have spoilt single ones.
+    fn is_right(&self) -> bool {
+        self.is_full()
+            && self.found * 4 >= self.pulses * 3
+            && self.sized * 3 >= self.found * 2
+            && self.blamed * 3 >= self.explained * 2
+    }
+}
+
+/// Disturbs and records.
+fn gather(kind: Kind, cpu: Cpu, length: Ns, cell: &mut Cell) -> lathunt_host::error::Result<()> {
     let settings = Settings { peaks: 32, ..Settings::on(CpuSet::from_iter([cpu])) };
-    let mut recording = Recording::start(settings).map_err(|error| error.to_string())?;
+    let mut recording = Recording::start(settings)?;
     let what = Disturbance {
         kind,
         cpu,
@@ -52,33 +79,25 @@ fn cell(kind: Kind, cpu: Cpu, length: Ns) -> Result<String, String> {
         }
         disturbing.join().unwrap()
     });
-    let seen = seen.map_err(|error| error.to_string())?;
+    let seen = seen?;
     recording.finish();
     let snapshot = recording.snapshot();
     let quiet = seen.undisturbed.unwrap_or_default();
-    let same = |sight: &&Sight| -> Option<Peak> {
+    for sight in &seen.sights {
+        cell.pulses += 1;
         let mine = |peak: &&Peak| peak.victim.tid == seen.victim && peak.begin == sight.peak.expected;
-        snapshot.peaks.iter().find(mine).cloned()
-    };
-    let found: Vec<(&Sight, Peak)> =
-        seen.sights.iter().filter_map(|sight| Some((sight, same(&sight)?))).collect();
-    let sized = found.iter().filter(|(sight, peak)| agree(sight.due, peak.total_ns, quiet)).count();
-    let blamed = found.iter().filter(|(_, peak)| peak.culprit.as_deref().is_some_and(|c| is_cause(kind, c)));
-    let explained = found.iter().filter_map(|(_, peak)| peak.explanation.as_ref());
-    assert!(explained.clone().all(|explanation| explanation.tree.adds_up()));
-    let (blamed, explained, pulses) = (blamed.count(), explained.count(), seen.sights.len());
-    let told = format!(
-        "{kind} of {length} on CPU {cpu}: {} of {pulses} pulses among the worst, {sized} at their size, {explained} explained, {blamed} blamed",
-        found.len()
-    );
-    let most = PULSES as usize / 2;
-    if pulses >= most && sized >= most && blamed >= most && explained >= most {
-        return Ok(told);
+        let Some(peak) = snapshot.peaks.iter().find(mine) else { continue };
+        cell.found += 1;
+        cell.sized += usize::from(agree(sight.due, peak.total_ns, quiet));
+        if let Some(explanation) = &peak.explanation {
+            assert!(explanation.tree.adds_up(), "{explanation:#?}");
+            cell.explained += 1;
+            cell.blamed += usize::from(is_cause(kind, &explanation.cause));
+        }
+        cell.cases +=
+            &format!("\n  due {} saw {} {:?} {:?}", sight.due, peak.total_ns, peak.culprit, peak.no_evidence);
     }
-    let cases = found.iter().map(|(sight, peak)| {
-        format!("\n  due {} saw {} {:?} {:?}", sight.due, peak.total_ns, peak.culprit, peak.no_evidence)
-    });
-    Err(told + &cases.collect::<String>())
+    Ok(())
 }
 
 #[test]
@@ -90,17 +109,21 @@ fn what_is_injected_is_among_the_worst_at_its_size_with_the_injector_to_blame() 
     let on_rt = std::fs::read_to_string("/proc/version").is_ok_and(|version| version.contains("PREEMPT_RT"));
     let mut failures = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| !(on_rt && *kind == Kind::Softirq)) {
-        for length in [Ns::from_us(600), Ns::from_ms(2)] {
-            let mut outcome = Err(String::new());
+        for length in [Ns::from_ms(1), Ns::from_ms(3)] {
+            let mut cell = Cell::default();
             for _ in 0..ATTEMPTS {
-                outcome = cell(kind, CPU, length);
-                if outcome.is_ok() {
+                gather(kind, CPU, length, &mut cell).unwrap_or_else(|error| panic!("{error}"));
+                if cell.is_full() {
                     break;
                 }
             }
-            match outcome {
-                Ok(told) => println!("{told}"),
-                Err(told) => failures.push(told),
+            let told = format!(
+                "{kind} of {length}: of {} pulses {} among the worst, {} at their size, {} explained, {} blamed",
+                cell.pulses, cell.found, cell.sized, cell.explained, cell.blamed
+            );
+            println!("{told}");
+            if !cell.is_right() {
+                failures.push(told + &cell.cases);
             }
         }
     }
