@@ -40,6 +40,8 @@ enum Command {
     Munin(cmd::munin::MuninArgs),
     /// Make a known disturbance, to prove that the instruments see it
     Inject(cmd::inject::InjectArgs),
+    /// How late is every real-time task of the running system, and whose fault is it?
+    Record(cmd::record::RecordArgs),
     /// Draw the latency plot of one or more runs
     Plot(cmd::plot::PlotArgs),
     /// Write the report of a run
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::History(args) => cmd::history::run(args),
         Command::Munin(args) => cmd::munin::run(args),
         Command::Inject(args) => cmd::inject::run(args),
+        Command::Record(args) => cmd::record::run(args),
         Command::Plot(args) => cmd::plot::run(args),
         Command::Report(args) => cmd::report::run(args),
         Command::Compare(args) => cmd::compare::run(args),

@@ -17,6 +17,7 @@
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod check;
 pub mod clock;
 pub mod conditions;

@@ -27,7 +27,26 @@ pub struct Peak {
     /// Why there is no explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_evidence: Option<String>,
+    /// The circumstances, where the kernel's recorder saw them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Context>,
 }
+
+/// The circumstances of a late wake-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Context {
+    /// Scheduling policy of the victim.
+    pub policy: String,
+    /// How late its timer was; `None` when no timer woke it.
+    pub timer_ns: Option<Ns>,
+    /// Who had the CPU before the victim.
+    pub before: Thread,
+    /// What woke it: `timer`, `interrupt`, `thread`.
+    pub woken_by: String,
+    /// Who was running where it was woken (in an interrupt: who was interrupted).
+    pub waker: Thread,
+}
+
 /// Keeps the `limit` worst of a stream of values, worst first. Equal totals keep the earlier one.
 #[derive(Clone, Debug)]
 pub struct Worst<T> {

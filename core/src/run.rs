@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application::Task;
 use crate::conditions::Conditions;
 use crate::peak::Peak;
 use crate::series::{Quantity, Series};
@@ -31,9 +32,15 @@ pub struct Run {
     pub series: Vec<Series>,
     /// The worst cases, worst first.
     pub peaks: Vec<Peak>,
+    /// Threads of the recorded system, the one with the largest latency first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
     /// Who took time from threads, per CPU and source, the largest total first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
+    /// What recording cost, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub penalty: Option<Penalty>,
     /// Records that were lost, by counter (only those above zero).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
@@ -107,6 +114,23 @@ pub struct Interference {
     pub max_ns: Ns,
 }
 
+/// Round trips of two ordinary threads through a pipe, bare and recorded, in turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Penalty {
+    /// Where.
+    pub cpu: Cpu,
+    /// Median CPU time of one round trip (two wake-ups, two switches) without the recorder.
+    pub bare_ns: Ns,
+    /// With it.
+    pub recorded_ns: Ns,
+    /// Recorded : bare, the median of the turns.
+    pub ratio: f64,
+    /// Turns of each.
+    pub turns: u32,
+    /// Round trips a turn.
+    pub round_trips: u32,
+}
+
 /// A loss counter above zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
@@ -148,7 +172,9 @@ impl Run {
             calibration: Vec::new(),
             series: Vec::new(),
             peaks: Vec::new(),
+            tasks: Vec::new(),
             interference: Vec::new(),
+            penalty: None,
             losses: Vec::new(),
             verdict: None,
             merged: Vec::new(),

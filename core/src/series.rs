@@ -20,6 +20,15 @@ pub enum Quantity {
     /// Programmed expiry → switched in.
     #[serde(rename = "timer+wakeup")]
     TimerWakeup,
+    /// sched_waking → switched in, while a task of equal real-time priority had the CPU: FIFO order, no latency.
+    #[serde(rename = "sharedprio")]
+    SharedPrio,
+    /// Switched in → out of the scheduler.
+    Switch,
+    /// Programmed expiry or waking of an activation → the thread waits for its next one.
+    Response,
+    /// need_resched → scheduler entry: an estimate of blocking, no bound of it.
+    Blocking,
     /// One turn of a loop that never stops: the loop itself, or a gap.
     Npt,
     /// Gap that no software explains.
@@ -37,6 +46,10 @@ impl Quantity {
             Quantity::Timer => "timer",
             Quantity::Wakeup => "wakeup",
             Quantity::TimerWakeup => "timer+wakeup",
+            Quantity::SharedPrio => "sharedprio",
+            Quantity::Switch => "switch",
+            Quantity::Response => "response",
+            Quantity::Blocking => "blocking",
             Quantity::Npt => "npt",
             Quantity::Hardware => "hardware",
             Quantity::Roundtrip => "roundtrip",

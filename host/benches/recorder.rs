@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use lathunt_core::time::Cpu;
 use lathunt_host::recorder::{Options, Recorder};
+use lathunt_host::recording::Settings;
 
 #[path = "../../core/benches/figure/mod.rs"]
 mod figure;
@@ -59,12 +60,26 @@ fn children_ns() -> u64 {
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
+/// How the two tasks of the pipe are scheduled.
+#[derive(Clone, Copy, PartialEq)]
+enum Pipe {
+    /// SCHED_OTHER, before all others of that kind.
+    Ordinary,
+    /// SCHED_FIFO; a round is over in a second, before throttling would begin.
+    RealTime,
+}
+
 /// ns of CPU time an operation; `None` when perf cannot be run.
-fn pipe_ns(cpu: Cpu) -> Option<f64> {
+fn pipe_ns(cpu: Cpu, pipe: Pipe) -> Option<f64> {
     let before = children_ns();
     let loops = LOOPS.to_string();
-    let status = Command::new("taskset")
-        .args(["-c", &cpu.to_string(), "perf", "bench", "sched", "pipe", "-l", &loops])
+    let scheduled: &[&str] = match pipe {
+        Pipe::Ordinary => &["nice", "-n", "-20"],
+        Pipe::RealTime => &["chrt", "-f", "20"],
+    };
+    let status = Command::new(scheduled[0])
+        .args(&scheduled[1..])
+        .args(["taskset", "-c", &cpu.to_string(), "perf", "bench", "sched", "pipe", "-l", &loops])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
@@ -114,11 +129,16 @@ impl Drop for Runqlat {
     }
 }
 
-/// What runs beside the pipe.
-const BESIDE: [&str; 4] = ["bare", "recorder", "bpftrace runqlat", "tracefs instance"];
+/// What runs beside the pipe. `hunt` uses the whole recorder; `record` leaves ordinary tasks out.
+const BESIDE: [&str; 5] = ["bare", "recorder", "record", "bpftrace runqlat", "tracefs instance"];
+
+/// The recorder as `lathunt record` sets it for real-time tasks.
+fn record(cpu: Cpu) -> lathunt_host::error::Result<Recorder> {
+    Recorder::start(&Settings::on([Cpu(0), cpu].into_iter().collect()).recorder(None))
+}
 
 /// One measurement with `which` running; says why not.
-fn one(which: usize, cpu: Cpu) -> Result<f64, String> {
+fn one(which: usize, cpu: Cpu, pipe: Pipe) -> Result<f64, String> {
     let cannot = |what: &str| format!("{what} cannot be started here");
     let _running: Box<dyn std::any::Any> = match which {
         0 => Box::new(()),
@@ -126,39 +146,52 @@ fn one(which: usize, cpu: Cpu) -> Result<f64, String> {
             let options = Options::on([Cpu(0), cpu].into_iter().collect());
             Box::new(Recorder::start(&options).map_err(|error| error.to_string())?)
         }
-        2 => Box::new(Runqlat::start().ok_or_else(|| cannot("bpftrace"))?),
+        2 => Box::new(record(cpu).map_err(|error| error.to_string())?),
+        3 => Box::new(Runqlat::start().ok_or_else(|| cannot("bpftrace"))?),
         _ => Box::new(Instance::start().ok_or_else(|| cannot("an instance of tracefs"))?),
     };
-    pipe_ns(cpu).ok_or_else(|| "perf (package linux-perf) or taskset cannot be run".to_owned())
+    pipe_ns(cpu, pipe).ok_or_else(|| "perf (package linux-perf) or taskset cannot be run".to_owned())
 }
 
-fn main() {
-    let rounds = figure::rounds(9);
-    let cpu = Cpu(1);
-    let mut times: [Result<Vec<f64>, String>; 4] = [const { Ok(Vec::new()) }; 4];
+/// Rounds of all of `which`, in turns that begin with another one each time.
+fn rounds(which: &[usize], rounds: usize, pipe: Pipe) -> Vec<Result<Vec<f64>, String>> {
+    let mut times: Vec<Result<Vec<f64>, String>> = which.iter().map(|_| Ok(Vec::new())).collect();
     for round in 0..rounds {
         for turn in 0..times.len() {
-            let which = (round + turn) % times.len();
-            if let Ok(values) = &mut times[which] {
-                match one(which, cpu) {
+            let place = (round + turn) % times.len();
+            if let Ok(values) = &mut times[place] {
+                match one(which[place], Cpu(1), pipe) {
                     Ok(value) => values.push(value),
-                    Err(why) => times[which] = Err(why),
+                    Err(why) => times[place] = Err(why),
                 }
             }
         }
     }
-    let [bare, recorder, peers @ ..] = &times;
+    times
+}
+
+fn main() {
+    let count = figure::rounds(9);
+    let times = rounds(&[0, 1, 2, 3, 4], count, Pipe::Ordinary);
     let what = "perf bench sched pipe with the recorder / bare";
-    let (bare, recorder) = match (bare, recorder) {
-        (Ok(bare), Ok(recorder)) => (bare, recorder),
-        (Err(why), _) | (_, Err(why)) => return figure::skipped(what, why),
+    let (bare, recorder, record) = match (&times[0], &times[1], &times[2]) {
+        (Ok(bare), Ok(recorder), Ok(record)) => (bare, recorder, record),
+        (Err(why), ..) | (_, Err(why), _) | (_, _, Err(why)) => return figure::skipped(what, why),
     };
     figure::at_most(what, figure::median_ratio(recorder, bare), "x", 1.12);
+    let what = "  with record of real-time tasks / bare";
+    figure::at_most(what, figure::median_ratio(record, bare), "x", 1.05);
+    let real_time = rounds(&[0, 2], count, Pipe::RealTime);
+    let what = "  the same, the pipe's tasks real-time";
+    match (&real_time[0], &real_time[1]) {
+        (Ok(bare), Ok(record)) => figure::at_most(what, figure::median_ratio(record, bare), "x", 1.12),
+        (Err(why), _) | (_, Err(why)) => figure::skipped(what, why),
+    }
     let added = |values: &[f64]| {
         let added: Vec<f64> = values.iter().zip(bare).map(|(value, bare)| value - bare).collect();
         figure::median(&added)
     };
-    for (name, peer) in BESIDE[2..].iter().zip(peers) {
+    for (name, peer) in BESIDE.iter().zip(&times).skip(3) {
         let what = format!("  its added cost / that of {name}");
         match peer {
             Ok(peer) => figure::below(&what, added(recorder) / added(peer), "x", 0.5),

@@ -3,6 +3,7 @@
 pub mod arch;
 pub mod calibrate;
 pub mod channel;
+pub mod child;
 pub mod debugfs;
 pub mod error;
 pub mod facts;
@@ -14,8 +15,10 @@ pub mod load;
 pub mod mapped;
 pub mod monitor;
 pub mod named_pipe;
+pub mod pingpong;
 pub mod pm_qos;
 pub mod recorder;
+pub mod recording;
 pub mod sched;
 pub mod signals;
 pub mod symbols;

@@ -1,4 +1,4 @@
-//! The terminal on standard error.
+//! The terminal: its width on standard error, single keys on standard input.
 
 /// Columns of the terminal on stderr; `None` when it is none or does not say.
 #[must_use]
@@ -9,4 +9,45 @@ pub fn columns() -> Option<usize> {
         (libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
     };
     size.map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0)
+}
+
+/// Single keys from the terminal on stdin, without Enter and without echo; dropping it puts the terminal back.
+pub struct Keys {
+    before: libc::termios,
+}
+
+impl Keys {
+    /// `None` when stdin is no terminal.
+    #[must_use]
+    pub fn read() -> Option<Keys> {
+        // SAFETY: termios is plain data; both calls get a valid pointer to one.
+        unsafe {
+            let mut before: libc::termios = std::mem::zeroed();
+            if libc::tcgetattr(libc::STDIN_FILENO, &raw mut before) != 0 {
+                return None;
+            }
+            let mut keys = before;
+            keys.c_lflag &= !(libc::ICANON | libc::ECHO);
+            keys.c_cc[libc::VMIN] = 0;
+            keys.c_cc[libc::VTIME] = 0;
+            (libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw const keys) == 0)
+                .then_some(Keys { before })
+        }
+    }
+
+    /// Whether `key` was pressed since the last call.
+    #[must_use]
+    pub fn pressed(&self, key: u8) -> bool {
+        let mut typed = [0u8; 64];
+        // SAFETY: the buffer is as long as said; with VMIN 0 the call returns at once.
+        let got = unsafe { libc::read(libc::STDIN_FILENO, typed.as_mut_ptr().cast(), typed.len()) };
+        typed[..usize::try_from(got).unwrap_or(0)].contains(&key)
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        // SAFETY: what tcgetattr gave.
+        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw const self.before) };
+    }
 }

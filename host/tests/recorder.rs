@@ -139,6 +139,50 @@ fn the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep() {
     thread.finish();
 }
 
+/// What the thread saw of each activation minus what the recorder saw of the same one is the way back to user space.
+#[test]
+#[ignore = "root: run by make test"]
+fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
+    if !may_run("the_thread_and_the_recorder_differ_by_a_small_offset", lacks_bpf()) {
+        return;
+    }
+    let mut recorder = start(&Options { tids: Some(Vec::new()), activations: true, lean: true, ..options() });
+    let thread = CyclicThread::start(CPU, 90);
+    recorder.watch(thread.tid).unwrap();
+    let (mut expected, tid) = (thread.origin, thread.tid);
+    let mut records = Vec::new();
+    for _ in 0..80 {
+        sleep(Duration::from_millis(25));
+        recorder.poll();
+        let read = recorder.activations();
+        assert_eq!(read.lost, 0);
+        records.extend(read.records);
+    }
+    let seen = thread.finish();
+    let mut offsets = Vec::new();
+    for late in seen {
+        let same = |record: &&lathunt_core::trace::activation::Activation| {
+            record.thread.tid == tid && record.timer.is_some_and(|(expires, _)| expires == expected)
+        };
+        if let Some(record) = records.iter().find(same) {
+            assert!(record.latency() <= late, "the switch comes before user space: {record:?}, {late}");
+            offsets.push(late.saturating_sub(record.latency()));
+        }
+        expected = expected + Ns(cyclic_thread::PERIOD.0 * (late.0 / cyclic_thread::PERIOD.0 + 1));
+    }
+    offsets.sort_unstable();
+    let quantile = |q: f64| offsets[(offsets.len() as f64 * q) as usize];
+    eprintln!(
+        "thread - recorder: {} activations, p5 {}, median {}, p95 {}",
+        offsets.len(),
+        quantile(0.05),
+        quantile(0.5),
+        quantile(0.95)
+    );
+    assert!(offsets.len() > 1_000, "{}", offsets.len());
+    assert!(quantile(0.5) <= Ns::from_us(5), "{}", quantile(0.5));
+}
+
 #[test]
 fn a_cpu_that_does_not_exist_is_named() {
     if !may_run("a_cpu_that_does_not_exist_is_named", lacks_bpf()) {

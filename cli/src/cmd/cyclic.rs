@@ -246,6 +246,7 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
                 culprit: None,
                 explanation: None,
                 no_evidence: Some("cyclic alone records no evidence; hunt does".to_owned()),
+                context: None,
             });
         }
     }

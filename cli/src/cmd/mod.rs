@@ -19,6 +19,7 @@ pub mod monitor;
 pub mod munin;
 pub mod npt;
 pub mod plot;
+pub mod record;
 pub mod report;
 pub mod restore;
 pub mod trace;

@@ -7,7 +7,6 @@
 mod calibrate;
 mod finish;
 mod measure;
-mod output;
 mod peaks;
 
 use std::path::{Path, PathBuf};
@@ -27,8 +26,8 @@ use lathunt_host::topology::Topology;
 use lathunt_host::{knob, signals, wall};
 
 use crate::live::Display;
+use crate::outdir::Output;
 use measure::{Measured, Recording, Setting, SoFar};
-use output::Output;
 
 /// Everything the user asked for.
 #[derive(Clone, Debug)]

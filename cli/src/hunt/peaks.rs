@@ -164,6 +164,7 @@ impl Case {
             culprit: self.explanation.as_ref().map(|explanation| explanation.cause.clone()),
             explanation: self.explanation.clone(),
             no_evidence: self.no_evidence.clone(),
+            context: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lathunt_host::testing::may_run;
 
 /// Scenarios in their order; each is `lab/scenarios/NAME.sh`.
-const SCENARIOS: &[&str] = &["kernel", "hunt", "injection", "matrix", "peers", "monitor"];
+const SCENARIOS: &[&str] = &["kernel", "hunt", "injection", "matrix", "record", "peers", "monitor"];
 
 /// Longest life of a guest: far more than it takes, for a host that has other work.
 const LIMIT: Duration = Duration::from_secs(300);

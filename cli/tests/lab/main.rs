@@ -7,6 +7,7 @@
 mod boot;
 mod monitor;
 mod peers;
+mod record;
 mod runs;
 
 use boot::Outcome;

@@ -3,4 +3,5 @@
 pub mod ctf;
 pub mod kernel_ctf;
 pub mod perfetto;
+pub mod latency_hist;
 pub mod trace_dat;

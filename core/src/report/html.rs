@@ -15,7 +15,7 @@ use super::printable::line;
 use super::svg;
 use super::text::{begin, largest, sentence};
 use super::tree::{self, Row};
-use super::{latency, seconds};
+use super::{latency, seconds, tasks, worst};
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::Series;
@@ -24,6 +24,9 @@ use crate::verdict::Outcome;
 
 const CSS: &str = include_str!("../../templates/report.css");
 const JS: &str = include_str!("../../templates/report.js");
+
+/// Columns of the text about threads.
+const THREADS_WIDTH: usize = 120;
 
 /// The full report of a run.
 ///
@@ -40,6 +43,7 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
         outcome: Headline::of(run),
         run,
         sections,
+        threads: tasks::text(run, THREADS_WIDTH) + &worst::text(run, THREADS_WIDTH),
         peaks: peaks(run),
         causes: cause_rows(run),
         facts: groups(facts(&run.conditions)),
@@ -82,6 +86,7 @@ struct Report<'a> {
     outcome: Headline,
     run: &'a Run,
     sections: Vec<Section>,
+    threads: String,
     peaks: Vec<PeakView>,
     causes: Vec<CauseRow>,
     facts: Vec<(&'static str, Vec<Fact>)>,

@@ -20,5 +20,7 @@ pub mod printable;
 pub mod scale;
 pub mod seconds;
 pub mod svg;
+pub mod tasks;
 pub mod text;
 pub mod tree;
+pub mod worst;

@@ -267,9 +267,23 @@ fn peak_lines(run: &Run, width: usize) -> Vec<String> {
 pub fn sentence(peak: &Peak) -> String {
     match (&peak.explanation, &peak.no_evidence) {
         (Some(explanation), _) => explanation.sentence.clone(),
+        (None, Some(reason)) if peak.context.is_some() => {
+            format!("{}; not explained: {reason}", circumstances(peak))
+        }
         (None, Some(reason)) => format!("not explained: {reason}"),
         (None, None) => "not explained: no evidence was recorded".to_owned(),
     }
+}
+
+/// `control/7 (RT 80) after stress/9, woken by a timer 12 µs late`.
+fn circumstances(peak: &Peak) -> String {
+    let Some(context) = &peak.context else { return peak.victim.to_string() };
+    let woken = match context.timer_ns {
+        Some(late) => format!("a timer {late} late"),
+        None if context.woken_by == "thread" => context.waker.to_string(),
+        None => format!("an {}", context.woken_by),
+    };
+    format!("{} after {}, woken by {woken}", peak.victim, context.before)
 }
 
 fn cause_lines(run: &Run, width: usize) -> Vec<String> {

@@ -21,7 +21,8 @@
 //! | comm | 32 | 16 bytes; or two u64 |
 //!
 //! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event, and so does
-//! a switch away from another task than the one switched in last; records overwritten before the first one move
+//! a switch away from another task than the one switched in last, and, where a lean recorder left out switches between
+//! ordinary tasks, the time in which they happened; records overwritten before the first one move
 //! [`Window::complete_from`].
 //! Not here: names of threads that no event names, interrupt lines and idle states (`host` adds them).
 
@@ -39,6 +40,10 @@ pub use header::{
 };
 use header::{i32_at, u16_at, u32_at, u64_at};
 
+/// The kind of a record that names a task and is no event.
+const COMM: u8 = 19;
+/// Bit of a switch's flag: a lean recorder left switches out before it.
+const SKIPPED: u8 = 2;
 /// Frames of a stack at most.
 const STACK_DEPTH: usize = 30;
 
@@ -48,8 +53,13 @@ const STACK_DEPTH: usize = 30;
 /// When not even the first header can be read. Damage after it is a [`Kind::Lost`].
 pub fn decode(bytes: &[u8], symbol: impl FnMut(u64) -> Option<String>) -> Result<Window, NotAChunk> {
     let mut header = Header::parse(bytes)?;
-    let mut decoder =
-        Decoder { window: Window::default(), symbol, known: HashMap::new(), running: HashMap::new() };
+    let mut decoder = Decoder {
+        window: Window::default(),
+        symbol,
+        known: HashMap::new(),
+        running: HashMap::new(),
+        switched: HashMap::new(),
+    };
     let mut last: HashMap<Cpu, u64> = HashMap::new();
     let mut at = 0;
     loop {
@@ -78,7 +88,8 @@ struct Decoder<F> {
     window: Window,
     symbol: F,
     known: HashMap<u64, Option<String>>,
-    running: HashMap<Cpu, Tid>, // who was switched in last, where no event has been lost since
+    switched: HashMap<Cpu, Mono>, // when the last switch was recorded
+    running: HashMap<Cpu, Tid>,   // who was switched in last, where no event has been lost since
 }
 
 impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
@@ -90,7 +101,12 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         for (i, record) in body.chunks_exact(RECORD_BYTES).take(present).enumerate() {
             let at = Mono(u64_at(record, 0));
             let stamp = header.first_seq.wrapping_add(i as u64 + 1) as u32;
-            let kind = if u32_at(record, 8) == stamp { self.kind(record) } else { None };
+            let whole = u32_at(record, 8) == stamp;
+            if whole && record[12] == COMM {
+                self.named(record);
+                continue;
+            }
+            let kind = if whole { self.kind(record) } else { None };
             let Some(kind) = kind else {
                 torn += 1;
                 continue;
@@ -102,11 +118,17 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             oldest.get_or_insert(at);
             latest = latest.max(at);
             if let Kind::Switch { prev, next, .. } = kind {
+                if record[13] & SKIPPED != 0 {
+                    // Who ran since is known again from here backwards, as far as `prev` or an event names it.
+                    let since = self.switched.get(&cpu).map_or(header.begin, |last| Mono(last.0 + 1));
+                    self.lost(since, cpu, None);
+                }
                 // Between the two, at least one switch was not reported.
                 if self.running.get(&cpu).is_some_and(|running| *running != prev.tid) {
                     self.lost(at, cpu, None);
                 }
                 self.running.insert(cpu, next.tid);
+                self.switched.insert(cpu, at);
             }
             let current = Some(Tid(i32_at(record, 16)));
             self.window.events.push(Event { at, cpu, current, kind });
@@ -129,6 +151,12 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         present == header.records as usize && stacks.len() / STACK_BYTES >= header.stacks as usize
     }
 
+    /// A task whose switch-in was left out.
+    fn named(&mut self, r: &[u8]) {
+        let name = r[32..48].split(|&b| b == 0).next().unwrap_or_default();
+        self.window.comms.insert(Tid(i32_at(r, 20)), String::from_utf8_lossy(name).into_owned());
+    }
+
     fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {
         self.running.remove(&cpu);
         self.window.events.push(Event { at, cpu, current: None, kind: Kind::Lost { count } });
@@ -145,7 +173,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         Some(match r[12] {
             1 => {
                 let prev = TaskRef { tid: current, prio: Some(prio(24)), comm: None };
-                Kind::Switch { prev, left_as: left_as(r[13] != 0, word), next: task() }
+                Kind::Switch { prev, left_as: left_as(r[13] & 1 != 0, word), next: task() }
             }
             2 | 3 => Kind::Waking { task: task(), target_cpu: Some(Cpu(word)) },
             4 => Kind::Migrate { task: task(), from: Cpu(u32::from(u16_at(r, 14))), to: Cpu(word) },

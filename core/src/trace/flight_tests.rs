@@ -123,6 +123,26 @@ fn a_switch_that_does_not_follow_the_last_one_says_that_events_are_missing() {
 }
 
 #[test]
+fn switches_that_a_lean_recorder_left_out_are_a_gap_after_the_last_one_and_the_one_replaced_has_a_name() {
+    let mut late = switch(900, 1, 77, 20, b"victim");
+    late[13] = SKIPPED | 1;
+    let mut name = record(900, 2, COMM);
+    name[20..24].copy_from_slice(&77i32.to_le_bytes());
+    name[32..39].copy_from_slice(b"culprit");
+    let records = [switch(200, 0, 20, 10, b"a"), late, name];
+    let window = decode(&chunk(header(0, 1, 100, 0, 3), &records), |_| None).unwrap();
+    let gaps: Vec<Mono> =
+        window.events.iter().filter(|e| matches!(e.kind, Kind::Lost { .. })).map(|e| e.at).collect();
+    assert_eq!(gaps, [Mono(201)], "and none at the switch");
+    let left = window.events.iter().find_map(|event| match event.kind {
+        Kind::Switch { prev, left_as, .. } if event.at == Mono(900) => Some((prev.tid, left_as)),
+        _ => None,
+    });
+    assert_eq!(left, Some((Tid(77), LeftAs::Runnable)));
+    assert_eq!(window.comms[&Tid(77)], "culprit");
+}
+
+#[test]
 fn consecutive_chunks_join_and_others_leave_a_gap() {
     let of = |id, begin| chunk(header(0, id, begin, 0, 1), &[record(begin + 5, 0, 14)]);
     let joined = decode(&[of(1, 100), of(2, 200)].concat(), |_| None).unwrap();

@@ -3,6 +3,7 @@
 //! One format a file: [`flight`] is the recorder's own ring. Decoders take bytes and give [`event::Event`]s plus
 //! losses as values; damaged input is never an abort.
 
+pub mod activation;
 pub mod bytes;
 pub mod catalogue;
 pub mod compression;

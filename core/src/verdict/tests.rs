@@ -111,6 +111,7 @@ fn late_peak() -> Peak {
             limits: Vec::new(),
         }),
         no_evidence: None,
+        context: None,
     }
 }
 

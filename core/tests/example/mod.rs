@@ -111,6 +111,7 @@ fn peak(cpu: u32, at: Ns, tree: Segment, sentence: String, advice: &str, cause: 
             limits: Vec::new(),
         }),
         no_evidence: None,
+        context: None,
     }
 }
 
@@ -198,6 +199,7 @@ fn lost(cpu: u32) -> Peak {
         culprit: None,
         explanation: None,
         no_evidence: Some("the flight ring was being read out for an earlier peak".into()),
+        context: None,
     }
 }
 

@@ -3,6 +3,8 @@
 /* Everything the recorder keeps for one CPU, in one element of one array map that user space maps: one lookup a
  * program, no system call to read. host/src/recorder/block.rs restates this layout; both sides assert the offsets. */
 
+#include "activation.h"
+
 #define FLIGHT_SLOTS 4096
 #define FLIGHT_BUFFERS 8
 #define FLIGHT_STACKS 16
@@ -10,6 +12,7 @@
 #define IRQ_SLOTS 1024
 #define VECTOR_SLOTS 16
 #define SOFTIRQ_SLOTS 16
+#define SEEN_SLOTS 128 /* real-time priorities, rounded up */
 
 /* One event of the flight ring; the fields per kind are documented in core/src/trace/flight.rs, which decodes it. */
 struct flight_rec {
@@ -92,7 +95,14 @@ struct open_timer {
 };
 
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };
-enum quantity { Q_TIMER, Q_WAKEUP, Q_BOTH, QUANTITIES };
+enum quantity { Q_TIMER, Q_WAKEUP, Q_BOTH, Q_SHARED, Q_SWITCH, QUANTITIES };
+
+/* The last moment that a task of one real-time priority came or went. */
+struct seen {
+	__u64 at;
+	__s32 tid;
+	__s32 pad;
+};
 
 /* Every failure path has one; host/src/recorder/losses.rs says what each means. */
 enum loss {
@@ -113,7 +123,7 @@ struct cpu_block {
 	__u32 request; /* enum trigger, or-ed: freeze soon */
 	__u64 serial;  /* freezes done */
 	__u32 active;  /* index of the buffer being written */
-	__u32 options; /* enum option */
+	__u32 pad;
 	__u64 threshold_ns;
 	__u64 late_timer_ns;
 	__u64 freeze_head; /* active buffer's head when the request was first seen; 0: no request */
@@ -131,7 +141,7 @@ struct cpu_block {
 	struct open_timer timer[2]; /* hard, soft */
 	__u64 lost[LOSSES];
 	__s32 running; /* who was switched in last, + 1; 0: not known yet */
-	__s32 pad1;
+	__u32 skipped; /* OPT_LEAN left switches out since the last recorded one */
 	__u64 pad2[4];
 
 	struct source nmi;
@@ -140,9 +150,36 @@ struct cpu_block {
 	struct source softirq[SOFTIRQ_SLOTS];
 	struct hist hist[QUANTITIES];
 	struct flight_buffer buffer[FLIGHT_BUFFERS];
+
+	/* Activations: the ring; the record at its head is being built while `run_tid` is not 0. */
+	__u64 activations; /* complete */
+	__u64 run_since;   /* when that thread last got the CPU */
+	__u64 switch_at;   /* a measured task was switched in then and has not left the scheduler; 0: none */
+	__u64 left_faults; /* page faults of the task that leaves, since it got the CPU */
+	__s32 run_tid;
+	__u32 pad3;
+	struct seen seen[SEEN_SLOTS];
+	struct activation activation[ACTIVATION_SLOTS];
 } __attribute__((aligned(4096)));
 
-enum option { OPT_KERNEL_THREADS = 1, OPT_CHOSEN_ONLY = 2 };
+enum option {
+	OPT_KERNEL_THREADS = 1, /* the kernel's own real-time threads are measured, too */
+	OPT_CHOSEN_ONLY = 2,	/* only threads in `wakings` are measured, of whatever priority */
+	OPT_ORDINARY = 4,	/* tasks that are not real time are measured, too */
+	OPT_FOLLOW = 8,		/* what a chosen task forks is chosen */
+	OPT_LEAN = 16,		/* leave out what no real-time or chosen task takes part in */
+	OPT_ACTIVATIONS = 32,
+	OPT_SWITCH = 64, /* sched_exit_tp ends the quantity `switch` */
+};
+
+/* Read-only for the kernel: what is not asked for is cut out of the programs when they are loaded. */
+const volatile __u32 options SEC(".rodata.options") = 0;
+
+/* Tasks that are not real time are of no interest but as culprits. */
+static __always_inline bool ordinary_left_out(void)
+{
+	return (options & OPT_LEAN) && !(options & (OPT_ORDINARY | OPT_CHOSEN_ONLY));
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -178,5 +215,6 @@ _Static_assert(__builtin_offsetof(struct cpu_block, stolen) == 64, "control has 
 _Static_assert(__builtin_offsetof(struct cpu_block, lost) == 272, "lost");
 _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
-_Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 303032, "buffer");
-_Static_assert(sizeof(struct cpu_block) == 1912832, "cpu_block");
+_Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
+_Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
+_Static_assert(sizeof(struct cpu_block) == 2752512, "cpu_block");

@@ -12,9 +12,12 @@ enum kind {
 	K_SWITCH = 1, K_WAKING, K_WAKING_NEW, K_MIGRATE, K_SETPRIO,
 	K_IRQ_ENTRY, K_IRQ_EXIT, K_VECTOR_ENTRY, K_VECTOR_EXIT, K_SOFTIRQ_ENTRY, K_SOFTIRQ_EXIT, K_NMI,
 	K_TIMER_ENTRY, K_TIMER_EXIT, K_IDLE, K_CSD_ENTRY, K_CSD_EXIT, K_FAULTS,
+	K_COMM,
 };
 
 #define FREEZE_AFTER 16
+/* Bit of `flag` of a switch beside `preempt`: switches between ordinary tasks were left out before it. */
+#define SWITCHES_SKIPPED 2
 
 /* Takes the next slot; fill it and give it to flight_close(). Nested interrupts take other slots. */
 static __always_inline struct flight_rec *flight_open(struct cpu_block *b, __u64 at, __u32 kind, __u32 *stamp)
@@ -41,7 +44,7 @@ static __always_inline void flight_word(struct cpu_block *b, __u64 at, __u32 kin
 	__u32 stamp;
 	struct flight_rec *r = flight_open(b, at, kind, &stamp);
 
-	r->current = (__s32)bpf_get_current_pid_tgid();
+	r->current = current_tid();
 	r->word = word;
 	flight_close(r, stamp);
 }
@@ -52,7 +55,7 @@ static __always_inline void flight_wide(struct cpu_block *b, __u64 at, __u32 kin
 	__u32 stamp;
 	struct flight_rec *r = flight_open(b, at, kind, &stamp);
 
-	r->current = (__s32)bpf_get_current_pid_tgid();
+	r->current = current_tid();
 	r->wide[0] = first;
 	r->wide[1] = second;
 	flight_close(r, stamp);
@@ -75,7 +78,7 @@ static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 k
 	__u32 stamp;
 	struct flight_rec *r = flight_open(b, at, kind, &stamp);
 
-	r->current = (__s32)bpf_get_current_pid_tgid();
+	r->current = current_tid();
 	r->tid = p->pid;
 	r->prio_b = p->prio;
 	r->word = flight_target(p);
@@ -89,6 +92,7 @@ static __always_inline void flight_faults(struct cpu_block *b, __u64 at, __s32 t
 	struct flight_rec *r;
 	__u32 stamp;
 
+	b->left_faults = count;
 	if (!count)
 		return;
 	b->faults = 0;
@@ -96,6 +100,29 @@ static __always_inline void flight_faults(struct cpu_block *b, __u64 at, __s32 t
 	r->current = tid;
 	r->wide[0] = b->fault_address;
 	r->wide[1] = count;
+	flight_close(r, stamp);
+}
+
+/* A switch between ordinary tasks, left out: no time is read and nothing written but who runs. */
+static __always_inline void flight_skip(struct cpu_block *b, struct task_struct *prev, struct task_struct *next)
+{
+	if (b->running && b->running != prev->pid + 1)
+		lose(b, LOST_SWITCH);
+	b->running = next->pid + 1;
+	b->skipped = 1;
+	b->faults = 0;
+	if (options & OPT_SWITCH)
+		b->switch_at = 0;
+}
+
+/* The name of a task whose switch-in may have been left out. */
+static __always_inline void flight_name(struct cpu_block *b, __u64 at, struct task_struct *p)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, K_COMM, &stamp);
+
+	r->tid = p->pid;
+	flight_comm(r, p);
 	flight_close(r, stamp);
 }
 
@@ -111,13 +138,42 @@ static __always_inline void flight_switch(struct cpu_block *b, __u64 at, bool pr
 	b->running = next->pid + 1;
 	flight_faults(b, at, prev->pid);
 	r = flight_open(b, at, K_SWITCH, &stamp);
-	r->flag = preempt;
+	r->flag = preempt | (b->skipped ? SWITCHES_SKIPPED : 0);
+	b->skipped = 0;
 	r->current = prev->pid;
 	r->tid = next->pid;
 	r->prio_a = prev->prio;
 	r->prio_b = next->prio;
 	r->word = state;
 	flight_comm(r, next);
+	flight_close(r, stamp);
+}
+
+static __always_inline void flight_migrate(struct cpu_block *b, __u64 at, struct task_struct *p, __s32 to)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, K_MIGRATE, &stamp);
+
+	r->current = current_tid();
+	r->tid = p->pid;
+	r->prio_b = p->prio;
+	r->aux = flight_target(p);
+	r->word = to;
+	flight_comm(r, p);
+	flight_close(r, stamp);
+}
+
+static __always_inline void flight_setprio(struct cpu_block *b, __u64 at, struct task_struct *p,
+					   struct task_struct *donor)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, K_SETPRIO, &stamp);
+
+	r->current = current_tid();
+	r->tid = p->pid;
+	r->prio_a = p->prio;
+	r->prio_b = donor && donor->prio < p->prio ? donor->prio : p->prio;
+	flight_comm(r, p);
 	flight_close(r, stamp);
 }
 

@@ -45,6 +45,16 @@ static __always_inline void window_closes(struct cpu_block *b, enum level level,
 	charge(b, s, gross > nested ? gross - nested : 0);
 }
 
+/* No interrupt is under way where threads are switched: one whose end was not seen must not seem to go on. */
+static __always_inline void windows_end(struct cpu_block *b)
+{
+	if (b->window[LEVEL_IRQ].open | b->window[LEVEL_VECTOR].open) {
+		b->window[LEVEL_IRQ].open = 0;
+		b->window[LEVEL_VECTOR].open = 0;
+		lose(b, LOST_UNMATCHED);
+	}
+}
+
 static __always_inline int irq_begins(__u32 irq)
 {
 	struct cpu_block *b = this_block();

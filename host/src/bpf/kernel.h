@@ -35,13 +35,16 @@ struct thread_info {
 struct task_struct {
 	struct thread_info thread_info;
 	__s32 pid;	/* thread id (gettid) */
+	__s32 tgid;
+	__u32 policy;	/* SCHED_* */
 	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
 	__u32 flags;	/* PF_* */
 	__s32 wake_cpu; /* where it ran last */
 	char comm[16];
 } CORE;
 
-#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
+#define PF_EXITING 0x00000004 /* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
 #define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
 
 struct timerqueue_node {
@@ -58,3 +61,21 @@ struct hrtimer {
 	struct hrtimer_clock_base *base;
 	__u8 is_soft; /* expires in softirq context; since 4.16 */
 } CORE;
+
+/* Without a call where the kernel knows how (x86, since 6.11); bpf_get_current_pid_tgid() is always one. */
+static __always_inline __s32 current_tid(void)
+{
+	return bpf_get_current_task_btf()->pid;
+}
+
+/* Counts up where this CPU is the only writer, ordered against the stores around it for readers elsewhere. */
+static __always_inline void count_up(__u64 *counter)
+{
+#if defined(__TARGET_ARCH_x86)
+	barrier(); /* stores are seen in their order */
+	*(volatile __u64 *)counter = *counter + 1;
+	barrier();
+#else
+	__sync_fetch_and_add(counter, 1);
+#endif
+}

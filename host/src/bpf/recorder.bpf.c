@@ -6,6 +6,7 @@
 #include "hist.h"
 #include "block.h"
 #include "flight.h"
+#include "run.h"
 #include "wakeup.h"
 #include "interference.h"
 
@@ -17,53 +18,87 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!b)
 		return 0;
+	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO) {
+		flight_skip(b, prev, next);
+		return 0;
+	}
+	windows_end(b);
 	at = bpf_ktime_get_ns();
 	flight_switch(b, at, preempt, prev, next, state);
 	flight_freeze_if_asked(b, at, true);
-	wakeup_switched_out(prev, preempt || !state);
-	if (wakeup_switched_in(b, at, next)) {
+	if (options & OPT_SWITCH)
+		b->switch_at = 0; /* a new task leaves the scheduler elsewhere */
+	wakeup_switched_out(b, at, prev, preempt || !state);
+	if (wakeup_switched_in(b, at, prev, next)) {
+		if (options & OPT_LEAN)
+			flight_name(b, at, prev);
 		flight_stack(b, ctx, at, STACK_LATE_SWITCH, prev->pid);
 		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 	}
 	return 0;
 }
 
+static __always_inline int wakes(struct task_struct *p, enum kind kind)
+{
+	struct cpu_block *b;
+	bool measured, kept;
+	__u64 at;
+
+	if (ordinary_left_out() && p->prio >= MAX_RT_PRIO)
+		return 0;
+	b = any_block();
+	if (!b)
+		return 0;
+	measured = is_measured(p);
+	kept = b->on && (measured || !(options & OPT_LEAN));
+	if (!measured && !kept)
+		return 0;
+	at = bpf_ktime_get_ns();
+	if (kept)
+		flight_waking(b, at, kind, p);
+	if (measured)
+		wakeup_waking(b, at, p);
+	return 0;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
-	struct cpu_block *b = any_block();
-	__u64 at;
-
-	if (!b || (!b->on && p->prio >= MAX_RT_PRIO))
-		return 0;
-	at = bpf_ktime_get_ns();
-	if (b->on)
-		flight_waking(b, at, K_WAKING, p);
-	wakeup_waking(b, at, p);
-	return 0;
+	return wakes(p, K_WAKING);
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *p)
 {
-	struct cpu_block *b = any_block();
-	__u64 at;
-
-	if (!b || (!b->on && p->prio >= MAX_RT_PRIO))
-		return 0;
-	at = bpf_ktime_get_ns();
-	if (b->on)
-		flight_waking(b, at, K_WAKING_NEW, p);
-	wakeup_waking(b, at, p);
-	return 0;
+	return wakes(p, K_WAKING_NEW);
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p)
 {
-	__s32 tid = p->pid;
+	struct waking *w = find_waking(p->pid);
 
-	bpf_map_delete_elem(&wakings, &tid);
+	if (w)
+		w->tid = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct cpu_block *b = any_block();
+
+	if (b && find_waking(parent->pid))
+		claim_waking(b, child->pid);
+	return 0;
+}
+
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_scheduler_exit, bool is_switch)
+{
+	struct cpu_block *b = this_block();
+	if (b && b->switch_at && is_switch)
+		switch_ends(b, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -183,7 +218,7 @@ int BPF_PROG(on_page_fault, unsigned long address)
 {
 	struct cpu_block *b = this_block();
 
-	if (!b)
+	if (!b || (ordinary_left_out() && !b->run_tid))
 		return 0;
 	b->fault_address = address;
 	__sync_fetch_and_add(&b->faults, 1);
@@ -194,19 +229,9 @@ SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *p, __s32 to)
 {
 	struct cpu_block *b = this_block();
-	struct flight_rec *r;
-	__u32 stamp;
 
-	if (!b)
-		return 0;
-	r = flight_open(b, bpf_ktime_get_ns(), K_MIGRATE, &stamp);
-	r->current = (__s32)bpf_get_current_pid_tgid();
-	r->tid = p->pid;
-	r->prio_b = p->prio;
-	r->aux = flight_target(p);
-	r->word = to;
-	flight_comm(r, p);
-	flight_close(r, stamp);
+	if (b)
+		flight_migrate(b, bpf_ktime_get_ns(), p, to);
 	return 0;
 }
 
@@ -214,18 +239,9 @@ SEC("tp_btf/sched_pi_setprio")
 int BPF_PROG(on_setprio, struct task_struct *p, struct task_struct *donor)
 {
 	struct cpu_block *b = this_block();
-	struct flight_rec *r;
-	__u32 stamp;
 
-	if (!b)
-		return 0;
-	r = flight_open(b, bpf_ktime_get_ns(), K_SETPRIO, &stamp);
-	r->current = (__s32)bpf_get_current_pid_tgid();
-	r->tid = p->pid;
-	r->prio_a = p->prio;
-	r->prio_b = donor && donor->prio < p->prio ? donor->prio : p->prio;
-	flight_comm(r, p);
-	flight_close(r, stamp);
+	if (b)
+		flight_setprio(b, bpf_ktime_get_ns(), p, donor);
 	return 0;
 }
 

@@ -4,6 +4,9 @@
  *   timer         programmed expiry -> its handler begins         (hrtimer_expire_entry), when it wakes such a task
  *   wakeup        waking -> switched in                           (sched_waking, sched_switch)
  *   timer+wakeup  programmed expiry -> switched in, when a timer woke the task
+ *   sharedprio    waking -> switched in, when a task of equal real-time priority had the CPU meanwhile: the order of
+ *                 SCHED_FIFO and no latency of the system, so it is in none of the others
+ *   switch        switched in -> out of the scheduler                 (sched_switch, sched_exit_tp)
  * A task whose timer comes before it has left the CPU is not switched in: it has a timer and a timer+wakeup (to the
  * waking), and no wakeup.
  * All are filed under the CPU that the task was switched in on, also when another CPU's timer or waker was first:
@@ -11,22 +14,59 @@
  * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
  * Not in it: the way from the switch to user space. */
 
-struct waking {
-	__u64 at;      /* 0: nothing pending */
-	__u64 expires; /* 0: not woken by a timer */
-	__u64 entry;   /* when that timer's handler began */
-};
+#define WAKING_SLOTS 8192
+#define WAKING_PROBES 4
 
+/* Threads by their id: a thread sits in the slot of its low bits or in one of the next three. A lookup in a hash map of
+ * the kernel costs ten times as much; task storage allocates, which PREEMPT_RT forbids here. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH); /* preallocated: task storage allocates, which PREEMPT_RT forbids here */
-	__uint(max_entries, 8192);
-	__type(key, __s32);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WAKING_SLOTS);
+	__type(key, __u32);
 	__type(value, struct waking);
 } wakings SEC(".maps");
 
-static __always_inline bool is_measured(struct cpu_block *b, struct task_struct *p)
+static __always_inline struct waking *find_waking(__s32 tid)
 {
-	return p->prio < MAX_RT_PRIO && ((b->options & OPT_KERNEL_THREADS) || !(p->flags & PF_KTHREAD));
+	struct waking *w;
+	__u32 i, slot;
+
+#pragma unroll
+	for (i = 0; i < WAKING_PROBES; i++) {
+		slot = (tid + i) & (WAKING_SLOTS - 1);
+		w = bpf_map_lookup_elem(&wakings, &slot);
+		if (w && w->tid == tid)
+			return w;
+	}
+	return 0;
+}
+
+/* Wakings of one thread come one after another, so it is claimed once. */
+static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 tid)
+{
+	struct waking *w;
+	__u32 i, slot;
+
+#pragma unroll
+	for (i = 0; i < WAKING_PROBES; i++) {
+		slot = (tid + i) & (WAKING_SLOTS - 1);
+		w = bpf_map_lookup_elem(&wakings, &slot);
+		if (w && !w->tid && !__sync_val_compare_and_swap(&w->tid, 0, tid)) {
+			w->at = 0;
+			w->preempted = 0;
+			return w;
+		}
+	}
+	lose(b, LOST_PENDING_FULL);
+	return 0;
+}
+
+static __always_inline bool is_measured(struct task_struct *p)
+{
+	if (p->prio >= MAX_RT_PRIO && !(options & (OPT_ORDINARY | OPT_CHOSEN_ONLY)))
+		return false;
+	return (options & OPT_KERNEL_THREADS) || !(p->flags & PF_KTHREAD);
 }
 
 /* The timer whose callback this CPU runs in this context, if any. A soft timer's callback can be interrupted or,
@@ -36,26 +76,27 @@ static __always_inline struct open_timer *running_timer(struct cpu_block *b)
 	if (b->timer[0].timer)
 		return &b->timer[0];
 	if (b->timer[1].timer && !b->window[LEVEL_IRQ].open && !b->window[LEVEL_VECTOR].open &&
-	    b->timer[1].tid == (__s32)bpf_get_current_pid_tgid())
+	    b->timer[1].tid == current_tid())
 		return &b->timer[1];
 	return 0;
 }
 
 /* Files a latency; true when it is large enough to keep the evidence. `waking` 0: it never waited for the CPU. */
 static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct task_struct *p, __u64 waking,
-					 __u64 expires, __u64 entry)
+					 __u64 expires, __u64 entry, bool shared)
 {
 	__u64 total = at - (expires ?: waking);
 
-	__sync_fetch_and_add(&b->hist_seq, 1);
+	count_up(&b->hist_seq);
 	if (waking)
-		hist_add(&b->hist[Q_WAKEUP], at, at - waking);
+		hist_add(&b->hist[shared ? Q_SHARED : Q_WAKEUP], at, at - waking);
 	if (expires) {
 		hist_add(&b->hist[Q_TIMER], at, entry - expires);
-		hist_add(&b->hist[Q_BOTH], at, total);
+		if (!shared)
+			hist_add(&b->hist[Q_BOTH], at, total);
 	}
-	__sync_fetch_and_add(&b->hist_seq, 1);
-	if (total < b->threshold_ns)
+	count_up(&b->hist_seq);
+	if (total < b->threshold_ns || shared)
 		return false;
 	if (total > b->victim_ns) {
 		b->victim_ns = total;
@@ -70,32 +111,27 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 
 static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *p)
 {
-	struct waking fresh = {}, *w;
 	struct open_timer *t;
 	__s32 tid = p->pid;
+	struct waking *w;
 
-	if (!is_measured(b, p))
+	w = find_waking(tid);
+	/* What a thread still does while it ends would take a slot that nobody gives back. */
+	if (!w && !(options & OPT_CHOSEN_ONLY) && !(p->flags & PF_EXITING))
+		w = claim_waking(b, tid);
+	if (!w)
 		return;
-	w = bpf_map_lookup_elem(&wakings, &tid);
-	if (!w) {
-		if (b->options & OPT_CHOSEN_ONLY)
-			return;
-		bpf_map_update_elem(&wakings, &tid, &fresh, BPF_NOEXIST);
-		w = bpf_map_lookup_elem(&wakings, &tid);
-		if (!w) {
-			lose(b, LOST_PENDING_FULL);
-			return;
-		}
-	}
 	t = running_timer(b);
+	if (options & OPT_ACTIVATIONS)
+		activation_waking(b, w, t);
 	if (t && !t->expires)
 		t = 0;
 	if (t)
 		t->late = t->entry - t->expires > b->late_timer_ns;
 	/* The timer came while the task was still on its way to sleep: it goes on running, no switch will follow. */
-	if (tid == (__s32)bpf_get_current_pid_tgid()) {
+	if (tid == current_tid()) {
 		w->at = 0;
-		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry))
+		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry, false))
 			__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 		return;
 	}
@@ -104,33 +140,70 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	w->entry = t ? t->entry : 0;
 }
 
-/* A measured task that leaves the CPU runnable has run since its waking. */
-static __always_inline void wakeup_switched_out(struct task_struct *prev, bool runnable)
+/* Null for a task that is not real time (a deadline task has priority -1). */
+static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 {
+	if (prio >= MAX_RT_PRIO)
+		return 0;
+	barrier_var(prio); /* or the compiler drops the mask that the verifier needs to see */
+	return &b->seen[prio & (SEEN_SLOTS - 1)];
+}
+
+/* A measured task that leaves the CPU runnable has run since its waking; one that blocks has ended an activation. */
+static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, struct task_struct *prev, bool runnable)
+{
+	bool ours = b->run_tid && b->run_tid == prev->pid;
+	struct seen *seen = seen_of(b, prev->prio);
 	struct waking *w;
 	__s32 tid;
 
-	if (prev->prio >= MAX_RT_PRIO || !runnable)
+	if (seen) {
+		seen->at = at;
+		seen->tid = prev->pid;
+	}
+	if (!ours && (!runnable || !is_measured(prev)))
 		return;
+	if (ours && !runnable) {
+		activation_blocks(b, at, prev);
+		return;
+	}
 	tid = prev->pid;
-	w = bpf_map_lookup_elem(&wakings, &tid);
+	w = find_waking(tid);
 	if (w)
 		w->at = 0;
+	if (ours)
+		activation_preempted(b, at, w);
+}
+
+/* Whether a task of the same real-time priority came or went on this CPU since `waking`. */
+static __always_inline bool shares_priority(struct cpu_block *b, __u64 waking, struct task_struct *next)
+{
+	struct seen *seen = seen_of(b, next->prio);
+
+	return seen && seen->at >= waking && seen->tid != next->pid;
 }
 
 /* True when the task came late enough to keep the evidence. */
-static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, struct task_struct *next)
+static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, struct task_struct *prev,
+					       struct task_struct *next)
 {
 	__u64 waking, expires;
 	struct waking *w;
+	bool shared;
 	__s32 tid;
 
-	if (!is_measured(b, next))
+	if (!is_measured(next))
 		return false;
 	tid = next->pid;
-	w = bpf_map_lookup_elem(&wakings, &tid);
-	if (!w || !w->at)
+	w = find_waking(tid);
+	if (!w)
 		return false;
+	if (options & OPT_SWITCH)
+		b->switch_at = at;
+	if (!w->at) {
+		activation_resumes(b, at, w);
+		return false;
+	}
 	waking = w->at;
 	expires = w->expires;
 	w->at = 0;
@@ -138,14 +211,26 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 		lose(b, LOST_EARLY);
 		return false;
 	}
-	return wakeup_ended(b, at, next, waking, expires, w->entry);
+	shared = shares_priority(b, waking, next);
+	if (options & OPT_ACTIVATIONS)
+		activation_begins(b, at, w, waking, prev, next, shared);
+	return wakeup_ended(b, at, next, waking, expires, w->entry, shared);
+}
+
+/* The switch that sched_switch began is over. */
+static __always_inline void switch_ends(struct cpu_block *b, __u64 at)
+{
+	count_up(&b->hist_seq);
+	hist_add(&b->hist[Q_SWITCH], at, at - b->switch_at);
+	count_up(&b->hist_seq);
+	b->switch_at = 0;
 }
 
 static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)
 {
 	__u64 expires = timer->node.expires - timer->base->offset;
 	struct open_timer *t = &b->timer[!!timer->is_soft];
-	__s32 tid = (__s32)bpf_get_current_pid_tgid();
+	__s32 tid = current_tid();
 	struct flight_rec *r;
 	__u32 stamp;
 

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 pub(super) const SLOTS: usize = 4096;
 pub(super) const BUFFERS: usize = 8;
 pub(super) const STACKS: usize = 16;
+pub(super) const ACTIVATIONS: usize = 4096;
 pub(super) const IRQS: usize = 1024;
 pub(super) const HIST_BINS: usize = 11_545;
 pub(super) const LOSSES: usize = 16;
@@ -25,6 +26,11 @@ pub(super) const FROZEN: u32 = 2;
 /// `enum option`.
 pub(super) const KERNEL_THREADS: u32 = 1;
 pub(super) const CHOSEN_ONLY: u32 = 2;
+pub(super) const ORDINARY: u32 = 4;
+pub(super) const FOLLOW: u32 = 8;
+pub(super) const LEAN: u32 = 16;
+pub(super) const WITH_ACTIVATIONS: u32 = 32;
+pub(super) const SWITCH: u32 = 64;
 
 #[repr(C)]
 pub(super) struct Source {
@@ -70,7 +76,7 @@ pub(super) struct CpuBlock {
     pub request: AtomicU32,
     pub serial: AtomicU64,
     pub active: AtomicU32,
-    pub options: AtomicU32,
+    pad: u32,
     pub threshold_ns: AtomicU64,
     pub late_timer_ns: AtomicU64,
     freeze_head: u64,
@@ -88,8 +94,12 @@ pub(super) struct CpuBlock {
     pub irq: [Source; IRQS],
     pub vector: [Source; 16],
     pub softirq: [Source; 16],
-    pub hist: [Hist; 3],
+    pub hist: [Hist; 5],
     pub buffer: [Buffer; BUFFERS],
+    pub activations: AtomicU64,
+    /// Who is being recorded, and when tasks of each priority came or went: the programs' own.
+    private_at_last: [u64; 4 + 256],
+    pub activation: [[AtomicU64; 20]; ACTIVATIONS],
 }
 
 // The same numbers are asserted at the end of src/bpf/block.h.
@@ -100,8 +110,9 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, lost) == 272);
     assert!(std::mem::offset_of!(CpuBlock, nmi) == 440);
     assert!(std::mem::offset_of!(CpuBlock, hist) == 25_808);
-    assert!(std::mem::offset_of!(CpuBlock, buffer) == 303_032);
-    assert!(size_of::<CpuBlock>() == 1_912_832);
+    assert!(std::mem::offset_of!(CpuBlock, buffer) == 487_848);
+    assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
+    assert!(size_of::<CpuBlock>() == 2_752_512);
 };
 
 /// The mapped blocks of all possible CPUs. Every field is atomic or private to the kernel, so sharing is sound.

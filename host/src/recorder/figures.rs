@@ -13,7 +13,8 @@ use super::losses::MISSING_SAMPLES;
 use super::names;
 
 /// `enum quantity` of src/bpf/block.h, in its order.
-pub(super) const QUANTITIES: [Quantity; 3] = [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup];
+pub(super) const QUANTITIES: [Quantity; 5] =
+    [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup, Quantity::SharedPrio, Quantity::Switch];
 
 /// How often a histogram is read again when the kernel side writes it meanwhile.
 const ATTEMPTS: usize = 200;
@@ -128,12 +129,13 @@ fn snapshot(hist: &Hist) -> (Vec<(usize, u64)>, Exact) {
     (counts.collect(), exact)
 }
 
-/// Takes the largest latency since the last call and files it under `second`.
-pub(super) fn harvest(block: &CpuBlock, which: usize, second: u32, seconds: &mut Vec<SecondMax>) {
-    let max_ns = Ns(block.hist[which].recent_ns.swap(0, Relaxed));
-    if max_ns == Ns::ZERO {
-        return;
-    }
+/// Takes the largest latency since the last call.
+pub(super) fn take_recent(block: &CpuBlock, which: usize) -> Ns {
+    Ns(block.hist[which].recent_ns.swap(0, Relaxed))
+}
+
+/// Files a maximum under `second`.
+pub(super) fn file(max_ns: Ns, second: u32, seconds: &mut Vec<SecondMax>) {
     match seconds.last_mut().filter(|last| last.second == second) {
         Some(last) => last.max_ns = last.max_ns.max(max_ns),
         None => seconds.push(SecondMax { second, max_ns }),

@@ -6,9 +6,9 @@ use lathunt_core::run::Loss;
 const MEANINGS: [(&str, &str); 8] = [
     ("no_flight_buffer", "a late task crossed the threshold while all flight buffers waited to be read: that peak has no evidence"),
     ("no_flight_buffer_asked", "a measuring thread asked for a freeze while all flight buffers waited to be read: that peak has no evidence"),
-    ("waking_not_remembered", "more than 8192 real-time threads at once: some wake-ups were not measured"),
+    ("waking_not_remembered", "no free slot for a thread (there are 8192, and four where each may sit): some wake-ups were not measured"),
     ("irq_number_too_high", "interrupts numbered above 1023 were counted together under 1023"),
-    ("interrupt_end_unmatched", "ends of interrupts whose beginning was not seen (usually one per CPU at the start): not accounted"),
+    ("interrupt_end_unmatched", "interrupts of which only the beginning or the end was seen (usually one per CPU at the start): not accounted"),
     ("negative_latency", "an event lay before what it follows (clocks of two CPUs differ, or a clock was set): that sample was dropped"),
     ("stack_not_taken", "the kernel could not take a stack: that peak names no code"),
     ("switches_not_seen", "times that context switches went unseen (the task switched out was not the one last switched in; why the kernel did not report them is not known): wake-ups are missing"),

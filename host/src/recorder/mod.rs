@@ -7,8 +7,11 @@
 //! `plan` decides what this kernel can take; `object` loads and attaches; `block` is the shared memory; decoding
 //! is `lathunt_core::trace::flight`. Not here: which peaks are worth keeping, and their explanation.
 
+mod activations;
 mod block;
+pub mod blocking;
 mod capability;
+mod chosen;
 mod figures;
 mod freezer;
 mod frozen;
@@ -18,6 +21,7 @@ mod names;
 pub(crate) mod object;
 mod parity;
 mod plan;
+mod syscalls;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -26,20 +30,23 @@ use std::sync::Arc;
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::run::Loss;
-use lathunt_core::series::{SecondMax, Series};
+use lathunt_core::series::{Quantity, SecondMax, Series};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::flight::Header;
-use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use libbpf_rs::{Link, MapCore, Object};
 
-use block::{Blocks, CpuBlock};
+use block::Blocks;
+use chosen::Chosen;
 use plan::{Kernel, Plan};
 
+pub use activations::Activations;
 pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
 pub use maxima::Look;
 pub use parity::kernel_bins;
+pub use syscalls::name as syscall_name;
 
 use crate::error::{Error, Result};
 
@@ -61,6 +68,17 @@ pub struct Options {
     pub tids: Option<Vec<Tid>>,
     /// Measure the kernel's own real-time threads too (migration, irq/N, ktimers, rcu …).
     pub keep_kernel_threads: bool,
+    /// Measure tasks that are not real time, too.
+    pub ordinary: bool,
+    /// What a thread of [`Options::tids`] forks is measured as well.
+    pub follow: bool,
+    /// Leave what only ordinary tasks take part in (their wakings, switches and page faults) out of the flight ring:
+    /// they pay a fifth. A late real-time task is preceded by whom it replaced, all the same.
+    pub lean: bool,
+    /// Record each activation of each measured thread ([`Recorder::activations`]).
+    pub activations: bool,
+    /// Measure the switch itself, too: one more program on the way of every context switch.
+    pub switch: bool,
 }
 
 impl Options {
@@ -73,6 +91,36 @@ impl Options {
             late_timer_stack: Ns::from_us(20),
             tids: None,
             keep_kernel_threads: false,
+            ordinary: false,
+            follow: false,
+            lean: false,
+            activations: false,
+            switch: false,
+        }
+    }
+}
+
+impl Options {
+    /// `enum option` of src/bpf/block.h.
+    fn bits(&self) -> u32 {
+        let wanted = [
+            (self.keep_kernel_threads, block::KERNEL_THREADS),
+            (self.tids.is_some(), block::CHOSEN_ONLY),
+            (self.ordinary, block::ORDINARY),
+            (self.follow, block::FOLLOW),
+            (self.lean, block::LEAN),
+            (self.activations, block::WITH_ACTIVATIONS),
+            (self.switch, block::SWITCH),
+        ];
+        wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit)
+    }
+
+    /// Programs that only some recordings need are not even loaded for others.
+    fn wants(&self, tracepoint: &str) -> bool {
+        match tracepoint {
+            "sched_exit_tp" => self.switch,
+            "sched_process_fork" => self.follow,
+            _ => true,
         }
     }
 }
@@ -80,10 +128,14 @@ impl Options {
 /// The running recorder; dropping it detaches everything.
 pub struct Recorder {
     blocks: Arc<Blocks>,
+    chosen: Chosen,
     cpus: CpuSet,
     notes: Vec<String>,
     previous: HashMap<Cpu, (Header, Vec<u8>)>, // the last frozen ring of each CPU
     seconds: HashMap<(Cpu, usize), Vec<SecondMax>>,
+    origin: Option<Mono>, // from which seconds are counted; `None`: from the first sample of each series
+    largest: HashMap<(Cpu, usize), Ns>, // since `take_largest`
+    read: HashMap<Cpu, u64>, // activations read so far
     links: Vec<Link>,
     object: Object,
 }
@@ -98,24 +150,35 @@ impl Recorder {
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
         for mut program in open.progs_mut() {
-            let wanted = plan.load.contains(&tracepoint(&program.section().to_string_lossy()));
-            program.set_autoload(wanted);
+            let target = tracepoint(&program.section().to_string_lossy());
+            program.set_autoload(plan.load.contains(&target) && options.wants(&target));
         }
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
-        for mut map in open.maps_mut().filter(|map| map.name() == "blocks") {
-            map.set_max_entries(cpus as u32)
-                .map_err(|error| Error::new("size", "the recorder's map", error))?;
+        for mut map in open.maps_mut() {
+            let set = match map.name().to_str() {
+                Some("blocks") => map.set_max_entries(cpus as u32),
+                Some(".rodata.options") => map.set_initial_value(&options.bits().to_ne_bytes()),
+                _ => Ok(()),
+            };
+            set.map_err(|error| Error::new("size", "the recorder's maps", error))?;
         }
         let object = object::load("recorder", open)?;
-        let fd = object.maps().find(|map| map.name() == "blocks");
-        let fd = fd.ok_or_else(|| Error::refused("find", "the recorder's map", ""))?;
-        let blocks = Arc::new(Blocks::map(fd.as_fd(), cpus)?);
+        let map = |name: &str| {
+            let map = object.maps().find(|map| map.name() == name);
+            map.ok_or_else(|| Error::refused("find", format!("the recorder's map {name}"), ""))
+        };
+        let blocks = Arc::new(Blocks::map(map("blocks")?.as_fd(), cpus)?);
+        let chosen = Chosen::map(map("wakings")?.as_fd())?;
         let mut recorder = Recorder {
             blocks,
+            chosen,
             cpus: options.cpus.clone(),
             notes: plan.notes,
             previous: HashMap::new(),
             seconds: HashMap::new(),
+            origin: None,
+            largest: HashMap::new(),
+            read: HashMap::new(),
             links: Vec::new(),
             object,
         };
@@ -128,11 +191,7 @@ impl Recorder {
 
     /// Before any program runs.
     fn configure(&self, options: &Options) -> Result<()> {
-        let kernel_threads = if options.keep_kernel_threads { block::KERNEL_THREADS } else { 0 };
-        let chosen = if options.tids.is_some() { block::CHOSEN_ONLY } else { 0 };
-        // Wakings are remembered on every CPU, by the same rules.
         for block in self.blocks.all() {
-            block.options.store(kernel_threads | chosen, Relaxed);
             block.late_timer_ns.store(u64::MAX, Relaxed);
         }
         for cpu in options.cpus.iter() {
@@ -159,11 +218,19 @@ impl Recorder {
     /// # Errors
     /// When there is no room for another thread.
     pub fn watch(&self, tid: Tid) -> Result<()> {
-        let wakings = self.object.maps().find(|map| map.name() == "wakings");
-        let wakings = wakings.ok_or_else(|| Error::refused("find", "the map of threads", ""))?;
-        wakings
-            .update(&tid.0.to_ne_bytes(), &[0; 24], MapFlags::ANY)
-            .map_err(|error| Error::new("measure", format!("thread {tid}"), error))
+        self.chosen.add(tid)
+    }
+
+    /// The activations that ended since the last call, with [`Options::activations`]. Call it with
+    /// [`Recorder::poll`]: the ring of a CPU holds 4096.
+    pub fn activations(&mut self) -> Activations {
+        let mut all = Activations::default();
+        for cpu in self.cpus.iter() {
+            if let Some(block) = self.blocks.of(cpu) {
+                activations::take(block, self.read.entry(cpu).or_default(), &mut all);
+            }
+        }
+        all
     }
 
     /// The handle with which a measuring thread on `cpu` keeps the evidence.
@@ -190,10 +257,10 @@ impl Recorder {
     /// it also files the maxima of each second. A ring that begins where the one before it was frozen carries
     /// that one in front, so that a peak soon after another has its past.
     pub fn poll(&mut self) -> Vec<Frozen> {
+        self.harvest();
         let mut frozen = Vec::new();
         for cpu in self.cpus.iter() {
             let Some(block) = self.blocks.of(cpu) else { continue };
-            harvest(cpu, block, &mut self.seconds);
             for (header, chunk) in frozen::take(cpu, block) {
                 frozen.push(Frozen::joined(&mut self.previous, cpu, header, chunk));
             }
@@ -201,7 +268,7 @@ impl Recorder {
         frozen
     }
 
-    /// `timer`, `wakeup` and `timer+wakeup` of each recorded CPU, of every real-time task there.
+    /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio` and `switch` of each recorded CPU, of every real-time task there.
     #[must_use]
     pub fn series(&self) -> Vec<Series> {
         let none = Vec::new();
@@ -211,6 +278,37 @@ impl Recorder {
                 figures::series(cpu, block, which, self.seconds.get(&(cpu, which)).unwrap_or(&none))
             })
             .collect()
+    }
+
+    /// Files the maxima since the last call under the second of now.
+    fn harvest(&mut self) {
+        for cpu in self.cpus.iter() {
+            let Some(block) = self.blocks.of(cpu) else { continue };
+            for which in 0..figures::QUANTITIES.len() {
+                let max = figures::take_recent(block, which);
+                let first = self.origin.unwrap_or(Mono(block.hist[which].first_ns.load(Relaxed)));
+                if max == Ns::ZERO || first == Mono(0) {
+                    continue;
+                }
+                let second = (now().since(first).0 / 1_000_000_000) as u32;
+                figures::file(max, second, self.seconds.entry((cpu, which)).or_default());
+                let largest = self.largest.entry((cpu, which)).or_default();
+                *largest = max.max(*largest);
+            }
+        }
+    }
+
+    /// The largest latency of each series since the last call.
+    pub(crate) fn take_largest(&mut self) -> Vec<((Quantity, Cpu), Ns)> {
+        self.harvest();
+        let all = self.largest.drain();
+        all.map(|((cpu, which), max)| ((figures::QUANTITIES[which], cpu), max)).collect()
+    }
+
+    /// Maxima of seconds are kept anew, counted from `origin`.
+    pub(crate) fn restart_seconds(&mut self, origin: Mono) {
+        self.seconds.clear();
+        self.origin = Some(origin);
     }
 
     /// Net time of every interrupt source of the recorded CPUs since the start.
@@ -246,17 +344,6 @@ impl Drop for Recorder {
             if let Some(block) = self.blocks.of(cpu) {
                 block.on.store(0, Release);
             }
-        }
-    }
-}
-
-/// Files the maxima since the last call under the second of now.
-fn harvest(cpu: Cpu, block: &CpuBlock, seconds: &mut HashMap<(Cpu, usize), Vec<SecondMax>>) {
-    for which in 0..figures::QUANTITIES.len() {
-        let first = block.hist[which].first_ns.load(Relaxed);
-        if first > 0 {
-            let second = (now().since(Mono(first)).0 / 1_000_000_000) as u32;
-            figures::harvest(block, which, second, seconds.entry((cpu, which)).or_default());
         }
     }
 }

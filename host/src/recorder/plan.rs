@@ -31,13 +31,14 @@ pub(super) struct Plan {
 const REQUIRED: [&str; 4] = ["sched_switch", "sched_waking", "hrtimer_expire_entry", "hrtimer_expire_exit"];
 
 /// Worth a word when missing; of all others the architecture decides.
-const WANTED: [(&str, &str); 7] = [
+const WANTED: [(&str, &str); 8] = [
     ("irq_handler_entry", "hard interrupts cannot be named"),
     ("nmi_handler", "time in NMIs stays unexplained"),
     ("cpu_idle", "late exits from idle cannot be told from other lateness"),
     ("csd_function_entry", "functions sent by other CPUs are not named (their interrupt is)"),
     ("page_fault_user", "page faults are not counted (x86 only)"),
     ("sched_migrate_task", "migrations are not shown"),
+    ("sched_exit_tp", "the time of the switch itself is not measured (since about 6.15)"),
     ("sched_pi_setprio", "priority inheritance is not shown"),
 ];
 

@@ -343,6 +343,7 @@ impl Lane {
             victim: self.thread_shown(priority),
             culprit: None,
             explanation: seen.explanation.clone(),
+            context: None,
             no_evidence: seen
                 .explanation
                 .is_none()

@@ -1,12 +1,13 @@
-//! The directory of a hunt: made before the measurement, saved into every second, completed at the end.
+//! The directory of a measurement: made before the measurement, saved into every second, completed at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use lathunt_core::report::{html, tasks, text, worst};
 use lathunt_core::run::Run;
 
-use crate::file;
+use crate::{file, out};
 
 /// Name of the report inside the directory.
 pub const REPORT_FILE: &str = "report.html";
@@ -46,6 +47,39 @@ impl Output {
     /// Saves a run that still goes on. A failure is no reason to stop measuring: the end will say it.
     pub fn save(&self, run: &Run) {
         let _ = file::write_quick(&self.path(file::RUN_FILE), run.to_json().as_bytes());
+    }
+
+    /// Writes a finished run, its flight records and its report.
+    ///
+    /// # Errors
+    /// One line: which file and why not.
+    pub fn write(&self, run: &Run, flight: &[u8]) -> anyhow::Result<()> {
+        file::write_atomic(&self.path(file::RUN_FILE), run.to_json().as_bytes())?;
+        if !flight.is_empty() {
+            file::write_atomic(&self.path(FLIGHT_FILE), flight)?;
+        }
+        file::write_atomic(&self.path(REPORT_FILE), html::report(run)?.as_bytes())
+    }
+
+    /// Prints the result: the run file (`json`), the verdict alone (`quiet`), or the summary.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn print(&self, run: &Run, json: bool, quiet: bool) -> anyhow::Result<()> {
+        let (report, file) = (self.path(REPORT_FILE), self.path(file::RUN_FILE));
+        let (report, file) = (report.to_string_lossy(), file.to_string_lossy());
+        let paths: [(&str, &str); 2] = [("report", &report), ("run", &file)];
+        let screen = out::screen(&paths);
+        let text = match (json, quiet) {
+            (true, _) => run.to_json() + "\n",
+            (false, true) => text::verdict(run, &screen),
+            (false, false) => {
+                tasks::text(run, screen.width)
+                    + &worst::text(run, screen.width)
+                    + &text::summary(run, &screen)
+            }
+        };
+        Ok(out::print(&text)?)
     }
 }
 

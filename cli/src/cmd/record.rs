@@ -1,0 +1,97 @@
+//! `lathunt record`: how late is every real-time task of the running system, and whose fault is it?
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::Ns;
+use lathunt_host::recording::Selection;
+
+use crate::cmd::units::{microseconds, seconds};
+use crate::record::{self, Plan};
+
+/// How late is every real-time task of the running system, and whose fault is it?
+///
+/// Records until it is stopped (Ctrl-C), the duration is over, or COMMAND ends. With COMMAND or --tasks pid:… each
+/// thread's period, response times and unexpected waits are reported as well.
+///
+/// Exit status: 0 within the deadline (or none given), 1 could not record, 2 deadline exceeded, 3 recorded but
+/// inconclusive.
+#[derive(Args, Debug)]
+pub struct RecordArgs {
+    /// Whose latencies: rt, all, pid:N,…, comm:GLOB or cgroup:PATH; default: rt, or COMMAND alone
+    #[arg(long, value_name = "WHO")]
+    tasks: Option<Selection>,
+    /// CPUs to record, as a list (0-3,6); default: all online ones
+    #[arg(short = 'c', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// How long to record: 60s, 10m, 2h; default: until stopped
+    #[arg(short = 'D', long, value_parser = seconds)]
+    duration: Option<Ns>,
+    /// Keep so many worst cases of each CPU
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    peaks: u16,
+    /// Explain worst cases from this latency on; a bare number counts in µs
+    #[arg(long, value_name = "TIME", default_value = "200", value_parser = microseconds)]
+    threshold: Ns,
+    /// Latency (of an application: response time) that must not be exceeded; a bare number counts in µs
+    #[arg(long, value_name = "TIME", value_parser = microseconds)]
+    deadline: Option<Ns>,
+    /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
+    #[arg(long, value_name = "DIR")]
+    latency_hist: Option<PathBuf>,
+    /// Potential latencies too: irqsoff, preemptoff, preemptirqsoff, or estimate
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    potential: Vec<record::potential::Potential>,
+    /// Measure first what recording costs on this machine, and store it in the run
+    #[arg(long)]
+    penalty: bool,
+    /// Show tasks and CPUs while recording, the worst first; q ends
+    #[arg(long)]
+    live: bool,
+    /// Measure the context switch itself, too (one more program on the way of every switch)
+    #[arg(long)]
+    switch: bool,
+    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME
+    #[arg(short = 'o', long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the run file on stdout instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Print only the verdict and its reasons
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Start this program and record it
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When nothing could be recorded, or the result could not be written.
+pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        args.tasks.is_none() || args.command.is_empty(),
+        "--tasks and COMMAND exclude each other: a started program is what is recorded"
+    );
+    record::run(&Plan {
+        selection: args.tasks.unwrap_or(Selection::RealTime),
+        cpus: args.cpus,
+        duration: args.duration,
+        peaks: usize::from(args.peaks),
+        threshold: args.threshold,
+        deadline: args.deadline,
+        latency_hist: args.latency_hist,
+        potential: args.potential,
+        penalty: args.penalty,
+        live: args.live,
+        switch: args.switch,
+        output: args.output,
+        json: args.json,
+        quiet: args.quiet,
+        command: args.command,
+    })
+}

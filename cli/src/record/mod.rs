@@ -1,0 +1,240 @@
+//! `lathunt record`: the recorder on the tasks of the running system.
+//!
+//! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. The run so far is saved every second at first
+//! and every ten seconds in the end, so that a kill costs a tenth of a recording or ten seconds.
+
+mod penalty;
+pub mod potential;
+mod rows;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::export::latency_hist;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Cpu, Ns, Tid};
+use lathunt_core::verdict::{self, Rules, Verdict};
+use lathunt_host::child::HeldChild;
+use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::instrument::cyclic::clock;
+use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
+use lathunt_host::signals;
+use lathunt_host::topology::Topology;
+
+use crate::file;
+use crate::live::Display;
+use crate::outdir::Output;
+use potential::{Estimate, Potential};
+
+const ROOT: &str = "/";
+const TURN: Duration = Duration::from_millis(20);
+/// Once a second: threads that came to match, the display, the old files.
+const SECOND: Ns = Ns(1_000_000_000);
+
+/// Everything the user asked for.
+pub struct Plan {
+    /// Whose latencies, without a command.
+    pub selection: Selection,
+    /// Where; `None`: on all online CPUs.
+    pub cpus: Option<CpuSet>,
+    /// How long; `None`: until stopped.
+    pub duration: Option<Ns>,
+    /// Worst cases kept for each CPU.
+    pub peaks: usize,
+    /// Flight records from here on.
+    pub threshold: Ns,
+    /// What must not be exceeded.
+    pub deadline: Option<Ns>,
+    /// Directory of the old files.
+    pub latency_hist: Option<PathBuf>,
+    /// Potential latencies wanted.
+    pub potential: Vec<Potential>,
+    /// Measure the cost first.
+    pub penalty: bool,
+    /// Table of tasks; `q` ends.
+    pub live: bool,
+    /// Where the files go.
+    pub output: Option<PathBuf>,
+    /// The run file on stdout.
+    pub json: bool,
+    /// Only the verdict on stdout.
+    pub quiet: bool,
+    /// Measure the switch itself, too.
+    pub switch: bool,
+    /// A program to start.
+    pub command: Vec<OsString>,
+}
+
+impl Plan {
+    /// Chosen threads are an application, whose response times count.
+    fn is_application(&self) -> bool {
+        !self.command.is_empty() || !matches!(self.selection, Selection::RealTime | Selection::All)
+    }
+
+    fn settings(&self, cpus: &CpuSet, command: Option<Tid>, conditions: &Conditions) -> Settings {
+        let preemption = match conditions.kernel.realtime {
+            Some(true) => Some("rt".to_owned()),
+            _ => conditions.kernel.preemption_in_force.clone(),
+        };
+        Settings {
+            selection: self.selection.clone(),
+            command,
+            peaks: self.peaks,
+            threshold: self.threshold,
+            deadline: self.deadline,
+            preemption,
+            switch: self.switch,
+            ..Settings::on(cpus.clone())
+        }
+    }
+}
+
+/// What is known while it goes on.
+struct Session<'a> {
+    plan: &'a Plan,
+    cpus: CpuSet,
+    base: Run,
+    recording: Recording,
+    estimate: Option<Estimate>,
+}
+
+/// Records.
+///
+/// # Errors
+/// When nothing could be recorded, or the result could not be written.
+pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
+    signals::install()?;
+    let mut display = Display::new(plan.quiet);
+    let topology = Topology::read(Path::new(ROOT))?;
+    let cpus = topology.select(plan.cpus.as_ref())?;
+    let mut conditions = conditions(&cpus, plan);
+    let estimate = potential::start(&plan.potential, &cpus)?;
+    let penalty = match plan.penalty {
+        true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions))?),
+        false => None,
+    };
+    let mut child = (!plan.command.is_empty()).then(|| HeldChild::start(&plan.command)).transpose()?;
+    let command = child.as_ref().map(HeldChild::tid);
+    let recording = Recording::start(plan.settings(&cpus, command, &conditions))?;
+    let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
+    conditions.notes.extend(recording.notes().iter().cloned());
+    let before = Counters::read(Path::new(ROOT), &cpus);
+    let mut session = Session {
+        plan,
+        cpus: cpus.clone(),
+        base: Run { penalty, ..Run::new(conditions) },
+        recording,
+        estimate,
+    };
+    if let Some(child) = &child {
+        child.go();
+    }
+    let elapsed = session.record(&mut child, &output, &mut display);
+    display.finish();
+    session.recording.finish();
+    session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
+    session.base.conditions.duration_s = Some(elapsed.as_secs());
+    let snapshot = session.recording.snapshot();
+    let mut run = session.run(&snapshot);
+    run.complete = true;
+    run.verdict = Some(judge(&run, plan));
+    let old_files = write_latency_hist(plan, &cpus, &snapshot);
+    let written = output.write(&run, &snapshot.flight);
+    output.print(&run, plan.json, plan.quiet)?;
+    written.and(old_files)?;
+    Ok(run.verdict.as_ref().map_or(0, verdict::exit_code).into())
+}
+
+fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
+    let mut conditions = facts::gather(Path::new(ROOT), cpus);
+    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    conditions.load = Some("the system itself (recorded, not made)".to_owned());
+    conditions.duration_s = plan.duration.map(Ns::as_secs);
+    // A CPU where no such task ran was recorded all the same: the verdict must not miss its samples.
+    conditions.machine.cpus_measured = None;
+    conditions.notes.push(format!("recorded CPUs {cpus}"));
+    conditions
+}
+
+impl Session<'_> {
+    /// Until a signal, `q`, the end of the command or of the time. Returns how long it took.
+    fn record(&mut self, child: &mut Option<HeldChild>, output: &Output, display: &mut Display) -> Ns {
+        let begun = clock::mono();
+        let plan = self.plan;
+        let keys = plan.live.then(lathunt_host::terminal::Keys::read).flatten();
+        let (mut saved, mut second) = (Ns::ZERO, Ns::ZERO);
+        loop {
+            std::thread::sleep(TURN);
+            self.recording.poll();
+            let elapsed = clock::mono().since(begun);
+            let over = plan.duration.is_some_and(|duration| elapsed >= duration);
+            let quit = keys.as_ref().is_some_and(|keys| keys.pressed(b'q'));
+            let ended = child.as_mut().is_some_and(|child| child.ended().is_some());
+            if over || quit || ended || signals::stop_requested().is_some() {
+                return elapsed;
+            }
+            if elapsed.saturating_sub(second) < SECOND {
+                continue;
+            }
+            second = elapsed;
+            self.recording.look_again();
+            let save = elapsed.saturating_sub(saved) >= Ns(elapsed.0 / 10).clamp(SECOND, Ns(10 * SECOND.0));
+            if !save && !display.is_due() && plan.latency_hist.is_none() {
+                continue;
+            }
+            let snapshot = self.recording.snapshot();
+            if save {
+                saved = elapsed;
+                let mut run = self.run(&snapshot);
+                run.conditions.duration_s = Some(elapsed.as_secs());
+                output.save(&run);
+            }
+            // A failure is said at the end, when it is tried again.
+            let _ = write_latency_hist(plan, &self.cpus, &snapshot);
+            if display.is_due() {
+                display.show(&rows::progress(plan, &self.recording, &snapshot, elapsed));
+            }
+        }
+    }
+
+    /// The run as it stands.
+    fn run(&self, snapshot: &Snapshot) -> Run {
+        let Snapshot { series, tasks, peaks, interference, losses, .. } = snapshot.clone();
+        let mut run =
+            Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() };
+        run.series.extend(self.estimate.iter().flat_map(Estimate::series));
+        run
+    }
+}
+
+/// An application is judged by its response times, a system by its wake-ups.
+fn judge(run: &Run, plan: &Plan) -> Verdict {
+    if plan.is_application() {
+        let response = run.tasks.iter().filter_map(|task| task.of(Quantity::Response)).cloned();
+        let of_tasks = Run { series: response.collect(), ..run.clone() };
+        return verdict::judge(&of_tasks, plan.deadline, &Rules::instrument(Quantity::Response));
+    }
+    let timed = run.max_of(Quantity::TimerWakeup).is_some();
+    let quantity = if timed { Quantity::TimerWakeup } else { Quantity::Wakeup };
+    verdict::judge(run, plan.deadline, &Rules::instrument(quantity))
+}
+
+fn write_latency_hist(plan: &Plan, cpus: &CpuSet, snapshot: &Snapshot) -> anyhow::Result<()> {
+    let Some(directory) = &plan.latency_hist else { return Ok(()) };
+    let cpus: Vec<Cpu> = cpus.iter().collect();
+    for wanted in latency_hist::files(&cpus, &snapshot.series, &snapshot.worst) {
+        let path = directory.join(&wanted.path);
+        let parent = path.parent().unwrap_or(directory);
+        fs::create_dir_all(parent)
+            .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", parent.display()))?;
+        file::write_quick(&path, wanted.text.as_bytes())?;
+    }
+    Ok(())
+}

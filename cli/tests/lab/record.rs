@@ -1,0 +1,80 @@
+//! `lathunt record` there: it loads, what is injected is among the worst, and its histograms are those of the kernel's
+//! own timerlat tracer.
+
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Cpu, Ns};
+
+use crate::boot::Outcome;
+
+fn run_of(outcome: &Outcome, file: &str) -> Run {
+    let text = outcome.text(file);
+    Run::from_json(&text).unwrap_or_else(|error| panic!("{file}: {error}\n{}", outcome.text("stderr")))
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn injected_latencies_are_among_the_worst_of_a_recording_and_blamed() {
+    let Some(outcome) = Outcome::with(&["record", "inject"], "record", "lab: record") else { return };
+    let run = run_of(&outcome, "injected.json");
+    assert_ne!(outcome.text("injected-status").trim(), "1", "{}", outcome.text("injected.talk"));
+    assert!(run.complete && run.conditions.kernel.realtime == Some(true));
+    // Pulses of 100 ms fall anywhere into periods of 2 ms.
+    let large = run.peaks.iter().filter(|peak| peak.cpu == Cpu(1) && peak.total_ns >= Ns::from_ms(97));
+    let injected = large.clone().count();
+    let blamed = large.filter(|peak| {
+        let why = peak.explanation.as_ref().map(|why| why.sentence.as_str()).unwrap_or_default();
+        peak.culprit.as_deref().is_some_and(|culprit| culprit.contains("inject")) || why.contains("inject")
+    });
+    let worst: Vec<_> = run.peaks.iter().map(|p| (p.total_ns, &p.victim.comm, &p.culprit)).collect();
+    assert!(injected >= 4 && blamed.count() >= 3, "{worst:#?}");
+    for explanation in run.peaks.iter().filter_map(|peak| peak.explanation.as_ref()) {
+        assert!(explanation.tree.adds_up(), "{explanation:#?}");
+    }
+}
+
+/// Latencies in the text of the tracer: `… #2     context    irq timer_latency   1525705 ns`.
+fn timerlat(text: &str, context: &str) -> Vec<u64> {
+    let value = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|&word| word == "context")?;
+        match words.get(at + 1..) {
+            Some([found, "timer_latency", ns, "ns"]) if *found == context => ns.parse().ok(),
+            _ => None,
+        }
+    };
+    let mut all: Vec<u64> = text.lines().filter_map(value).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn a_recording_of_the_timerlat_threads_agrees_with_the_tracer() {
+    let Some(outcome) = Outcome::with(&["record"], "record", "lab: record beside timerlat") else { return };
+    let run = run_of(&outcome, "timerlat.json");
+    let trace = outcome.text("timerlat.trace");
+    let tasks: Vec<_> = run.tasks.iter().filter(|task| task.thread.comm.starts_with("timerlat")).collect();
+    assert!(!tasks.is_empty(), "{}", outcome.text("timerlat.talk"));
+    for (quantity, context) in [(Quantity::Timer, "irq"), (Quantity::TimerWakeup, "thread")] {
+        let theirs = timerlat(&trace, context);
+        let mut ours = lathunt_core::histogram::Histogram::new(lathunt_core::histogram::Layout::LATENCY);
+        for series in run.of(quantity) {
+            ours.merge(&series.histogram).unwrap();
+        }
+        assert!(
+            theirs.len() > 200 && ours.count() as usize > theirs.len() / 2,
+            "{} and {}",
+            theirs.len(),
+            ours.count()
+        );
+        for q in [0.25, 0.5, 0.75] {
+            let (their, our) = (theirs[(theirs.len() as f64 * q) as usize], ours.quantile(q).unwrap().0);
+            eprintln!("{} quantile {q}: timerlat {their} ns, recorded {our} ns", quantity.name());
+            // The recording began a second earlier, and the tracer reads its clock a little later than we. An
+            // emulated CPU takes some 100 µs for that.
+            let near = their.abs_diff(our) <= 300_000.max(their / 2);
+            assert!(near, "{} quantile {q}: timerlat {their} ns, recorded {our} ns", quantity.name());
+        }
+    }
+}

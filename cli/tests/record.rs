@@ -1,0 +1,273 @@
+//! `lathunt record` on this machine: what is injected or built in is found, sized, named, and kept.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use lathunt_core::application::Class;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
+use lathunt_host::testing::{lacks_bpf, may_run};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(arguments);
+    command
+}
+
+fn lathunt(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+fn read(directory: &Path) -> Run {
+    Run::from_json(&fs::read_to_string(directory.join("run.lathunt.json")).unwrap()).unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [
+        (&["record", "--tasks", "fifo"][..], "name rt, all"),
+        (&["record", "--tasks", "pid:0"], "no list of process ids"),
+        (&["record", "--peaks", "0"], "0 is not in 1..=64"),
+        (&["record", "--threshold", "0"], "must be more than nothing"),
+        (&["record", "-D", "abc"], "abc"),
+        (&["record", "--tasks", "rt", "--", "true"], "exclude each other"),
+        (&["record", "--potential", "everything"], "everything"),
+    ] {
+        let output = command(arguments).current_dir(&place).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(said(&output).contains(expected), "{arguments:?}: {}", said(&output));
+    }
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn an_application_s_hidden_page_faults_and_its_lock_are_named() {
+    if !may_run("an_application_s_hidden_page_faults_and_its_lock_are_named", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (place.path().join("hidden_waits"), place.path().join("run"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/hidden_waits.c");
+    let built =
+        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    let hist = place.path().join("hist");
+    let (run, old) = (output.to_str().unwrap(), hist.to_str().unwrap());
+    let ended = lathunt(&["record", "-o", run, "--latency-hist", old, "--", program.to_str().unwrap(), "3"]);
+    assert!(ended.status.success(), "{}", said(&ended));
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert!(text.contains("unexpected wait in futex") && text.contains("page faults"), "{text}");
+
+    let page = fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(page.contains("<h2>Threads</h2>") && page.contains("unexpected wait in futex"));
+
+    let run = read(&output);
+    let control = run.tasks.iter().find(|task| task.thread.comm == "control").expect("the loop is a task");
+    let period = control.period.as_ref().unwrap();
+    assert!(period.median_ns.0.abs_diff(1_000_000) < 1_000, "{period:?}");
+    assert_eq!(
+        (control.waits_in.as_deref(), control.timer_driven),
+        (Some("clock_nanosleep TIMER_ABSTIME"), true)
+    );
+    assert!(control.activations + period.missed + 100 > 3_000, "{}", control.activations);
+    if cfg!(target_arch = "x86_64") {
+        assert!(control.page_faults >= 30, "one every 100 turns: {}", control.page_faults);
+    }
+    let lock = control.blocking.iter().find(|blocking| blocking.class == Class::Lock).expect("the lock");
+    assert!(lock.count >= 10 && lock.max_ns > Ns::from_us(500), "{lock:?}");
+    assert_eq!(lock.released_by.as_ref().map(|by| by.comm.as_str()), Some("low"), "{lock:?}");
+    let response = control.of(Quantity::Response).unwrap().histogram.max().unwrap();
+    assert!(response > lock.max_ns, "a wait is part of the response");
+
+    let cpu0 = fs::read_to_string(hist.join("wakeup/CPU0")).unwrap();
+    assert_eq!(cpu0.lines().count(), 7 + 10_240);
+    let max = fs::read_to_string(hist.join("timerandwakeup/max_latency-CPU0")).unwrap();
+    assert!(max == "(none)\n" || max.contains(" <- "), "{max}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn threads_driven_by_timers_descriptors_semaphores_and_sockets_have_their_periods_found() {
+    if !may_run("threads_driven_by_timers_descriptors_semaphores_and_sockets", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (place.path().join("drives"), place.path().join("run"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/drives.c");
+    let built =
+        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    let ended = lathunt(&["record", "-q", "-o", output.to_str().unwrap(), "--", program.to_str().unwrap()]);
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+    let run = read(&output);
+    for (comm, waits_in, timer, period) in [
+        ("relative", "clock_nanosleep", true, Ns::from_ms(4)),
+        ("timerfd", "(timerfd)", true, Ns::from_ms(3)),
+        ("semaphore", "futex FUTEX_WAIT", false, Ns::from_ms(4)),
+        ("socket", "(socket)", false, Ns::from_ms(3)),
+    ] {
+        let task = run.tasks.iter().find(|task| task.thread.comm == comm).unwrap_or_else(|| panic!("{comm}"));
+        let main = task.waits_in.as_deref().unwrap_or_default();
+        assert!(main.contains(waits_in) && !main.contains("ABSTIME"), "{comm} waits in {main}");
+        assert_eq!(task.timer_driven, timer, "{comm}");
+        let found = task.period.as_ref().unwrap_or_else(|| panic!("{comm} has no period: {task:?}"));
+        // A relative sleep adds what the turn took.
+        let near = found.median_ns.0.abs_diff(period.0) <= period.0 / 5;
+        assert!(near && task.activations > 100, "{comm}: {found:?}, {} activations", task.activations);
+        assert_eq!((task.process, task.policy.as_str()), (run.tasks[0].process, "SCHED_FIFO"), "{comm}");
+    }
+}
+
+/// A cyclic thread to be disturbed, on CPU 1.
+fn victim(seconds: &str) -> Child {
+    let mut victim = command(&["cyclic", "-c", "1", "-p", "80", "-i", "1000", "-D", seconds, "-q"]);
+    victim.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn injected_latencies_are_among_the_worst_at_their_size_with_the_injector_to_blame() {
+    let name = "injected_latencies_are_among_the_worst";
+    let one_cpu = || (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs");
+    if !may_run(name, lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    for kind in ["preemptoff", "thread"] {
+        let place = tempfile::tempdir().unwrap();
+        let mut victim = victim("6s");
+        let directory = place.path().to_str().unwrap();
+        let record = command(&["record", "-D", "4s", "-o", directory, "-q"])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        sleep(Duration::from_millis(1_500));
+        let injected =
+            lathunt(&["inject", kind, "-c", "1", "--length", "5ms", "--every", "50ms", "--count", "12"]);
+        assert!(injected.status.success(), "{}", said(&injected));
+        let ended = record.wait_with_output().unwrap();
+        victim.wait().unwrap();
+        assert!(ended.status.success() || ended.status.code() == Some(3), "{}", said(&ended));
+        let run = read(place.path());
+        // A pulse of 5 periods begins somewhere in one: what is seen of it is 4 to 5 ms.
+        let sized = |total: Ns| (3_900_000..=5_600_000).contains(&total.0);
+        let blamed: Vec<_> = run
+            .peaks
+            .iter()
+            .filter(|peak| peak.cpu.0 == 1 && sized(peak.total_ns))
+            .filter(|peak| {
+                let why = peak.explanation.as_ref().map(|why| why.sentence.as_str()).unwrap_or_default();
+                why.contains("lathunt-inject")
+                    || peak.culprit.as_deref().is_some_and(|c| c.contains("lathunt-inject"))
+            })
+            .collect();
+        let worst: Vec<_> =
+            run.peaks.iter().take(8).map(|p| (p.total_ns, &p.culprit, &p.no_evidence)).collect();
+        assert!(blamed.len() >= 5, "{kind}: {} of 8; {worst:?}", blamed.len());
+        let explained: Vec<_> =
+            blamed.iter().filter_map(|peak| Some((peak, peak.explanation.as_ref()?))).collect();
+        // On a machine whose CPUs are all busy the others may find no free flight buffer; each then says so.
+        assert!(!explained.is_empty(), "{kind}: {worst:?}");
+        for (peak, explanation) in explained {
+            assert_eq!(explanation.total_ns, peak.total_ns);
+            assert!(peak.context.as_ref().is_none_or(|context| context.policy == "SCHED_FIFO"));
+        }
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_signal_ends_with_the_summary_and_a_kill_leaves_the_last_second() {
+    if !may_run("a_signal_ends_with_the_summary_and_a_kill_leaves_the_last_second", lacks_bpf()) {
+        return;
+    }
+    for signal in ["-TERM", "-KILL"] {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().to_str().unwrap();
+        let recording = command(&["record", "--tasks", "all", "-o", directory])
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let file = place.path().join("run.lathunt.json");
+        let begun = Instant::now();
+        while !file.exists() && begun.elapsed() < Duration::from_secs(30) {
+            sleep(Duration::from_millis(50));
+        }
+        let asked = Instant::now();
+        let pid = recording.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        let ended = recording.wait_with_output().unwrap();
+        let run = read(place.path());
+        assert!(run.series.iter().any(|series| series.histogram.count() > 0));
+        match signal {
+            "-KILL" => assert!(!run.complete),
+            _ => {
+                // A second on an idle machine; tests share theirs with compilers.
+                assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+                assert!(run.complete && place.path().join("report.html").exists());
+                assert!(String::from_utf8_lossy(&ended.stdout).contains("run: "));
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn q_ends_the_live_view_with_the_summary() {
+    if !may_run("q_ends_the_live_view_with_the_summary", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    let line =
+        format!("{} record --live --tasks all -o {}", env!("CARGO_BIN_EXE_lathunt"), directory.display());
+    // A terminal of its own; what is written to script's stdin is typed there.
+    let mut script = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !directory.join("run.lathunt.json").exists() && begun.elapsed() < Duration::from_secs(30) {
+        sleep(Duration::from_millis(50));
+    }
+    sleep(Duration::from_millis(1_500));
+    script.stdin.take().unwrap().write_all(b"xq").unwrap();
+    let ended = script.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&ended.stdout);
+    assert!(shown.contains("recording (q ends)") && shown.contains("last culprit"), "{shown}");
+    assert!(shown.contains("Worst cases") && shown.contains("run: "), "{shown}");
+    assert!(read(&directory).complete);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_potential_latency_is_refused_with_the_option_s_name_or_estimated() {
+    if !may_run("a_potential_latency_is_refused", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().to_str().unwrap();
+    let refused = lathunt(&["record", "--potential", "irqsoff", "-D", "1s", "-o", directory]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).contains("--potential estimate"), "{}", said(&refused));
+    let ended =
+        lathunt(&["record", "--tasks", "all", "--potential", "estimate", "-D", "1s", "-o", directory]);
+    match said(&ended).contains("no tracepoint sched_set_need_resched_tp") {
+        true => assert_eq!(ended.status.code(), Some(1)),
+        false => assert!(read(place.path()).max_of(Quantity::Blocking).is_some(), "{}", said(&ended)),
+    }
+}

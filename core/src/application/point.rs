@@ -1,0 +1,120 @@
+//! What a place is where a thread blocks.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::trace::activation::Point;
+
+/// Kinds of places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// It sleeps until a time.
+    Sleep,
+    /// It waits for events (poll, epoll, a signal).
+    Wait,
+    /// A futex: a mutex, a semaphore or a condition.
+    Lock,
+    /// A page that was not there.
+    PageFault,
+    /// A file, a pipe or a socket.
+    Io,
+    /// Another system call.
+    Other,
+}
+
+/// A place: two waits there are waits for the same thing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// What it is.
+    pub class: Class,
+    /// `futex FUTEX_LOCK_PI 0x7ffd1000`, `clock_nanosleep TIMER_ABSTIME`, `read 3`, `page fault`.
+    pub name: String,
+}
+
+/// `TIMER_ABSTIME` among the flags of clock_nanosleep.
+const ABSOLUTE: u8 = 1;
+const SLEEPS: [&str; 2] = ["clock_nanosleep", "nanosleep"];
+const WAITS: [&str; 10] = [
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "pause",
+    "rt_sigtimedwait",
+    "rt_sigsuspend",
+    "semtimedop",
+];
+/// Calls whose first argument is a descriptor.
+const ON_DESCRIPTORS: [&str; 26] = [
+    "accept",
+    "accept4",
+    "epoll_pwait",
+    "epoll_wait",
+    "fallocate",
+    "fdatasync",
+    "flock",
+    "fsync",
+    "getdents64",
+    "ioctl",
+    "mq_timedreceive",
+    "pread64",
+    "preadv",
+    "pwrite64",
+    "pwritev",
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmmsg",
+    "recvmsg",
+    "sendfile",
+    "sendmsg",
+    "sendto",
+    "splice",
+    "write",
+    "writev",
+];
+/// Calls that work on files without a descriptor in front.
+const ON_FILES: [&str; 6] = ["openat", "open", "msync", "sync", "ftruncate", "io_uring_enter"];
+
+impl Place {
+    /// The place `point`; `name` names system calls.
+    #[must_use]
+    pub fn of(point: Point, name: fn(i16) -> Option<&'static str>) -> Place {
+        if point.syscall < 0 {
+            return Place { class: Class::PageFault, name: "page fault".to_owned() };
+        }
+        let Some(call) = name(point.syscall) else {
+            return Place { class: Class::Other, name: format!("system call {}", point.syscall) };
+        };
+        let (class, name) = match call {
+            "futex" => (Class::Lock, format!("futex {} {:#x}", operation(point.operation), point.argument)),
+            "clock_nanosleep" if point.operation & ABSOLUTE != 0 => {
+                (Class::Sleep, "clock_nanosleep TIMER_ABSTIME".to_owned())
+            }
+            call if SLEEPS.contains(&call) => (Class::Sleep, call.to_owned()),
+            call if ON_DESCRIPTORS.contains(&call) => {
+                let class = if WAITS.contains(&call) { Class::Wait } else { Class::Io };
+                (class, format!("{call} {}", point.argument as i32))
+            }
+            call if WAITS.contains(&call) => (Class::Wait, call.to_owned()),
+            call if ON_FILES.contains(&call) => (Class::Io, call.to_owned()),
+            call => (Class::Other, call.to_owned()),
+        };
+        Place { class, name }
+    }
+}
+
+/// include/uapi/linux/futex.h; the private and clock flags are no part of it.
+fn operation(low_byte: u8) -> &'static str {
+    match low_byte & 0x7f {
+        0 => "FUTEX_WAIT",
+        6 => "FUTEX_LOCK_PI",
+        9 => "FUTEX_WAIT_BITSET",
+        11 => "FUTEX_WAIT_REQUEUE_PI",
+        13 => "FUTEX_LOCK_PI2",
+        _ => "operation",
+    }
+}

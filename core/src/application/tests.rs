@@ -1,0 +1,158 @@
+//! Invented applications whose figures are known.
+
+use super::*;
+use crate::series::{Quantity, Thread};
+use crate::time::{Cpu, Mono, Prio};
+use crate::trace::activation::{Point, Via};
+
+fn name(number: i16) -> Option<&'static str> {
+    match number {
+        230 => Some("clock_nanosleep"),
+        202 => Some("futex"),
+        _ => None,
+    }
+}
+
+fn thread(tid: i32, comm: &str) -> Thread {
+    Thread { tid: Tid(tid), comm: comm.to_owned(), prio: Some(Prio::from_rt(80)) }
+}
+
+const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1 };
+const LOCK: Point = Point { syscall: 202, argument: 0x1000, operation: 128 + 6 };
+const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0 };
+
+/// Woken at `at` (by a timer: programmed 2 µs earlier), runs from 3 µs later for 50 µs, blocks in `point`.
+fn activation(at: u64, via: Via, point: Point) -> Activation {
+    Activation {
+        thread: thread(7, "control"),
+        tgid: Tid(6),
+        policy: 1,
+        cpu: Cpu(0),
+        waking: Mono(at),
+        timer: (via == Via::Timer).then(|| (Mono(at - 2_000), Mono(at - 1_000))),
+        switched_in: Mono(at + 3_000),
+        blocked: Mono(at + 53_000),
+        execution: Ns(50_000),
+        preemptions: 0,
+        faults: u16::from(point == FAULT),
+        fault_address: 0,
+        point,
+        via,
+        waker: thread(9, "low"),
+        waker_cpu: Cpu(0),
+        before: thread(0, "swapper/0"),
+        shared: false,
+    }
+}
+
+/// 1 kHz; every tenth turn waits 400 µs for a lock, every hundredth 200 µs for a page.
+fn control(turns: u64) -> Tasks {
+    let mut tasks = Tasks::new(4, Some(Ns::from_us(300)), name);
+    for turn in 1..=turns {
+        let at = turn * 1_000_000;
+        let middle = match turn {
+            turn if turn % 100 == 5 => Some((FAULT, 200_000, Via::Interrupt)),
+            turn if turn % 10 == 0 => Some((LOCK, 400_000, Via::Thread)),
+            _ => None,
+        };
+        match middle {
+            Some((point, wait, via)) => {
+                tasks.add(&activation(at, Via::Timer, point));
+                tasks.add(&activation(at + 53_000 + wait, via, SLEEP));
+            }
+            None => tasks.add(&activation(at, Via::Timer, SLEEP)),
+        }
+    }
+    tasks
+}
+
+#[test]
+fn the_lock_and_the_page_fault_of_a_periodic_thread_are_named_counted_and_sized() {
+    let report = control(1_001).report();
+    let task = &report[0];
+    assert_eq!((task.waits_in.as_deref(), task.timer_driven), (Some("clock_nanosleep TIMER_ABSTIME"), true));
+    assert_eq!(task.activations, 1_000, "the first turn has no known begin");
+    assert_eq!(task.period.as_ref().unwrap().median_ns, Ns::from_ms(1));
+    assert_eq!(task.period.as_ref().unwrap().jitter_max_ns, Ns(0));
+    let found: Vec<_> = task.blocking.iter().map(|b| (b.class, b.count, b.max_ns)).collect();
+    assert_eq!(found, [(Class::Lock, 100, Ns(400_000)), (Class::PageFault, 10, Ns(200_000))]);
+    assert_eq!(task.blocking[0].released_by.as_ref().unwrap().comm, "low");
+    assert_eq!(task.blocking[1].released_by, None);
+    assert_eq!(task.page_faults, 10);
+    let response = &task.of(Quantity::Response).unwrap().histogram;
+    assert_eq!((response.min(), response.max()), (Some(Ns(55_000)), Some(Ns(508_000))));
+    assert_eq!(task.misses, 110, "55 + 400 + 53 µs and 55 + 200 + 53 µs are beyond 300 µs");
+    assert_eq!(task.execution.as_ref().unwrap().max_ns, Ns(100_000));
+    assert_eq!(task.of(Quantity::TimerWakeup).unwrap().histogram.max(), Some(Ns(5_000)));
+}
+
+#[test]
+fn a_thread_that_waits_as_often_for_a_lock_as_for_its_timer_is_driven_by_the_timer() {
+    let mut tasks = Tasks::new(4, None, name);
+    for turn in 1..=100 {
+        tasks.add(&activation(turn * 1_000_000, Via::Timer, LOCK));
+        tasks.add(&activation(turn * 1_000_000 + 100_000, Via::Thread, SLEEP));
+    }
+    let task = tasks.report().remove(0);
+    assert_eq!(task.waits_in.as_deref(), Some("clock_nanosleep TIMER_ABSTIME"));
+    assert_eq!((task.activations, task.blocking[0].count), (99, 100));
+    assert_eq!(task.deadline_ns, Some(Ns::from_ms(1)), "without a deadline the period is one");
+}
+
+#[test]
+fn whole_periods_without_a_release_are_missed_and_no_jitter() {
+    let mut tasks = Tasks::new(4, None, name);
+    for turn in (1..=200).filter(|turn| *turn != 150 && *turn != 151) {
+        tasks.add(&activation(turn * 1_000_000, Via::Timer, SLEEP));
+    }
+    let period = tasks.report().remove(0).period.unwrap();
+    assert_eq!((period.median_ns, period.missed, period.jitter_max_ns), (Ns::from_ms(1), 2, Ns(0)));
+}
+
+#[test]
+fn a_few_activations_are_judged_too_and_threads_beyond_the_limit_are_counted() {
+    let mut tasks = control(3);
+    assert_eq!(tasks.report()[0].activations, 2);
+    for tid in 20..30 {
+        tasks.add(&Activation { thread: thread(tid, "many"), ..activation(1_000_000, Via::Thread, LOCK) });
+    }
+    assert_eq!((tasks.report().len(), tasks.not_kept()), (4, 7));
+    assert!(tasks.report().iter().all(|task| task.period.is_none() || task.thread.tid == Tid(7)));
+}
+
+#[test]
+fn the_holder_named_is_the_one_of_the_longest_wait_that_a_thread_ended() {
+    let mut tasks = Tasks::new(4, None, name);
+    // Longest: ended by an interrupt. Of the others 300 µs, ended by `low`, is the longest.
+    let waits = [
+        (900, Via::Interrupt, "irq"),
+        (10, Via::Thread, "a"),
+        (300, Via::Thread, "low"),
+        (20, Via::Thread, "b"),
+    ];
+    for (turn, (wait, via, waker)) in (1..).zip(waits) {
+        let at = turn * 10_000_000;
+        tasks.add(&activation(at, Via::Timer, LOCK));
+        let released = activation(at + 53_000 + wait * 1_000, via, SLEEP);
+        tasks.add(&Activation { waker: thread(9, waker), ..released });
+    }
+    let blocking = tasks.report().remove(0).blocking;
+    let lock = blocking.iter().find(|blocking| blocking.class == Class::Lock).unwrap();
+    assert_eq!(lock.released_by.as_ref().map(|by| by.comm.as_str()), Some("low"), "{lock:?}");
+}
+
+#[test]
+fn a_window_counts_anew_and_knows_the_thread_still() {
+    let mut tasks = control(200);
+    tasks.begin_window();
+    assert!(tasks.report().is_empty(), "nothing happened since");
+    let at = 201_000_000;
+    tasks.add(&activation(at, Via::Timer, SLEEP));
+    let task = tasks.report().remove(0);
+    assert_eq!((task.activations, task.page_faults, task.blocking.len()), (1, 0, 0));
+    assert_eq!(task.period.unwrap().median_ns, Ns::from_ms(1));
+    tasks.begin_window();
+    tasks.begin_window();
+    tasks.add(&activation(at + 1_000_000, Via::Timer, SLEEP));
+    assert_eq!(tasks.report().remove(0).period, None, "forgotten after a window of silence");
+}

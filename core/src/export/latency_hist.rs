@@ -1,0 +1,212 @@
+//! The files that the latency histograms of the PREEMPT_RT patch offered (kernel/trace/latency_hist.c, until 4.x), byte
+//! for byte, so that scripts written for them go on working.
+//!
+//! Their histogram of a CPU is 10240 lines of 1 µs; what is beyond is counted in the head, and minimum, average and
+//! maximum include it. Not taken over: that a reader who stops early ends the collection, and wake-up times that mix
+//! the clocks of two CPUs. Not here: `irqsoff` and its relatives, which need tracepoints that most kernels lack.
+
+use crate::histogram::Histogram;
+use crate::peak::Peak;
+use crate::series::{Quantity, Series, Thread};
+use crate::time::{Cpu, Ns};
+
+const LINES: u64 = 10_240;
+/// `MAX_RT_PRIO - 1`, from which they subtract the kernel's priority.
+const TOP: i32 = 99;
+
+/// One file: its path below the directory, and its contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// `wakeup/CPU0`.
+    pub path: String,
+    /// Its bytes.
+    pub text: String,
+}
+
+/// Their name for a quantity; `None` for what they did not have.
+#[must_use]
+pub fn directory(quantity: Quantity) -> Option<&'static str> {
+    match quantity {
+        Quantity::Wakeup => Some("wakeup"),
+        Quantity::SharedPrio => Some("wakeup/sharedprio"),
+        Quantity::Timer => Some("missed_timer_offsets"),
+        Quantity::TimerWakeup => Some("timerandwakeup"),
+        _ => None,
+    }
+}
+
+/// All files of `series` (of CPUs) and the worst case of each (`peaks`, worst first).
+#[must_use]
+pub fn files(cpus: &[Cpu], series: &[Series], worst: &[Worst]) -> Vec<File> {
+    let file = |path: String, text: String| File { path, text };
+    let mut files: Vec<File> = ["wakeup", "missed_timer_offsets", "timerandwakeup"]
+        .iter()
+        .map(|name| file(format!("enable/{name}"), "1\n".to_owned()))
+        .collect();
+    files.push(file("enable/preemptirqsoff".to_owned(), "0\n".to_owned()));
+    files.extend(
+        ["wakeup", "missed_timer_offsets"].iter().map(|name| file(format!("{name}/pid"), "0\n".to_owned())),
+    );
+    for quantity in [Quantity::Wakeup, Quantity::SharedPrio, Quantity::Timer, Quantity::TimerWakeup] {
+        let Some(directory) = directory(quantity) else { continue };
+        for &cpu in cpus {
+            let found = series.iter().find(|s| s.quantity == quantity && s.cpu == Some(cpu));
+            files.push(file(format!("{directory}/CPU{cpu}"), histogram(found.map(|s| &s.histogram))));
+            let peak = worst.iter().find(|w| w.quantity == quantity && w.cpu == cpu);
+            files.push(file(format!("{directory}/max_latency-CPU{cpu}"), max_latency(peak)));
+        }
+    }
+    files
+}
+
+/// The contents of `CPUn`.
+#[must_use]
+pub fn histogram(of: Option<&Histogram>) -> String {
+    use std::fmt::Write;
+    let whole = |ns: Ns| (ns.0 / 1_000).to_string();
+    let undefined = || "<undef>".to_owned();
+    let count = of.map_or(0, Histogram::count);
+    // The average of theirs is of whole µs; the exact sum is nearer to the truth and the same format.
+    let average = of.filter(|h| h.count() > 0).map(|h| (h.sum_ns() / h.count() / 1_000).to_string());
+    let rows = of.map_or(&[][..], Histogram::rows);
+    let inside: u64 = rows.iter().take(LINES as usize).sum();
+    let mut text = String::with_capacity(LINES as usize * 25);
+    let _ = write!(
+        text,
+        "#Minimum latency: {} microseconds\n#Average latency: {} microseconds\n#Maximum latency: {} microseconds\n\
+         #Total samples: {count}\n#There are 0 samples lower than 0 microseconds.\n\
+         #There are {} samples greater or equal than {LINES} microseconds.\n#usecs\t{:>16}\n",
+        of.and_then(Histogram::min).map_or_else(undefined, whole),
+        average.unwrap_or_else(undefined),
+        of.and_then(Histogram::max).map_or_else(undefined, whole),
+        count - inside,
+        "samples"
+    );
+    for line in 0..LINES {
+        let samples = rows.get(line as usize).copied().unwrap_or(0);
+        let _ = writeln!(text, "{line:>6}\t{samples:>16}");
+    }
+    text
+}
+
+/// The worst case of one quantity on one CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Worst {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// Where.
+    pub cpu: Cpu,
+    /// How much.
+    pub latency: Ns,
+    /// Of it before the timer's handler.
+    pub timer: Ns,
+    /// Who came late.
+    pub victim: Thread,
+    /// Who had the CPU before.
+    pub before: Thread,
+    /// When it was switched in.
+    pub at: crate::time::Mono,
+}
+
+impl Worst {
+    /// From a peak of a recording; `None` when it lacks its context.
+    #[must_use]
+    pub fn of(peak: &Peak) -> Option<Worst> {
+        let context = peak.context.as_ref()?;
+        Some(Worst {
+            quantity: peak.quantity,
+            cpu: peak.cpu,
+            latency: peak.total_ns,
+            timer: context.timer_ns.unwrap_or_default(),
+            victim: peak.victim.clone(),
+            before: context.before.clone(),
+            at: peak.begin + peak.total_ns,
+        })
+    }
+}
+
+/// The contents of `max_latency-CPUn`.
+#[must_use]
+pub fn max_latency(worst: Option<&Worst>) -> String {
+    let Some(worst) = worst else { return "(none)\n".to_owned() };
+    let prio = |thread: &Thread| TOP - thread.prio.map_or(120, |prio| prio.0);
+    let Worst { latency, timer, victim, before, at, .. } = worst;
+    format!(
+        "{} {} {} ({}) {} <- {} {} {} {}.{:06}\n",
+        victim.tid,
+        prio(victim),
+        latency.0 / 1_000,
+        timer.0 / 1_000,
+        victim.comm,
+        before.tid,
+        prio(before),
+        before.comm,
+        at.0 / 1_000_000_000,
+        at.0 / 1_000 % 1_000_000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Layout;
+    use crate::time::{Mono, Prio, Tid};
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        values.iter().for_each(|&ns| histogram.record(Ns(ns)));
+        histogram
+    }
+
+    #[test]
+    fn a_histogram_has_their_head_all_its_lines_and_every_sample() {
+        let text = histogram(Some(&of(&[2_999, 5_000, 10_239_999, 10_240_000, 99_000_000])));
+        let head = "#Minimum latency: 2 microseconds\n#Average latency: 23897 microseconds\n\
+                    #Maximum latency: 99000 microseconds\n#Total samples: 5\n\
+                    #There are 0 samples lower than 0 microseconds.\n\
+                    #There are 2 samples greater or equal than 10240 microseconds.\n#usecs\t         samples\n\
+                    \u{20}    0\t               0\n     1\t               0\n     2\t               1\n";
+        assert!(text.starts_with(head), "{}", &text[..600]);
+        assert!(text.ends_with(" 10238\t               0\n 10239\t               1\n"));
+        assert_eq!(text.lines().count(), 7 + 10_240);
+    }
+
+    #[test]
+    fn without_samples_the_extremes_are_undefined_and_there_is_no_worst() {
+        let head = "#Minimum latency: <undef> microseconds\n#Average latency: <undef> microseconds\n\
+                    #Maximum latency: <undef> microseconds\n#Total samples: 0\n";
+        assert!(histogram(None).starts_with(head));
+        assert_eq!(max_latency(None), "(none)\n");
+    }
+
+    #[test]
+    fn the_worst_names_both_with_their_priorities_as_users_write_them() {
+        let thread = |tid, comm: &str, prio| Thread { tid: Tid(tid), comm: comm.into(), prio: Some(prio) };
+        let worst = Worst {
+            quantity: Quantity::TimerWakeup,
+            cpu: Cpu(0),
+            latency: Ns(412_900),
+            timer: Ns(12_400),
+            victim: thread(12_345, "my task", Prio::from_rt(99)),
+            before: thread(678, "worker", Prio(120)),
+            at: Mono(17_000_042_000),
+        };
+        assert_eq!(max_latency(Some(&worst)), "12345 99 412 (12) my task <- 678 -21 worker 17.000042\n");
+    }
+
+    #[test]
+    fn every_cpu_has_its_files_in_the_old_places() {
+        let paths: Vec<String> = files(&[Cpu(1)], &[], &[]).into_iter().map(|file| file.path).collect();
+        for path in [
+            "enable/timerandwakeup",
+            "wakeup/pid",
+            "wakeup/CPU1",
+            "wakeup/max_latency-CPU1",
+            "wakeup/sharedprio/CPU1",
+            "missed_timer_offsets/max_latency-CPU1",
+            "timerandwakeup/CPU1",
+        ] {
+            assert!(paths.contains(&path.to_owned()), "{path} of {paths:?}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The threads of a recorded system as text: one block for each that did something, the worst first.
+
+use std::fmt::Write;
+
+use super::figures::{grouped, or_dash};
+use super::printable::wrap;
+use crate::application::{Blocking, Task};
+use crate::run::Run;
+use crate::series::Quantity;
+
+/// Threads shown; the run file holds them all.
+const SHOWN: usize = 12;
+/// Where there are more.
+const FEW: usize = 4;
+/// Unexpected waits shown for each.
+const WAITS: usize = 4;
+
+/// All of it; empty for a run without threads. Ends with an empty line.
+#[must_use]
+pub fn text(run: &Run, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let shown = if run.tasks.len() > SHOWN { FEW } else { SHOWN };
+    for task in run.tasks.iter().take(shown) {
+        lines.extend(block(task));
+    }
+    if run.tasks.len() > shown {
+        lines.push(format!("… {} more threads, none with a larger latency", run.tasks.len() - shown));
+    }
+    if let Some(penalty) = &run.penalty {
+        lines.push(format!(
+            "Cost of recording: a round trip through a pipe takes {} bare and {} recorded ({:.3} ×)",
+            penalty.bare_ns, penalty.recorded_ns, penalty.ratio
+        ));
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let indent = line.len() - line.trim_start().len();
+        for (nth, part) in wrap(line.trim_start(), width.saturating_sub(indent + 4)).iter().enumerate() {
+            let _ = writeln!(text, "{}{part}", " ".repeat(indent + if nth > 0 { 4 } else { 0 }));
+        }
+    }
+    text + "\n"
+}
+
+fn block(task: &Task) -> Vec<String> {
+    let max = |quantity| task.of(quantity).and_then(|series| series.histogram.max());
+    let latency = max(Quantity::TimerWakeup).max(max(Quantity::Wakeup));
+    let mut first = format!("{} {}: {} activations", task.thread, task.policy, grouped(task.activations));
+    if let Some(period) = &task.period {
+        let _ = write!(
+            first,
+            ", period {} (jitter {}, at most {}, {} missed)",
+            period.median_ns, period.jitter_median_ns, period.jitter_max_ns, period.missed
+        );
+    }
+    if let Some(place) = &task.waits_in {
+        let timer = if task.timer_driven { " on a timer" } else { "" };
+        let _ = write!(first, ", waits in {place}{timer}");
+    }
+    let mut second = format!(
+        "    worst: latency {}, response {}, execution {}; {} preemptions, {} page faults",
+        or_dash(latency),
+        or_dash(max(Quantity::Response)),
+        or_dash(task.execution.as_ref().map(|span| span.max_ns)),
+        grouped(task.preemptions),
+        grouped(task.page_faults)
+    );
+    if let Some(deadline) = task.deadline_ns {
+        let _ = write!(second, "; {} responses after {deadline}", grouped(task.misses));
+    }
+    let mut lines = vec![first, second];
+    lines.extend(task.blocking.iter().take(WAITS).map(wait));
+    if task.blocking.len() > WAITS {
+        lines.push(format!("    … {} more places", task.blocking.len() - WAITS));
+    }
+    lines
+}
+
+fn wait(blocking: &Blocking) -> String {
+    let by = blocking.released_by.as_ref().map(|by| format!(", released by {by}")).unwrap_or_default();
+    format!(
+        "    unexpected wait in {}: {} times, {} in all, longest {}{by}",
+        blocking.place,
+        grouped(blocking.count),
+        blocking.total_ns,
+        blocking.max_ns
+    )
+}

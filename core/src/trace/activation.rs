@@ -1,0 +1,191 @@
+//! One activation of a thread as the recorder saw it: from its waking to where it blocks again.
+//!
+//! 160 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
+//! them mean together, which is [`crate::application`].
+
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+
+/// Bytes of one record.
+pub const BYTES: usize = 160;
+
+/// Who woke the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// Another thread, or itself.
+    Thread,
+    /// The callback of a timer.
+    Timer,
+    /// Another interrupt or softirq.
+    Interrupt,
+}
+
+/// Where a thread blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Point {
+    /// Number of the system call; negative: in an exception (a page fault).
+    pub syscall: i16,
+    /// Its first argument: the address of a futex, a file descriptor.
+    pub argument: u64,
+    /// Low byte of its second argument: the operation of a futex.
+    pub operation: u8,
+}
+
+/// From a waking to the next block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activation {
+    /// Who.
+    pub thread: Thread,
+    /// Its process.
+    pub tgid: Tid,
+    /// Scheduling policy, as the kernel numbers it.
+    pub policy: u8,
+    /// Where it was switched in first.
+    pub cpu: Cpu,
+    /// When it was woken.
+    pub waking: Mono,
+    /// Programmed expiry of the timer that woke it, and when that timer's handler began.
+    pub timer: Option<(Mono, Mono)>,
+    /// When it was first switched in.
+    pub switched_in: Mono,
+    /// When it blocked.
+    pub blocked: Mono,
+    /// How long it had a CPU, interrupts included.
+    pub execution: Ns,
+    /// How often it lost the CPU while runnable.
+    pub preemptions: u16,
+    /// Page faults of user code (counted on x86 only).
+    pub faults: u16,
+    /// Address of the last of them.
+    pub fault_address: u64,
+    /// Where it blocked.
+    pub point: Point,
+    /// What woke it.
+    pub via: Via,
+    /// Who was running where it was woken (in an interrupt: who was interrupted).
+    pub waker: Thread,
+    /// On which CPU it was woken.
+    pub waker_cpu: Cpu,
+    /// Who had the CPU before it.
+    pub before: Thread,
+    /// A task of equal priority had the CPU meanwhile.
+    pub shared: bool,
+}
+
+impl Activation {
+    /// Reads the record with sequence number `seq`; `None` when it is torn or its times run backwards.
+    #[must_use]
+    pub fn parse(bytes: &[u8; BYTES], seq: u64) -> Option<Activation> {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let int = |at: usize| i32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let short = |at: usize| i16::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let thread = |tid: usize, prio: usize, comm: usize| Thread {
+            tid: Tid(int(tid)),
+            comm: text(&bytes[comm..comm + 16]),
+            prio: Some(Prio(i32::from(short(prio)))),
+        };
+        let expires = word(16);
+        let activation = Activation {
+            thread: thread(72, 88, 112),
+            tgid: Tid(int(76)),
+            policy: bytes[105],
+            cpu: Cpu(u32::from(short(100) as u16)),
+            waking: Mono(word(8)),
+            timer: (expires > 0).then(|| (Mono(expires), Mono(word(24)))),
+            switched_in: Mono(word(32)),
+            blocked: Mono(word(40)),
+            execution: Ns(word(48)),
+            preemptions: short(96) as u16,
+            faults: short(98) as u16,
+            fault_address: word(64),
+            point: Point { syscall: short(94), argument: word(56), operation: bytes[102] },
+            via: match bytes[103] {
+                0 => Via::Thread,
+                1 => Via::Timer,
+                _ => Via::Interrupt,
+            },
+            waker: thread(80, 90, 128),
+            waker_cpu: Cpu(u32::from(short(106) as u16)),
+            before: thread(84, 92, 144),
+            shared: bytes[104] & 1 != 0,
+        };
+        let ordered = activation.begin() <= activation.switched_in
+            && activation.waking <= activation.switched_in
+            && activation.switched_in <= activation.blocked;
+        (word(0) == seq + 1 && ordered).then_some(activation)
+    }
+
+    /// The moment from which it counts: the programmed expiry, else the waking.
+    #[must_use]
+    pub fn begin(&self) -> Mono {
+        self.timer.map_or(self.waking, |(expires, _)| expires)
+    }
+
+    /// [`Activation::begin`] → switched in.
+    #[must_use]
+    pub fn latency(&self) -> Ns {
+        self.switched_in.since(self.begin())
+    }
+
+    /// Expiry → handler of the timer that woke it.
+    #[must_use]
+    pub fn timer_part(&self) -> Option<Ns> {
+        self.timer.map(|(expires, entry)| entry.since(expires))
+    }
+}
+
+/// NUL-padded, from strangers: what is no UTF-8 is replaced.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_where_the_c_struct_puts_its_fields() {
+        let mut bytes = [0; BYTES];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        for (at, value) in [
+            (0, 8u64),
+            (8, 1_050),
+            (16, 1_000),
+            (24, 1_040),
+            (32, 1_100),
+            (40, 2_000),
+            (48, 700),
+            (56, 99),
+            (64, 4096),
+        ] {
+            put(at, &value.to_le_bytes());
+        }
+        for (at, value) in [(72, 5i32), (76, 4), (80, 3), (84, 2)] {
+            put(at, &value.to_le_bytes());
+        }
+        for (at, value) in [(88, 9i16), (90, 120), (92, 49), (94, 230), (96, 2), (98, 6), (100, 1)] {
+            put(at, &value.to_le_bytes());
+        }
+        put(102, &[137, 1, 1, 1, 3]);
+        put(112, b"victim");
+        put(128, b"waker");
+        put(144, b"before");
+        let read = Activation::parse(&bytes, 7).unwrap();
+        assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
+        assert_eq!(read.thread.to_string(), "victim/5 (RT 90)");
+        assert_eq!(
+            (read.waker.comm.as_str(), read.before.to_string().as_str()),
+            ("waker", "before/2 (RT 50)")
+        );
+        assert_eq!(read.point, Point { syscall: 230, argument: 99, operation: 137 });
+        assert_eq!(
+            (read.via, read.shared, read.cpu, read.preemptions, read.faults),
+            (Via::Timer, true, Cpu(1), 2, 6)
+        );
+        assert!(Activation::parse(&bytes, 8).is_none(), "of another lap");
+        bytes[40] = 0;
+        bytes[41] = 0;
+        assert!(Activation::parse(&bytes, 7).is_none(), "blocked before it ran");
+    }
+}

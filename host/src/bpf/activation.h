@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* One record for each activation of a measured thread: from its waking to where it blocks again.
+ *
+ * Built in `block->run` while the thread has the CPU, saved beside its waking when it is preempted, and appended to a
+ * ring of its CPU when it blocks. User space reads the ring every 20 to 50 ms (host/src/recorder/activations.rs); what
+ * it did not read in time is overwritten and counted. So wake-ups are recorded without a lookup at the switch-out, and
+ * every statistic of an application is computed outside the kernel.
+ * Not in it: an activation that goes on when recording ends, and one that began before it. */
+
+#define ACTIVATION_SLOTS 4096
+
+enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
+enum activation_flag { ACT_SHARED = 1 };
+
+/* Field for field in core/src/trace/activation.rs, which decodes it. */
+struct activation {
+	__u64 stamp;   /* sequence number + 1, written last */
+	__u64 waking;  /* CLOCK_MONOTONIC, as all times */
+	__u64 expires; /* 0: not woken by a timer */
+	__u64 entry;   /* when that timer's handler began */
+	__u64 in_at;   /* first switched in */
+	__u64 out_at;  /* switched out, blocked */
+	__u64 run_ns;  /* had the CPU, interrupts included */
+	__u64 argument; /* first argument of the system call it blocks in */
+	__u64 fault_address; /* of the last page fault */
+	__s32 tid, tgid;
+	__s32 waker_tid, prev_tid;
+	__s16 prio, waker_prio, prev_prio;
+	__s16 syscall; /* it blocks in; -1: in an exception (page fault), or unknown */
+	__u16 preemptions, faults;
+	__u16 cpu; /* where it was switched in first */
+	__u8 operation; /* low byte of the second argument */
+	__u8 via;	/* enum via */
+	__u8 flags;	/* enum activation_flag */
+	__u8 policy;
+	__u16 waker_cpu;
+	__u8 pad[4];
+	char comm[16], waker_comm[16], prev_comm[16];
+};
+_Static_assert(sizeof(struct activation) == 160, "wire record has no padding");
+
+/* What is known of one thread between its waking and its next block. The usual path touches the first cache line. */
+struct waking {
+	__s32 tid; /* 0: free; claimed by compare-and-exchange, also by user space */
+	__s32 waker_tid;
+	__u64 at;      /* 0: nothing pending */
+	__u64 expires; /* 0: not woken by a timer */
+	__u64 entry;   /* when that timer's handler began */
+	__s16 waker_prio;
+	__u16 waker_cpu;
+	__u8 via;
+	__u8 preempted; /* `saved` holds what it did so far */
+	__u8 pad0[10];
+	char waker_comm[16];
+	struct activation saved;
+	__u64 pad1[4];
+};
+_Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
+_Static_assert(sizeof(struct waking) == 256, "as in host/src/recorder/chosen.rs");
+
+/* The system call a blocked thread is in. It needs no tracepoint on the way of every system call. */
+struct pt_regs___x86 {
+	unsigned long orig_ax, di, si;
+} CORE;
+struct pt_regs___arm64 {
+	__u64 regs[31];
+	__u64 orig_x0;
+	__s32 syscallno;
+} CORE;

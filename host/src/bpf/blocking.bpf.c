@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An estimate of blocking, for kernels that do not say when preemption is off: from the moment that a CPU is told to
+// reschedule (sched_set_need_resched_tp) to its next scheduler entry (sched_entry_tp). It sees blocking only when somebody
+// waited; what disabled preemption unseen is not in it, and so it bounds nothing. An object of its own, so that recorders
+// without it pay nothing.
+#include "kernel.h"
+#include "hist.h"
+
+struct blocking_block {
+	__u64 asked_at; /* 0: nobody waits; written by any CPU */
+	__u64 seq;	/* odd while `hist` is written */
+	struct hist hist;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to the number of possible CPUs before loading */
+	__type(key, __u32);
+	__type(value, struct blocking_block);
+} blocking SEC(".maps");
+
+SEC("tp_btf/sched_set_need_resched_tp")
+int BPF_PROG(on_need_resched, struct task_struct *p, __s32 cpu)
+{
+	__u32 key = cpu;
+	struct blocking_block *b = bpf_map_lookup_elem(&blocking, &key);
+
+	if (b && !b->asked_at)
+		b->asked_at = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sched_entry_tp")
+int BPF_PROG(on_scheduler_entry)
+{
+	__u32 key = bpf_get_smp_processor_id();
+	struct blocking_block *b = bpf_map_lookup_elem(&blocking, &key);
+	__u64 asked, at;
+
+	if (!b || !b->asked_at)
+		return 0;
+	at = bpf_ktime_get_ns();
+	asked = __sync_lock_test_and_set(&b->asked_at, 0);
+	if (!asked || asked > at)
+		return 0;
+	__sync_fetch_and_add(&b->seq, 1);
+	hist_add(&b->hist, at, at - asked);
+	__sync_fetch_and_add(&b->seq, 1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* How an activation (activation.h) is built: waking, switched in, preempted, resumed, blocks. Interrupts are off in all
+ * of them but the waking, whose record belongs to its thread alone. */
+
+static __always_inline void copy_comm(char *to, const struct task_struct *p)
+{
+	*(__u64 *)&to[0] = *(const __u64 *)&p->comm[0];
+	*(__u64 *)&to[8] = *(const __u64 *)&p->comm[8];
+}
+
+/* The record that is being built. */
+static __always_inline struct activation *open_activation(struct cpu_block *b)
+{
+	return &b->activation[b->activations & (ACTIVATION_SLOTS - 1)];
+}
+
+static __always_inline void activation_waking(struct cpu_block *b, struct waking *w, struct open_timer *t)
+{
+	bool interrupt = b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open || b->window[LEVEL_SOFTIRQ].open;
+	struct task_struct *waker = bpf_get_current_task_btf();
+
+	w->via = t ? VIA_TIMER : interrupt ? VIA_INTERRUPT : VIA_THREAD;
+	w->waker_tid = waker->pid;
+	w->waker_prio = waker->prio;
+	w->waker_cpu = bpf_get_smp_processor_id();
+	copy_comm(w->waker_comm, waker);
+}
+
+static __always_inline void activation_begins(struct cpu_block *b, __u64 at, struct waking *w, __u64 waking,
+					      struct task_struct *prev, struct task_struct *next, bool shared)
+{
+	struct activation *a = open_activation(b);
+
+	w->preempted = 0;
+	*(volatile __u64 *)&a->stamp = 0;
+	barrier();
+	a->waking = waking;
+	a->expires = w->expires;
+	a->entry = w->entry;
+	a->in_at = at;
+	a->run_ns = 0;
+	a->fault_address = 0;
+	a->tid = next->pid;
+	a->tgid = next->tgid;
+	a->waker_tid = w->waker_tid;
+	a->prev_tid = prev->pid;
+	a->prio = next->prio;
+	a->waker_prio = w->waker_prio;
+	a->prev_prio = prev->prio;
+	a->preemptions = 0;
+	a->faults = 0;
+	a->cpu = bpf_get_smp_processor_id();
+	a->via = w->via;
+	a->waker_cpu = w->waker_cpu;
+	a->flags = shared ? ACT_SHARED : 0;
+	a->policy = next->policy;
+	copy_comm(a->comm, next);
+	copy_comm(a->prev_comm, prev);
+	*(__u64 *)&a->waker_comm[0] = *(__u64 *)&w->waker_comm[0];
+	*(__u64 *)&a->waker_comm[8] = *(__u64 *)&w->waker_comm[8];
+	b->run_since = at;
+	b->run_tid = next->pid;
+}
+
+static __always_inline void activation_leaves(struct cpu_block *b, struct activation *a, __u64 at)
+{
+	a->run_ns += at - b->run_since;
+	a->faults += b->left_faults;
+	if (b->left_faults)
+		a->fault_address = b->fault_address;
+	b->run_tid = 0;
+}
+
+static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, struct waking *w)
+{
+	struct activation *a = open_activation(b);
+
+	activation_leaves(b, a, at);
+	a->preemptions++;
+	if (w) {
+		w->saved = *a;
+		w->preempted = 1;
+	}
+}
+
+static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, struct waking *w)
+{
+	struct activation *a = open_activation(b);
+
+	if (!w->preempted)
+		return;
+	*(volatile __u64 *)&a->stamp = 0;
+	barrier();
+	*a = w->saved;
+	b->run_tid = a->tid;
+	b->run_since = at;
+	w->preempted = 0;
+}
+
+/* Where `p` blocks. */
+static __always_inline void blocking_point(struct activation *a, struct task_struct *p)
+{
+	a->syscall = -1;
+	a->argument = 0;
+	a->operation = 0;
+	if (p->flags & PF_KTHREAD)
+		return;
+#if defined(__TARGET_ARCH_arm64)
+	struct pt_regs___arm64 *r = (void *)bpf_task_pt_regs(p);
+
+	a->syscall = BPF_CORE_READ(r, syscallno);
+	a->argument = BPF_CORE_READ(r, orig_x0);
+	a->operation = BPF_CORE_READ(r, regs[1]);
+#else
+	struct pt_regs___x86 *r = (void *)bpf_task_pt_regs(p);
+
+	a->syscall = r->orig_ax;
+	a->argument = r->di;
+	a->operation = r->si;
+#endif
+}
+
+static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev)
+{
+	struct activation *a = open_activation(b);
+
+	activation_leaves(b, a, at);
+	a->out_at = at;
+	blocking_point(a, prev);
+	barrier();
+	*(volatile __u64 *)&a->stamp = b->activations + 1;
+	count_up(&b->activations);
+}

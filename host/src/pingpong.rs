@@ -1,0 +1,58 @@
+//! The usual measure of what a recorder costs: two threads on one CPU that wake each other through pipes.
+//!
+//! CPU time is counted and not the clock on the wall, so that other work on the machine counts less.
+
+use std::io::{Read, Write};
+
+use lathunt_core::time::{Cpu, Ns};
+
+use crate::error::{Error, Result};
+use crate::sched;
+
+/// Mean CPU time of one round trip (two wake-ups, two switches) over `rounds` on `cpu`, of ordinary threads.
+///
+/// # Errors
+/// When there are no pipes, or `cpu` is not allowed.
+pub fn round_trip(cpu: Cpu, rounds: u32) -> Result<Ns> {
+    let pipe = || std::io::pipe().map_err(|error| Error::new("open", "a pipe", error));
+    let ((there_out, there_in), (back_out, back_in)) = (pipe()?, pipe()?);
+    let echo = std::thread::spawn(move || exchange(cpu, rounds, there_out, back_in, false));
+    let call = std::thread::spawn(move || exchange(cpu, rounds, back_out, there_in, true));
+    let failed = |_| Error::refused("measure", "the round trip", "a thread ended early");
+    let took = call.join().map_err(failed)?? + echo.join().map_err(failed)??;
+    Ok(Ns(took.0 / u64::from(rounds.max(1))))
+}
+
+/// One side: it reads and answers, or `first` writes. Returns the CPU time it took.
+fn exchange(cpu: Cpu, rounds: u32, mut from: impl Read, mut to: impl Write, first: bool) -> Result<Ns> {
+    sched::pin(cpu)?;
+    let mut byte = [0];
+    let begun = cpu_time();
+    for _ in 0..rounds {
+        let done = match first {
+            true => to.write_all(&byte).and_then(|()| from.read_exact(&mut byte)),
+            false => from.read_exact(&mut byte).and_then(|()| to.write_all(&byte)),
+        };
+        done.map_err(|error| Error::new("measure", "the round trip", error))?;
+    }
+    Ok(cpu_time().saturating_sub(begun))
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Ns {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer; the clock exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_takes_some_time_of_the_cpu() {
+        let allowed = std::thread::available_parallelism().is_ok();
+        assert!(allowed && round_trip(Cpu(0), 200).unwrap() > Ns(100));
+    }
+}

@@ -1,0 +1,87 @@
+//! The observed-blocking estimate: need_resched → scheduler entry, per CPU (src/bpf/blocking.bpf.c).
+//!
+//! An estimate and no bound: it needs no debug kernel, and sees blocking only when somebody waited for the CPU.
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::histogram::{Exact, Histogram, Layout};
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::time::{Cpu, Mono, Ns};
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+
+use super::block::HIST_BINS;
+use super::object;
+use crate::error::{Error, Result};
+
+static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")).len()]> =
+    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")));
+
+/// Words of `struct blocking_block`: two, six of `struct hist`, its bins.
+const HEAD: usize = 8;
+
+/// The running estimate; dropping it detaches.
+pub struct Blocking {
+    cpus: CpuSet,
+    object: Object,
+    _links: Vec<Link>,
+}
+
+/// Whether BPF programs can attach to `tracepoint` here.
+///
+/// # Errors
+/// When the kernel has no BTF.
+pub fn has_tracepoint(tracepoint: &str) -> Result<bool> {
+    let btf = Btf::from_vmlinux().map_err(|error| {
+        Error::new("read", "the kernel's types (/sys/kernel/btf/vmlinux)", error)
+            .hint("the kernel recorder needs CONFIG_DEBUG_INFO_BTF")
+    })?;
+    Ok(btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some())
+}
+
+impl Blocking {
+    /// Loads and attaches.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses, in one line.
+    pub fn start(cpus: &CpuSet) -> Result<Blocking> {
+        for needed in ["sched_set_need_resched_tp", "sched_entry_tp"] {
+            if !has_tracepoint(needed)? {
+                let what = format!("this kernel has no tracepoint {needed}");
+                return Err(Error::refused("estimate blocking:", what, "it came with Linux 6.15 or later"));
+            }
+        }
+        let mut open = object::open("blocking", &OBJECT.0)?;
+        let possible =
+            libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
+        for mut map in open.maps_mut().filter(|map| map.name() == "blocking") {
+            map.set_max_entries(possible as u32)
+                .map_err(|error| Error::new("size", "the estimate's map", error))?;
+        }
+        let object = object::load("blocking", open)?;
+        let links = object::attach_all(&object)?;
+        Ok(Blocking { cpus: cpus.clone(), object, _links: links })
+    }
+
+    /// One series for each CPU that has samples.
+    #[must_use]
+    pub fn series(&self) -> Vec<Series> {
+        let Some(map) = self.object.maps().find(|map| map.name() == "blocking") else { return Vec::new() };
+        let read = |cpu: Cpu| map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        self.cpus.iter().filter_map(|cpu| series(cpu, &read(cpu)?)).collect()
+    }
+}
+
+/// A copy that was taken while a sample was being added is at most that sample off; its sums follow its classes.
+fn series(cpu: Cpu, bytes: &[u8]) -> Option<Series> {
+    let words: Vec<u64> =
+        bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(std::array::from_fn(|i| w[i]))).collect();
+    let bins = words.get(HEAD..HEAD + HIST_BINS)?;
+    let counts: Vec<(usize, u64)> = bins.iter().copied().enumerate().filter(|&(_, n)| n > 0).collect();
+    let exact = Exact { sum_ns: words[3], min: Ns(!words[4]), max: Ns(words[5]) };
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    let added = !counts.is_empty() && histogram.add_counts(&counts, exact).is_ok();
+    let mut series = Series::new(Quantity::Blocking, Some(cpu), histogram);
+    series.begin = Some(Mono(words[6]));
+    added.then_some(series)
+}

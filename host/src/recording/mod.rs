@@ -1,0 +1,325 @@
+//! A recording of chosen tasks: the recorder, read regularly, turned into series, threads, and the worst cases.
+//!
+//! What `lathunt record` and `lathunt monitor` share. The figures of a CPU are counted in the kernel and read from
+//! there; those of a thread are added up here from its activations. A window ends with [`Recording::close_window`], and
+//! what comes after it belongs to the next one; a recording that closes none is one window.
+//!
+//! Not here: files, terminals, verdicts.
+
+mod files;
+mod selection;
+mod window;
+mod worst;
+
+use std::collections::{BTreeSet, HashMap};
+
+use lathunt_core::application::{Task, Tasks};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::export::latency_hist;
+use lathunt_core::peak::Peak;
+use lathunt_core::run::{Interference, Loss};
+use lathunt_core::series::Series;
+use lathunt_core::time::{Mono, Ns, Tid};
+
+use crate::error::Result;
+use crate::recorder::{self, Recorder};
+use crate::symbols::Symbols;
+use files::Files;
+use window::{Before, Key, Largest};
+use worst::Book;
+
+pub use selection::Selection;
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// On which CPUs.
+    pub cpus: CpuSet,
+    /// Whose latencies.
+    pub selection: Selection,
+    /// A started program: it and what it forks, instead of `selection`.
+    pub command: Option<Tid>,
+    /// Worst cases kept of each CPU.
+    pub peaks: usize,
+    /// Flight records are kept, and cases explained, from here on.
+    pub threshold: Ns,
+    /// Responses after this are misses; `None`: after the period.
+    pub deadline: Option<Ns>,
+    /// Threads whose figures are kept, about 100 KB each; activations of others are counted.
+    pub threads: usize,
+    /// Preemption model in force, for explanations (`rt`, `full`, …).
+    pub preemption: Option<String>,
+    /// Measure the switch itself, too: one more program on the way of every context switch.
+    pub switch: bool,
+}
+
+impl Settings {
+    /// Real-time threads of user space, the eight worst, flight records from 200 µs on.
+    #[must_use]
+    pub fn on(cpus: CpuSet) -> Settings {
+        Settings {
+            cpus,
+            selection: Selection::RealTime,
+            command: None,
+            peaks: 8,
+            threshold: Ns::from_us(200),
+            deadline: None,
+            threads: 256,
+            preemption: None,
+            switch: false,
+        }
+    }
+
+    /// How the recorder is set for this, measuring `tids` alone if given.
+    #[must_use]
+    pub fn recorder(&self, tids: Option<Vec<Tid>>) -> recorder::Options {
+        let chosen = tids.is_some();
+        let all = !chosen && self.selection == Selection::All;
+        recorder::Options {
+            peaks_threshold: Some(self.threshold),
+            late_timer_stack: self.threshold,
+            follow: chosen && !self.selection.looks_again(),
+            tids,
+            keep_kernel_threads: all || chosen,
+            ordinary: all,
+            lean: true,
+            activations: true,
+            switch: self.switch,
+            ..recorder::Options::on(self.cpus.clone())
+        }
+    }
+}
+
+/// What one window holds.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When the window began.
+    pub begin: Mono,
+    /// When it was read.
+    pub end: Mono,
+    /// Of each CPU, those with samples. Count, bins, sum and maximum are exact; so is the minimum, unless activations
+    /// were lost.
+    pub series: Vec<Series>,
+    /// The worst of each quantity and CPU.
+    pub worst: Vec<latency_hist::Worst>,
+    /// Each thread that did something, the one with the largest latency first.
+    pub tasks: Vec<Task>,
+    /// The worst wake-ups of all CPUs, worst first.
+    pub peaks: Vec<Peak>,
+    /// Their flight records (`flight.bin`).
+    pub flight: Vec<u8>,
+    /// Who took time from threads since the recording began, the largest total first.
+    pub interference: Vec<Interference>,
+    /// What was lost since the recording began.
+    pub losses: Vec<Loss>,
+}
+
+/// The running recording; dropping it detaches everything.
+pub struct Recording {
+    settings: Settings,
+    recorder: Recorder,
+    begin: Mono,
+    before: Before,
+    largest: HashMap<Key, Largest>,
+    book: Book,
+    tasks: Tasks,
+    files: Files,
+    reported: BTreeSet<(Tid, Mono, bool)>,
+    overwritten: u64,
+    notes: Vec<String>,
+}
+
+impl Recording {
+    /// Loads and attaches; tens of ms, and not from a real-time thread.
+    ///
+    /// # Errors
+    /// One line: what the kernel refuses or lacks, or which process does not exist.
+    pub fn start(settings: Settings) -> Result<Recording> {
+        let tids = match settings.command {
+            Some(tid) => Some(vec![tid]),
+            None => settings.selection.threads()?,
+        };
+        let recorder = Recorder::start(&settings.recorder(tids))?;
+        let mut notes = recorder.notes().to_vec();
+        let symbols = Symbols::read().unwrap_or_else(|error| {
+            notes.push(format!("{error}: kernel stacks show addresses instead of names"));
+            Symbols::none()
+        });
+        let book = Book::new(settings.peaks, settings.threshold, settings.preemption.clone(), symbols);
+        let tasks = Tasks::new(settings.threads, settings.deadline, recorder::syscall_name);
+        Ok(Recording {
+            settings,
+            recorder,
+            begin: recorder::now(),
+            before: Before::default(),
+            largest: HashMap::new(),
+            book,
+            tasks,
+            files: Files::default(),
+            reported: BTreeSet::new(),
+            overwritten: 0,
+            notes,
+        })
+    }
+
+    /// Reads what the kernel side found. Call it every 20 to 50 ms: later, rings are overwritten, which is counted.
+    pub fn poll(&mut self) {
+        for frozen in self.recorder.poll() {
+            self.book.evidence(frozen);
+        }
+        let activations = self.recorder.activations();
+        self.overwritten += activations.lost;
+        for activation in &activations.records {
+            self.book.activation(activation);
+            self.tasks.add(activation);
+            self.files.see(activation);
+        }
+        for cpu in self.settings.cpus.iter() {
+            let useful = self.book.useful_from(cpu);
+            self.recorder.set_threshold(cpu, useful);
+            self.recorder.set_late_timer_stack(cpu, useful);
+        }
+        for (key, max) in self.recorder.take_largest() {
+            let largest = self.largest.entry(key).or_default();
+            largest.until = largest.until.max(max);
+        }
+    }
+
+    /// Threads that came to match the selection since are recorded too. Call it once a second.
+    pub fn look_again(&mut self) {
+        if self.settings.command.is_none() && self.settings.selection.looks_again() {
+            for tid in self.settings.selection.threads().ok().flatten().unwrap_or_default() {
+                let _ = self.recorder.watch(tid); // full: counted by the kernel side at its waking
+            }
+        }
+    }
+
+    /// The window so far.
+    #[must_use]
+    pub fn snapshot(&mut self) -> Snapshot {
+        self.read().0
+    }
+
+    /// Ends the window: what comes from now on belongs to the next one.
+    #[must_use]
+    pub fn close_window(&mut self) -> Snapshot {
+        let (snapshot, cumulative) = self.read();
+        self.before.close(&cumulative, snapshot.end);
+        for largest in self.largest.values_mut() {
+            *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
+        }
+        self.recorder.restart_seconds(snapshot.end);
+        self.book.begin_window();
+        self.tasks.begin_window();
+        self.reported.clear();
+        self.begin = snapshot.end;
+        snapshot
+    }
+
+    fn read(&mut self) -> (Snapshot, Vec<Series>) {
+        self.poll();
+        let cumulative = self.recorder.series();
+        let end = recorder::now();
+        for largest in self.largest.values_mut() {
+            // A window that goes on after an earlier snapshot knows by now what came meanwhile.
+            largest.until = largest.until.max(largest.meanwhile);
+        }
+        for (key, max) in self.recorder.take_largest() {
+            self.largest.entry(key).or_default().meanwhile = max;
+        }
+        let part = |series: &Series| {
+            let key = (series.quantity, series.cpu?);
+            let largest = self.largest.get(&key).copied().unwrap_or_default();
+            self.before.part(series, largest, self.book.smallest(key))
+        };
+        let series: Vec<Series> =
+            cumulative.iter().filter_map(part).filter(|series| series.histogram.count() > 0).collect();
+        let (peaks, flight) = self.book.peaks();
+        let mut tasks = self.tasks.report();
+        for task in &mut tasks {
+            task.worst = self.book.worst_of(task.thread.tid).map(Box::new);
+            task.waits_in = task.waits_in.take().map(|place| self.files.describe(task.process, &place));
+            for wait in &mut task.blocking {
+                wait.place = self.files.describe(task.process, &wait.place);
+            }
+        }
+        let snapshot = Snapshot {
+            begin: self.begin,
+            end,
+            series,
+            worst: self.book.of_quantities(),
+            tasks,
+            peaks,
+            flight,
+            interference: self.interference(),
+            losses: self.losses(),
+        };
+        (snapshot, cumulative)
+    }
+
+    /// Cases that entered the worst since the last call, or got their explanation since.
+    #[must_use]
+    pub fn take_new_peaks(&mut self) -> Vec<Peak> {
+        let (peaks, _) = self.book.peaks();
+        let fresh =
+            |peak: &Peak| self.reported.insert((peak.victim.tid, peak.begin, peak.explanation.is_some()));
+        peaks.into_iter().filter(fresh).collect()
+    }
+
+    /// At the end: late tasks whose activation never ended become cases too.
+    pub fn finish(&mut self) {
+        self.poll();
+        self.book.close();
+    }
+
+    /// The culprit of the latest of the worst on `cpu`; empty: none yet.
+    #[must_use]
+    pub fn last_culprit(&self, cpu: lathunt_core::time::Cpu) -> &str {
+        self.book.last_culprit(cpu)
+    }
+
+    /// What this kernel cannot record, and what that costs: one line each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The recorder beneath.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn interference(&self) -> Vec<Interference> {
+        let taken = |by: recorder::Interference| {
+            let recorder::Interference { cpu, source, count, total_ns, max_ns } = by;
+            Interference { cpu, source: source.to_string(), count, total_ns, max_ns }
+        };
+        let mut all: Vec<Interference> = self.recorder.interference().into_iter().map(taken).collect();
+        all.sort_by_key(|taken| std::cmp::Reverse(taken.total_ns));
+        all
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let own = [
+            (
+                "activations_overwritten",
+                self.overwritten,
+                "activations overwritten before they were read: in the figures of CPUs, but not in those of threads",
+            ),
+            (
+                "threads_beyond_limit",
+                self.tasks.not_kept(),
+                "activations of threads beyond the limit: in the figures of CPUs, but not in those of threads",
+            ),
+        ];
+        let own = own.into_iter().filter(|&(_, count, _)| count > 0);
+        let loss = |(counter, count, meaning): (&str, u64, &str)| Loss {
+            counter: counter.to_owned(),
+            count,
+            meaning: meaning.to_owned(),
+            evidence_only: true,
+        };
+        self.recorder.losses().into_iter().chain(own.map(loss)).collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! `--tasks`: whose latencies are recorded, and which threads that means now.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use lathunt_core::time::Tid;
+
+use crate::error::{Error, Result};
+
+/// Whose latencies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Every real-time thread of user space.
+    RealTime,
+    /// Every thread, ordinary ones and the kernel's too.
+    All,
+    /// All threads of these processes (or these threads), and what they start.
+    Pids(Vec<i32>),
+    /// Threads whose name matches.
+    Comm(String),
+    /// Threads of this control group and those below it.
+    Cgroup(PathBuf),
+}
+
+impl FromStr for Selection {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Selection, String> {
+        match text.split_once(':') {
+            None if text == "rt" => Ok(Selection::RealTime),
+            None if text == "all" => Ok(Selection::All),
+            Some(("pid", list)) => {
+                let pid = |pid: &str| pid.trim().parse().ok().filter(|&pid| pid > 0);
+                let pids: Option<Vec<i32>> = list.split(',').map(pid).collect();
+                pids.map(Selection::Pids)
+                    .ok_or_else(|| format!("'{list}' is no list of process ids (pid:12,34)"))
+            }
+            Some(("comm", glob)) if !glob.is_empty() => Ok(Selection::Comm(glob.to_owned())),
+            Some(("cgroup", path)) if !path.is_empty() => Ok(Selection::Cgroup(path.into())),
+            _ => Err("name rt, all, pid:N,…, comm:GLOB or cgroup:PATH".to_owned()),
+        }
+    }
+}
+
+impl Selection {
+    /// The threads that are meant now; `None` where the kernel side decides by itself.
+    ///
+    /// # Errors
+    /// One line: what does not exist.
+    pub fn threads(&self) -> Result<Option<Vec<Tid>>> {
+        match self {
+            Selection::RealTime | Selection::All => Ok(None),
+            Selection::Pids(pids) => {
+                let mut tids = Vec::new();
+                for pid in pids {
+                    let of = threads_of(Path::new(&format!("/proc/{pid}/task")));
+                    if of.is_empty() {
+                        return Err(Error::refused(
+                            "record",
+                            format!("process {pid}"),
+                            "there is no such process",
+                        ));
+                    }
+                    tids.extend(of);
+                }
+                Ok(Some(tids))
+            }
+            Selection::Comm(glob) => Ok(Some(by_name(glob))),
+            Selection::Cgroup(path) => {
+                let path = cgroup(path);
+                if !path.join("cgroup.threads").exists() && !path.join("tasks").exists() {
+                    let what = format!("control group {}", path.display());
+                    return Err(Error::refused(
+                        "record",
+                        what,
+                        "there is none; name a directory of /sys/fs/cgroup",
+                    ));
+                }
+                let mut tids = Vec::new();
+                in_cgroup(&path, &mut tids, 0);
+                Ok(Some(tids))
+            }
+        }
+    }
+
+    /// Whether threads are looked up again while recording; those of processes are followed by the kernel side.
+    #[must_use]
+    pub fn looks_again(&self) -> bool {
+        matches!(self, Selection::Comm(_) | Selection::Cgroup(_))
+    }
+}
+
+fn numbers(directory: &Path) -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn threads_of(directory: &Path) -> Vec<Tid> {
+    numbers(directory).map(Tid).collect()
+}
+
+fn by_name(glob: &str) -> Vec<Tid> {
+    let mut tids = Vec::new();
+    for pid in numbers(Path::new("/proc")) {
+        for tid in numbers(Path::new(&format!("/proc/{pid}/task"))) {
+            let comm = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+            if matches_glob(glob.as_bytes(), comm.trim_end_matches('\n').as_bytes()) {
+                tids.push(Tid(tid));
+            }
+        }
+    }
+    tids
+}
+
+fn cgroup(path: &Path) -> PathBuf {
+    match path.strip_prefix("/sys/fs/cgroup") {
+        Ok(_) => path.to_owned(),
+        Err(_) => Path::new("/sys/fs/cgroup").join(path.strip_prefix("/").unwrap_or(path)),
+    }
+}
+
+fn in_cgroup(path: &Path, tids: &mut Vec<Tid>, depth: usize) {
+    let list =
+        fs::read_to_string(path.join("cgroup.threads")).or_else(|_| fs::read_to_string(path.join("tasks")));
+    tids.extend(list.unwrap_or_default().lines().filter_map(|line| line.parse().ok().map(Tid)));
+    if depth < 32 {
+        let below = fs::read_dir(path).into_iter().flatten().flatten();
+        below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).for_each(|entry| {
+            in_cgroup(&entry.path(), tids, depth + 1);
+        });
+    }
+}
+
+/// `*` is any text, `?` one byte.
+fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
+    let (mut g, mut t, mut retry) = (0, 0, None);
+    while t < text.len() {
+        match glob.get(g) {
+            Some(b'*') => {
+                retry = Some((g, t));
+                g += 1;
+            }
+            Some(&byte) if byte == b'?' || byte == text[t] => (g, t) = (g + 1, t + 1),
+            _ => match retry {
+                Some((star, from)) => {
+                    retry = Some((star, from + 1));
+                    (g, t) = (star + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    glob[g..].iter().all(|&byte| byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read_and_nonsense_is_named() {
+        assert_eq!("rt".parse(), Ok(Selection::RealTime));
+        assert_eq!("pid:1,23".parse(), Ok(Selection::Pids(vec![1, 23])));
+        assert_eq!("comm:jack*".parse(), Ok(Selection::Comm("jack*".into())));
+        for wrong in ["", "pid:", "pid:0", "pid:1,x", "comm:", "cgroup:", "fifo"] {
+            assert!(wrong.parse::<Selection>().is_err(), "{wrong}");
+        }
+        assert!(Selection::Pids(vec![i32::MAX])
+            .threads()
+            .unwrap_err()
+            .to_string()
+            .contains("no such process"));
+        assert!(Selection::Cgroup("/no/such".into()).threads().unwrap_err().to_string().contains("/no/such"));
+    }
+
+    #[test]
+    fn a_glob_matches_like_the_shell_s() {
+        for (glob, text, yes) in [
+            ("a*c", "abbc", true),
+            ("a*c", "abcd", false),
+            ("?b", "ab", true),
+            ("*", "", true),
+            ("a*b*c", "axbxbc", true),
+        ] {
+            assert_eq!(matches_glob(glob.as_bytes(), text.as_bytes()), yes, "{glob} {text}");
+        }
+    }
+
+    #[test]
+    fn the_threads_of_this_process_are_found_by_its_id() {
+        let own = Selection::Pids(vec![std::process::id() as i32]).threads().unwrap().unwrap();
+        assert!(own.contains(&Tid(std::process::id() as i32)));
+    }
+}

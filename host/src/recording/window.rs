@@ -1,0 +1,110 @@
+//! Series of a window: what a CPU's cumulative histograms grew by, with exact extremes.
+//!
+//! Bins and sums are differences. The maximum cannot be one: the kernel side keeps the largest since it was last asked,
+//! and that is asked before and after the histogram is copied, so that a sample of just then is filed with its count.
+
+use std::collections::HashMap;
+
+use lathunt_core::histogram::{Exact, Histogram};
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::time::{Cpu, Ns};
+
+pub(super) type Key = (Quantity, Cpu);
+
+/// What closed windows leave behind.
+#[derive(Default)]
+pub(super) struct Before {
+    histograms: HashMap<Key, Histogram>,
+    /// Lost so far.
+    lost: HashMap<Key, u64>,
+    first: HashMap<Key, lathunt_core::time::Mono>,
+}
+
+/// Largest of the window: found while the window before it was copied (and perhaps counted there), `until` the copy was
+/// begun, and `meanwhile`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Largest {
+    pub carried: Ns,
+    pub until: Ns,
+    pub meanwhile: Ns,
+}
+
+impl Before {
+    /// What `now` has more than the windows before. `smallest` is what user space saw.
+    pub fn part(&self, now: &Series, largest: Largest, smallest: Option<Ns>) -> Option<Series> {
+        let key = (now.quantity, now.cpu?);
+        let Some(before) = self.histograms.get(&key) else { return Some(now.clone()) };
+        let layout = now.histogram.layout();
+        let mut counts: Vec<(usize, u64)> =
+            now.histogram.occupied().map(|(lower, _, n)| (layout.index(lower), n)).collect();
+        let earlier: HashMap<usize, u64> =
+            before.occupied().map(|(lower, _, n)| (layout.index(lower), n)).collect();
+        for (index, n) in &mut counts {
+            *n -= earlier.get(index).copied().unwrap_or(0).min(*n);
+        }
+        counts.retain(|&(_, n)| n > 0);
+        let (first, last) = (counts.first()?.0, counts.last()?.0);
+        let fits = |value: Ns| layout.index(value) == last;
+        let known = [largest.carried, largest.until, largest.meanwhile];
+        let max = known.into_iter().filter(|&max| fits(max)).max().unwrap_or(layout.upper(last));
+        let min = smallest.filter(|&min| layout.index(min) == first).unwrap_or(layout.lower(first));
+        let sum_ns = now.histogram.sum_ns().saturating_sub(before.sum_ns());
+        let mut histogram = Histogram::new(layout);
+        // Both lie in the outermost bins by the choice above; in a single bin they may have changed places.
+        histogram.add_counts(&counts, Exact { sum_ns, min: min.min(max), max }).ok()?;
+        let mut series = Series { histogram, ..now.clone() };
+        series.begin = self.first.get(&key).copied().or(now.begin);
+        series.lost = now.lost.saturating_sub(self.lost.get(&key).copied().unwrap_or(0));
+        Some(series)
+    }
+
+    /// The next window begins after what `now` holds, at `at`.
+    pub fn close(&mut self, now: &[Series], at: lathunt_core::time::Mono) {
+        for series in now {
+            let Some(cpu) = series.cpu else { continue };
+            self.histograms.insert((series.quantity, cpu), series.histogram.clone());
+            self.lost.insert((series.quantity, cpu), series.lost);
+            self.first.insert((series.quantity, cpu), at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathunt_core::histogram::Layout;
+    use lathunt_core::time::Mono;
+
+    fn series(values: &[u64]) -> Series {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        values.iter().for_each(|&ns| histogram.record(Ns(ns)));
+        Series::new(Quantity::Wakeup, Some(Cpu(1)), histogram)
+    }
+
+    fn largest(until: u64, meanwhile: u64) -> Largest {
+        Largest { carried: Ns(900_000), until: Ns(until), meanwhile: Ns(meanwhile) }
+    }
+
+    #[test]
+    fn a_window_holds_what_came_after_the_one_before_with_its_own_extremes() {
+        let mut before = Before::default();
+        let first = series(&[900_000, 5_100]);
+        assert_eq!(before.part(&first, largest(900_000, 0), None).unwrap(), first);
+        before.close(&[first], Mono(7));
+        let both = series(&[900_000, 5_100, 40_300, 5_200, 12_345_678]);
+        let part = before.part(&both, largest(40_300, 12_345_678), Some(Ns(5_200))).unwrap();
+        let histogram = &part.histogram;
+        assert_eq!((histogram.count(), histogram.sum_ns()), (3, 40_300 + 5_200 + 12_345_678));
+        assert_eq!((histogram.min(), histogram.max()), (Some(Ns(5_200)), Some(Ns(12_345_678))));
+        assert_eq!(part.begin, Some(Mono(7)));
+    }
+
+    #[test]
+    fn a_sample_that_came_after_the_copy_is_not_this_windows_maximum() {
+        let mut before = Before::default();
+        before.close(&[series(&[1_000])], Mono(7));
+        let part = before.part(&series(&[1_000, 30_500]), largest(30_500, 9_000_000), None).unwrap();
+        assert_eq!((part.histogram.min(), part.histogram.max()), (Some(Ns(30_000)), Some(Ns(30_500))));
+        assert_eq!(before.part(&series(&[1_000]), largest(0, 0), None), None, "a window without samples");
+    }
+}
