@@ -2,6 +2,6 @@
 
 pub mod ctf;
 pub mod kernel_ctf;
-pub mod perfetto;
 pub mod latency_hist;
+pub mod perfetto;
 pub mod trace_dat;
