@@ -305,6 +305,7 @@ mod tests {
             culprit: Some("irqs off: vnd/812".to_owned()),
             explanation: None,
             no_evidence: None,
+            context: None,
         };
         let series =
             WindowSeries { key: KEY, histogram, lost: 0, peak: Some(peak), peak_at: Some(UnixMs(end - 1)) };

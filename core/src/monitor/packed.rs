@@ -142,6 +142,7 @@ mod tests {
             culprit: Some("irqs off: vnd/812".into()),
             explanation: None,
             no_evidence: Some("none was kept".into()),
+            context: None,
         };
         let bytes = pack_peak(&peak).unwrap();
         assert_eq!(unpack_peak(&bytes).unwrap(), peak);

@@ -121,6 +121,7 @@ impl Source {
             culprit: None,
             explanation: None,
             no_evidence: None,
+            context: None,
         };
         let mut evidence = match frozen.decode(&self.symbols) {
             Ok(evidence) => evidence,

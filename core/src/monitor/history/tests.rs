@@ -17,6 +17,7 @@ fn row(number: i64, cpu: u32, max_us: u64, victim: Option<&str>) -> Row {
         culprit: Some("irqs off: vnd/812".to_owned()),
         explanation: None,
         no_evidence: Some("for this test".to_owned()),
+        context: None,
     });
     let end = UnixMs(number * 300_000);
     Row {
