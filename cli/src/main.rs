@@ -9,6 +9,8 @@ mod hunt;
 mod live;
 mod monitor;
 mod out;
+mod outdir;
+mod record;
 mod trace;
 mod trace_file;
 
