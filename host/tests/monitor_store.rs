@@ -41,6 +41,7 @@ fn window(number: i64) -> Window {
             culprit: Some("irqs off: vnd/812".to_owned()),
             explanation: None,
             no_evidence: Some("made for a test ".repeat(20)),
+            context: None,
         };
         WindowSeries {
             key,
