@@ -9,6 +9,12 @@ pub fn at_most(what: &str, value: f64, unit: &str, goal: f64) {
     println!("{what:<58} {:>9} {unit:<12} goal ≤ {:<9} {judged}", shown(value), shown(goal));
 }
 
+/// Prints one figure beside its goal, which is a smallest value.
+pub fn at_least(what: &str, value: f64, unit: &str, goal: f64) {
+    let judged = if value >= goal { "met" } else { "MISSED" };
+    println!("{what:<58} {:>9} {unit:<12} goal ≥ {:<9} {judged}", shown(value), shown(goal));
+}
+
 /// Prints one figure beside its goal, which it must stay below.
 pub fn below(what: &str, value: f64, unit: &str, goal: f64) {
     let judged = if value < goal { "met" } else { "MISSED" };
