@@ -1,6 +1,7 @@
 # A daemon through what cannot be done to the machine that runs the tests: a wall clock that is set forward and back, a
 # CPU that goes and comes.
-lathunt monitor --window 2s --listen off --database m.sqlite 2>said &
+: >said
+lathunt monitor --window 2s --listen off --database m.sqlite 2>>said &
 monitor=$!
 lathunt cyclic -q -c 1 -p 80 -i 20000 -D 600s >/dev/null 2>&1 &
 victim=$!
