@@ -132,7 +132,7 @@ fn the_matrix_has_a_row_for_each_tracer_and_files_that_hold_them() {
     }
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("matrix");
-    let text = ok(&["npt", "--matrix", "-q", "-n", "2e4", "--rounds", "2", "-o", out.to_str().unwrap()]);
+    let text = ok(&["npt", "--matrix", "-q", "-n", "2e4", "--rounds", "1", "-o", out.to_str().unwrap()]);
     for row in
         ["none ", "kernel: lathunt", "user: lathunt", "both: lathunt + lathunt", "2012: LTTng-UST, original"]
     {
