@@ -1,14 +1,16 @@
 #!/bin/sh
 # Installs the tracer for C and C++: libraries, header, pkg-config file, CMake package.
-#   tracer/install.sh [--debug] [--remove] PREFIX      DESTDIR and LIBDIR (default PREFIX/lib) are honoured
+#   tracer/install.sh [--debug] [--built] [--remove] PREFIX      DESTDIR and LIBDIR (default PREFIX/lib) are honoured
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 profile=release
 remove=
+built_already=
 while :; do
     case ${1:-} in
     --debug) profile=dev ;;
+    --built) built_already=yes ;; # what `make build` has made
     --remove) remove=yes ;;
     *) break ;;
     esac
@@ -28,7 +30,9 @@ if [ -n "$remove" ]; then
     exit 0
 fi
 
-cargo build --quiet --locked --manifest-path "$here/Cargo.toml" --lib --profile "$profile"
+if [ -z "$built_already" ]; then
+    cargo build --quiet --locked --manifest-path "$here/Cargo.toml" --lib --profile "$profile"
+fi
 built=${CARGO_TARGET_DIR:-$here/../target}/$([ "$profile" = dev ] && echo debug || echo release)
 
 install -d "$root$prefix/include/lathunt" "$root$libdir/pkgconfig" "$root$libdir/cmake/lathunt-tracer"

@@ -28,6 +28,8 @@ fn bad_input_is_one_clear_line() {
         (vec!["--drain"], "--probe lathunt"),
         (vec!["--read-timer"], "--probe lttng"),
         (vec!["--pause", "1ms"], "--burst"),
+        (vec!["--matrix", "--probe", "marker"], "--probe"),
+        (vec!["--rounds", "2"], "--matrix"),
         (vec!["-n", "1e3", "-p", "0", "--no-record", "-o", "/nowhere/x.json"], "does not exist"),
     ] {
         let output = lathunt(&[vec!["npt"], arguments.clone()].concat());
@@ -120,4 +122,36 @@ fn the_kernels_probes_leave_nothing_behind() {
     }
     let probes = std::fs::read_to_string(mounted.join("uprobe_events")).unwrap_or_default();
     assert!(!probes.contains("lathunt_npt_"), "{probes}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_matrix_has_a_row_for_each_tracer_and_files_that_hold_them() {
+    if !may_run("npt --matrix", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("matrix");
+    let text = ok(&["npt", "--matrix", "-q", "-n", "2e4", "--rounds", "1", "-o", out.to_str().unwrap()]);
+    for row in
+        ["none ", "kernel: lathunt", "user: lathunt", "both: lathunt + lathunt", "2012: LTTng-UST, original"]
+    {
+        assert!(text.lines().any(|line| line.starts_with(row)), "{row}: {text}");
+    }
+    // A peer has a row, or a line that says why not.
+    for peer in ["lttng", "lttng --read-timer", "marker", "uprobe"] {
+        let named = |line: &&str| {
+            line.starts_with(&format!("user: {peer} "))
+                || (line.starts_with("not measured") && line.contains(peer))
+        };
+        assert!(text.lines().any(|line| named(&line)), "{peer}: {text}");
+    }
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    assert!(read("matrix.csv").lines().count() > 8, "{}", read("matrix.csv"));
+    let json: serde_json::Value = serde_json::from_str(&read("matrix.json")).unwrap();
+    assert_eq!(
+        (&json["format"], json["rows"][0]["loops"].as_u64() >= Some(20_000)),
+        (&"lathunt-npt-matrix".into(), true)
+    );
+    assert!(read("matrix.svg").contains("user: lathunt") && read("matrix.html").contains("<svg"));
 }

@@ -1,10 +1,14 @@
-//! Random events with random values, written with the Rust API, come out of babeltrace2 with equal names, times and
-//! fields. One process: the consumer reads the memory of the very process it runs in.
+//! Random events with random values, written with the Rust API, come out of babeltrace2 and of our own CTF reader with
+//! equal names, times and fields. One process: the consumer reads the memory of the very process it runs in.
 
 use std::ffi::{CStr, CString};
 use std::fmt::Write;
+use std::path::Path;
 use std::process::Command;
 
+use lathunt_core::trace::catalogue::Value;
+use lathunt_core::trace::ctf::{Ctf, TraceFiles};
+use lathunt_core::trace::source::{Item, Source, Span};
 use lathunt_host::channel::clock;
 use lathunt_host::channel::consumer::Consumer;
 use lathunt_host::channel::place::Place;
@@ -142,12 +146,7 @@ fn declare(name: &str, fields: &[Sample]) -> &'static Event {
 }
 
 #[test]
-fn random_events_come_out_of_babeltrace_as_they_went_in() {
-    let missing =
-        Command::new("babeltrace2").arg("--version").output().err().map(|_| "babeltrace2 is not installed");
-    if !testing::may_run("random events come out of babeltrace2", missing) {
-        return;
-    }
+fn random_events_come_out_of_babeltrace_and_of_our_own_reader_as_they_went_in() {
     let memory = tempfile::tempdir().unwrap();
     std::env::set_var("LATHUNT_TRACE_DIR", memory.path());
     let out = tempfile::tempdir().unwrap();
@@ -173,6 +172,12 @@ fn random_events_come_out_of_babeltrace_as_they_went_in() {
     }
     let status = consumer.finish().unwrap();
     assert_eq!((status.tally.recorded, status.tally.damaged), (300, 0));
+    read_by_ourselves(&out.path().join("trace"), &expected);
+    let missing =
+        Command::new("babeltrace2").arg("--version").output().err().map(|_| "babeltrace2 is not installed");
+    if !testing::may_run("random events come out of babeltrace2", missing) {
+        return;
+    }
     let printed = Command::new("babeltrace2").arg("--clock-cycles").arg(out.path()).output().unwrap();
     assert!(
         printed.status.success() && printed.stderr.is_empty(),
@@ -190,6 +195,62 @@ fn random_events_come_out_of_babeltrace_as_they_went_in() {
         let payload = &line[line.rfind("procname = ").unwrap()..];
         let payload = &payload[payload.find(" }, {").unwrap() + 5..payload.len() - 1];
         compare(payload, &fields);
+    }
+}
+
+/// Name, earliest and latest time, fields.
+type Expected = (String, u64, u64, Vec<Sample>);
+
+fn read_by_ourselves(out: &Path, expected: &[Expected]) {
+    let entries =
+        |path: &Path| -> Vec<_> { std::fs::read_dir(path).unwrap().flatten().map(|e| e.path()).collect() };
+    let traces = entries(out);
+    assert_eq!(traces.len(), 1, "one program, one trace");
+    let files: Vec<_> =
+        entries(&traces[0]).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    let metadata = files.iter().find(|(path, _)| path.ends_with("metadata")).unwrap();
+    let streams = files.iter().filter(|(path, _)| !path.ends_with("metadata"));
+    let trace = TraceFiles {
+        name: "random".to_owned(),
+        metadata: &metadata.1,
+        streams: streams.map(|(path, bytes)| (path.display().to_string(), &bytes[..])).collect(),
+    };
+    let ctf = Ctf::open(&[trace]).unwrap();
+    assert!(ctf.info().damage.is_empty() && ctf.info().clock.is_monotonic(), "{:?}", ctf.info());
+    let mut walk = ctf.events(Span::ALL);
+    let mut read = 0;
+    while let Some(item) = walk.next() {
+        let Item::Event(record) = item else { panic!("{item:?}") };
+        let (name, before, after, fields) = &expected[read];
+        let class = ctf.class(&record).unwrap();
+        assert_eq!(class.full_name(), *name);
+        assert!((before - 1_000..=after + 1_000).contains(&record.at.0), "{before} {} {after}", record.at);
+        for (index, field) in fields.iter().enumerate() {
+            let place = class.field(&format!("f{index}")).unwrap_or_else(|| panic!("{name} has no f{index}"));
+            let value = class.value(place, &record).unwrap();
+            assert!(holds(&value, field), "{name} f{index}: {value:?} against {field:?}");
+        }
+        read += 1;
+    }
+    assert_eq!(read, expected.len());
+}
+
+/// Whether the value is what the field's bytes say.
+fn holds(value: &Value, field: &Sample) -> bool {
+    let bytes = &field.bytes;
+    let number = || {
+        let negative = field.kind.starts_with('s') && bytes.last().is_some_and(|&byte| byte >= 0x80);
+        let mut wide = [if negative { 0xff } else { 0 }; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(wide)
+    };
+    match (field.kind, value) {
+        ("f64", Value::Float(read)) => read.to_le_bytes()[..] == bytes[..],
+        ("f32", Value::Float(read)) => (*read as f32).to_le_bytes()[..] == bytes[..],
+        ("str" | "chars", Value::Text(text)) => bytes.split(|&byte| byte == 0).next() == Some(*text),
+        ("bytes", Value::Array(array)) => array.bytes == &bytes[..],
+        ("blob", Value::Array(array)) => array.bytes == &bytes[2..],
+        _ => value.bits() == Some(number()),
     }
 }
 

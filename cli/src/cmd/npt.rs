@@ -1,5 +1,7 @@
 //! `lathunt npt`: what interrupts a thread that must never stop?
 
+mod matrix;
+
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,16 @@ pub struct NptArgs {
     /// With --probe lttng: its consumer polls every 5 ms instead of being woken
     #[arg(long)]
     read_timer: bool,
+    /// Trace the kernel by ftrace as well, into a private instance
+    #[arg(long)]
+    trace_kernel: bool,
+    /// Compare tracers: none, kernel, user and both kinds of tracing, this tracer and each installed peer, in
+    /// alternating rounds; -o names a directory for table, plot and CSV
+    #[arg(long, conflicts_with_all = ["probe", "drain", "read_timer", "trace_kernel", "no_record", "gaps", "deadline"])]
+    matrix: bool,
+    /// With --matrix: rounds into which the turns are divided
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "matrix", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     /// A turn this long is a gap
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = units::microseconds)]
     threshold: Ns,
@@ -124,6 +136,9 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
         None => default_cpus(&topology)?,
         wanted => topology.select(wanted.as_ref())?,
     };
+    if args.matrix {
+        return matrix::run(&args, &cpus);
+    }
     let mut conditions = facts::gather(Path::new(facts::LIVE), &cpus);
     let facts = conditions.notes.len();
     let options = options(&args, cpus.clone(), &mut conditions)?;
@@ -204,10 +219,24 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
         read,
         threshold: args.threshold,
         probe: args.probe.kind(args.drain, args.read_timer),
+        trace_kernel: args.trace_kernel,
         burst: args.burst.map(|burst| (burst, args.pause)),
         record: !args.no_record,
         worst: args.worst,
     })
+}
+
+impl Clock {
+    /// As it stands on the command line.
+    fn word(self) -> &'static str {
+        match self {
+            Clock::Auto => "auto",
+            Clock::Plain => "plain",
+            Clock::Ordered => "ordered",
+            Clock::Fenced => "fenced",
+            Clock::Gettime => "gettime",
+        }
+    }
 }
 
 impl Probe {

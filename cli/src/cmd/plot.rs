@@ -144,7 +144,7 @@ fn quantity(asked: Option<&str>, loaded: &[Loaded]) -> Result<Quantity> {
 }
 
 /// PNG by librsvg's own program, at twice the size so that it is sharp in a document.
-fn to_png(drawing: &str) -> Result<Vec<u8>> {
+pub(super) fn to_png(drawing: &str) -> Result<Vec<u8>> {
     let spawned = Command::new("rsvg-convert")
         .args(["--zoom", "2", "--format", "png"])
         .stdin(Stdio::piped())

@@ -5,5 +5,6 @@ mod death;
 mod examples;
 mod hardship;
 mod lab;
+mod live;
 mod stream;
 mod with_kernel;

@@ -59,7 +59,7 @@ pub fn measure(options: &Options, mut live: impl FnMut(&[Live])) -> Result<Found
         options.priority = 0;
         notes.push("measured as ordinary threads: no CPU stays free for everything else".to_owned());
     }
-    let session = Session::start(options.probe, &options.cpus, options.loops)?; // forks: before any thread
+    let session = Session::start(options.probe, options.trace_kernel, &options.cpus, options.loops)?; // forks: before any thread
     if let Err(error) = sched::lock_memory() {
         notes.push(format!("memory is not locked: {error}"));
     }

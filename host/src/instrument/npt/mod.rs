@@ -39,6 +39,8 @@ pub struct Options {
     pub threshold: Ns,
     /// Through what each turn goes.
     pub probe: Kind,
+    /// Trace the kernel by ftrace meanwhile, as peers do.
+    pub trace_kernel: bool,
     /// Measure so long, then pause for the second time, so that throttling never fires; `None`: without a pause.
     pub burst: Option<(Ns, Ns)>,
     /// Record the kernel, to attribute gaps.
@@ -74,3 +76,15 @@ pub struct Found {
 
 /// Gaps kept in [`Found::gaps`] at most.
 pub const KEPT: usize = 100_000;
+
+/// Lets the child that `command` starts end with the thread that starts it, however that ends.
+pub fn bound_to_parent(command: &mut std::process::Command) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: prctl is one system call, which a child may make between fork and exec.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    }
+}

@@ -57,16 +57,19 @@ impl Kind {
     }
 }
 
-/// A tracer that runs for this measurement alone.
-pub(super) enum Session {
+/// A tracer that runs for this measurement alone, and ftrace where the kernel is traced as well.
+pub(super) struct Session {
+    tracer: Tracer,
+    #[allow(dead_code)] // held until the end
+    kernel: Option<tracefs::Instance>,
+}
+
+enum Tracer {
     Nothing,
     Lathunt(lathunt::Session),
     Lttng(lttng::Session),
     Marker(tracefs::Instance),
-    /// Held until the end.
-    Uprobe(#[expect(dead_code)] uprobe::Session),
-    /// Held until the end.
-    Kernel(#[expect(dead_code)] tracefs::Instance),
+    Uprobe(uprobe::Session),
 }
 
 /// What one measuring thread needs of it.
@@ -80,42 +83,50 @@ pub(super) enum Armed {
 
 impl Session {
     /// Sets the tracer up. Some of them fork: call it before other threads run. `loops`: events of each CPU to come.
-    pub fn start(kind: Kind, cpus: &CpuSet, loops: u64) -> Result<Session> {
+    pub fn start(kind: Kind, trace_kernel: bool, cpus: &CpuSet, loops: u64) -> Result<Session> {
         if let Some(reason) = kind.missing() {
             return Err(Error::refused("use", format!("the probe {}", kind.name()), reason));
         }
         let events = loops.saturating_mul(cpus.len() as u64);
-        Ok(match kind {
-            Kind::Nothing => Session::Nothing,
-            Kind::Lathunt { drained } => Session::Lathunt(lathunt::Session::start(drained, events)?),
-            Kind::Lttng { read_timer } => Session::Lttng(lttng::Session::start(read_timer, events)?),
-            Kind::Marker => Session::Marker(tracefs::Instance::new()?),
-            Kind::Uprobe => Session::Uprobe(uprobe::Session::start()?),
-            Kind::Kernel => {
-                let instance = tracefs::Instance::new()?;
-                instance.trace_kernel()?;
-                Session::Kernel(instance)
+        let tracer = match kind {
+            Kind::Nothing | Kind::Kernel => Tracer::Nothing,
+            Kind::Lathunt { drained } => Tracer::Lathunt(lathunt::Session::start(drained, events)?),
+            Kind::Lttng { read_timer } => Tracer::Lttng(lttng::Session::start(read_timer, events)?),
+            Kind::Marker => Tracer::Marker(tracefs::Instance::new()?),
+            Kind::Uprobe => Tracer::Uprobe(uprobe::Session::start()?),
+        };
+        let mut session = Session { tracer, kernel: None };
+        if trace_kernel || kind == Kind::Kernel {
+            match &session.tracer {
+                Tracer::Marker(instance) => instance.trace_kernel()?,
+                Tracer::Uprobe(uprobe) => uprobe.trace_kernel()?,
+                _ => {
+                    let instance = tracefs::Instance::new()?;
+                    instance.trace_kernel()?;
+                    session.kernel = Some(instance);
+                }
             }
-        })
+        }
+        Ok(session)
     }
 
     /// For one more thread.
     pub fn arm(&self) -> Result<Armed> {
-        Ok(match self {
-            Session::Nothing | Session::Kernel(_) => Armed::Nothing,
-            Session::Lathunt(_) => Armed::Lathunt,
-            Session::Lttng(session) => Armed::Lttng(session.call()),
-            Session::Marker(instance) => Armed::Marker(instance.marker()?),
-            Session::Uprobe(_) => Armed::Uprobe,
+        Ok(match &self.tracer {
+            Tracer::Nothing => Armed::Nothing,
+            Tracer::Lathunt(_) => Armed::Lathunt,
+            Tracer::Lttng(session) => Armed::Lttng(session.call()),
+            Tracer::Marker(instance) => Armed::Marker(instance.marker()?),
+            Tracer::Uprobe(_) => Armed::Uprobe,
         })
     }
 
     /// Takes it down; what became of the events.
     pub fn finish(self) -> Result<Option<String>> {
-        match self {
-            Session::Lathunt(session) => session.finish().map(Some),
-            Session::Lttng(session) => session.finish().map(Some),
-            Session::Nothing | Session::Marker(_) | Session::Uprobe(_) | Session::Kernel(_) => Ok(None),
+        match self.tracer {
+            Tracer::Lathunt(session) => session.finish().map(Some),
+            Tracer::Lttng(session) => session.finish().map(Some),
+            Tracer::Nothing | Tracer::Marker(_) | Tracer::Uprobe(_) => Ok(None),
         }
     }
 }

@@ -51,6 +51,11 @@ impl Session {
         Ok(session)
     }
 
+    /// The kernel is traced beside it, into the same instance.
+    pub(super) fn trace_kernel(&self) -> Result<()> {
+        self.instance.as_ref().map_or(Ok(()), Instance::trace_kernel)
+    }
+
     fn enable(&self, value: &str) -> Result<()> {
         let file = format!("events/{}/turn/enable", self.group);
         self.instance.as_ref().map_or(Ok(()), |instance| instance.set(&file, value))

@@ -1,0 +1,113 @@
+//! A session while it lives: events are switched on and off from outside, and a flight recorder is looked into, and what
+//! is then in the traces is exactly what was wanted at the time.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::lab::{babeltrace, Lab};
+use crate::stream;
+
+/// Events that thread 0 of an emitter has begun and finished.
+fn counter(path: &Path) -> (u64, u64) {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let word = |at: usize| bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap()));
+    (word(0), word(8))
+}
+
+/// Waits until thread 0 has come `more` events farther; where it is then.
+fn advance(path: &Path, more: u64) -> u64 {
+    let (patience, from) = (Instant::now() + Duration::from_secs(20), counter(path).1);
+    while counter(path).1 < from + more {
+        assert!(Instant::now() < patience, "the emitter stands still at {:?}", counter(path));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    counter(path).1
+}
+
+/// Time for the consumer to look at the session again, and to set the bytes.
+fn seen() {
+    std::thread::sleep(Duration::from_millis(400));
+}
+
+#[test]
+fn events_are_switched_on_and_off_while_the_program_runs() {
+    let lab = Lab::new();
+    let (program, file, out) = (lab.program("emitter"), lab.path("counters"), lab.path("out"));
+    lab.trace_ok(&["start", "-o", out.to_str().unwrap(), "-e", "other:*"]);
+    let mut child = lab.spawn(&program, &[file.to_str().unwrap(), "1", "0", "10"]);
+    // It waits some seconds for somebody to want its event.
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !lab.trace_ok(&["status"]).contains("emitter") {
+        assert!(Instant::now() < patience);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    lab.trace_ok(&["enable", "test:*"]);
+    let (patience, on) = (Instant::now() + Duration::from_secs(20), 200);
+    while counter(&file).1 < on {
+        assert!(Instant::now() < patience);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    seen();
+    lab.trace_ok(&["disable", "test:count"]);
+    seen();
+    let off_from = advance(&file, 100);
+    let off_until = advance(&file, 500);
+    lab.trace_ok(&["enable", "test:count"]);
+    seen();
+    advance(&file, 200);
+    let before_death = counter(&file).1;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    seen();
+    lab.trace(&["stop"]);
+    let content = stream::read(&lab.traces("out")[0]);
+    let numbers = &content.numbers[&0];
+    assert_eq!(content.discarded, 0, "the test needs no luck: {} events", numbers.len());
+    let holes: Vec<_> = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).collect();
+    assert_eq!(holes.len(), 1, "one stretch was off: {holes:?}");
+    assert!(
+        holes[0][0] < off_from && holes[0][1] > off_until,
+        "{holes:?}, off from {off_from} to {off_until}"
+    );
+    assert!(numbers[0] <= on && numbers.last().unwrap() + 1 >= before_death, "{:?}", numbers.last());
+    babeltrace(&out);
+}
+
+#[test]
+fn a_snapshot_of_a_flight_recorder_holds_the_newest_events_without_a_hole() {
+    let lab = Lab::new();
+    let (program, file, out) = (lab.program("emitter"), lab.path("counters"), lab.path("out"));
+    lab.trace_ok(&["start", "-o", out.to_str().unwrap(), "--flight", "--ring", "64K"]);
+    let mut child = lab.spawn(&program, &[file.to_str().unwrap(), "1", "0", "5"]);
+    advance(&file, 5_000); // several times what the ring holds
+    let mut snapshots: Vec<(PathBuf, u64, u64)> = Vec::new();
+    for _ in 0..2 {
+        let before = advance(&file, 2_000);
+        let said = lab.trace_ok(&["snapshot"]);
+        let dir = PathBuf::from(said.split(": ").next().unwrap());
+        snapshots.push((dir, before, counter(&file).0));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let last = counter(&file).1;
+    seen();
+    lab.trace(&["stop"]);
+    for (dir, before, after) in &snapshots {
+        let program = std::fs::read_dir(dir).unwrap().flatten().next().unwrap().path();
+        let numbers = &stream::read(&program).numbers[&0];
+        assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "a hole: {numbers:?}");
+        assert!(
+            (before - 1..*after).contains(numbers.last().unwrap()),
+            "{before} {after} {:?}",
+            numbers.last()
+        );
+        // 64 KiB of records of at most 48 bytes, less the packet that is just being overwritten.
+        assert!(numbers.len() > 1_000, "{} events", numbers.len());
+        babeltrace(dir);
+    }
+    let written: Vec<_> =
+        lab.traces("out").into_iter().filter(|dir| !dir.to_string_lossy().contains("snapshot")).collect();
+    assert_eq!(written.len(), 1, "at its death the newest are written: {written:?}");
+    let numbers = &stream::read(&written[0]).numbers[&0];
+    assert!(numbers.last().unwrap() + 1 >= last, "{last} {:?}", numbers.last());
+}
