@@ -204,7 +204,8 @@ fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>) -> Boo
     let mut ended: Option<Instant> = None;
     loop {
         loop {
-            match receiver.recv_timeout(Duration::from_millis(20)) {
+            // Seldom, because it may have to run on a watched CPU.
+            match receiver.recv_timeout(Duration::from_millis(100)) {
                 Ok(raw) => gaps.push(raw),
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => break,
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {

@@ -1,0 +1,20 @@
+# The kernel's tracer as our command reads it, and as it prints: while our reader stands still, the lines are read from
+# the same instance.
+lathunt hwlat --detector tracer -D 5s --threshold 1us --json >tracer.json &
+reader=$!
+sleep 1
+kill -STOP $reader
+sleep 2
+cat /sys/kernel/tracing/instances/lathunt-hwlat-*/trace >raw
+kill -CONT $reader
+wait $reader
+
+# The judge outside stops the whole machine for 300 ms when it reads this line on the console. Both detectors must see
+# it: the tracer, which watches 19 of 20 ms, and the loop.
+for detector in tracer spin; do
+    lathunt hwlat --detector $detector -D 3s --window 1s --width 950ms --threshold 100ms --json >frozen-$detector.json &
+    watcher=$!
+    sleep 1
+    echo "lab: freeze me" >/dev/console
+    wait $watcher
+done
