@@ -149,7 +149,8 @@ fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>)
         }
     }
     if guest {
-        let name = evidence.hypervisor.as_deref().unwrap_or("the processor does not say whether it is virtual");
+        let name =
+            evidence.hypervisor.as_deref().unwrap_or("the processor does not say whether it is virtual");
         reasons.push(format!("which of hardware and host cannot be told in a guest ({name})"));
     }
     // No software of one CPU stops the others at the same time without a trace in the record.
@@ -220,8 +221,13 @@ mod tests {
         let guest = Evidence { hypervisor: Some("TCG".to_owned()), ..all.clone() };
         assert_eq!(classify(&guest).cause, Cause::HardwareOrHost);
         assert_eq!(classify(&Evidence { together: Some((1, 2)), ..all.clone() }).cause, Cause::CannotTell);
-        assert_eq!(classify(&Evidence { software: None, ..all.clone() }).cause, Cause::CannotTell, "no record");
-        let by_software = Evidence { software: Some(vec![("migration/0".to_owned(), Ns::from_ms(20))]), ..all };
+        assert_eq!(
+            classify(&Evidence { software: None, ..all.clone() }).cause,
+            Cause::CannotTell,
+            "no record"
+        );
+        let by_software =
+            Evidence { software: Some(vec![("migration/0".to_owned(), Ns::from_ms(20))]), ..all };
         assert_eq!(classify(&by_software).cause, Cause::Software, "stop_machine shows in the record");
     }
 
