@@ -44,6 +44,7 @@ fn machine() -> Survey {
             interrupt(24, "nvme0q2", "2", "2", true),
             interrupt(25, "nvme0q0", "0", "0", true),
             interrupt(26, "eth0", "0-1", "1", false),
+            interrupt(27, "", "0-3", "0", false), // nobody handles it
         ],
         default_affinity: "0-7".parse().ok(),
         masks: vec![

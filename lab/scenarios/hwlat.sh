@@ -1,11 +1,18 @@
 # The kernel's tracer as our command reads it, and as it prints: while our reader stands still, the lines are read from
 # the same instance.
+instance='/sys/kernel/tracing/instances/lathunt-hwlat-*'
+# The watch has begun: the tracer is set, or there is a loop on each CPU.
+await_watch() {
+    until grep -qs hwlat $instance/current_tracer || [ "$(ls /proc/$1/task | wc -l)" -gt 2 ]; do usleep 100000; done
+    sleep 1
+}
+
 lathunt hwlat --detector tracer -D 5s --threshold 1us --json >tracer.json &
 reader=$!
-sleep 1
+await_watch $reader
 kill -STOP $reader
 sleep 2
-cat /sys/kernel/tracing/instances/lathunt-hwlat-*/trace >raw
+cat $instance/trace >raw
 kill -CONT $reader
 wait $reader
 
@@ -14,7 +21,7 @@ wait $reader
 for detector in tracer spin; do
     lathunt hwlat --detector $detector -D 3s --window 1s --width 950ms --threshold 100ms --json >frozen-$detector.json &
     watcher=$!
-    sleep 1
+    await_watch $watcher
     echo "lab: freeze me" >/dev/console
     wait $watcher
 done

@@ -24,7 +24,7 @@ pub(super) fn find(options: &Options) -> Result<Gaps> {
             priority: options.priority.unwrap_or(0),
             read,
             threshold: THRESHOLD,
-            probe: Kind::None,
+            probe: Kind::Nothing,
             burst: options.priority.map(|_| (as_ns(STRETCH), as_ns(PAUSE))),
             record: true,
             worst: 1,
