@@ -145,6 +145,7 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
         culprit: None,
         explanation: None,
         no_evidence: Some(format!("{}: {}", gap.judgement.cause.name(), gap.judgement.reasons.join("; "))),
+        context: None,
     }));
     run
 }
