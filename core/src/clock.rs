@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use crate::report::printable;
+use crate::run::Interference;
 use crate::time::{Cpu, Ns};
 
 /// Value of `format` in the JSON form.
@@ -64,6 +66,23 @@ pub struct Agreement {
     pub uncertainty_ns: f64,
 }
 
+/// What interrupts a loop of reads: the outliers of the table above, with who took the time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Gaps {
+    /// A turn this long is a gap.
+    pub threshold_ns: Ns,
+    /// Turns of the loop.
+    pub turns: u64,
+    /// How many were gaps.
+    pub count: u64,
+    /// The longest; `None`: there was none.
+    pub longest_ns: Option<Ns>,
+    /// Who took the time of the gaps, the largest total first.
+    pub sources: Vec<Interference>,
+    /// What has to be known beside.
+    pub notes: Vec<String>,
+}
+
 /// All that `lathunt clock` found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Clocks {
@@ -83,6 +102,8 @@ pub struct Clocks {
     pub costs: Vec<Cost>,
     /// Pairs of CPUs.
     pub agreement: Vec<Agreement>,
+    /// Who interrupts a loop of reads; `None`: not looked at.
+    pub gaps: Option<Gaps>,
     /// What has to be known beside.
     pub notes: Vec<String>,
 }
@@ -231,6 +252,9 @@ impl Clocks {
                 one.clock, one.from, one.to, one.exchanges, one.offset_ns, one.uncertainty_ns
             ));
         }
+        if let Some(gaps) = &self.gaps {
+            gaps.footer(text);
+        }
         for cost in self.costs.iter().filter(|cost| cost.backward > 0) {
             text.push_str(&format!("  {}: BACKWARDS {} times on one CPU\n", cost.path, cost.backward));
         }
@@ -249,6 +273,28 @@ impl Clocks {
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() // plain structs always serialize
+    }
+}
+
+impl Gaps {
+    fn footer(&self, text: &mut String) {
+        let longest = self.longest_ns.map_or("none".to_owned(), |longest| format!("the longest {longest}"));
+        text.push_str(&format!(
+            "\nWhat interrupts a loop of reads: {} of {} turns took {} or more, {longest}\n",
+            self.count, self.turns, self.threshold_ns
+        ));
+        for source in self.sources.iter().take(8) {
+            text.push_str(&format!(
+                "  {:>6} times, {:>10} in all, {:>10} at most: {}\n",
+                source.count,
+                source.total_ns.to_string(),
+                source.max_ns.to_string(),
+                printable::line(&source.source)
+            ));
+        }
+        for note in &self.notes {
+            text.push_str(&format!("  note: {}\n", printable::line(note)));
+        }
     }
 }
 
@@ -284,9 +330,29 @@ mod tests {
             counter_hz_is: "stated",
             costs: tally.cost("rdtsc", 1.0, 80.0).into_iter().collect(),
             agreement: Vec::new(),
+            gaps: Some(Gaps {
+                threshold_ns: Ns(1_000),
+                turns: 500,
+                count: 2,
+                longest_ns: Some(Ns(9_000)),
+                sources: vec![Interference {
+                    cpu: Cpu(1),
+                    source: "vector local_timer".to_owned(),
+                    count: 2,
+                    total_ns: Ns(12_000),
+                    max_ns: Ns(9_000),
+                }],
+                notes: Vec::new(),
+            }),
             notes: Vec::new(),
         };
         assert!(clocks.went_backwards());
+        let told = clocks.to_text(false);
+        assert!(
+            told.contains("2 of 500 turns took 1.00 µs or more, the longest 9.00 µs")
+                && told.contains("2 times,    12.0 µs in all,    9.00 µs at most: vector local_timer"),
+            "{told}"
+        );
         let text = clocks.to_text(true);
         assert!(
             text.contains("rdtsc: BACKWARDS 1 times") && text.contains("12.79    0.070    0.070    0.040"),

@@ -2,8 +2,9 @@
 
 use lathunt_core::isolate::plan::{Refused, What};
 use lathunt_core::isolate::survey::{CpuFile, CpuSetting, Interrupt, Mask, Mechanism, Survey, Thread};
-use lathunt_core::isolate::{plan, text, Plan, Request};
-use lathunt_core::time::Cpu;
+use lathunt_core::isolate::verify::{Latency, Level, Watched};
+use lathunt_core::isolate::{interrupts, plan, text, Plan, Request};
+use lathunt_core::time::{Cpu, Ns};
 
 /// Four CPUs, isolcpus=3 at boot, with something of everything.
 fn machine() -> Survey {
@@ -43,6 +44,7 @@ fn machine() -> Survey {
             interrupt(24, "nvme0q2", "2", "2", true),
             interrupt(25, "nvme0q0", "0", "0", true),
             interrupt(26, "eth0", "0-1", "1", false),
+            interrupt(27, "", "0-3", "0", false), // nobody handles it
         ],
         default_affinity: "0-7".parse().ok(),
         masks: vec![
@@ -164,4 +166,89 @@ fn the_text_has_the_diff_what_stays_and_the_boot_line() {
     ] {
         assert!(text.lines().any(|one| one == line), "{line}\n{text}");
     }
+}
+
+const BEFORE: &str = "      CPU0 CPU1
+ 24: 0 0 PCI acpi
+ 36: 0 0 PCI disk
+ 38: 0 0 PCI eth0
+LOC: 0 0 Local timer interrupts
+RES: 0 0 Rescheduling interrupts
+";
+
+fn watched(after: &str) -> Watched {
+    let soft = "   CPU0 CPU1\n RCU: 0 0\n";
+    let before = interrupts::parse(BEFORE, soft);
+    let after = interrupts::parse(after, &soft.replace("0 0", "9 4"));
+    Watched {
+        cpus: "1".parse().unwrap(),
+        seconds: 2.0,
+        load: "none".to_owned(),
+        came: interrupts::between(&before, &after),
+        managed: vec!["36".to_owned()],
+        moving: vec!["24".to_owned()],
+        ..Watched::default()
+    }
+}
+
+fn finding(watched: &Watched, cause: &str) -> (Level, Option<u64>, String) {
+    let all = watched.findings();
+    let one = all.iter().find(|one| one.cause.contains(cause)).unwrap_or_else(|| panic!("{cause}: {all:#?}"));
+    (one.level, one.count, one.remedy.clone())
+}
+
+#[test]
+fn interrupts_that_could_come_elsewhere_break_isolation_and_others_are_noise_with_a_remedy() {
+    let quiet = watched(&BEFORE.replace("24: 0 0", "24: 7 1").replace("36: 0 0", "36: 0 90"));
+    assert_eq!((quiet.movable(), quiet.holds()), (0, true), "one that moves comes once more");
+    let (level, count, remedy) = finding(&quiet, "interrupt 36");
+    assert_eq!((level, count), (Level::Noise, Some(90)));
+    assert!(remedy.contains("isolcpus=managed_irq"), "{remedy}");
+    let moved_back = watched(&BEFORE.replace("24: 0 0", "24: 7 2").replace("38: 0 0", "38: 0 5"));
+    assert_eq!((moved_back.movable(), moved_back.holds()), (7, false));
+    assert!(finding(&moved_back, "interrupt 38").2.contains("irqbalance"));
+}
+
+#[test]
+fn the_tick_is_judged_by_its_rate_and_by_nohz_full() {
+    let mut ticks = watched(&BEFORE.replace("LOC: 0 0", "LOC: 500 500"));
+    assert_eq!(finding(&ticks, "local timer"), (Level::Noise, Some(500), "boot with nohz_full=1".to_owned()));
+    ticks.nohz_full = "1".parse().unwrap();
+    assert!(finding(&ticks, "local timer").2.contains("one thread"));
+    let mut calm = watched(&BEFORE.replace("LOC: 0 0", "LOC: 500 3"));
+    calm.nohz_full = "1".parse().unwrap();
+    assert_eq!(finding(&calm, "local timer").2, "");
+    assert_eq!(finding(&watched(BEFORE), "local timer").0, Level::Quiet);
+}
+
+#[test]
+fn foreign_threads_break_isolation() {
+    let mut visited = watched(BEFORE);
+    assert!(visited.holds());
+    visited.foreign = vec!["/proc/5/task/5 (cron)".to_owned()];
+    assert!(!visited.holds());
+    assert_eq!(finding(&visited, "softirq RCU").2, "boot with rcu_nocbs");
+}
+
+#[test]
+fn the_table_has_every_class_with_the_rate_on_the_isolated_cpu_and_both_latencies() {
+    let mut all = watched(&BEFORE.replace("LOC: 0 0", "LOC: 2000 500").replace("RES: 0 0", "RES: 3 1250"));
+    let latency = |us: u64| Latency {
+        samples: 1000,
+        median_ns: Ns::from_us(us),
+        p999_ns: Ns::from_us(us * 2),
+        max_ns: Ns::from_us(us * 3),
+    };
+    (all.before, all.after) = (Some(latency(40)), Some(latency(5)));
+    let text = all.text();
+    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let row = |name: &str| {
+        let line =
+            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        cells(&line[name.len()..])
+    };
+    assert_eq!(row("local timer"), ["500", "2", "000", "250.0"]);
+    assert_eq!(row("rescheduling"), ["1", "250", "3", "625.0"]);
+    assert_eq!(row("I/O"), ["0", "0", "0.0"]);
+    assert_eq!(row("isolated  "), ["1", "000", "5.00", "µs", "10.0", "µs", "15.0", "µs"]);
 }

@@ -1,16 +1,22 @@
 //! `lathunt hwlat`: does hardware, firmware or the host steal time?
 
+use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{bail, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::hwlat::{text, Hwlat, FORMAT, VERSION};
+use lathunt_core::peak::Peak;
+use lathunt_core::run::Run;
+use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::Ns;
 use lathunt_host::instrument::hwlat::{smi_counts, spin, tracer, Options};
 use lathunt_host::topology::Topology;
-use lathunt_host::{arch, facts, signals};
+use lathunt_host::{arch, facts, signals, wall};
 
 use super::units;
+use crate::file::{write_atomic, RUN_FILE};
 use crate::{exit, out};
 
 /// Does hardware, firmware or the host steal time?
@@ -44,6 +50,12 @@ pub struct HwlatArgs {
     /// The tracer on all CPUs at the same time, instead of one after the other
     #[arg(long)]
     per_cpu: bool,
+    /// Print the histogram of the gaps, too (occupied rows)
+    #[arg(long)]
+    histogram: bool,
+    /// Write the gaps as a run to this file, or to run.lathunt.json in this directory: `lathunt plot` draws it
+    #[arg(short = 'o', long, value_name = "PATH")]
+    output: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -68,6 +80,7 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         (which, None) => (true, which == "both"),
     };
     signals::install()?;
+    let started = wall::now_rfc3339();
     let options = Options {
         cpus: cpus.clone(),
         duration: args.duration,
@@ -97,8 +110,55 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         smi: before.zip(after).map(|(before, after)| after.iter().sum::<u64>() - before.iter().sum::<u64>()),
         found,
     };
-    out::print(&if args.json { report.to_json() + "\n" } else { text::text(&report) })?;
+    if let Some(path) = &args.output {
+        let file = if path.is_dir() { path.join(RUN_FILE) } else { path.clone() };
+        write_atomic(&file, to_run(&report, &cpus, started).to_json().as_bytes())?;
+    }
+    let mut told = if args.json { report.to_json() + "\n" } else { text::text(&report) };
+    if args.histogram && !args.json {
+        told += &histograms(&report);
+    }
+    out::print(&told)?;
     let exceeded =
         args.hardlimit.is_some_and(|limit| report.worst_not_software().is_some_and(|worst| worst > limit));
     Ok(if exceeded { exit::EXCEEDED.into() } else { ExitCode::SUCCESS })
+}
+
+/// The gaps as a run; of two detectors the first, which is the kernel's.
+fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
+    let mut conditions = facts::gather(std::path::Path::new(facts::LIVE), cpus);
+    conditions.started = started;
+    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    let mut run = Run::new(conditions);
+    let Some(found) = report.found.first() else { return run };
+    run.conditions.notes.extend(found.notes.iter().cloned());
+    let series = |(cpu, histogram): (&_, &lathunt_core::histogram::Histogram)| {
+        Series::new(Quantity::Hardware, Some(*cpu), histogram.clone())
+    };
+    run.series.extend(found.histograms.iter().map(series));
+    run.peaks.extend(found.worst.iter().map(|gap| Peak {
+        quantity: Quantity::Hardware,
+        cpu: gap.cpu,
+        begin: gap.at,
+        total_ns: gap.gap_ns,
+        victim: Default::default(),
+        culprit: None,
+        explanation: None,
+        no_evidence: Some(format!("{}: {}", gap.judgement.cause.name(), gap.judgement.reasons.join("; "))),
+        context: None,
+    }));
+    run
+}
+
+fn histograms(report: &Hwlat) -> String {
+    let mut text = String::new();
+    for found in &report.found {
+        for (cpu, histogram) in &found.histograms {
+            let _ = writeln!(text, "\nGaps on CPU {cpu}, {}", found.detector); // to a String
+            for (low, high, count) in histogram.occupied() {
+                let _ = writeln!(text, "  {:>12.3} to {:>12.3} µs {count:>12}", low.as_us(), high.as_us());
+            }
+        }
+    }
+    text
 }

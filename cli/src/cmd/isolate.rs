@@ -2,6 +2,7 @@
 
 mod hold;
 mod show;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -50,6 +51,16 @@ enum Action {
         /// What to run on the isolated CPUs
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
+    },
+    /// Watch what comes to the isolated CPUs under load: counts by class, gaps, a verdict for each cause, and its remedy
+    ///
+    /// With -c it measures `cyclic` before, isolates for the time, watches, measures again, and restores. Without -c it
+    /// watches what is isolated already. Exit code 2 when interrupts that can be moved or foreign threads came.
+    Verify {
+        #[command(flatten)]
+        what: Optional,
+        #[command(flatten)]
+        how: verify::How,
     },
     /// What is isolated, what has come there since, what somebody else has changed
     Status {
@@ -165,6 +176,7 @@ pub fn run(args: IsolateArgs) -> Result<ExitCode> {
         }
         Action::Apply { what } => apply(&what),
         Action::Run { what, command } => hold::run(&what, &command),
+        Action::Verify { what, how } => verify::run(&what, &how),
         Action::Status { common } => show::status(&common),
         Action::Restore { patience, common } => restore(&common, patience),
     }

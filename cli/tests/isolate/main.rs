@@ -246,6 +246,35 @@ fn a_read_only_proc_irq_is_a_clear_error_and_changes_nothing() {
     }
 }
 
+#[test]
+#[ignore = "root: run by make test"]
+fn verify_counts_what_comes_under_load_and_no_movable_interrupt_does() {
+    if !may_change("isolate: verify") {
+        return;
+    }
+    let (_machine, journal, sleepers) = (machine(), journal(), Sleepers::start());
+    let before = Snapshot::take();
+    let output =
+        isolate(journal.path(), &["verify", "-c", "1", "-D", "2s", "--load", "builtin", "--json", "-q"]);
+    let differences = before.differences(&Snapshot::take(), &sleepers, false);
+    assert!(differences.is_empty(), "{differences:#?}");
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
+    assert_eq!(report["movable_interrupts"], 0, "{report:#}");
+    let expected = if report["holds"] == true { 0 } else { 2 };
+    assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
+    let watched = &report["watched"];
+    let tick = watched["came"].as_array().unwrap().iter().find(|line| line["class"] == "local_timer");
+    assert!(tick.unwrap()["counts"]["0"].as_u64().unwrap() > 50, "the loaded CPU has a tick: {watched:#}");
+    assert!(watched["gaps"].is_array(), "the loop ran there: {watched:#}");
+    for moment in ["before", "after"] {
+        assert!(watched[moment]["samples"].as_u64().unwrap() > 100, "{moment}: {watched:#}");
+    }
+    let causes: Vec<&str> =
+        report["findings"].as_array().unwrap().iter().filter_map(|one| one["cause"].as_str()).collect();
+    assert!(causes.contains(&"local timer") && causes.contains(&"rescheduling"), "{causes:?}");
+}
+
 /// Waits until the journal has that many lines.
 fn await_journal(directory: &Path, lines: usize) {
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use lathunt_host::testing::may_run;
 
 /// Scenarios in their order; each is `lab/scenarios/NAME.sh`.
-const SCENARIOS: &[&str] = &["kernel", "hunt", "injection", "matrix", "record", "peers", "monitor"];
+const SCENARIOS: &[&str] =
+    &["kernel", "hunt", "injection", "matrix", "record", "peers", "monitor", "check", "hwlat", "isolate"];
 
 /// Longest life of a guest: far more than it takes, for a host that has other work.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -155,8 +156,9 @@ fn run_guest(directory: &Path, console: &Path, sent: &Path, scenarios: &[&str]) 
         .stdin(Stdio::null())
         .spawn()
         .map_err(|error| failed("start", Path::new("qemu-system-x86_64"), &error))?;
-    let begin = Instant::now();
+    let (begin, mut frozen) = (Instant::now(), 0);
     loop {
+        crate::freeze::when_asked(guest.id(), console, &mut frozen);
         let over = guest.try_wait().map_err(|error| failed("wait for", Path::new("qemu"), &error))?;
         if let Some(status) = over {
             return Ok(format!("it lived {:.1} s, {status}", begin.elapsed().as_secs_f64()));

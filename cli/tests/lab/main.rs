@@ -5,6 +5,8 @@
 //! milliseconds. What is exact is *whom* a latency is blamed on, and that parts add up.
 
 mod boot;
+mod freeze;
+mod machine;
 mod monitor;
 mod peers;
 mod record;

@@ -2,10 +2,12 @@
 //!
 //! PREEMPT_RT is part of mainline since 6.12 (x86-64, arm64, riscv64). For older trees there are patches for chosen
 //! series, at <https://cdn.kernel.org/pub/linux/kernel/projects/rt/>; which *release* of a series is the newest can
-//! only be looked up there. Source of the list: the directories of that place.
+//! only be looked up there. Source of the list: the directories of that place, checked against announcements and the
+//! instructions of others that name a release in them. Series with patches against release candidates only (5.12) are
+//! not in it.
 
 /// Series that have a real-time patch and are older than mainline's own, ascending.
-const PATCHED: [(u32, u32); 40] = [
+const PATCHED: [(u32, u32); 47] = [
     (3, 0),
     (3, 2),
     (3, 4),
@@ -34,17 +36,24 @@ const PATCHED: [(u32, u32); 40] = [
     (5, 9),
     (5, 10),
     (5, 11),
+    (5, 13),
     (5, 14),
     (5, 15),
     (5, 16),
     (5, 17),
+    (5, 18),
     (5, 19),
     (6, 0),
     (6, 1),
+    (6, 2),
     (6, 3),
     (6, 4),
     (6, 5),
     (6, 6),
+    (6, 7),
+    (6, 8),
+    (6, 9),
+    (6, 10),
     (6, 11),
 ];
 
@@ -97,6 +106,8 @@ mod tests {
         assert!(advice("6.1.0-50-amd64")
             .ends_with("the patch of this series: https://cdn.kernel.org/pub/linux/kernel/projects/rt/6.1/"));
         assert!(advice("5.3.18").contains("go back to Linux 5.2, the nearest series below 5.3"));
+        assert!(advice("6.8.0-31-generic").ends_with("projects/rt/6.8/"), "Ubuntu 24.04");
+        assert!(advice("5.12.19").contains("go back to Linux 5.11"), "5.12 had release candidates only");
         assert!(advice("2.6.18").contains("older"));
         assert!(advice("").contains("6.12 or later"));
         assert!(PATCHED.windows(2).all(|pair| pair[0] < pair[1]));

@@ -2,7 +2,8 @@
 //!
 //! In this order: the clocks disagree → a clock problem. The kernel's record shows interrupts, softirqs or threads → software,
 //! and what remains goes on. SMIs were counted → firmware. The host says it stole the time → host. Interrupts were off in
-//! the probe and the machine is no guest → hardware. Else it cannot be told, and why.
+//! the probe, or all CPUs stood still together → it came from outside this kernel: hardware on a bare machine, hardware or
+//! host in a guest. Else it cannot be told, and why.
 
 use serde::Serialize;
 
@@ -47,6 +48,8 @@ pub enum Cause {
     Clock,
     /// Hardware or firmware, that no counter names.
     Hardware,
+    /// Outside this kernel for certain; in a guest nobody can tell the host from the hardware below it.
+    HardwareOrHost,
     /// The evidence does not reach.
     CannotTell,
 }
@@ -61,6 +64,7 @@ impl Cause {
             Cause::Host => "host",
             Cause::Clock => "clock, not a stall",
             Cause::Hardware => "hardware or firmware",
+            Cause::HardwareOrHost => "hardware or host",
             Cause::CannotTell => "cannot tell",
         }
     }
@@ -144,16 +148,20 @@ fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>)
             return Cause::Host;
         }
     }
-    match (remainder, guest) {
-        (None, _) => Cause::CannotTell,
-        (Some(_), true) => {
-            let name =
-                evidence.hypervisor.as_deref().unwrap_or("the processor does not say whether it is virtual");
-            reasons.push(format!("hardware or host, cannot tell ({name})"));
-            Cause::CannotTell
-        }
-        (Some(_), false) if evidence.interrupts_off => Cause::Hardware,
-        (Some(_), false) => {
+    if guest {
+        let name =
+            evidence.hypervisor.as_deref().unwrap_or("the processor does not say whether it is virtual");
+        reasons.push(format!("which of hardware and host cannot be told in a guest ({name})"));
+    }
+    // No software of one CPU stops the others at the same time without a trace in the record.
+    let all_stood = evidence.together.is_some_and(|(gaps, watched)| watched > 1 && gaps == watched);
+    match remainder {
+        None => Cause::CannotTell,
+        Some(_) if evidence.interrupts_off || all_stood => match guest {
+            true => Cause::HardwareOrHost,
+            false => Cause::Hardware,
+        },
+        Some(_) => {
             reasons.push("interrupts were on: something unrecorded may have run".to_owned());
             Cause::CannotTell
         }
@@ -201,9 +209,26 @@ mod tests {
         let nmi = Evidence { interrupts_off: true, nmi: Some(1), ..gap(200) };
         assert_eq!(classify(&nmi).cause, Cause::CannotTell, "an NMI may have taken it");
         let guest = Evidence { interrupts_off: true, hypervisor: Some("KVM".to_owned()), ..gap(200) };
-        assert_eq!(classify(&guest).cause, Cause::CannotTell, "the host may have taken it");
+        assert_eq!(classify(&guest).cause, Cause::HardwareOrHost, "the host may have taken it");
         let silent = Evidence { interrupts_off: true, hypervisor: None, ..gap(200) };
-        assert_eq!(classify(&silent).cause, Cause::CannotTell);
+        assert_eq!(classify(&silent).cause, Cause::HardwareOrHost, "it may be a guest");
+    }
+
+    #[test]
+    fn a_machine_that_stands_still_as_a_whole_was_stopped_from_outside() {
+        let all = Evidence { together: Some((2, 2)), ..gap(20_000) };
+        assert_eq!(classify(&all).cause, Cause::Hardware);
+        let guest = Evidence { hypervisor: Some("TCG".to_owned()), ..all.clone() };
+        assert_eq!(classify(&guest).cause, Cause::HardwareOrHost);
+        assert_eq!(classify(&Evidence { together: Some((1, 2)), ..all.clone() }).cause, Cause::CannotTell);
+        assert_eq!(
+            classify(&Evidence { software: None, ..all.clone() }).cause,
+            Cause::CannotTell,
+            "no record"
+        );
+        let by_software =
+            Evidence { software: Some(vec![("migration/0".to_owned(), Ns::from_ms(20))]), ..all };
+        assert_eq!(classify(&by_software).cause, Cause::Software, "stop_machine shows in the record");
     }
 
     #[test]

@@ -7,8 +7,11 @@ pub mod classify;
 pub mod text;
 pub mod tracer_line;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+use crate::histogram::Histogram;
 use crate::time::{Cpu, Mono, Ns};
 use classify::Judgement;
 
@@ -41,6 +44,9 @@ pub struct Found {
     pub gaps: u64,
     /// The largest.
     pub max_ns: Option<Ns>,
+    /// All gaps by CPU; of the tracer the largest of each watched part, which is all it tells.
+    #[serde(skip)]
+    pub histograms: BTreeMap<Cpu, Histogram>,
     /// The worst, with their judgement, worst first.
     pub worst: Vec<Gap>,
     /// Samples of the kernel's tracer as it printed them.

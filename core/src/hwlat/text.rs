@@ -133,6 +133,7 @@ mod tests {
         };
         assert_eq!(hwlatdetect_sample(&sample), "ts: 7.000000001, inner:14, outer:12\n");
         let found = Found {
+            histograms: Default::default(),
             detector: "kernel tracer",
             watched_ns: Ns::ZERO,
             gaps: 2,

@@ -138,7 +138,9 @@ pub fn plan(survey: &Survey, request: &Request) -> Result<Plan, Refused> {
         housekeeping,
     };
     plan.masks(survey);
-    survey.interrupts.iter().for_each(|interrupt| plan.interrupt(interrupt));
+    // One without a handler never comes.
+    let handled = survey.interrupts.iter().filter(|interrupt| !interrupt.users.is_empty());
+    handled.for_each(|interrupt| plan.interrupt(interrupt));
     plan.threads(&survey.threads, &request.keep);
     plan.settings(survey, request)?;
     Ok(plan)

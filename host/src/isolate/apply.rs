@@ -238,6 +238,28 @@ impl Isolation {
         self.cpusets.isolated(self.plan.mechanism)
     }
 
+    /// Numbers of interrupts that come to the isolated CPUs by their driver's decision, and of those that have been told
+    /// to go and do so at their next arrival.
+    ///
+    /// # Errors
+    /// When the machine cannot be surveyed.
+    pub fn interrupts(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let survey = survey::read(Path::new(facts::LIVE))?;
+        let refused = |number: u32| {
+            let path = format!("/proc/irq/{number}/");
+            self.stays.iter().any(|stays| stays.what.starts_with(&path))
+        };
+        let (mut managed, mut moving) = (Vec::new(), Vec::new());
+        for one in &survey.interrupts {
+            if one.managed || refused(one.number) {
+                managed.push(one.number.to_string());
+            } else if one.effective.meets(&self.plan.cpus) && !one.allowed.meets(&self.plan.cpus) {
+                moving.push(one.number.to_string());
+            }
+        }
+        Ok((managed, moving))
+    }
+
     /// Lets it stay beyond the end of this process.
     ///
     /// # Errors

@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Tid;
@@ -21,6 +22,7 @@ use crate::sched;
 #[derive(Debug)]
 pub struct Tenant {
     child: Child,
+    said: Option<fs::File>, // what it writes to stdout, in memory
 }
 
 impl Tenant {
@@ -29,6 +31,31 @@ impl Tenant {
     /// # Errors
     /// When it cannot be found, or may not run there.
     pub fn start(command: &[OsString], cpus: &CpuSet, cgroup: Option<&Path>) -> Result<Tenant> {
+        Tenant::start_with(command, cpus, cgroup, None)
+    }
+
+    /// The same; what it writes to stdout is kept for [`Tenant::said`].
+    ///
+    /// # Errors
+    /// As [`Tenant::start`].
+    pub fn start_heard(command: &[OsString], cpus: &CpuSet, cgroup: Option<&Path>) -> Result<Tenant> {
+        // SAFETY: a static name; the descriptor is new and ours.
+        let file =
+            unsafe { libc::memfd_create(c"output of an isolated command".as_ptr(), libc::MFD_CLOEXEC) };
+        if file < 0 {
+            return Err(Error::last_os("make", "a file in memory"));
+        }
+        // SAFETY: see above.
+        let file = unsafe { fs::File::from(OwnedFd::from_raw_fd(file)) };
+        Tenant::start_with(command, cpus, cgroup, Some(file))
+    }
+
+    fn start_with(
+        command: &[OsString],
+        cpus: &CpuSet,
+        cgroup: Option<&Path>,
+        said: Option<fs::File>,
+    ) -> Result<Tenant> {
         let [program, arguments @ ..] = command else {
             return Err(Error::refused("start", "nothing", "give a command behind --"));
         };
@@ -46,6 +73,10 @@ impl Tenant {
         let cpus = cpus.clone();
         let mut builder = Command::new(program);
         builder.args(arguments);
+        if let Some(file) = &said {
+            let copy = file.try_clone().map_err(|error| Error::new("share", "a file in memory", error))?;
+            builder.stdout(Stdio::from(copy));
+        }
         let join = move || {
             if let Some(procs) = &procs {
                 // SAFETY: one byte from a static string, to a descriptor that we own. "0" is the writer itself.
@@ -64,7 +95,26 @@ impl Tenant {
             };
             Error::new("start", program.to_string_lossy(), error).hint(hint)
         })?;
-        Ok(Tenant { child })
+        Ok(Tenant { child, said })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// What it wrote to stdout so far; empty when that was not kept.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn said(&mut self) -> Result<String> {
+        let mut bytes = Vec::new();
+        if let Some(file) = &mut self.said {
+            let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes));
+            read.map_err(|error| Error::new("read", "what the command wrote", error))?;
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// How it ended, if it did.
@@ -81,7 +131,7 @@ impl Tenant {
         unsafe {
             let by_terminal = signal == libc::SIGINT && libc::tcgetpgrp(0) == libc::getpgrp();
             if !by_terminal {
-                libc::kill(self.child.id().cast_signed(), signal);
+                libc::kill(self.pid(), signal);
             }
         }
     }

@@ -85,6 +85,21 @@ fn allowed(path: &Path) -> Result<CpuSet> {
     list.and_then(|list| list.trim().parse().ok()).ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
+/// The kernel widens threads to the CPUs that are online when a partition ends, and some (6.1) never look again: with one
+/// of its CPUs offline, every thread of the machine would lose that for good.
+fn refuse_while_offline(path: &Path) -> Result<()> {
+    let list =
+        |path: &Path| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<CpuSet>().ok());
+    let online = list(Path::new("/sys/devices/system/cpu/online")).unwrap_or_default();
+    let absent = list(&path.join("cpuset.cpus")).unwrap_or_default().minus(&online);
+    match absent.is_empty() {
+        true => Ok(()),
+        false => Err(Error::other(format!(
+            "CPU {absent} is offline, and threads would not get it back; again when it is online"
+        ))),
+    }
+}
+
 /// Moves what runs in the cgroup to `home` (its parent where that is gone), and removes it. What forks meanwhile is
 /// moved in the next turn.
 fn remove_cgroup(path: &Path, home: &Path) -> Result<()> {
@@ -92,6 +107,7 @@ fn remove_cgroup(path: &Path, home: &Path) -> Result<()> {
     let home = if !home.as_os_str().is_empty() && home.is_dir() { home } else { parent };
     let partition = path.join("cpuset.cpus.partition");
     if partition.exists() {
+        refuse_while_offline(path)?;
         let _ = fs::write(partition, "member"); // removing it does the same, in newer kernels
     }
     let mut last = Error::from(ErrorKind::ResourceBusy);

@@ -3,9 +3,10 @@
 //! Each path is a loop of its own, compiled with the read inlined: two reads, one right after the other, then the
 //! bookkeeping, which falls between pairs and is in no difference. Under a real-time policy the loop sleeps a tenth of the
 //! time, so that throttling never strikes and other work goes on. `path` lists the ways, `system_call` proves which
-//! of them enter the kernel, `agreement` compares CPUs.
+//! of them enter the kernel, `agreement` compares CPUs, `gaps` says who interrupts such a loop.
 
 mod agreement;
+mod gaps;
 mod path;
 mod system_call;
 
@@ -46,8 +47,12 @@ const CHUNK: u64 = 10_000;
 pub fn measure(options: &Options) -> Result<Clocks> {
     let wanted = options.clone();
     let measured = std::thread::spawn(move || on_this_thread(&wanted)).join();
-    measured
-        .unwrap_or_else(|_| Err(Error::refused("measure", "the clocks", "the measuring thread ended early")))
+    let ended = || Error::refused("measure", "the clocks", "the measuring thread ended early");
+    let mut clocks = measured.unwrap_or_else(|_| Err(ended()))?;
+    if signals::stop_requested().is_none() {
+        clocks.gaps = Some(gaps::find(options)?);
+    }
+    Ok(clocks)
 }
 
 fn on_this_thread(options: &Options) -> Result<Clocks> {
@@ -86,6 +91,7 @@ fn on_this_thread(options: &Options) -> Result<Clocks> {
         counter_hz_is,
         costs,
         agreement: agreement::all(&options.cpus, 1e9 / counter_hz)?,
+        gaps: None,
         notes,
     })
 }

@@ -5,7 +5,7 @@
 //! FIFO only where a CPU stays free for everything else; otherwise as an ordinary thread, whose preemptions the
 //! recorder shows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use lathunt_core::conditions::Capability;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::{explain_passage, Kind, TimerPassage};
+use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::hwlat::classify::{classify, Evidence};
 use lathunt_core::hwlat::{Found, Gap};
 use lathunt_core::peak::Worst;
@@ -42,8 +43,8 @@ struct Raw {
 
 /// What one thread reports at its end.
 struct Watched {
-    gaps: u64,
-    max: Ns,
+    cpu: Cpu,
+    gaps: Histogram,
     time: Ns,
 }
 
@@ -82,19 +83,19 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         .collect();
     drop(sender);
     let book = collect(&receiver, recorder.as_mut());
-    let mut total = Watched { gaps: 0, max: Ns::ZERO, time: Ns::ZERO };
+    let (mut histograms, mut watched) = (BTreeMap::new(), Ns::ZERO);
     for thread in threads {
         let ended = |_| Error::refused("watch", "a CPU", "the watching thread ended early");
         let one = thread.join().map_err(ended)??;
-        total.gaps += one.gaps;
-        total.max = total.max.max(one.max);
-        total.time = total.time.max(one.time);
+        watched = watched.max(one.time);
+        histograms.insert(one.cpu, one.gaps);
     }
     Ok(Found {
         detector: "spin",
-        watched_ns: total.time,
-        gaps: total.gaps,
-        max_ns: (total.gaps > 0).then_some(total.max),
+        watched_ns: watched,
+        gaps: histograms.values().map(Histogram::count).sum(),
+        max_ns: histograms.values().filter_map(Histogram::max).max(),
+        histograms,
         worst: judged(book, options),
         samples: Vec::new(),
         notes,
@@ -120,7 +121,7 @@ fn watch(
     }
     sched::prefault_stack();
     let (tid, begin) = (sched::tid(), recorder::now());
-    let mut watched = Watched { gaps: 0, max: Ns::ZERO, time: Ns::ZERO };
+    let mut watched = Watched { cpu, gaps: Histogram::new(Layout::LATENCY), time: Ns::ZERO };
     let mut worst: Worst<()> = Worst::new(KEPT);
     let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
     while recorder::now().since(begin) < options.duration && signals::stop_requested().is_none() {
@@ -135,8 +136,7 @@ fn watch(
                 let (now, counter) = both(options.threshold);
                 let gap = now.since(before);
                 let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
-                watched.gaps += 1;
-                watched.max = watched.max.max(gap);
+                watched.gaps.record(gap);
                 if worst.would_keep(gap) {
                     worst.offer(gap, ());
                     let freeze = freezer.as_ref().and_then(Freezer::freeze);
@@ -204,7 +204,8 @@ fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>) -> Boo
     let mut ended: Option<Instant> = None;
     loop {
         loop {
-            match receiver.recv_timeout(Duration::from_millis(20)) {
+            // Seldom, because it may have to run on a watched CPU.
+            match receiver.recv_timeout(Duration::from_millis(100)) {
                 Ok(raw) => gaps.push(raw),
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => break,
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {

@@ -3,12 +3,14 @@
 //! Window, width and mode are global to the tracer, and so is the threshold: they are changed through the journal of
 //! knobs and put back. The instance ends with this value; one that a killed run left behind is removed by the next.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::hwlat::classify::{classify, Evidence};
 use lathunt_core::hwlat::tracer_line::Sample;
 use lathunt_core::hwlat::{Found, Gap};
@@ -187,8 +189,14 @@ fn found(
     let mut worst: Vec<Gap> = samples.iter().map(gap).collect();
     worst.sort_by_key(|gap| std::cmp::Reverse(gap.gap_ns));
     worst.truncate(KEPT);
+    let mut histograms = BTreeMap::new();
+    for sample in &samples {
+        let of_cpu = histograms.entry(sample.cpu.unwrap_or(Cpu(0)));
+        of_cpu.or_insert_with(|| Histogram::new(Layout::LATENCY)).record(sample.largest());
+    }
     Found {
         detector: "kernel tracer",
+        histograms,
         watched_ns: watched,
         gaps: samples.iter().map(|sample| sample.count.unwrap_or(1)).sum(),
         max_ns: samples.iter().map(Sample::largest).max(),

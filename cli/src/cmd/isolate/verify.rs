@@ -1,0 +1,226 @@
+//! `lathunt isolate verify`: what still comes to the isolated CPUs.
+//!
+//! The instruments run there as programs of their own (this binary again), so that nothing else of this process does.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::isolate::interrupts::{self, Line};
+use lathunt_core::isolate::verify::{Gap, Latency, Watched};
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::isolate::tenant::Tenant;
+use lathunt_host::isolate::Isolation;
+use lathunt_host::load::{Load, LoadSpec};
+use lathunt_host::topology::Topology;
+use lathunt_host::{facts, knob, signals};
+
+use super::{show, start, Optional};
+use crate::cmd::units::seconds;
+use crate::{exit, out};
+
+/// How long and under which load.
+#[derive(Debug, clap::Args)]
+pub struct How {
+    /// How long to watch; half as long goes to `cyclic` before, and after
+    #[arg(short = 'D', long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    duration: Ns,
+    /// Load on the other CPUs: auto (stress-ng where installed), builtin, none, or a command
+    #[arg(long, value_name = "LOAD", default_value = "auto")]
+    load: LoadSpec,
+    /// Gaps of the spinning loop count from here (bare numbers are µs)
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = crate::cmd::units::microseconds)]
+    threshold: Ns,
+}
+
+pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
+    signals::install()?;
+    let common = &what.more.common;
+    let stays = knob::left(&common.directory()).is_ok_and(|left| left.kept && !left.booted_since);
+    if what.cpus.is_none() && !stays {
+        bail!("no CPU is isolated yet: give those to isolate with -c");
+    }
+    let half = Ns((how.duration.0 / 2).max(1_000_000_000));
+    let load = Load::start(&how.load, Duration::from_nanos(how.duration.0 * 2) + Duration::from_secs(30))?;
+    let mut watched = Watched { load: load.describe(), ..Watched::default() };
+    if let Some(cpus) = &what.cpus {
+        talk(common.quiet, "cyclic before");
+        watched.before = latency(cpus, None, half, &mut watched.notes, &mut |_| Ok(()))?;
+    }
+    let mut isolation = match &what.cpus {
+        None => Isolation::resume(&common.directory())?,
+        Some(cpus) => start(&what.more.request(cpus.clone()), common)?,
+    };
+    let done = watch(&mut isolation, how, half, common.quiet, &mut watched);
+    let restored = match stays {
+        true => isolation.keep().map(|()| Vec::new()),
+        false => isolation.restore(),
+    };
+    let ended = load.stop();
+    done?;
+    if let Some(early) = ended? {
+        watched.notes.push(format!("the load ended early: {early}"));
+    }
+    let restored = restored?;
+    if show::failed(&restored) > 0 {
+        eprint!("{}", show::restored(&restored, common.quiet));
+    }
+    let text = match common.json {
+        true => json(&watched)?,
+        false => watched.text(),
+    };
+    out::print(&text)?;
+    Ok(if watched.holds() { ExitCode::SUCCESS } else { exit::EXCEEDED.into() })
+}
+
+fn talk(quiet: bool, phase: &str) {
+    if !quiet {
+        eprintln!("{phase} …");
+    }
+}
+
+fn json(watched: &Watched) -> Result<String> {
+    let value = serde_json::json!({
+        "format": "lathunt-isolation",
+        "version": 1,
+        "movable_interrupts": watched.movable(),
+        "holds": watched.holds(),
+        "findings": watched.findings(),
+        "watched": watched,
+    });
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}
+
+/// What comes while the loop spins, then cyclic.
+fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &mut Watched) -> Result<()> {
+    let topology = Topology::read(std::path::Path::new(facts::LIVE))?;
+    let (cpus, cgroup) = (isolation.plan.cpus.clone(), isolation.cgroup());
+    watched.cpus = cpus.clone();
+    watched.nohz_full = topology.nohz_full.clone();
+    watched.rcu_nocbs = !isolation.plan.boot.iter().any(|word| word.starts_with("rcu_nocbs="));
+    (watched.managed, watched.moving) = isolation.interrupts()?;
+    talk(quiet, "watching");
+    let (begin, before) = (Instant::now(), counts()?);
+    // 90 of 100 ms, so that what is bound there (and throttling, at 95 %) does not come to the wrong place.
+    let arguments =
+        ["hwlat", "--detector", "spin", "--window", "100ms", "--width", "90ms", "--json", "--threshold"];
+    let mut arguments: Vec<String> = arguments.map(str::to_owned).into();
+    arguments.extend([format!("{}ns", how.threshold.0), "-D".into(), format!("{}ns", how.duration.0)]);
+    let mut foreign = Vec::new();
+    let said = instrument(&arguments, &cpus, cgroup.as_deref(), &mut |pid| {
+        let known = isolation.drifted.len();
+        let moved = isolation.turn(&[pid])?;
+        if moved.threads > 0 {
+            foreign.push(format!("{} threads came and were moved", moved.threads));
+        }
+        foreign.extend(isolation.drifted.iter().skip(known).cloned());
+        Ok(())
+    });
+    watched.came = interrupts::between(&before, &counts()?);
+    watched.seconds = begin.elapsed().as_secs_f64();
+    watched.foreign = foreign;
+    watched.gaps = said.and_then(|said| gaps(&said, &mut watched.notes)).map_or_else(
+        |error| {
+            watched.notes.push(format!("the spinning loop could not run: {error:#}"));
+            None
+        },
+        Some,
+    );
+    talk(quiet, "cyclic isolated");
+    watched.after = latency(&cpus, cgroup.as_deref(), half, &mut watched.notes, &mut |pid| {
+        isolation.turn(&[pid]).map(|_| ())
+    })?;
+    Ok(())
+}
+
+fn counts() -> Result<Vec<Line>> {
+    let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
+    Ok(interrupts::parse(&read("/proc/interrupts")?, &read("/proc/softirqs")?))
+}
+
+/// Runs this binary on `cpus` and returns what it printed; `each` is called twice a second with its process id.
+fn instrument(
+    arguments: &[String],
+    cpus: &CpuSet,
+    cgroup: Option<&std::path::Path>,
+    each: &mut dyn FnMut(i32) -> lathunt_host::error::Result<()>,
+) -> Result<String> {
+    let own = std::env::current_exe().context("cannot find the program file of lathunt")?;
+    let mut command = vec![own.into_os_string()];
+    command.extend(arguments.iter().map(OsString::from));
+    command.extend(["-c".into(), cpus.to_string().into()]);
+    let mut tenant = Tenant::start_heard(&command, cpus, cgroup)?;
+    let (mut scanned, mut asked) = (Instant::now(), false);
+    loop {
+        if let Some(status) = tenant.ended()? {
+            // 2 and 3 are verdicts of its own.
+            if !matches!(status.code(), Some(0 | 2 | 3)) {
+                bail!("`lathunt {}` ended with {status}", arguments.join(" "));
+            }
+            return Ok(tenant.said()?);
+        }
+        if let (Some(signal), false) = (signals::stop_requested(), asked) {
+            tenant.pass_on(signal);
+            asked = true;
+        }
+        if scanned.elapsed() > Duration::from_millis(500) && !asked {
+            each(tenant.pid())?;
+            scanned = Instant::now();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn latency(
+    cpus: &CpuSet,
+    cgroup: Option<&std::path::Path>,
+    duration: Ns,
+    notes: &mut Vec<String>,
+    each: &mut dyn FnMut(i32) -> lathunt_host::error::Result<()>,
+) -> Result<Option<Latency>> {
+    if signals::stop_requested().is_some() {
+        return Ok(None);
+    }
+    let arguments = ["cyclic", "--json", "-q", "-D"].map(str::to_owned).into_iter();
+    let arguments: Vec<String> = arguments.chain([format!("{}ns", duration.0)]).collect();
+    let run = Run::from_json(&instrument(&arguments, cpus, cgroup, each)?)?;
+    notes.extend(
+        run.conditions.notes.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>(),
+    );
+    let mut all = None;
+    for series in run.of(Quantity::Cyclic) {
+        match &mut all {
+            None => all = Some(series.histogram.clone()),
+            Some(sum) => sum.merge(&series.histogram).context("cannot add up the CPUs")?,
+        }
+    }
+    Ok(all.and_then(|sum| {
+        let at = |share: f64| sum.quantile(share);
+        let (samples, max_ns) = (sum.count(), sum.max()?);
+        Some(Latency { samples, median_ns: at(0.5)?, p999_ns: at(0.999)?, max_ns })
+    }))
+}
+
+/// The gaps in what `hwlat --json` printed.
+fn gaps(said: &str, notes: &mut Vec<String>) -> Result<Vec<Gap>> {
+    let value: serde_json::Value = serde_json::from_str(said).context("its report is no JSON")?;
+    let found = &value["found"][0];
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().replace('_', " ");
+    notes.extend(list(&found["notes"]).iter().map(|note| note.as_str().unwrap_or_default().to_owned()));
+    let gap = |one: &serde_json::Value| {
+        let reasons = list(&one["judgement"]["reasons"]);
+        let reasons: Vec<&str> = reasons.iter().filter_map(serde_json::Value::as_str).collect();
+        Some(Gap {
+            cpu: Cpu(u32::try_from(one["cpu"].as_u64()?).ok()?),
+            gap_ns: Ns(one["gap_ns"].as_u64()?),
+            cause: word(&one["judgement"]["cause"]),
+            reasons: reasons.join("; "),
+        })
+    };
+    Ok(list(&found["worst"]).iter().filter_map(gap).collect())
+}

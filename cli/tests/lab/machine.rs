@@ -1,0 +1,171 @@
+//! `check`, `hwlat` and `isolate` on a real-time kernel with cgroup v2.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use crate::boot::Outcome;
+use crate::freeze;
+
+fn json(outcome: &Outcome, file: &str) -> serde_json::Value {
+    let text = outcome.text(file);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}\n{text}"))
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn check_says_preempt_rt_in_the_guest_and_of_this_machine_what_its_kernel_says() {
+    let Some(lab) = Outcome::of("check", "lab: check") else { return };
+    let guest = lab.text("text");
+    assert!(guest.contains(": a real-time kernel (PREEMPT_RT)"), "{guest}");
+    let rule = |report: &serde_json::Value| {
+        let findings = report["findings"].as_array().unwrap().clone();
+        findings.iter().find(|one| one["id"] == "preempt-rt").unwrap()["outcome"].clone()
+    };
+    assert_eq!(rule(&json(&lab, "json")), "good");
+    let host = Command::new(env!("CARGO_BIN_EXE_lathunt")).args(["check", "-D", "50ms"]).output().unwrap();
+    let host = String::from_utf8_lossy(&host.stdout).into_owned();
+    let version = std::fs::read_to_string("/proc/sys/kernel/version").unwrap();
+    assert_eq!(
+        host.contains(": NOT a real-time kernel"),
+        !version.contains("PREEMPT_RT"),
+        "{version}: {host}"
+    );
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn hwlat_reports_what_the_kernels_tracer_printed_figure_by_figure() {
+    let Some(lab) = Outcome::of("hwlat", "lab: hwlat") else { return };
+    let report = json(&lab, "tracer.json");
+    let found = &report["found"][0];
+    assert_eq!(found["detector"], "kernel tracer");
+    let samples: Vec<(u64, u64, String)> = found["samples"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let timestamp = one["timestamp"].as_str().unwrap().to_owned();
+            (one["inner_us"].as_u64().unwrap(), one["outer_us"].as_u64().unwrap(), timestamp)
+        })
+        .collect();
+    // `#3     inner/outer(us):   12/11    ts:1790000000.123456789 count:2`
+    let printed: Vec<(u64, u64, String)> = lab
+        .text("raw")
+        .lines()
+        .filter_map(|line| {
+            let (_, rest) = line.split_once("inner/outer(us):")?;
+            let (figures, rest) = rest.split_once("ts:")?;
+            let (inner, outer) = figures.trim().split_once('/')?;
+            let timestamp = rest.split_ascii_whitespace().next()?.to_owned();
+            Some((inner.trim().parse().ok()?, outer.trim().parse().ok()?, timestamp))
+        })
+        .collect();
+    assert!(!printed.is_empty(), "the tracer printed nothing: {}", lab.text("raw"));
+    for line in &printed {
+        assert!(samples.contains(line), "{line:?} was printed and is not in {samples:?}");
+    }
+    let largest = samples.iter().map(|(inner, outer, _)| inner.max(outer)).max().unwrap();
+    assert_eq!(found["max_ns"].as_u64(), Some(largest * 1000));
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn a_machine_that_is_stopped_from_outside_is_blamed_on_hardware_or_host() {
+    let Some(lab) = Outcome::of("hwlat", "lab: frozen machine") else { return };
+    let frozen = freeze::LENGTH.as_nanos() as u64 * 9 / 10;
+    for detector in ["tracer", "spin"] {
+        let report = json(&lab, &format!("frozen-{detector}.json"));
+        let worst = report["found"][0]["worst"].as_array().unwrap().clone();
+        let seen: Vec<_> = worst.iter().filter(|gap| gap["gap_ns"].as_u64().unwrap() >= frozen).collect();
+        assert!(!seen.is_empty(), "{detector}: not seen: {report:#}");
+        let blamed = |gap: &&&serde_json::Value| {
+            ["hardware_or_host", "host"].iter().any(|cause| gap["judgement"]["cause"] == *cause)
+        };
+        assert!(seen.iter().any(|gap| blamed(&gap)), "{detector}: {seen:#?}");
+        assert!(seen.iter().all(|gap| gap["judgement"]["cause"] != "software"), "{detector}: {seen:#?}");
+    }
+}
+
+/// What a snapshot of the scenario says: files, and CPUs of threads.
+fn snapshot(text: &str) -> BTreeMap<String, String> {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(a, b)| (a.to_owned(), b.trim().to_owned()))
+        .collect()
+}
+
+/// What differs in things that are in both; threads come and go, and some the kernel moves itself.
+fn differences(lab: &Outcome, after: &str) -> Vec<String> {
+    let (before, after) = (snapshot(&lab.text("before")), snapshot(&lab.text(after)));
+    let bound = lab.text("bound");
+    let is_bound =
+        |key: &str| bound.split_ascii_whitespace().any(|pid| key.starts_with(&format!("/proc/{pid}/")));
+    let mut found: Vec<String> = before
+        .iter()
+        .filter(|(key, _)| !is_bound(key))
+        .filter_map(|(key, was)| {
+            let now = after.get(key)?;
+            (now != was).then(|| format!("{key}: {was} -> {now}"))
+        })
+        .collect();
+    found.extend(after.keys().filter(|key| key.contains("lathunt")).cloned());
+    found
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn a_partition_of_cgroup_v2_isolates_and_everything_comes_back() {
+    let Some(lab) = Outcome::of("isolate", "lab: isolate") else { return };
+    assert!(lab.text("plan").contains("by an isolated partition of cgroup v2"), "{}", lab.text("plan"));
+    assert_eq!(lab.text("partition").trim(), "isolated", "{}", lab.text("applied"));
+    let inside = lab.text("inside");
+    assert!(inside.contains("0::/lathunt-isolated") && inside.contains("Cpus_allowed_list:\t1"), "{inside}");
+    let during = snapshot(&lab.text("during"));
+    let sleepers = lab.text("sleepers");
+    for pid in sleepers.split_ascii_whitespace() {
+        let cpus = &during[&format!("/proc/{pid}/task/{pid}/status")];
+        assert_eq!(cpus, "Cpus_allowed_list  0", "sleeper {pid}");
+    }
+    assert_eq!(during["/proc/irq/default_smp_affinity"].trim_start_matches('0'), "1");
+    let left = differences(&lab, "after");
+    assert!(left.is_empty(), "{left:#?}\n{}", lab.text("restored"));
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn killed_while_it_isolates_by_cgroup_v2_everything_comes_back() {
+    let Some(lab) = Outcome::of("isolate", "lab: isolate and kill -9") else { return };
+    let killed: Vec<u32> =
+        lab.text("killed-after").lines().filter_map(|line| line.trim().parse().ok()).collect();
+    // One that had written all its lines had ended before it was killed.
+    let all = lab.text("lines-of-all").trim().parse().unwrap();
+    let hit = killed.iter().filter(|&&lines| (1..all).contains(&lines)).count();
+    assert!(hit >= 2, "too few kills hit: {killed:?} of {all} lines");
+    for lines in [2, 4, 6, 9, 13, 18] {
+        let left = differences(&lab, &format!("after-kill-{lines}"));
+        assert!(left.is_empty(), "after {lines} lines: {left:#?}\n{}", lab.text("killed-restored"));
+    }
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn a_cpu_that_goes_offline_in_between_is_a_clear_error_and_nothing_is_lost() {
+    let Some(lab) = Outcome::of("isolate", "lab: isolate and CPU offline") else { return };
+    assert!(
+        lab.text("offline-apply").contains("cannot isolate CPU 1; online are 0"),
+        "{}",
+        lab.text("offline-apply")
+    );
+    assert_eq!(lab.text("offline-apply-status").trim(), "1");
+    let offline = lab.text("offline-restore");
+    assert!(offline.contains("lathunt-isolated: could not be put back: CPU 1 is offline"), "{offline}");
+    assert_eq!(lab.text("offline-restore-status").trim(), "1");
+    assert_eq!(lab.text("status-at-end").trim(), "No CPU is isolated by lathunt.");
+    // The programs have their CPUs back; per-CPU kernel threads were started anew with the CPU.
+    let (before, after) = (snapshot(&lab.text("before")), snapshot(&lab.text("after-offline")));
+    for pid in lab.text("sleepers").split_ascii_whitespace().chain(["1"]) {
+        let key = format!("/proc/{pid}/task/{pid}/status");
+        assert_eq!(before[&key], after[&key], "process {pid}: {}", lab.text("online-restore"));
+    }
+    assert!(!after.keys().any(|key| key.contains("lathunt")), "{after:#?}");
+}

@@ -1,0 +1,371 @@
+//! Is an isolated CPU left in peace? What came to it while the others worked, who is behind each kind, and what would
+//! help.
+//!
+//! A count alone blames nobody: an isolated CPU whose program wakes threads has more rescheduling interrupts than any
+//! other. So each kind gets a verdict of its own, and only what isolation promises (movable interrupts and foreign
+//! threads stay away) can fail.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::interrupts::{Class, Line};
+use crate::cpuset::CpuSet;
+use crate::report::figures::grouped;
+use crate::report::printable;
+use crate::time::{Cpu, Ns};
+
+/// How bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Nothing came.
+    Quiet,
+    /// Came, and isolation at run time cannot help it.
+    Noise,
+    /// Came although it should have been kept away.
+    Broken,
+}
+
+/// The verdict on one kind of disturbance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What.
+    pub cause: String,
+    /// How bad.
+    pub level: Level,
+    /// How often, on all isolated CPUs; `None`: not counted.
+    pub count: Option<u64>,
+    /// What it is due to.
+    pub because: String,
+    /// What would help; empty where nothing needs to.
+    pub remedy: String,
+}
+
+/// A gap of the spinner.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gap {
+    /// Where.
+    pub cpu: Cpu,
+    /// How long.
+    pub gap_ns: Ns,
+    /// Who.
+    pub cause: String,
+    /// Evidence.
+    pub reasons: String,
+}
+
+/// Latency of a timed thread on the isolated CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Activations.
+    pub samples: u64,
+    /// Median.
+    pub median_ns: Ns,
+    /// 99.9 of 100.
+    pub p999_ns: Ns,
+    /// The worst.
+    pub max_ns: Ns,
+}
+
+/// All that was watched.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Watched {
+    /// The isolated CPUs.
+    #[serde(serialize_with = "as_text")]
+    pub cpus: CpuSet,
+    /// For how long, s.
+    pub seconds: f64,
+    /// What else ran.
+    pub load: String,
+    /// What came.
+    pub came: Vec<Line>,
+    /// Numbers of interrupts whose driver decides where they come.
+    pub managed: Vec<String>,
+    /// Numbers of interrupts that had been told to go, and go at their next arrival.
+    pub moving: Vec<String>,
+    /// Threads that were found on the isolated CPUs and moved, or could not be.
+    pub foreign: Vec<String>,
+    /// CPUs without a tick while one thread runs (`nohz_full=`).
+    #[serde(serialize_with = "as_text")]
+    pub nohz_full: CpuSet,
+    /// Whether RCU callbacks go elsewhere (`rcu_nocbs=`).
+    pub rcu_nocbs: bool,
+    /// Gaps of the spinner, worst first; `None`: it could not run.
+    pub gaps: Option<Vec<Gap>>,
+    /// Cyclic latency before and after isolation.
+    pub before: Option<Latency>,
+    /// See there.
+    pub after: Option<Latency>,
+    /// What has to be known beside.
+    pub notes: Vec<String>,
+}
+
+fn as_text<S: serde::Serializer>(cpus: &CpuSet, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(cpus)
+}
+
+impl Watched {
+    fn on_isolated(&self, line: &Line) -> u64 {
+        line.counts.iter().filter(|(cpu, _)| self.cpus.contains(**cpu)).map(|(_, count)| count).sum()
+    }
+
+    fn sum(&self, class: Class) -> u64 {
+        self.came.iter().filter(|line| line.class == class).map(|line| self.on_isolated(line)).sum()
+    }
+
+    /// Interrupts of devices on the isolated CPUs that could have come elsewhere.
+    #[must_use]
+    pub fn movable(&self) -> u64 {
+        self.io().iter().filter(|(_, level, _)| *level == Level::Broken).map(|(_, _, count)| count).sum()
+    }
+
+    /// Lines of devices that came to an isolated CPU.
+    fn io(&self) -> Vec<(&Line, Level, u64)> {
+        let mut all = Vec::new();
+        for line in self.came.iter().filter(|line| line.class == Class::Io) {
+            let count = self.on_isolated(line);
+            // An interrupt that is told to go comes once more where it was: that carries it over.
+            let excused =
+                self.managed.contains(&line.name) || (self.moving.contains(&line.name) && count == 1);
+            if count > 0 {
+                all.push((line, if excused { Level::Noise } else { Level::Broken }, count));
+            }
+        }
+        all
+    }
+
+    /// A verdict for each cause.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut all = self.io_findings();
+        all.push(self.tick());
+        for (class, because, remedy) in PER_CLASS {
+            let count = self.sum(class);
+            let quiet = count == 0;
+            all.push(Finding {
+                cause: class.name().to_owned(),
+                level: if quiet { Level::Quiet } else { Level::Noise },
+                count: Some(count),
+                because: if quiet { String::new() } else { because.to_owned() },
+                remedy: if quiet { String::new() } else { remedy.to_owned() },
+            });
+        }
+        all.extend(self.softirqs());
+        all.push(Finding {
+            cause: "foreign threads".to_owned(),
+            level: if self.foreign.is_empty() { Level::Quiet } else { Level::Broken },
+            count: Some(self.foreign.len() as u64),
+            because: self.foreign.iter().take(5).cloned().collect::<Vec<_>>().join(", "),
+            remedy: match self.foreign.is_empty() {
+                true => String::new(),
+                false => {
+                    "they chose this CPU themselves: configure them, or let `lathunt isolate run` move them"
+                        .to_owned()
+                }
+            },
+        });
+        all
+    }
+
+    fn io_findings(&self) -> Vec<Finding> {
+        let lines = self.io();
+        if lines.is_empty() {
+            let cause = "I/O interrupts".to_owned();
+            let (because, remedy) = (String::new(), String::new());
+            return vec![Finding { cause, level: Level::Quiet, count: Some(0), because, remedy }];
+        }
+        let finding = |(line, level, count): (&Line, Level, u64)| {
+            let (because, remedy) = match level {
+                Level::Broken => ("somebody moved it back", "stop irqbalance, or ban these CPUs in it"),
+                _ if self.managed.contains(&line.name) => (
+                    "managed: its driver decides where it comes",
+                    "boot with isolcpus=managed_irq, or give the device fewer queues",
+                ),
+                _ => ("it came once more to be carried over", ""),
+            };
+            Finding {
+                cause: format!("interrupt {} ({})", line.name, line.about),
+                level,
+                count: Some(count),
+                because: because.to_owned(),
+                remedy: remedy.to_owned(),
+            }
+        };
+        lines.into_iter().map(finding).collect()
+    }
+
+    fn tick(&self) -> Finding {
+        let count = self.sum(Class::LocalTimer);
+        let rate = count as f64 / self.seconds.max(1e-9) / self.cpus.len().max(1) as f64;
+        let covered = self.cpus.minus(&self.nohz_full).is_empty();
+        let (because, remedy) = match covered {
+            _ if count == 0 => (String::new(), String::new()),
+            true if rate < 20.0 => (format!("{rate:.1}/s each: timers of what runs there, no tick"), String::new()),
+            true => (
+                format!("{rate:.0}/s each although nohz_full covers them: more than one thread was runnable, or a timer was used"),
+                "one thread for each isolated CPU; no POSIX timers or perf events there".to_owned(),
+            ),
+            false => (format!("{rate:.0}/s each: the tick, no nohz_full here"), format!("boot with nohz_full={}", self.cpus)),
+        };
+        let level = if count == 0 { Level::Quiet } else { Level::Noise };
+        Finding { cause: "local timer".to_owned(), level, count: Some(count), because, remedy }
+    }
+
+    fn softirqs(&self) -> Vec<Finding> {
+        let lines =
+            self.came.iter().filter(|line| line.class == Class::Softirq && self.on_isolated(line) > 0);
+        let finding = |line: &Line| {
+            let (because, remedy) = match line.name.as_str() {
+                "TIMER" | "HRTIMER" => {
+                    ("timers of the tick and of what runs there", "nohz_full; timer_migration does the rest")
+                }
+                "SCHED" => ("load balancing at the tick", "nohz_full, or isolcpus=domain"),
+                "RCU" if self.rcu_nocbs => ("callbacks of what runs there", ""),
+                "RCU" => ("RCU callbacks are processed where they were made", "boot with rcu_nocbs"),
+                "NET_RX" | "NET_TX" => (
+                    "packets sent or received by what runs there",
+                    "keep network work off this CPU; rps_cpus, xps_cpus",
+                ),
+                "BLOCK" => {
+                    ("block I/O of what runs there completes there", "rq_affinity 0 of the disk's queue")
+                }
+                _ => ("raised by what runs there", ""),
+            };
+            Finding {
+                cause: format!("softirq {}", line.name),
+                level: Level::Noise,
+                count: Some(self.on_isolated(line)),
+                because: because.to_owned(),
+                remedy: remedy.to_owned(),
+            }
+        };
+        lines.map(finding).collect()
+    }
+
+    /// Whether isolation keeps what it promises.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.findings().iter().all(|finding| finding.level != Level::Broken)
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "CPU {} isolated, watched for {:.1} s, load: {}\n\n",
+            self.cpus,
+            self.seconds,
+            printable::line(&self.load)
+        );
+        self.table(&mut text);
+        text.push('\n');
+        for finding in self.findings() {
+            let count = finding.count.map_or(String::new(), grouped);
+            let mark = match finding.level {
+                Level::Quiet => "ok",
+                Level::Noise => "noise",
+                Level::Broken => "BROKEN",
+            };
+            let _ = writeln!(text, "{mark:<7}{:>10}  {}", count, printable::line(&finding.cause)); // to a String, as all here
+            for (sign, more) in [("", &finding.because), ("→ ", &finding.remedy)] {
+                if !more.is_empty() {
+                    let _ = writeln!(text, "{:19}{sign}{}", "", printable::line(more));
+                }
+            }
+        }
+        self.gaps_text(&mut text);
+        self.latency_text(&mut text);
+        self.notes.iter().for_each(|note| {
+            let _ = writeln!(text, "note: {}", printable::line(note));
+        });
+        text
+    }
+
+    /// Classes down, CPUs across; more CPUs than fit are summed up.
+    fn table(&self, text: &mut String) {
+        let all: CpuSet = self.came.iter().flat_map(|line| line.counts.keys().copied()).collect();
+        let mut columns: Vec<(String, CpuSet)> = Vec::new();
+        let others = all.minus(&self.cpus);
+        for (set, mark) in [(&self.cpus, " isolated"), (&others, "")] {
+            match set.len() {
+                0 => {}
+                1..=4 => columns
+                    .extend(set.iter().map(|cpu| (format!("CPU {cpu}{mark}"), CpuSet::from_iter([cpu])))),
+                _ => columns.push((format!("CPU {set}{mark}"), set.clone())),
+            }
+        }
+        let _ = write!(text, "{:<16}", "came");
+        columns.iter().for_each(|(name, _)| {
+            let _ = write!(text, "{name:>18}");
+        });
+        let _ = writeln!(text, "{:>14}", "isolated, /s");
+        for class in Class::ALL {
+            let _ = write!(text, "{:<16}", class.name());
+            for (_, set) in &columns {
+                let lines = self.came.iter().filter(|line| line.class == class);
+                let counts = lines.flat_map(|line| &line.counts).filter(|(cpu, _)| set.contains(**cpu));
+                let _ = write!(text, "{:>18}", grouped(counts.map(|(_, count)| count).sum()));
+            }
+            let _ = writeln!(text, "{:>14.1}", self.sum(class) as f64 / self.seconds.max(1e-9));
+        }
+    }
+
+    fn gaps_text(&self, text: &mut String) {
+        let Some(gaps) = &self.gaps else { return };
+        match gaps.first() {
+            None => text.push_str("\nA loop that never stops ran there without a gap above its threshold.\n"),
+            Some(_) => text.push_str("\nGaps of a loop that never stops\n"),
+        }
+        for gap in gaps.iter().take(5) {
+            let (length, reasons) = (gap.gap_ns.to_string(), printable::line(&gap.reasons));
+            let _ = writeln!(text, "  CPU {:<3}{length:>11}  {}: {reasons}", gap.cpu, gap.cause);
+        }
+    }
+
+    fn latency_text(&self, text: &mut String) {
+        let rows = [("before", &self.before), ("isolated", &self.after)];
+        if rows.iter().all(|(_, latency)| latency.is_none()) {
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "\n{:<16}{:>10}{:>12}{:>12}{:>12}",
+            "cyclic latency", "samples", "median", "p99.9", "max"
+        );
+        for (name, latency) in rows {
+            let Some(latency) = latency else { continue };
+            let cells = [latency.median_ns, latency.p999_ns, latency.max_ns].map(|ns| ns.to_string());
+            let _ = writeln!(
+                text,
+                "{name:<16}{:>10}{:>12}{:>12}{:>12}",
+                grouped(latency.samples),
+                cells[0],
+                cells[1],
+                cells[2]
+            );
+        }
+    }
+}
+
+/// Classes whose count alone does not say who; the tick has a verdict of its own.
+const PER_CLASS: [(Class, &str, &str); 6] = [
+    (
+        Class::Rescheduling,
+        "threads were woken there from other CPUs: those of the program itself, or kernel threads bound there",
+        "wake them from the isolated CPUs, or poll; rcu_nocbs keeps RCU's away",
+    ),
+    (
+        Class::FunctionCall,
+        "other CPUs had work done there: membarrier, code patched by tracing or BPF, caches drained",
+        "no tracing or module loading at work; quiet file systems",
+    ),
+    (
+        Class::TlbShootdown,
+        "what runs there shares its address space with threads elsewhere that unmap memory",
+        "lock and pre-fault memory; do not free it while working",
+    ),
+    (Class::IrqWork, "the kernel put work off: printk, tracing, nohz", ""),
+    (Class::Nmi, "the watchdog or profiling", "boot with nmi_watchdog=0; no perf on these CPUs"),
+    (Class::Other, "heat, machine checks or the hypervisor", ""),
+];
