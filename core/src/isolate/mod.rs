@@ -1,6 +1,4 @@
 //! Giving CPUs to real time: what would have to change ([`plan()`]), from what a machine lets run where ([`mod@survey`]).
-//! What changes it is `host::isolate`.
-//! Giving CPUs to real time: what would have to change ([`plan`]), from what a machine lets run where ([`survey`]).
 //! What changes it is `host::isolate`; whether it worked, [`verify`].
 
 pub mod interrupts;

@@ -63,7 +63,7 @@ _Static_assert(sizeof(struct waking) == 256, "as in host/src/recorder/chosen.rs"
 struct pt_regs___x86 {
 	unsigned long orig_ax, di, si;
 } CORE;
-struct pt_regs___arm64 {
+struct pt_regs___syscall {
 	__u64 regs[31];
 	__u64 orig_x0;
 	__s32 syscallno;

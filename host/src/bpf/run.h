@@ -107,7 +107,7 @@ static __always_inline void blocking_point(struct activation *a, struct task_str
 	if (p->flags & PF_KTHREAD)
 		return;
 #if defined(__TARGET_ARCH_arm64)
-	struct pt_regs___arm64 *r = (void *)bpf_task_pt_regs(p);
+	struct pt_regs___syscall *r = (void *)bpf_task_pt_regs(p);
 
 	a->syscall = BPF_CORE_READ(r, syscallno);
 	a->argument = BPF_CORE_READ(r, orig_x0);
