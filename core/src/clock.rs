@@ -349,8 +349,8 @@ mod tests {
         assert!(clocks.went_backwards());
         let told = clocks.to_text(false);
         assert!(
-            told.contains("2 of 500 turns took 1.00 µs or more, the longest 9.00 µs")
-                && told.contains("2 times,    12.0 µs in all,    9.00 µs at most: vector local_timer"),
+            told.contains("2 of 500 turns took 1.0 µs or more, the longest 9.0 µs")
+                && told.contains("2 times,    12.0 µs in all,     9.0 µs at most: vector local_timer"),
             "{told}"
         );
         let text = clocks.to_text(true);

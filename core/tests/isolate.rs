@@ -250,5 +250,5 @@ fn the_table_has_every_class_with_the_rate_on_the_isolated_cpu_and_both_latencie
     assert_eq!(row("local timer"), ["500", "2", "000", "250.0"]);
     assert_eq!(row("rescheduling"), ["1", "250", "3", "625.0"]);
     assert_eq!(row("I/O"), ["0", "0", "0.0"]);
-    assert_eq!(row("isolated  "), ["1", "000", "5.00", "µs", "10.0", "µs", "15.0", "µs"]);
+    assert_eq!(row("isolated  "), ["1", "000", "5.0", "µs", "10.0", "µs", "15.0", "µs"]);
 }

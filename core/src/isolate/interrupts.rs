@@ -90,6 +90,9 @@ fn lines(text: &str, class: impl Fn(&str, &str) -> Class) -> Vec<Line> {
         .split_ascii_whitespace()
         .filter_map(|word| word.strip_prefix("CPU")?.parse().ok().map(Cpu))
         .collect();
+    if cpus.is_empty() {
+        return Vec::new(); // not such a file
+    }
     let line = |row: &str| {
         let (name, rest) = row.split_once(':')?;
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();

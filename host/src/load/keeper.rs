@@ -90,6 +90,12 @@ fn become_ordinary(lifeline: RawFd, report: RawFd) {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        // Workers of stress-ng tell "my parent" that they are done; orphaned, they tell us. A handler, since what is
+        // ignored would be so in the programs that we start, too.
+        let survive: extern "C" fn(libc::c_int) = survive;
+        for signal in SURVIVED {
+            libc::signal(signal, survive as libc::sighandler_t);
+        }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
@@ -106,6 +112,22 @@ fn become_ordinary(lifeline: RawFd, report: RawFd) {
         close_range(high + 1, RawFd::MAX);
     }
 }
+
+/// What would end a process that does not expect it, and ends this one only through its lifeline.
+const SURVIVED: [libc::c_int; 10] = [
+    libc::SIGALRM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+];
+
+extern "C" fn survive(_signal: libc::c_int) {}
 
 /// Closes all descriptors from `first` to `last`.
 fn close_range(first: RawFd, last: RawFd) {
@@ -199,6 +221,9 @@ pub(super) fn become_worker(name: &str) {
     let name = CString::new(name).unwrap_or_default();
     // SAFETY: a NUL-terminated name that outlives the call; plain values otherwise.
     unsafe {
+        for signal in SURVIVED {
+            libc::signal(signal, libc::SIG_DFL);
+        }
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
