@@ -19,8 +19,8 @@ snapshot() {
     grep -H Cpus_allowed_list /proc/[0-9]*/task/[0-9]*/status 2>/dev/null | tr ':\t' '  '
 }
 
-# Threads of which the kernel alone decides where they run (PF_NO_SETAFFINITY).
-awk '{ pid = $1; sub(/.*\) /, ""); if (int($7 / 67108864) % 2) print pid }' /proc/[0-9]*/stat >bound
+# Threads of which the kernel alone decides where they run: by flag (PF_NO_SETAFFINITY), or where their interrupt comes.
+awk '$2 ~ /^\(irq\// { print $1; next } { pid = $1; sub(/.*\) /, ""); if (int($7 / 67108864) % 2) print pid }' /proc/[0-9]*/stat >bound
 snapshot >before
 lathunt isolate plan -c 1 >plan
 lathunt isolate apply -c 1 >applied

@@ -91,7 +91,16 @@ fn refuse_while_offline(path: &Path) -> Result<()> {
     let list =
         |path: &Path| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<CpuSet>().ok());
     let online = list(Path::new("/sys/devices/system/cpu/online")).unwrap_or_default();
-    let absent = list(&path.join("cpuset.cpus")).unwrap_or_default().minus(&online);
+    let own = list(&path.join("cpuset.cpus")).unwrap_or_default();
+    let absent = own.minus(&online);
+    // A CPU that has just come back is given to its partition a moment later; until then it counts as offline here.
+    let given = || own.minus(&list(&path.join("cpuset.cpus.effective")).unwrap_or_default()).is_empty();
+    for _ in 0..200 {
+        if !absent.is_empty() || given() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     match absent.is_empty() {
         true => Ok(()),
         false => Err(Error::other(format!(
