@@ -101,7 +101,8 @@ fn cell(
         kind,
         cpu,
         length,
-        lead: Ns::from_us(30).max(Ns(length.0 / 4)).min(Ns::from_ms(5)),
+        // Pulses begin in time to a few µs, in the lab to some ms.
+        lead: if emulated() { Ns(length.0 / 4) } else { Ns::from_us(15).max(Ns(length.0 / 10)) },
         pulses: PULSES,
         priority: 90,
         interval,
