@@ -19,7 +19,7 @@ const ENOUGH: usize = 8;
 /// On a busy machine most pulses miss the wake-up they are aimed at: those say nothing, and are repeated.
 const ROUNDS: usize = 30;
 /// The machine's own load may spoil a whole cell; a broken instrument spoils every attempt.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 fn online() -> CpuSet {
     std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap().parse().unwrap()
