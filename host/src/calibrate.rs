@@ -11,9 +11,10 @@ use std::time::Duration;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::event::{Kind as What, Window};
 
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::inject::{self, inject, Pulse};
-use crate::instrument::cyclic::{clock, Cyclic, Hooks, OnPeak, Options, ThreadSpec};
+use crate::instrument::cyclic::{Cyclic, Hooks, OnPeak, Options, ThreadSpec};
 use crate::instrument::peak_queue::{peak_queue, NewPeak, PeakReceiver, PeakSender};
 use crate::recorder::{Freezer, Recorder};
 use crate::symbols::Symbols;

@@ -4,6 +4,7 @@ pub mod arch;
 pub mod calibrate;
 pub mod channel;
 pub mod child;
+pub mod clock;
 pub mod debugfs;
 pub mod error;
 pub mod facts;

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 
 use lathunt_core::time::{Cpu, Ns};
 
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::sched;
 
@@ -40,10 +41,7 @@ fn exchange(cpu: Cpu, rounds: u32, mut from: impl Read, mut to: impl Write, firs
 
 /// CPU time of this thread.
 fn cpu_time() -> Ns {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer; the clock exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Ns(clock::read(libc::CLOCK_THREAD_CPUTIME_ID) as u64)
 }
 
 #[cfg(test)]

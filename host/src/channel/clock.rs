@@ -1,5 +1,6 @@
 //! The counter that instrumented programs stamp their events with, and what the metadata needs to know about clocks.
 
+use crate::{arch, clock};
 use std::fs;
 
 use lathunt_core::trace::user_ring::Anchor;
@@ -7,9 +8,9 @@ use lathunt_core::trace::user_ring::Anchor;
 /// Counter and `CLOCK_MONOTONIC` now. `counter`: the program stamps with the CPU's counter, not with nanoseconds.
 #[must_use]
 pub fn anchor(counter: bool) -> Anchor {
-    let before = cpu_counter();
+    let before = arch::counter_plain();
     let ns = now_ns(libc::CLOCK_MONOTONIC);
-    let after = cpu_counter();
+    let after = arch::counter_plain();
     let middle = before + after.wrapping_sub(before) / 2;
     Anchor { counter: if counter { middle } else { ns }, ns }
 }
@@ -51,26 +52,6 @@ pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or(String::new(), |id| id.trim().to_owned())
 }
 
-fn now_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is valid for writing; both clocks always exist.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn cpu_counter() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 CPU has the instruction.
-    unsafe {
-        std::arch::x86_64::_rdtsc()
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        let ticks: u64;
-        // SAFETY: Linux lets user space read the virtual counter; nothing else is touched.
-        unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
-        ticks
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    now_ns(libc::CLOCK_MONOTONIC)
+fn now_ns(id: libc::clockid_t) -> u64 {
+    clock::read(id) as u64
 }

@@ -19,8 +19,8 @@ use serde::Serialize;
 
 pub use method::Kind;
 
+use crate::clock::mono as now;
 use crate::error::{Error, Result};
-use crate::recorder::now;
 use method::Method;
 
 /// The longest pulse without `yes_really`: as long as an unprivileged user may be expected to forgive.

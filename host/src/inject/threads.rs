@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use lathunt_core::time::{Cpu, Ns};
 
 use super::Pulse;
+use crate::clock::mono as now;
 use crate::error::{Error, Result};
-use crate::recorder::now;
 
 /// Moves the calling thread to `cpu`.
 pub(super) fn pin(cpu: Cpu) -> Result<()> {

@@ -219,7 +219,7 @@ impl Cyclic {
                 Err(_) => return Err(Error::refused("start", "a measuring thread", "it ended at once")),
             }
         }
-        cyclic.begun = clock::mono();
+        cyclic.begun = crate::clock::mono();
         let base = measure::base(cyclic.options.clock, cyclic.options.alignment);
         for (_, go) in &gates {
             let _ = go.send(base); // a thread that is gone shows in its result
@@ -290,13 +290,14 @@ impl Cyclic {
     /// least once a second: it also ends what the threads cannot end themselves.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let over = self.options.duration.is_some_and(|length| clock::mono().since(self.begun) > length);
+        let over =
+            self.options.duration.is_some_and(|length| crate::clock::mono().since(self.begun) > length);
         if over || sched::rt_time_exceeded() {
             self.control.stop.store(true, Ordering::Relaxed);
         }
         self.threads
             .iter()
-            .for_each(|thread| thread.shared.seconds().extend(clock::mono().since(self.begun)));
+            .for_each(|thread| thread.shared.seconds().extend(crate::clock::mono().since(self.begun)));
         !self.control.stop.load(Ordering::Relaxed) && self.done() < self.threads.len()
     }
 

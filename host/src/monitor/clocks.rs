@@ -7,20 +7,22 @@ use lathunt_core::monitor::timepiece::Reading;
 use lathunt_core::monitor::window::UnixMs;
 use lathunt_core::time::{Cpu, Mono, Ns};
 
+use crate::clock;
+
 /// All three clocks, read within a microsecond unless the reader is interrupted.
 #[must_use]
 pub fn read() -> Reading {
     Reading {
-        wall_ns: clock(libc::CLOCK_REALTIME),
-        mono_ns: clock(libc::CLOCK_MONOTONIC),
-        boot_ns: clock(libc::CLOCK_BOOTTIME),
+        wall_ns: clock::read(libc::CLOCK_REALTIME),
+        mono_ns: clock::read(libc::CLOCK_MONOTONIC),
+        boot_ns: clock::read(libc::CLOCK_BOOTTIME),
     }
 }
 
 /// The wall clock.
 #[must_use]
 pub fn wall() -> UnixMs {
-    UnixMs(clock(libc::CLOCK_REALTIME).div_euclid(1_000_000))
+    UnixMs(clock::read(libc::CLOCK_REALTIME).div_euclid(1_000_000))
 }
 
 /// When `at` was on the wall clock as it stands now.
@@ -33,7 +35,7 @@ pub fn wall_of(at: Mono) -> UnixMs {
 /// `CLOCK_MONOTONIC`.
 #[must_use]
 pub fn mono() -> Mono {
-    crate::recorder::now()
+    clock::mono()
 }
 
 /// CPUs in use below `root`; `None` where they cannot be read.
@@ -56,7 +58,7 @@ pub fn throttled(root: &Path, cpus: &CpuSet) -> Vec<(Cpu, Ns)> {
 /// Time on a CPU, user and system, that this process took so far.
 #[must_use]
 pub fn own_cpu_time() -> Ns {
-    Ns(u64::try_from(clock(libc::CLOCK_PROCESS_CPUTIME_ID)).unwrap_or(0))
+    Ns(u64::try_from(clock::read(libc::CLOCK_PROCESS_CPUTIME_ID)).unwrap_or(0))
 }
 
 /// Bytes of this process that are in memory; `None` where /proc does not say.
@@ -65,11 +67,4 @@ pub fn own_resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
-}
-
-fn clock(which: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer; the clocks asked for exist on every Linux that has BPF.
-    unsafe { libc::clock_gettime(which, &mut time) };
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }

@@ -48,6 +48,7 @@ pub use maxima::Look;
 pub use parity::kernel_bins;
 pub use syscalls::name as syscall_name;
 
+use crate::clock;
 use crate::error::{Error, Result};
 
 static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")).len()]> =
@@ -207,7 +208,7 @@ impl Recorder {
     /// From here on the programs record; before, they returned at once.
     fn switch_on(&self) {
         for block in self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)) {
-            block.buffer[0].begin_at.store(now().0, Relaxed);
+            block.buffer[0].begin_at.store(clock::mono().0, Relaxed);
             block.buffer[0].state.store(block::ACTIVE, Relaxed);
             block.on.store(1, Release);
         }
@@ -290,7 +291,7 @@ impl Recorder {
                 if max == Ns::ZERO || first == Mono(0) {
                     continue;
                 }
-                let second = (now().since(first).0 / 1_000_000_000) as u32;
+                let second = (clock::mono().since(first).0 / 1_000_000_000) as u32;
                 figures::file(max, second, self.seconds.entry((cpu, which)).or_default());
                 let largest = self.largest.entry((cpu, which)).or_default();
                 *largest = max.max(*largest);
@@ -351,12 +352,4 @@ impl Drop for Recorder {
 /// `tp_btf/NAME` → `NAME`.
 fn tracepoint(section: &str) -> String {
     section.rsplit('/').next().unwrap_or(section).to_owned()
-}
-
-/// `CLOCK_MONOTONIC`, which `bpf_ktime_get_ns` reads as well.
-pub(crate) fn now() -> Mono {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Mono(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

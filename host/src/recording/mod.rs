@@ -21,6 +21,7 @@ use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::Series;
 use lathunt_core::time::{Mono, Ns, Tid};
 
+use crate::clock;
 use crate::error::Result;
 use crate::recorder::{self, Recorder};
 use crate::symbols::Symbols;
@@ -150,7 +151,7 @@ impl Recording {
         Ok(Recording {
             settings,
             recorder,
-            begin: recorder::now(),
+            begin: clock::mono(),
             before: Before::default(),
             largest: HashMap::new(),
             book,
@@ -219,7 +220,7 @@ impl Recording {
     fn read(&mut self) -> (Snapshot, Vec<Series>) {
         self.poll();
         let cumulative = self.recorder.series();
-        let end = recorder::now();
+        let end = clock::mono();
         for largest in self.largest.values_mut() {
             // A window that goes on after an earlier snapshot knows by now what came meanwhile.
             largest.until = largest.until.max(largest.meanwhile);

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem;
 
-use lathunt_core::time::{Mono, Ns};
+use lathunt_core::time::Ns;
 
 use crate::error::{Error, Result};
 use crate::sched;
@@ -44,17 +44,8 @@ impl Clock {
     /// Now, in ns of this clock. Some 20 ns; no system call where the vDSO serves the clock source.
     #[inline]
     pub fn now(self) -> u64 {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is valid to write to; both clocks exist on every Linux.
-        unsafe { libc::clock_gettime(self.id(), &mut now) };
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+        crate::clock::read(self.id()) as u64
     }
-}
-
-/// Now on the clock of this tool.
-#[must_use]
-pub fn mono() -> Mono {
-    Mono(Clock::Monotonic.now())
 }
 
 /// Resolution that the kernel claims for `clock`, ns.

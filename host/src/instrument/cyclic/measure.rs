@@ -5,7 +5,7 @@ use std::sync::{mpsc, Arc};
 
 use lathunt_core::time::{Mono, Ns};
 
-use super::clock::{self, Clock, Sleeper, Woken};
+use super::clock::{Clock, Sleeper, Woken};
 use super::shared::{Entry, Shared};
 use super::{Alignment, Control, Hooks, Options, ThreadSpec, WorstSample};
 use crate::error::Result;
@@ -76,7 +76,7 @@ impl Task {
             Ok(sleeper) => sleeper,
             Err(error) => return Some(error.to_string()),
         };
-        self.shared.begin_at(clock::mono());
+        self.shared.begin_at(crate::clock::mono());
         let mut state = State::new(begin, &self.options);
         while !self.control.stop.load(Ordering::Relaxed) {
             let (due, overrun) = match sleeper.wait(expected) {
@@ -119,7 +119,7 @@ impl Task {
     fn on_mono(&self, now: u64, latency: Ns) -> (Mono, Mono) {
         let woken = match self.options.clock {
             Clock::Monotonic => Mono(now),
-            Clock::Realtime => clock::mono(),
+            Clock::Realtime => crate::clock::mono(),
         };
         (Mono(woken.0.saturating_sub(latency.0)), woken)
     }

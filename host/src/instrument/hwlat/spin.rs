@@ -20,6 +20,7 @@ use lathunt_core::peak::Worst;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
 use super::{Options, KEPT};
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::facts::{counters, Tree, LIVE};
 use crate::recorder::{self, Freezer, Frozen, Recorder};
@@ -120,15 +121,15 @@ fn watch(
         sched::set_policy(Policy::Fifo, PRIORITY)?;
     }
     sched::prefault_stack();
-    let (tid, begin) = (sched::tid(), recorder::now());
+    let (tid, begin) = (sched::tid(), clock::mono());
     let mut watched = Watched { cpu, gaps: Histogram::new(Layout::LATENCY), time: Ns::ZERO };
     let mut worst: Worst<()> = Worst::new(KEPT);
     let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
-    while recorder::now().since(begin) < options.duration && signals::stop_requested().is_none() {
-        let window = recorder::now();
+    while clock::mono().since(begin) < options.duration && signals::stop_requested().is_none() {
+        let window = clock::mono();
         let (mut before, mut ticks) = both(options.threshold);
         while before.since(window) < options.width {
-            let (now, counter) = (recorder::now(), arch::counter());
+            let (now, counter) = (clock::mono(), arch::counter());
             let gap = now.since(before);
             let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
             if gap >= options.threshold || counter_ns >= options.threshold.0 {
@@ -170,7 +171,7 @@ fn watch(
 /// Both clocks at one moment: read again when something came between.
 fn both(threshold: Ns) -> (Mono, u64) {
     loop {
-        let (before, counter, after) = (recorder::now(), arch::counter(), recorder::now());
+        let (before, counter, after) = (clock::mono(), arch::counter(), clock::mono());
         if after.since(before) < threshold {
             return (before, counter);
         }

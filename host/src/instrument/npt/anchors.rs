@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use lathunt_core::time::Mono;
 
 use super::turn::Read;
-use crate::recorder::now;
+use crate::clock::mono as now;
 
 /// Moments at which both clocks were read.
 pub(super) struct Anchors {
