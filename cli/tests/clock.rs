@@ -73,8 +73,9 @@ fn every_path_is_measured_and_the_kernel_is_entered_where_it_must_be() {
         assert!(min.as_f64() <= avg.as_f64() && avg.as_f64() <= max.as_f64(), "{cost}");
     }
     let gaps = &clocks["gaps"];
-    assert_eq!(gaps["turns"], 20000, "{gaps}");
-    assert!(gaps["count"].as_u64() <= gaps["turns"].as_u64() && gaps["sources"].is_array(), "{gaps}");
+    // A gap's handling that was itself interrupted is one turn more.
+    let (turns, count) = (gaps["turns"].as_u64().unwrap(), gaps["count"].as_u64().unwrap());
+    assert!((20000..=20000 + count).contains(&turns) && gaps["sources"].is_array(), "{gaps}");
     assert_eq!(cost(&clocks, "clock_gettime PROCESS_CPUTIME_ID")["without_system_call"], false);
     // A read of a clock in whole µs is mostly 0, and its step shows that.
     let coarse = cost(&clocks, "gettimeofday");
