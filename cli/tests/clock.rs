@@ -65,7 +65,16 @@ fn every_path_is_measured_and_the_kernel_is_entered_where_it_must_be() {
     let clocks = json(&clock(&["-n", "20000", "--json"]));
     assert_eq!((&clocks["format"], &clocks["version"]), (&"lathunt-clock".into(), &1.into()));
     assert!(clocks["costs"].as_array().unwrap().len() >= 16, "{clocks}");
-    for name in ["clock_gettime MONOTONIC", "system call MONOTONIC", "gettimeofday", "Rust Instant::now"] {
+    for name in [
+        "clock_gettime MONOTONIC",
+        "system call MONOTONIC",
+        "gettimeofday",
+        "Rust Instant::now",
+        "Rust SystemTime::now",
+        "crate quanta",
+        "crate coarsetime",
+        "crate rustix",
+    ] {
         let cost = cost(&clocks, name);
         assert_eq!(cost["pairs"], 20000);
         assert_eq!(cost["backward"], 0);
@@ -77,6 +86,12 @@ fn every_path_is_measured_and_the_kernel_is_entered_where_it_must_be() {
     let (turns, count) = (gaps["turns"].as_u64().unwrap(), gaps["count"].as_u64().unwrap());
     assert!((20000..=20000 + count).contains(&turns) && gaps["sources"].is_array(), "{gaps}");
     assert_eq!(cost(&clocks, "clock_gettime PROCESS_CPUTIME_ID")["without_system_call"], false);
+    // A crate over CLOCK_MONOTONIC costs what that costs; one over the clock of ticks has its step.
+    let of = |path: &str, figure: &str| cost(&clocks, path)[figure].as_f64();
+    let (rustix, libc) =
+        (of("crate rustix", "min_ns").unwrap(), of("clock_gettime MONOTONIC", "min_ns").unwrap());
+    assert!(rustix < 4.0 * libc + 20.0 && rustix > 0.0, "rustix {rustix} ns, the C library {libc} ns");
+    assert!(of("crate coarsetime", "zero_share").unwrap() > 0.9, "{clocks}");
     // A read of a clock in whole µs is mostly 0, and its step shows that.
     let coarse = cost(&clocks, "gettimeofday");
     assert!(

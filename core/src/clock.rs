@@ -206,8 +206,8 @@ impl Clocks {
             self.cpu
         );
         text.push_str(&format!(
-            "{:<34} {:>9} {:>8} {:>8} {:>8} {:>9} {:>10} {:>7}  {}\n",
-            "path", "max", "avg", "min", "sd", "read ns", "step ns", "zeros", "system call"
+            "{:<34} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9} {:>10} {:>7}  {}\n",
+            "path", "max", "avg", "min", "sd", "read ns", "M reads/s", "step ns", "zeros", "system call"
         ));
         for cost in &self.costs {
             let us = |ns: f64| ns / 1000.0;
@@ -217,13 +217,14 @@ impl Clocks {
                 None => cost.note.clone(),
             };
             let row = format!(
-                "{:<34} {:>9.2} {:>8.3} {:>8.3} {:>8.3} {:>9.1} {:>10} {:>6.1}%  {call}",
+                "{:<34} {:>9.2} {:>8.3} {:>8.3} {:>8.3} {:>9.1} {:>9.2} {:>10} {:>6.1}%  {call}",
                 cost.path,
                 us(cost.max_ns),
                 us(cost.avg_ns),
                 us(cost.min_ns),
                 us(cost.sd_ns),
                 cost.read_ns,
+                1000.0 / cost.read_ns,
                 cost.step_ns.map_or("-".to_owned(), |step| format!("{step:.1}")),
                 cost.zero_share * 100.0,
             );

@@ -168,7 +168,7 @@ impl Knobs {
         let mut undone = self.changes.split_off(kept.min(self.changes.len()));
         undone.reverse();
         undone.sort_by_key(|change| change.kind);
-        undone.iter().map(|change| restore::one(&mut self.journal, change)).collect()
+        restore::in_order(&mut self.journal, &undone)
     }
 
     /// Whether this very object is among those changed.
@@ -228,7 +228,7 @@ impl Drop for Knobs {
         }
         // What fails stays in the journal; a drop has nobody to tell but the terminal.
         if let Ok(restored) = restore::all(&mut self.journal, Left { changes, ..Left::default() }, PATIENCE) {
-            for one in restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })) {
+            for one in restored.iter().filter(|one| one.outcome.is_due()) {
                 eprintln!("lathunt: {one}; try `lathunt restore`");
             }
         }

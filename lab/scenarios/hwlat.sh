@@ -29,3 +29,7 @@ for detector in tracer spin; do
     done
     wait $watcher
 done
+
+# Called as the tool that it replaces. An emulated CPU is always late by a microsecond.
+ln -s /bin/lathunt /tmp/hwlatdetect
+/tmp/hwlatdetect --duration 3 --thresh 1us --window 200ms >hwlatdetect || echo $? >hwlatdetect-status

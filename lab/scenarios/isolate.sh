@@ -1,5 +1,5 @@
 # CPUs are isolated by a partition of cgroup v2 and come back: after apply, after a kill -9 at six places of the journal,
-# and an offline CPU is refused.
+# and with a CPU that goes offline in between.
 mount -t cgroup2 none /sys/fs/cgroup
 journal=/run/lathunt/isolate/knobs.journal
 cpu1=/sys/devices/system/cpu/cpu1/online
@@ -42,10 +42,17 @@ for lines in 2 4 6 9 13 18; do
     snapshot >after-kill-$lines
 done
 
-# Offline: refused.
+# Offline before: refused. Offline in between: what needs the CPU waits and is put back when it is there again, also
+# after a second try that came too early.
 echo 0 >$cpu1
 lathunt isolate apply -c 1 2>offline-apply || echo $? >offline-apply-status
 echo 1 >$cpu1
+lathunt isolate apply -c 1 >>applied
+echo 0 >$cpu1
+lathunt isolate restore --patience 1ms >offline-restore || echo $? >offline-restore-status
+lathunt isolate restore --patience 1ms >offline-again || echo $? >offline-again-status
+echo 1 >$cpu1
+lathunt isolate restore --patience 1ms >online-restore
 snapshot >after-offline
 lathunt isolate status >status-at-end
 for pid in $(cat sleepers); do kill "$pid"; done

@@ -38,7 +38,7 @@ pub struct HwlatArgs {
     /// Gaps from here on
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::microseconds)]
     threshold: Ns,
-    /// Exit with 2 when a gap that is not this kernel's own doing is longer
+    /// Exit with 2 when a gap that is not this kernel's own doing is longer, with 3 when that cannot be told of all
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     hardlimit: Option<Ns>,
     /// CPUs to watch; default: all
@@ -119,9 +119,24 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         told += &histograms(&report);
     }
     out::print(&told)?;
-    let exceeded =
-        args.hardlimit.is_some_and(|limit| report.worst_not_software().is_some_and(|worst| worst > limit));
-    Ok(if exceeded { exit::EXCEEDED.into() } else { ExitCode::SUCCESS })
+    Ok(args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit)))
+}
+
+/// Only the worst gaps are judged: where more of them are above the limit, the others may be anybody's.
+fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
+    if report.worst_not_software().is_some_and(|worst| worst > limit) {
+        return exit::EXCEEDED.into();
+    }
+    match report.not_judged_above(limit) {
+        0 => ExitCode::SUCCESS,
+        more => {
+            eprintln!(
+                "lathunt: inconclusive: {more} more gaps above {limit} were not judged; keep software off these CPUs \
+                 (isolate), or raise --threshold"
+            );
+            exit::INCONCLUSIVE.into()
+        }
+    }
 }
 
 /// The gaps as a run; of two detectors the first, which is the kernel's.

@@ -19,7 +19,8 @@ use crate::{exit, out};
 
 /// Looks for latencies of the hardware with the kernel's hwlat tracer.
 #[derive(Debug, Parser)]
-#[command(name = "hwlatdetect", disable_version_flag = true)]
+// Python's argparse takes any beginning of an option that is no other's.
+#[command(name = "hwlatdetect", disable_version_flag = true, infer_long_args = true)]
 struct Args {
     /// total time to test for hardware latency: \<n\>{smdw}
     #[arg(help = "total time to test for hardware latency: <n>{smdw}", long, default_value = "120", value_parser = seconds)]
@@ -31,11 +32,11 @@ struct Args {
     #[arg(long, value_parser = micros)]
     hardlimit: Option<Ns>,
     /// time between samples
-    #[arg(long, default_value = "1000000", value_parser = micros)]
-    window: Ns,
+    #[arg(long, value_parser = micros)]
+    window: Option<Ns>,
     /// time to actually measure
-    #[arg(long, default_value = "500000", value_parser = micros)]
-    width: Ns,
+    #[arg(long, value_parser = micros)]
+    width: Option<Ns>,
     /// filename for sample data
     #[arg(long)]
     report: Option<String>,
@@ -77,10 +78,8 @@ fn detect(args: &Args) -> Result<ExitCode> {
     let topology = Topology::read(std::path::Path::new(facts::LIVE))?;
     let wanted = args.cpulist.as_deref().map(str::parse::<CpuSet>).transpose()?;
     let cpus = topology.select(wanted.as_ref())?;
-    // A width that does not fit makes the window wider, as there.
-    let window = if args.width >= args.window { Ns(args.width.0 * 2) } else { args.window };
-    let options =
-        Options { cpus, duration: args.duration, window, width: args.width, threshold: args.threshold };
+    let (window, width) = cycle(args.window, args.width);
+    let options = Options { cpus, duration: args.duration, window, width, threshold: args.threshold };
     let report = Hwlat {
         format: FORMAT,
         version: VERSION,
@@ -109,6 +108,9 @@ fn detect(args: &Args) -> Result<ExitCode> {
     let smi = before.zip(smi_counts(&options.cpus)).map(|(before, after)| -> Vec<u64> {
         after.iter().zip(before).map(|(after, before)| after - before).collect()
     });
+    if signals::stop_requested().is_some() {
+        out::print("interrupted\n")?;
+    }
     say(&hwlatdetect_tail(&found, smi.as_deref()))?;
     let samples: String = found.samples.iter().map(hwlatdetect_sample).collect();
     if let Some(path) = &args.report {
@@ -121,6 +123,19 @@ fn detect(args: &Args) -> Result<ExitCode> {
     }
     let limit = args.hardlimit.unwrap_or(args.threshold);
     Ok(ExitCode::from(u8::from(found.max_ns.is_some_and(|max| max > limit))))
+}
+
+/// The kernel's own window and width where none is given. A window too short for the width halves that, a width too long
+/// for the window doubles that, as there.
+fn cycle(window: Option<Ns>, width: Option<Ns>) -> (Ns, Ns) {
+    let (default_window, default_width) = (Ns(1_000_000_000), Ns(500_000_000));
+    match (window, width) {
+        (Some(window), None) if window <= default_width => (window, Ns(window.0 / 2)),
+        (window, width) => {
+            let (window, width) = (window.unwrap_or(default_window), width.unwrap_or(default_width));
+            (if width >= window { Ns(width.0.saturating_mul(2)) } else { window }, width)
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<Ns, String> {
@@ -138,4 +153,27 @@ fn positive(text: &str, unit: Ns) -> Result<Ns, String> {
         None => parse_duration(text, unit).map_err(|error| error.to_string())?,
     };
     (value > Ns::ZERO).then_some(value).ok_or_else(|| "must be more than nothing".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_and_width_that_do_not_fit_are_changed_as_the_original_means_to() {
+        let us = Ns::from_us;
+        assert_eq!(cycle(None, None), (us(1_000_000), us(500_000)));
+        assert_eq!(cycle(Some(us(100_000)), None), (us(100_000), us(50_000)), "the width shrinks");
+        assert_eq!(cycle(None, Some(us(2_000_000))), (us(4_000_000), us(2_000_000)), "the window grows");
+        assert_eq!(cycle(Some(us(1_000)), Some(us(900))), (us(1_000), us(900)));
+    }
+
+    #[test]
+    fn options_may_be_shortened_as_python_allows_it() {
+        let args =
+            Args::try_parse_from(["hwlatdetect", "--dur", "1h", "--thresh=20us", "--hard", "1ms"]).unwrap();
+        assert_eq!((args.duration, args.threshold), (Ns(3_600_000_000_000), Ns::from_us(20)));
+        assert_eq!(args.hardlimit, Some(Ns::from_ms(1)));
+        assert!(Args::try_parse_from(["hwlatdetect", "--w", "1"]).is_err(), "width, window or watch?");
+    }
 }

@@ -39,15 +39,14 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     let mut restored = knob::recover(&directory)?;
     restored.extend(remove_instances());
     restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
-    let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
     if args.json {
         println!("{}", serde_json::to_string_pretty(&restored)?);
     } else if restored.is_empty() && !args.quiet {
         println!("Nothing to put back.");
     } else {
-        restored.iter().filter(|one| !args.quiet || failed(&one.outcome)).for_each(|one| println!("{one}"));
+        restored.iter().filter(|one| !args.quiet || one.outcome.is_due()).for_each(|one| println!("{one}"));
     }
-    let code = u8::from(restored.iter().any(|one| failed(&one.outcome)));
+    let code = u8::from(restored.iter().any(|one| one.outcome.is_due()));
     Ok(ExitCode::from(code))
 }
 

@@ -87,6 +87,34 @@ fn a_machine_that_is_stopped_from_outside_is_blamed_on_hardware_or_host() {
     }
 }
 
+#[test]
+#[ignore = "lab: run by make test"]
+fn called_hwlatdetect_it_prints_that_tools_report() {
+    let Some(lab) = Outcome::of("hwlat", "lab: hwlatdetect") else { return };
+    let told = lab.text("hwlatdetect");
+    let head = "hwlatdetect:  test duration 3 seconds\n   detector: tracer\n   parameters:\n        CPU list:          None\n        \
+                Latency threshold: 1us\n        Sample window:     200000us\n        Sample width:      100000us\n     \
+                Non-sampling period:  100000us\n        Output File:       None\n\nStarting test\ntest finished\n";
+    assert!(told.starts_with(head), "{told}");
+    let figures = |line: &str| -> Vec<u64> {
+        let words = line
+            .split([',', ' '])
+            .filter_map(|word| word.strip_prefix("inner:").or(word.strip_prefix("outer:")));
+        words.map(|word| word.parse().unwrap()).collect()
+    };
+    let samples: Vec<u64> = told.lines().filter(|line| line.starts_with("ts: ")).flat_map(figures).collect();
+    let (count, max) =
+        (samples.len() / 2, samples.iter().max().expect("the emulator is late by a microsecond"));
+    for line in [
+        format!("Max Latency: {max}us"),
+        format!("Samples recorded: {count}"),
+        format!("Samples exceeding threshold: {count}"),
+    ] {
+        assert!(told.lines().any(|one| one == line), "{line}: {told}");
+    }
+    assert_eq!(lab.text("hwlatdetect-status").trim(), "1", "the maximum is above the hard limit");
+}
+
 /// What a snapshot of the scenario says: files, and CPUs of threads.
 fn snapshot(text: &str) -> BTreeMap<String, String> {
     text.lines()
@@ -150,15 +178,29 @@ fn killed_while_it_isolates_by_cgroup_v2_everything_comes_back() {
 
 #[test]
 #[ignore = "lab: run by make test"]
-fn a_cpu_that_is_offline_is_refused_and_nothing_is_changed() {
-    let Some(lab) = Outcome::of("isolate", "lab: isolate an offline CPU") else { return };
+fn a_cpu_that_goes_offline_in_between_is_a_clear_error_and_nothing_is_lost() {
+    let Some(lab) = Outcome::of("isolate", "lab: isolate and CPU offline") else { return };
     assert!(
         lab.text("offline-apply").contains("cannot isolate CPU 1; online are 0"),
         "{}",
         lab.text("offline-apply")
     );
     assert_eq!(lab.text("offline-apply-status").trim(), "1");
+    for again in ["offline-restore", "offline-again"] {
+        let told = lab.text(again);
+        assert!(
+            told.contains("lathunt-isolated: could not be put back: CPU 1 is offline"),
+            "{again}: {told}"
+        );
+        assert!(told.contains("settings wait for /sys/fs/cgroup/lathunt-isolated"), "{again}: {told}");
+        assert_eq!(lab.text(&format!("{again}-status")).trim(), "1");
+    }
     assert_eq!(lab.text("status-at-end").trim(), "No CPU is isolated by lathunt.");
-    let after = snapshot(&lab.text("after-offline"));
+    // The programs have their CPUs back; per-CPU kernel threads were started anew with the CPU.
+    let (before, after) = (snapshot(&lab.text("before")), snapshot(&lab.text("after-offline")));
+    for pid in lab.text("sleepers").split_ascii_whitespace().chain(["1", "2"]) {
+        let key = format!("/proc/{pid}/task/{pid}/status");
+        assert_eq!(before[&key], after[&key], "process {pid}: {}", lab.text("online-restore"));
+    }
     assert!(!after.keys().any(|key| key.contains("lathunt")), "{after:#?}");
 }

@@ -92,8 +92,6 @@ fn fixes(rule: &Rule, facts: &Facts) -> Vec<(Kind, String)> {
     let at_fault: Vec<String> = match rule.expect {
         Expect::NotBuilt(options) => having(options, facts, |value| value != "n")
             .map(|options| options.iter().map(|option| format!("# CONFIG_{option} is not set")).collect()),
-        Expect::Built(options) => having(options, facts, |value| value == "n")
-            .map(|options| options.iter().map(|option| format!("CONFIG_{option}=y")).collect()),
         _ => Ok(Vec::new()),
     }
     .unwrap_or_default();
@@ -122,13 +120,6 @@ pub fn judge(expect: &Expect, facts: &Facts) -> Judged {
             match built.is_empty() {
                 true => Answer::good("none built in"),
                 false => Answer::bad(format!("built in: {}", built.join(", "))),
-            }
-        }
-        Expect::Built(options) => {
-            let lacking = having(options, facts, |value| value == "n")?;
-            match lacking.is_empty() {
-                true => Answer::good(format!("built in: {}", options.join(", "))),
-                false => Answer::bad(format!("not built in: {}", lacking.join(", "))),
             }
         }
         Expect::Report { path, absent } => Answer::reported(shown(&present(path, absent, facts)?)),

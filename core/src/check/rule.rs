@@ -84,8 +84,6 @@ pub enum Expect {
     },
     /// These build options are not set (`n` or absent in a configuration that could be read).
     NotBuilt(&'static [&'static str]),
-    /// These build options are `y`.
-    Built(&'static [&'static str]),
     /// Nothing is good or bad: the content is shown.
     Report {
         /// Name with stars.

@@ -141,10 +141,11 @@ fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>)
     let rest = remainder.unwrap_or(evidence.gap_ns);
     let guest = evidence.hypervisor.as_deref() != Some("none");
     if let Some(steal) = evidence.steal_ns.filter(|&steal| steal > Ns::ZERO) {
-        // The clock of steal has steps of 10 ms: it may show more than a gap has, hardly less.
+        // The clock of steal has steps of 10 ms: it may show more than a gap has, hardly less, and of short ones nothing.
         const STEP_NS: u64 = 10_000_000;
-        reasons.push(format!("the host stole {steal}"));
-        if remainder.is_some() && steal.0 + STEP_NS >= rest.0 {
+        const SHORTEST_NS: u64 = 1_000_000;
+        reasons.push(format!("the host stole {steal} about then"));
+        if remainder.is_some() && steal.0 + STEP_NS >= rest.0 && rest.0 >= SHORTEST_NS {
             return Cause::Host;
         }
     }
@@ -238,6 +239,8 @@ mod tests {
         assert_eq!(classify(&stolen).cause, Cause::Host);
         let too_little = Evidence { steal_ns: Some(Ns::from_ms(10)), ..gap(50_000) };
         assert_eq!(classify(&too_little).cause, Cause::CannotTell);
+        let short = Evidence { steal_ns: Some(Ns::from_ms(10)), ..gap(20) };
+        assert_eq!(classify(&short).cause, Cause::CannotTell, "10 ms cannot be told from 20 µs");
     }
 
     #[test]

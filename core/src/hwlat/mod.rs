@@ -87,9 +87,67 @@ impl Hwlat {
         gaps.filter(|gap| gap.judgement.cause != classify::Cause::Software).map(|gap| gap.gap_ns).max()
     }
 
+    /// How many gaps above `limit` are not among the judged ones, which are the worst of each detector.
+    #[must_use]
+    pub fn not_judged_above(&self, limit: Ns) -> u64 {
+        let of = |found: &Found| {
+            // Bins have edges: a gap in the bin of the limit counts.
+            let edge = |gaps: &Histogram| gaps.layout().lower(gaps.layout().index(limit));
+            let all: u64 = found.histograms.values().map(|gaps| gaps.count_from(edge(gaps))).sum();
+            let from = found.histograms.values().map(edge).min().unwrap_or(limit);
+            let judged = found.worst.iter().filter(|gap| gap.gap_ns >= from).count() as u64;
+            all.saturating_sub(judged)
+        };
+        // Whatever the kernel's tracer sees is not its own doing: its worst says all.
+        self.found.iter().filter(|found| found.samples.is_empty()).map(of).sum()
+    }
+
     /// The JSON form.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() // plain structs always serialize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::classify::{Cause, Judgement};
+    use super::*;
+    use crate::histogram::Layout;
+
+    #[test]
+    fn gaps_above_the_limit_that_were_not_judged_are_counted() {
+        let (mut gaps, limit) = (Histogram::new(Layout::LATENCY), Ns::from_us(100));
+        [50, 100, 300, 400, 500].map(|us| gaps.record(Ns::from_us(us)));
+        let judged = |us| Gap {
+            cpu: Cpu(0),
+            at: Mono(0),
+            gap_ns: Ns::from_us(us),
+            judgement: Judgement { cause: Cause::Software, remainder_ns: None, reasons: Vec::new() },
+        };
+        let found = Found {
+            detector: "spin",
+            watched_ns: Ns(0),
+            gaps: 5,
+            max_ns: gaps.max(),
+            histograms: [(Cpu(0), gaps)].into(),
+            worst: vec![judged(500), judged(400)],
+            samples: Vec::new(),
+            notes: Vec::new(),
+        };
+        let mut report = Hwlat {
+            format: FORMAT,
+            version: VERSION,
+            cpus: "0".to_owned(),
+            threshold_ns: Ns::from_us(10),
+            window_ns: Ns::from_ms(2),
+            width_ns: Ns::from_ms(1),
+            hypervisor: None,
+            smi: None,
+            found: vec![found],
+        };
+        assert_eq!((report.worst_not_software(), report.not_judged_above(limit)), (None, 2), "300 and 100");
+        report.found[0].worst.extend([judged(300), judged(100)]);
+        assert_eq!(report.not_judged_above(limit), 0);
     }
 }

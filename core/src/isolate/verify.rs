@@ -93,9 +93,11 @@ pub struct Watched {
     pub rcu_nocbs: bool,
     /// Gaps of the spinner, worst first; `None`: it could not run.
     pub gaps: Option<Vec<Gap>>,
-    /// Cyclic latency before and after isolation.
+    /// Cyclic latency before isolation; `None`: the CPUs were isolated already.
     pub before: Option<Latency>,
-    /// See there.
+    /// Where it could not be measured before: on as many CPUs of the others, under the same load.
+    pub beside: Option<Latency>,
+    /// On the isolated CPUs.
     pub after: Option<Latency>,
     /// What has to be known beside.
     pub notes: Vec<String>,
@@ -324,7 +326,7 @@ impl Watched {
     }
 
     fn latency_text(&self, text: &mut String) {
-        let rows = [("before", &self.before), ("isolated", &self.after)];
+        let rows = [("before", &self.before), ("other CPUs", &self.beside), ("isolated", &self.after)];
         if rows.iter().all(|(_, latency)| latency.is_none()) {
             return;
         }

@@ -12,7 +12,7 @@ use super::cgroup::{self, Cpusets};
 use super::{survey, About};
 use crate::error::{Error, Result};
 use crate::facts::{self, Tree};
-use crate::knob::{Kind, Knobs, Outcome, Restored};
+use crate::knob::{Kind, Knobs, Restored};
 
 /// CPUs that are isolated. When dropped, everything is put back, unless it is to stay ([`Isolation::keep`]).
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Isolation {
     ) -> Result<(Isolation, Moved, Vec<Restored>)> {
         refuse_what_is_isolated(directory)?;
         let before = crate::knob::recover(directory)?;
-        if let Some(left) = before.iter().find(|one| matches!(one.outcome, Outcome::Failed { .. })) {
+        if let Some(left) = before.iter().find(|one| one.outcome.is_due()) {
             return Err(Error::stated(format!("cannot isolate while an earlier change is left: {left}")));
         }
         let plan = plan_now(request)?;
@@ -74,8 +74,7 @@ impl Isolation {
             Ok(moved) => Ok((isolation, moved, before)),
             Err(error) => {
                 let restored = isolation.restore()?;
-                let left =
-                    restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })).count();
+                let left = restored.iter().filter(|one| one.outcome.is_due()).count();
                 Err(match left {
                     0 => error.and("everything was put back"),
                     _ => error.and("not everything could be put back: `lathunt isolate restore` tries again"),

@@ -85,8 +85,9 @@ fn allowed(path: &Path) -> Result<CpuSet> {
     list.and_then(|list| list.trim().parse().ok()).ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
-/// The kernel widens threads to the CPUs that are online when a partition ends, and some (6.1) never look again: with one
-/// of its CPUs offline, every thread of the machine would lose that for good.
+/// Linux 6.1 widens threads to the CPUs that are online when a partition ends, and never looks again
+/// (cpuset_hotplug_workfn: "we don't mess with cpumasks of tasks in top_cpuset"): with one of its CPUs offline, every
+/// thread of the root group would lose that for good.
 fn refuse_while_offline(path: &Path) -> Result<()> {
     let list =
         |path: &Path| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<CpuSet>().ok());

@@ -3,6 +3,11 @@
 //! cgroups go first, because the CPUs of threads and load balancing depend on them. An interrupt moves at its next
 //! arrival only, and of a wide mask the kernel keeps the CPU it is on: so it is first pinned to the CPU on which it was
 //! before, then waited for, and then given its old mask.
+//!
+//! What depends on a cgroup waits for it. Taking the cpuset controller away from a partition that could not be removed
+//! ends it all the same, and if one of its CPUs is offline at that moment, Linux 6.1 never gives that CPU back to
+//! the threads of the root group (kernel/cgroup/cpuset.c: "we don't mess with cpumasks of tasks in top_cpuset"). And the
+//! CPUs of threads are judged only when the cpuset has let go of them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -63,6 +68,19 @@ pub enum Outcome {
         /// Why.
         error: String,
     },
+    /// Not tried, because something else has to be put back first; stays in the journal.
+    Waits {
+        /// For what.
+        until: PathBuf,
+    },
+}
+
+impl Outcome {
+    /// Whether it is still to be done.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        matches!(self, Outcome::Failed { .. } | Outcome::Waits { .. })
+    }
 }
 
 /// Puts back everything, and removes the journal when nothing is left.
@@ -75,18 +93,37 @@ pub(super) fn all(journal: &mut Journal, mut left: Left, patience: Duration) -> 
         left.changes.reverse();
         left.changes.sort_by_key(|change| change.kind);
         pin_interrupts(journal, &mut left.changes, patience);
-        restored.extend(left.changes.iter().map(|change| one(journal, change)));
+        restored.extend(in_order(journal, &left.changes));
     }
-    if restored.iter().all(|one| !matches!(one.outcome, Outcome::Failed { .. })) {
+    if restored.iter().all(|one| !one.outcome.is_due()) {
         journal.clear()?;
     }
     Ok(restored)
 }
 
+/// Puts back `changes`, sorted by kind; what depends on a cgroup that stays waits.
+pub(super) fn in_order(journal: &mut Journal, changes: &[Change]) -> Vec<Restored> {
+    let mut stays: Option<PathBuf> = None;
+    let mut restored = Vec::with_capacity(changes.len());
+    for change in changes {
+        let result = match (&stays, change.kind) {
+            (Some(until), Kind::Cgroup | Kind::Subtree | Kind::Affinity) => {
+                Restored { path: change.path.clone(), outcome: Outcome::Waits { until: until.clone() } }
+            }
+            _ => one(journal, change),
+        };
+        if change.kind == Kind::Cgroup && result.outcome.is_due() {
+            stays.get_or_insert_with(|| change.path.clone());
+        }
+        restored.push(result);
+    }
+    restored
+}
+
 /// Puts back one knob and writes down that it is settled.
 pub(super) fn one(journal: &mut Journal, change: &Change) -> Restored {
     let outcome = compare_and_set(change);
-    if !matches!(outcome, Outcome::Failed { .. }) {
+    if !outcome.is_due() {
         let _ = journal.settled(change); // when this fails, the next start finds the old value in place
     }
     Restored { path: change.path.clone(), outcome }
@@ -209,6 +246,7 @@ impl std::fmt::Display for Restored {
             Outcome::Gone => write!(f, "{path}: is gone"),
             Outcome::BootedSince => write!(f, "{path}: undone by the boot since"),
             Outcome::Failed { error } => write!(f, "{path}: could not be put back: {error}"),
+            Outcome::Waits { until } => write!(f, "{path}: waits for {} to be put back", until.display()),
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn json(isolation: &Isolation) -> impl Serialize {
 
 /// How many could not be put back.
 pub(super) fn failed(restored: &[Restored]) -> usize {
-    restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })).count()
+    restored.iter().filter(|one| one.outcome.is_due()).count()
 }
 
 /// What became of the changes; what is as it was is only counted.
@@ -66,6 +66,21 @@ pub(super) fn restored(restored: &[Restored], quiet: bool) -> String {
             (_, 1..) => writeln!(text, "Nothing to put back: the boot since has undone {booted} changes."),
             _ => writeln!(text, "Put back {back} settings; {gone} ended meanwhile."),
         };
+    }
+    let waiting: Vec<_> = restored
+        .iter()
+        .filter_map(|one| match &one.outcome {
+            Outcome::Waits { until } => Some(until),
+            _ => None,
+        })
+        .collect();
+    if let Some(until) = waiting.first() {
+        let _ = writeln!(
+            text,
+            "  {} settings wait for {}: `lathunt isolate restore` again",
+            waiting.len(),
+            until.display()
+        );
     }
     for one in restored {
         let told = match one.outcome {

@@ -26,7 +26,7 @@ use crate::{exit, out};
 /// How long and under which load.
 #[derive(Debug, clap::Args)]
 pub struct How {
-    /// How long to watch; half as long goes to `cyclic` before, and after
+    /// How long to watch; half as long each goes to `cyclic` before (or on other CPUs), and after
     #[arg(short = 'D', long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     duration: Ns,
     /// Load on the other CPUs: auto (stress-ng where installed), builtin, none, or a command
@@ -55,7 +55,11 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
         None => Isolation::resume(&common.directory())?,
         Some(cpus) => start(&what.more.request(cpus.clone()), common)?,
     };
-    let done = watch(&mut isolation, how, half, common.quiet, &mut watched);
+    let mut done = watch(&mut isolation, how, half, common.quiet, &mut watched);
+    if done.is_ok() && what.cpus.is_none() {
+        talk(common.quiet, "cyclic on other CPUs, to compare");
+        done = beside(&mut isolation, half, &mut watched);
+    }
     let restored = match stays {
         true => isolation.keep().map(|()| Vec::new()),
         false => isolation.restore(),
@@ -75,6 +79,14 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
     };
     out::print(&text)?;
     Ok(if watched.holds() { ExitCode::SUCCESS } else { exit::EXCEEDED.into() })
+}
+
+/// What was isolated already cannot be measured as it was before: as many of the other CPUs stand for that.
+fn beside(isolation: &mut Isolation, half: Ns, watched: &mut Watched) -> Result<()> {
+    let count = isolation.plan.cpus.len();
+    let others: CpuSet = isolation.plan.housekeeping.iter().take(count).collect();
+    watched.beside = latency(&others, None, half, &mut watched.notes, &mut |_| Ok(()))?;
+    Ok(())
 }
 
 fn talk(quiet: bool, phase: &str) {

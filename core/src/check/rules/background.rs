@@ -1,7 +1,7 @@
 //! What else is at work: tracing, watchdogs, daemons, consoles.
 
 use super::super::facts::Facts;
-use super::super::rule::Expect::{Judge, Report};
+use super::super::rule::Expect::Judge;
 use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Profile, Rule};
@@ -13,6 +13,9 @@ const TRACING: [&str; 4] = [
     "/sys/kernel/tracing/kprobe_events",
     "/sys/kernel/tracing/instances/",
 ];
+
+/// Share of the last 10 s in which some thread waited for it.
+const PRESSURE: [&str; 3] = ["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory"];
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -79,8 +82,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "security-modules",
         title: "Security modules",
-        facts: &[],
-        expect: Report { path: "/sys/kernel/security/lsm", absent: "securityfs is not mounted" },
+        facts: &["/sys/kernel/security/lsm", "/sys/fs/selinux/avc/cache_threshold"],
+        expect: Judge(security_modules),
         severity: Info,
         why: "they look at every system call with a file or a socket",
         fix: &[],
@@ -112,7 +115,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "daemons",
         title: "Daemons that change settings or wake up by themselves",
-        facts: &[TASKS],
+        facts: &[TASKS, "/etc/tuned/active_profile"],
         expect: Judge(daemons),
         severity: Medium,
         why: "they take tuning back (tuned, power-profiles), raise priorities (stalld, rtkit), or work at odd times (cron, snapd, updatedb)",
@@ -134,7 +137,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "load",
         title: "Load of the machine now",
-        facts: &["/proc/loadavg", "/proc/pressure/cpu"],
+        facts: &["/proc/loadavg", PRESSURE[0], PRESSURE[1], PRESSURE[2]],
         expect: Judge(load),
         severity: Info,
         why: "a latency means little without the load that went with it",
@@ -240,7 +243,21 @@ fn daemons(facts: &Facts) -> Judged {
         "unattended-upgr",
     ];
     let found = running(facts, &known)?;
-    Answer::reported(if found.is_empty() { "none of those known".to_owned() } else { found.join(", ") })
+    let mut found = if found.is_empty() { "none of those known".to_owned() } else { found.join(", ") };
+    if let Ok(profile) = facts.text("/etc/tuned/active_profile") {
+        found.push_str(&format!("; profile of tuned: {profile}"));
+    }
+    Answer::reported(found)
+}
+
+fn security_modules(facts: &Facts) -> Judged {
+    let Some(modules) = facts.maybe("/sys/kernel/security/lsm")? else {
+        return Missing::not_here("securityfs is not mounted");
+    };
+    // tuned network-latency: 8192, so that decisions of SELinux are found in the cache.
+    let cache = facts.text("/sys/fs/selinux/avc/cache_threshold");
+    let cache = cache.map_or(String::new(), |size| format!("; cache_threshold of SELinux {size}"));
+    Answer::reported(format!("{modules}{cache}"))
 }
 
 fn modules(facts: &Facts) -> Judged {
@@ -264,8 +281,12 @@ fn modules(facts: &Facts) -> Judged {
 fn load(facts: &Facts) -> Judged {
     let load = facts.text("/proc/loadavg")?;
     let load: Vec<&str> = load.split(' ').take(3).collect();
-    let pressure =
-        facts.text("/proc/pressure/cpu").ok().and_then(|text| text.lines().next()?.split(' ').nth(1));
-    let pressure = pressure.map_or(String::new(), |avg| format!(", CPU pressure {avg} %"));
-    Answer::reported(format!("load average {}{pressure}", load.join(" ")))
+    let pressure = |path: &&str| {
+        let share = facts.text(path).ok()?.lines().next()?.split(' ').nth(1)?.strip_prefix("avg10=")?;
+        Some(format!("{} {share} %", path.rsplit('/').next()?))
+    };
+    let pressure: Vec<String> = PRESSURE.iter().filter_map(pressure).collect();
+    let stalled =
+        if pressure.is_empty() { String::new() } else { format!("; waited for {}", pressure.join(", ")) };
+    Answer::reported(format!("load average {}{stalled}", load.join(" ")))
 }

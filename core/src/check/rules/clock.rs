@@ -40,12 +40,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "timer-migration",
         title: "Migration of timers to other CPUs",
-        facts: &[],
-        expect: OneOf {
-            path: "/proc/sys/kernel/timer_migration",
-            values: &["0"],
-            absent: "this kernel does not move timers",
-        },
+        facts: &["/proc/sys/kernel/timer_migration", "/sys/devices/system/cpu/nohz_full"],
+        expect: Judge(timer_migration),
         severity: Medium,
         why: "timers of idle CPUs pile up on a busy one",
         fix: &[Run("sysctl -w kernel.timer_migration=0")],
@@ -119,6 +115,18 @@ fn tsc_flags(facts: &Facts) -> Judged {
     match lacking.is_empty() {
         true => Answer::good("constant_tsc and nonstop_tsc"),
         false => Answer::bad(format!("lacks {}", lacking.join(" and "))),
+    }
+}
+
+/// With nohz_full the timers of busy CPUs must be able to leave: then it depends on the work.
+fn timer_migration(facts: &Facts) -> Judged {
+    const FILE: &str = "/proc/sys/kernel/timer_migration";
+    let Some(on) = facts.maybe(FILE)? else { return Missing::not_here("this kernel does not move timers") };
+    let without_tick = facts.cpu_list("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
+    match (on, without_tick.is_empty()) {
+        ("0", _) => Answer::good("off"),
+        (_, true) => Answer::bad("on"),
+        (_, false) => Answer::reported(format!("on, and away from CPU {without_tick} by nohz_full")),
     }
 }
 

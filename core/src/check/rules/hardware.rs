@@ -1,11 +1,14 @@
 //! What firmware, processor and host do unasked.
 
 use super::super::facts::{number, Facts};
-use super::super::rule::Expect::{Judge, OneOf, Report};
+use super::super::rule::Expect::{Judge, Report};
 use super::super::rule::Fix::{Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
-use super::EVERY;
+use super::{shown, EVERY};
+
+const MCE_INTERVAL: &str = "/sys/devices/system/machinecheck/machinecheck*/check_interval";
+const MCE_IGNORED: &str = "/sys/devices/system/machinecheck/machinecheck*/ignore_ce";
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -22,12 +25,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "machine-checks",
         title: "Polling for corrected machine errors",
-        facts: &[],
-        expect: OneOf {
-            path: "/sys/devices/system/machinecheck/machinecheck*/check_interval",
-            values: &["0"],
-            absent: "no machine checks are visible",
-        },
+        facts: &[MCE_INTERVAL, MCE_IGNORED],
+        expect: Judge(machine_checks),
         severity: Medium,
         why: "a timer on every CPU reads all error banks every five minutes",
         fix: &[Run("for f in /sys/devices/system/machinecheck/machinecheck*/check_interval; do echo 0 > $f; done")],
@@ -37,10 +36,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "nmi",
         title: "Non-maskable interrupts during the watch",
-        facts: &["/proc/interrupts"],
+        facts: &["/proc/interrupts", "/proc/sys/kernel/perf_event_paranoid"],
         expect: Judge(|facts| {
             let (sum, seconds) = interrupts(facts, &["NMI", "PMI"])?;
-            Answer::is(sum == 0, format!("{sum} in {seconds:.1} s"))
+            let paranoid = facts.text("/proc/sys/kernel/perf_event_paranoid");
+            let who = paranoid.map_or(String::new(), |level| format!(" (perf_event_paranoid {level})"));
+            Answer::is(sum == 0, format!("{sum} in {seconds:.1} s{who}"))
         }),
         severity: Medium,
         why: "they come even where interrupts are off; perf and the watchdog use them",
@@ -127,17 +128,32 @@ fn smi(facts: &Facts) -> Judged {
 }
 
 /// Sum over all CPUs of what rows of /proc/interrupts grew by, and seconds.
-pub(super) fn interrupts(facts: &Facts, rows: &[&str]) -> Result<(u64, f64), Missing> {
+fn interrupts(facts: &Facts, rows: &[&str]) -> Result<(u64, f64), Missing> {
     let (before, after) = facts.twice("/proc/interrupts")?;
     let sum = |text: &str| -> u64 { rows.iter().map(|row| row_sum(text, row)).sum() };
     Ok((sum(after).saturating_sub(sum(before)), facts.watched_s().unwrap_or(0.0)))
 }
 
-pub(super) fn row_sum(text: &str, row: &str) -> u64 {
+fn row_sum(text: &str, row: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(row)?.strip_prefix(':'));
     let numbers =
         line.unwrap_or_default().split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
     numbers.sum()
+}
+
+/// Either ends the polling: no interval, or corrected errors ignored.
+fn machine_checks(facts: &Facts) -> Judged {
+    let intervals = match facts.all(MCE_INTERVAL) {
+        none if none.is_empty() && facts.absence_means_something() => {
+            return Missing::not_here("no machine checks are visible")
+        }
+        _ => facts.some(MCE_INTERVAL)?,
+    };
+    let ignored = facts.all(MCE_IGNORED);
+    if !ignored.is_empty() && ignored.iter().all(|(_, on)| *on == "1") {
+        return Answer::good("corrected errors are ignored");
+    }
+    Answer::is(intervals.iter().all(|(_, s)| *s == "0"), format!("every {} s", shown(&intervals)))
 }
 
 fn virtualisation(facts: &Facts) -> Judged {

@@ -15,13 +15,17 @@ use crate::time::Cpu;
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
+const NODES: &str = "/sys/devices/system/node/node*/cpulist";
+const RCU_PRIORITY: &str = "/sys/module/rcutree/parameters/kthread_prio";
+const RCU_PATIENCE: &str = "/sys/module/rcutree/parameters/nohz_full_patience_delay";
+const BALANCE_CONFIGS: [&str; 2] = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
 const POLLING: &[Profile] = &[Profile::BusyPoll, Profile::Network];
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "isolcpus",
         title: "CPUs taken out of load balancing at boot",
-        facts: &[ISOLATED, ONLINE],
+        facts: &[ISOLATED, ONLINE, "/proc/cmdline"],
         expect: Judge(isolcpus),
         severity: Medium,
         why: "the scheduler moves other work onto CPUs that it balances",
@@ -74,9 +78,20 @@ pub(super) const RULES: &[Rule] = &[
         profiles: EVERY,
     },
     Rule {
+        id: "rcu-priority",
+        title: "Priority and patience of RCU",
+        facts: &[RCU_PRIORITY, RCU_PATIENCE],
+        expect: Judge(rcu_priority),
+        severity: Medium,
+        why: "callbacks below the real-time work starve while it never sleeps, above it they preempt it",
+        fix: &[],
+        source: "tuned realtime-virtual-host; KP",
+        profiles: EVERY,
+    },
+    Rule {
         id: "housekeeping",
-        title: "CPUs left for everything else",
-        facts: &[ONLINE, ISOLATED],
+        title: "CPUs left for everything else, on each memory node",
+        facts: &[ONLINE, ISOLATED, NODES],
         expect: Judge(housekeeping),
         severity: Fatal,
         why: "interrupts, workers and the user's shell need a CPU, or the machine stalls",
@@ -102,11 +117,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "irqbalance",
         title: "irqbalance",
-        facts: &[TASKS],
-        expect: Judge(|facts| match running(facts, &["irqbalance"])?.is_empty() {
-            true => Answer::good("not running"),
-            false => Answer::bad("running"),
-        }),
+        facts: &[TASKS, BALANCE_CONFIGS[0], BALANCE_CONFIGS[1], ONLINE, ISOLATED],
+        expect: Judge(irqbalance),
         severity: High,
         why: "it moves interrupts back onto the CPUs of the real-time work",
         fix: &[Run("systemctl disable --now irqbalance"), Do("or ban the CPUs: IRQBALANCE_BANNED_CPULIST={cpus}")],
@@ -158,10 +170,13 @@ fn list(cpus: &CpuSet) -> String {
 
 fn isolcpus(facts: &Facts) -> Judged {
     let isolated = facts.cpu_list(ISOLATED)?;
-    Answer::is(
-        !isolated.is_empty() && facts.cpus.minus(&isolated).is_empty(),
-        format!("isolated: {}", list(&isolated)),
-    )
+    let flags = facts.boot("isolcpus").ok().flatten().unwrap_or_default();
+    let mut found = format!("isolated: {}", list(&isolated));
+    // Without the word, queues of storage and network bring their interrupts there.
+    if !isolated.is_empty() && !flags.split(',').any(|word| word == "managed_irq") {
+        found.push_str(", but not from managed interrupts (isolcpus=managed_irq,…)");
+    }
+    Answer::is(!isolated.is_empty() && facts.cpus.minus(&isolated).is_empty(), found)
 }
 
 fn partition(facts: &Facts) -> Judged {
@@ -222,7 +237,46 @@ fn housekeeping(facts: &Facts) -> Judged {
     let isolated = facts.cpu_list(ISOLATED)?;
     let online = facts.cpu_list(ONLINE)?;
     let left = online.minus(&isolated);
-    Answer::is(!left.is_empty(), format!("{} of {} CPUs: {}", left.len(), online.len(), list(&left)))
+    let found = format!("{} of {} CPUs: {}", left.len(), online.len(), list(&left));
+    // A node with memory alone has no CPU to keep.
+    let bare = facts.all(NODES).into_iter().find_map(|(path, cpus)| {
+        let cpus: CpuSet = cpus.parse().ok()?;
+        let without = cpus.meets(&online) && !cpus.meets(&left);
+        without.then(|| path.split('/').nth(5).unwrap_or("a node"))
+    });
+    match bare {
+        Some(node) if !left.is_empty() => Answer::bad(format!("{found}; none on {node}")),
+        _ => Answer::is(!left.is_empty(), found),
+    }
+}
+
+fn rcu_priority(facts: &Facts) -> Judged {
+    let Some(priority) = facts.maybe(RCU_PRIORITY)? else {
+        return Missing::not_here("this kernel does not show it");
+    };
+    let patience =
+        facts.text(RCU_PATIENCE).map_or(String::new(), |ms| format!(", nohz_full_patience_delay {ms} ms"));
+    Answer::reported(format!("kthread_prio {priority}{patience}"))
+}
+
+/// A daemon that was told to stay away from these CPUs does no harm.
+fn irqbalance(facts: &Facts) -> Judged {
+    if running(facts, &["irqbalance"])?.is_empty() {
+        return Answer::good("not running");
+    }
+    let apart = facts.housekeeping();
+    let banned = BALANCE_CONFIGS.iter().find_map(|file| {
+        let text = facts.text(file).ok()?;
+        let value = text.lines().find_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="))?;
+        value.trim_matches(['"', '\'']).parse::<CpuSet>().ok()
+    });
+    match banned {
+        Some(banned) if !apart.is_empty() && facts.cpus.minus(&banned).is_empty() => {
+            Answer::good(format!("running, and banned from CPU {banned}"))
+        }
+        Some(banned) => Answer::bad(format!("running, banned from CPU {} only", list(&banned))),
+        None => Answer::bad("running"),
+    }
 }
 
 fn irq_affinity(facts: &Facts) -> Judged {

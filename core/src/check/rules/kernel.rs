@@ -3,7 +3,7 @@
 use super::super::answers::realtime;
 use super::super::facts::{chosen, Facts};
 use super::super::patches::series;
-use super::super::rule::Expect::{Built, Judge, NotBuilt, Report};
+use super::super::rule::Expect::{Judge, NotBuilt};
 use super::super::rule::Fix::{Boot, Build, Do, Run};
 use super::super::rule::Severity::{Fatal, High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -170,21 +170,28 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "tracers",
         title: "Tracers that find causes (hwlat, osnoise, timerlat)",
-        facts: &[],
-        expect: Built(&["HWLAT_TRACER", "OSNOISE_TRACER", "TIMERLAT_TRACER"]),
+        facts: &[
+            "/sys/kernel/tracing/available_tracers",
+            "CONFIG_HWLAT_TRACER",
+            "CONFIG_OSNOISE_TRACER",
+            "CONFIG_TIMERLAT_TRACER",
+        ],
+        expect: Judge(tracers),
         severity: Medium,
         why: "without them latencies of the hardware can only be guessed at; they cost nothing while off",
-        fix: &[Build("CONFIG_FTRACE=y")],
+        fix: &[Build(
+            "CONFIG_FTRACE=y\nCONFIG_HWLAT_TRACER=y\nCONFIG_OSNOISE_TRACER=y\nCONFIG_TIMERLAT_TRACER=y",
+        )],
         source: "rt-tests (hwlatdetect)",
         profiles: EVERY,
     },
     Rule {
         id: "taint",
         title: "Taint of the kernel",
-        facts: &[],
-        expect: Report { path: "/proc/sys/kernel/tainted", absent: "" },
+        facts: &["/proc/sys/kernel/tainted"],
+        expect: Judge(taint),
         severity: Info,
-        why: "foreign modules (1, 4096) run code that nobody has looked at for latency",
+        why: "foreign modules run code that nobody has looked at for latency",
         fix: &[],
         source: "practice",
         profiles: EVERY,
@@ -257,6 +264,50 @@ fn high_res_timers(facts: &Facts) -> Judged {
         (_, Ok(value)) => Answer::is(value == "y" && !off, format!("CONFIG_HIGH_RES_TIMERS={value}")),
         (_, Err(missing)) => Err(missing),
     }
+}
+
+/// The running kernel's own list; of a configuration alone, what is built in.
+fn tracers(facts: &Facts) -> Judged {
+    const WANTED: [(&str, &str); 3] =
+        [("hwlat", "HWLAT_TRACER"), ("osnoise", "OSNOISE_TRACER"), ("timerlat", "TIMERLAT_TRACER")];
+    let list = facts.text("/sys/kernel/tracing/available_tracers");
+    let mut lacking = Vec::new();
+    for (name, option) in WANTED {
+        let there = match list {
+            Ok(list) => list.split_ascii_whitespace().any(|word| word == name),
+            Err(_) => facts.config(option)? == "y",
+        };
+        if !there {
+            lacking.push(name);
+        }
+    }
+    match lacking.is_empty() {
+        true => Answer::good("all there"),
+        false => Answer::bad(format!("lacking: {}", lacking.join(", "))),
+    }
+}
+
+/// Bits of Documentation/admin-guide/tainted-kernels.rst that tell of foreign code or of trouble before.
+const TAINTS: [(u32, &str); 8] = [
+    (0, "a proprietary module"),
+    (1, "a module loaded by force"),
+    (4, "a machine check"),
+    (7, "the kernel died once"),
+    (9, "a warning of the kernel"),
+    (12, "a module from outside the kernel's tree"),
+    (14, "a lockup"),
+    (15, "a live patch"),
+];
+
+fn taint(facts: &Facts) -> Judged {
+    let bits = facts.number("/proc/sys/kernel/tainted")?;
+    let named: Vec<&str> =
+        TAINTS.iter().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, what)| *what).collect();
+    Answer::reported(match (bits, named.is_empty()) {
+        (0, _) => "none".to_owned(),
+        (_, true) => bits.to_string(),
+        (_, false) => format!("{bits}: {}", named.join(", ")),
+    })
 }
 
 fn slabinfo(facts: &Facts) -> Judged {

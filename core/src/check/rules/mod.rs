@@ -68,7 +68,7 @@ pub fn options() -> Vec<&'static str> {
     let needed = all().flat_map(|(_, rule)| needs(rule));
     let mut names: Vec<&str> = needed.filter_map(|name| name.strip_prefix("CONFIG_")).collect();
     names.extend(all().flat_map(|(_, rule)| match rule.expect {
-        Expect::Built(options) | Expect::NotBuilt(options) => options,
+        Expect::NotBuilt(options) => options,
         _ => &[],
     }));
     names.sort_unstable();
@@ -76,7 +76,7 @@ pub fn options() -> Vec<&'static str> {
     names
 }
 
-/// What one rule needs beside the build options of `Built` and `NotBuilt`.
+/// What one rule needs beside the build options of `NotBuilt`.
 pub fn needs(rule: &Rule) -> Vec<&'static str> {
     let mut names = rule.facts.to_vec();
     match rule.expect {

@@ -10,6 +10,7 @@ use super::{shown, EVERY};
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
 const FREQ_MIN: &str = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq";
 const FREQ_MAX: &str = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq";
+const DEVICE_SLEEP: &str = "/sys/bus/pci/devices/*/power/control";
 const NO_SCALING: &str = "no frequency scaling is visible";
 
 pub(super) const RULES: &[Rule] = &[
@@ -47,6 +48,17 @@ pub(super) const RULES: &[Rule] = &[
         severity: High,
         why: "the processor itself lowers its clock whatever the governor says",
         fix: &[Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference; do echo performance > $f; done")],
+        source: "tuned latency-performance, realtime",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "performance-floor",
+        title: "Lowest performance of intel_pstate",
+        facts: &["/sys/devices/system/cpu/intel_pstate/min_perf_pct", "/sys/devices/system/cpu/intel_pstate/status"],
+        expect: Judge(performance_floor),
+        severity: Medium,
+        why: "the processor's own control lowers the clock down to this share of the highest",
+        fix: &[Run("echo 100 > /sys/devices/system/cpu/intel_pstate/min_perf_pct")],
         source: "tuned latency-performance, realtime",
         profiles: EVERY,
     },
@@ -139,6 +151,17 @@ pub(super) const RULES: &[Rule] = &[
         profiles: EVERY,
     },
     Rule {
+        id: "device-sleep",
+        title: "PCI devices that may sleep (runtime power management)",
+        facts: &[DEVICE_SLEEP],
+        expect: Judge(device_sleep),
+        severity: Medium,
+        why: "a sleeping device answers its first access milliseconds late",
+        fix: &[Run("for f in /sys/bus/pci/devices/*/power/control; do echo on > $f; done")],
+        source: "HW",
+        profiles: EVERY,
+    },
+    Rule {
         id: "pstate-driver",
         title: "Frequency driver",
         facts: &[],
@@ -159,6 +182,39 @@ fn frequency_range(facts: &Facts) -> Judged {
     let highest = facts.some(FREQ_MAX)?;
     let fixed = lowest.iter().zip(&highest).all(|((_, min), (_, max))| min == max);
     Answer::is(fixed, format!("{} to {} kHz", shown(&lowest), shown(&highest)))
+}
+
+fn performance_floor(facts: &Facts) -> Judged {
+    const FILE: &str = "/sys/devices/system/cpu/intel_pstate/min_perf_pct";
+    if facts.maybe(FILE)?.is_none() {
+        return Missing::not_here("the frequency driver is not intel_pstate");
+    }
+    if facts.text("/sys/devices/system/cpu/intel_pstate/status").is_ok_and(|status| status == "off") {
+        return Missing::not_here("intel_pstate is off");
+    }
+    let percent = facts.number(FILE)?;
+    Answer::is(percent == 100, format!("{percent} %"))
+}
+
+fn device_sleep(facts: &Facts) -> Judged {
+    let all = match facts.all(DEVICE_SLEEP) {
+        none if none.is_empty() && facts.absence_means_something() => {
+            return Missing::not_here("no PCI device is visible")
+        }
+        _ => facts.some(DEVICE_SLEEP)?,
+    };
+    let asleep: Vec<&str> =
+        all.iter().filter(|(_, on)| *on == "auto").filter_map(|(path, _)| path.split('/').nth(5)).collect();
+    let more = if asleep.len() > 4 { ", …" } else { "" };
+    match asleep.is_empty() {
+        true => Answer::good(format!("none of {}", all.len())),
+        false => Answer::bad(format!(
+            "{} of {}: {}{more}",
+            asleep.len(),
+            all.len(),
+            asleep[..asleep.len().min(4)].join(", ")
+        )),
+    }
 }
 
 fn turbo(facts: &Facts) -> Judged {

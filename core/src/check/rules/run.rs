@@ -5,25 +5,14 @@ use super::super::rule::Expect::Judge;
 use super::super::rule::Fix::Do;
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
-use super::hardware::row_sum;
 use super::EVERY;
-
-/// Rows of /proc/interrupts that explain samples.
-const ROWS: [(&str, &str); 7] = [
-    ("LOC", "local timer"),
-    ("RES", "rescheduling"),
-    ("CAL", "function call"),
-    ("TLB", "TLB shootdown"),
-    ("NMI", "NMI"),
-    ("MCE", "machine check"),
-    ("THR", "threshold"),
-];
+use crate::isolate::interrupts::{between, parse, Class};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "interrupt-counts",
         title: "Interrupts during the watch",
-        facts: &["/proc/interrupts"],
+        facts: &["/proc/interrupts", "/sys/devices/system/cpu/online", "/sys/devices/system/cpu/isolated"],
         expect: Judge(interrupt_counts),
         severity: High,
         why: "each is a gap for whatever runs on that CPU: compare before and after a measurement",
@@ -70,22 +59,37 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// By class, on the CPUs of the real-time work, and on the others.
 fn interrupt_counts(facts: &Facts) -> Judged {
     let (before, after) = facts.twice("/proc/interrupts")?;
-    let growth = |(row, name): &(&str, &str)| {
-        let grown = row_sum(after, row).saturating_sub(row_sum(before, row));
-        (grown > 0).then(|| format!("{name} {grown}"))
+    let came = between(&parse(before, ""), &parse(after, ""));
+    let apart = !facts.housekeeping().is_empty();
+    let counts = |mine: bool| {
+        let of = |class: Class| -> u64 {
+            let lines = came.iter().filter(|line| line.class == class);
+            let counts = lines.flat_map(|line| &line.counts);
+            counts
+                .filter(|(cpu, _)| !apart || facts.cpus.contains(**cpu) == mine)
+                .map(|(_, count)| count)
+                .sum()
+        };
+        let shown = Class::ALL.into_iter().map(|class| (class, of(class)));
+        let shown: Vec<String> = shown
+            .filter(|&(class, count)| count > 0 || class == Class::Io)
+            .map(|(class, count)| format!("{} {count}", class.name()))
+            .collect();
+        shown.join(", ")
     };
-    let devices = |text: &str| -> u64 {
-        let rows = text.lines().filter_map(|line| line.trim_start().split(':').next());
-        rows.filter(|row| row.bytes().all(|b| b.is_ascii_digit()) && !row.is_empty())
-            .map(|row| row_sum(text, row))
-            .sum()
-    };
-    let of_devices = devices(after).saturating_sub(devices(before));
-    let mut found: Vec<String> = ROWS.iter().filter_map(growth).collect();
-    found.push(format!("devices {of_devices}"));
-    Answer::reported(format!("{} in {:.1} s", found.join(", "), facts.watched_s().unwrap_or(0.0)))
+    let seconds = facts.watched_s().unwrap_or(0.0);
+    Answer::reported(match apart {
+        true => format!(
+            "on CPU {}: {}; elsewhere: {}; in {seconds:.1} s",
+            facts.cpus,
+            counts(true),
+            counts(false)
+        ),
+        false => format!("{} in {seconds:.1} s", counts(true)),
+    })
 }
 
 fn page_faults(facts: &Facts) -> Judged {

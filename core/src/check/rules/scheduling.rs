@@ -25,11 +25,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "fair-server",
         title: "Deadline server of ordinary threads (since 6.12)",
-        facts: &["/sys/kernel/debug/sched/fair_server/*/runtime", "/sys/kernel/debug/sched/fair_server/*/period", "/proc/sys/kernel/osrelease"],
+        facts: &["/sys/kernel/debug/sched/fair_server/*/runtime", "/sys/kernel/debug/sched/fair_server/*/period", "/sys/kernel/debug/sched/ext_server/*/runtime", "/proc/sys/kernel/osrelease"],
         expect: Judge(fair_server),
         severity: High,
         why: "a real-time thread that never sleeps is stopped 50 ms in each second for ordinary ones",
-        fix: &[Run("for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done")],
+        fix: &[Run("for f in /sys/kernel/debug/sched/*_server/cpu*/runtime; do echo 0 > $f; done")],
         source: "kernel/sched/fair.c, since 6.12",
         profiles: &[super::super::rule::Profile::BusyPoll],
     },
@@ -127,7 +127,12 @@ fn fair_server(facts: &Facts) -> Judged {
         return Missing::not_here("kernels before 6.12 have none");
     }
     let all = facts.some(RUNTIME)?;
-    Answer::is(all.iter().all(|(_, ns)| *ns == "0"), format!("runtime {} ns", shown(&all)))
+    let ext = facts.all("/sys/kernel/debug/sched/ext_server/*/runtime"); // that of sched_ext, in newer kernels
+    let found = match ext.is_empty() {
+        true => format!("runtime {} ns", shown(&all)),
+        false => format!("runtime {} ns; of sched_ext {} ns", shown(&all), shown(&ext)),
+    };
+    Answer::is(all.iter().chain(&ext).all(|(_, ns)| *ns == "0"), found)
 }
 
 fn rt_groups(facts: &Facts) -> Judged {

@@ -2,10 +2,11 @@
 //!
 //! Each path is a loop of its own, compiled with the read inlined: two reads, one right after the other, then the
 //! bookkeeping, which falls between pairs and is in no difference. Under a real-time policy the loop sleeps a tenth of the
-//! time, so that throttling never strikes and other work goes on. `path` lists the ways, `system_call` proves which
+//! time, so that throttling never strikes and other work goes on. `path` lists the ways, `crates` those of other crates, `system_call` proves which
 //! of them enter the kernel, `agreement` compares CPUs, `gaps` says who interrupts such a loop.
 
 mod agreement;
+mod crates;
 mod gaps;
 mod path;
 mod system_call;
@@ -117,6 +118,32 @@ impl Pairs {
     /// The cost of `read`; `unit_ns` ns in a unit of what it returns. `None` when a signal came before the first pair.
     #[inline(always)]
     fn cost(&self, path: &str, unit_ns: f64, read: impl Fn() -> u64) -> Option<Cost> {
+        self.tallied(path, unit_ns, read, |tally, first, second| tally.pair(*first, *second))
+    }
+
+    /// The same for reads that are no numbers: `between` takes the time from the first to the second, outside of what is
+    /// measured; `None`: the second was earlier.
+    #[inline(always)]
+    fn cost_between<T>(
+        &self,
+        path: &str,
+        read: impl Fn() -> T,
+        between: impl Fn(&T, &T) -> Option<Duration>,
+    ) -> Option<Cost> {
+        self.tallied(path, 1.0, read, |tally, first, second| match between(first, second) {
+            Some(time) => tally.pair(0, time.as_nanos() as u64),
+            None => tally.pair(1, 0),
+        })
+    }
+
+    #[inline(always)]
+    fn tallied<T>(
+        &self,
+        path: &str,
+        unit_ns: f64,
+        read: impl Fn() -> T,
+        count: impl Fn(&mut Tally, &T, &T),
+    ) -> Option<Cost> {
         for _ in 0..1_000 {
             std::hint::black_box(read()); // caches and branches warm
         }
@@ -128,7 +155,7 @@ impl Pairs {
             for _ in 0..chunk {
                 let first = read();
                 let second = read();
-                tally.pair(first, second);
+                count(&mut tally, &first, &second);
             }
             busy += begin.elapsed();
             if self.sleeps && stretch.elapsed() >= STRETCH {

@@ -1,10 +1,10 @@
 //! Every way to read a clock, each a loop of its own.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
 use lathunt_core::clock::Cost;
 
-use super::Pairs;
+use super::{crates, Pairs};
 use crate::arch;
 
 /// Clocks by name, as `clock_gettime(2)` knows them.
@@ -39,11 +39,13 @@ pub(super) fn all(pairs: &Pairs, tick_ns: f64) -> Vec<Option<Cost>> {
     }
     costs.push(pairs.cost("gettimeofday", 1000.0, gettimeofday));
     costs.push(pairs.cost("system call gettimeofday", 1000.0, gettimeofday_by_system_call));
-    let base = Instant::now();
-    costs.push(pairs.cost("Rust Instant::now", 1.0, || base.elapsed().as_nanos() as u64));
-    costs.push(pairs.cost("Rust SystemTime::now", 1.0, || {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+    costs.push(pairs.cost_between("Rust Instant::now", Instant::now, |first, second| {
+        second.checked_duration_since(*first)
     }));
+    costs.push(pairs.cost_between("Rust SystemTime::now", SystemTime::now, |first, second| {
+        second.duration_since(*first).ok()
+    }));
+    costs.extend(crates::all(pairs));
     costs
 }
 
@@ -77,7 +79,7 @@ fn gettime_by_system_call(id: libc::clockid_t) -> u64 {
 }
 
 #[inline(always)]
-fn gettimeofday() -> u64 {
+pub(super) fn gettimeofday() -> u64 {
     let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
     // SAFETY: a valid pointer and no time zone.
     unsafe { libc::gettimeofday(&mut time, std::ptr::null_mut()) };

@@ -1,33 +1,32 @@
 //! Does the C library read a clock without entering the kernel? Proved, not timed: in a thread for which seccomp refuses
 //! the system calls of clocks, a read that still works went through the vDSO.
 
-use super::path::{gettime, CLOCKS, CPU_TIME};
+use super::path::{gettime, gettimeofday, CLOCKS, CPU_TIME};
 use crate::facts::{Tree, LIVE};
 
 /// `None`: no question for this path. `Some(None)`: no system call. `Some(Some(why))`: a system call.
 pub(super) fn of(path: &str) -> Option<Option<String>> {
+    if path == "gettimeofday" {
+        return Some(enters_kernel(gettimeofday)?.then(|| why(libc::CLOCK_REALTIME)));
+    }
     let name = path.strip_prefix("clock_gettime ").or_else(|| path.strip_prefix("Rust "))?;
     let id = match name {
         "Instant::now" => libc::CLOCK_MONOTONIC,
         "SystemTime::now" => libc::CLOCK_REALTIME,
         _ => CLOCKS.iter().chain(&CPU_TIME).find(|(of, _)| *of == name)?.1,
     };
-    match enters_kernel(id) {
-        None => None, // no seccomp here
-        Some(false) => Some(None),
-        Some(true) => Some(Some(why(id))),
-    }
+    Some(enters_kernel(move || gettime(id))?.then(|| why(id)))
 }
 
-/// Whether a read of this clock makes a system call; `None` when seccomp cannot be used.
-fn enters_kernel(id: libc::clockid_t) -> Option<bool> {
+/// Whether a read makes a system call; `None` when seccomp cannot be used.
+fn enters_kernel(read: impl FnOnce() -> u64 + Send + 'static) -> Option<bool> {
     let asked = std::thread::spawn(move || {
-        refuse_clock_calls().then(|| gettime(id) == 0) // a refused call leaves the zeros
+        refuse_clock_calls().then(|| read() == 0) // a refused call leaves the zeros
     });
     asked.join().ok().flatten()
 }
 
-/// A filter for this thread alone: `clock_gettime` fails, everything else is as before.
+/// A filter for this thread alone: `clock_gettime` and `gettimeofday` fail, everything else is as before.
 fn refuse_clock_calls() -> bool {
     const LOAD_NR: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16; // seccomp_data.nr lies at offset 0
     const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -35,7 +34,8 @@ fn refuse_clock_calls() -> bool {
     let statement = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
     let mut filter = [
         statement(LOAD_NR, 0),
-        libc::sock_filter { code: JUMP_EQUAL, jt: 0, jf: 1, k: libc::SYS_clock_gettime as u32 },
+        libc::sock_filter { code: JUMP_EQUAL, jt: 1, jf: 0, k: libc::SYS_clock_gettime as u32 },
+        libc::sock_filter { code: JUMP_EQUAL, jt: 0, jf: 1, k: libc::SYS_gettimeofday as u32 },
         statement(RETURN, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         statement(RETURN, libc::SECCOMP_RET_ALLOW),
     ];

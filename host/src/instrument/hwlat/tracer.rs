@@ -18,6 +18,7 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 
 use super::{Options, KEPT};
 use crate::error::{Error, Result};
+use crate::facts::{counters, Tree, LIVE};
 use crate::knob::{self, Knobs};
 use crate::{arch, signals};
 
@@ -89,7 +90,7 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
         .open(instance.0.join("trace_pipe"))
         .map_err(|error| Error::new("read", "trace_pipe of the instance", error))?;
     let (begin, mut text, mut samples) = (Instant::now(), String::new(), Vec::new());
-    let mut stopped = false;
+    let (mut look, mut stopped) = (Look::now(), false);
     while !stopped {
         stopped = begin.elapsed() >= Duration::from_nanos(options.duration.0)
             || signals::stop_requested().is_some();
@@ -99,12 +100,19 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
             std::thread::sleep(Duration::from_millis(50));
         }
         drain(&mut pipe, &mut text)?;
+        let mut came = Vec::new();
         while let Some((line, rest)) = text.split_once('\n') {
             if let Some(sample) = Sample::parse(line) {
                 each(&sample);
-                samples.push(sample);
+                came.push(sample);
             }
             text = rest.to_owned();
+        }
+        // Counters are looked at once in a window: reading them interrupts the CPU.
+        if !came.is_empty() || look.at.elapsed() > Duration::from_nanos(options.window.0) {
+            let now = Look::now();
+            samples.extend(came.into_iter().map(|sample| look.until(&now, sample)));
+            look = now;
         }
     }
     let watched = begin.elapsed().as_nanos() as u64 / options.window.0.max(1) * options.width.0;
@@ -115,6 +123,36 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
         .filter(|one| !matches!(one.outcome, knob::Outcome::PutBack { .. }))
         .map(ToString::to_string);
     Ok(found(options, per_cpu, samples, Ns(watched), notes.collect()))
+}
+
+/// SMIs and stolen time at one moment.
+struct Look {
+    at: Instant,
+    smi: BTreeMap<Cpu, u64>,
+    steal: BTreeMap<Cpu, Ns>,
+}
+
+/// A sample with the SMIs and the stolen time about it, of its CPU.
+struct Seen {
+    sample: Sample,
+    smi: Option<u64>,
+    steal_ns: Option<Ns>,
+}
+
+impl Look {
+    fn now() -> Look {
+        let tree = Tree::new(Path::new(LIVE));
+        let steal = counters::steal(&tree).unwrap_or_default();
+        let smi = steal.keys().filter_map(|cpu| Some((*cpu, counters::smi_count(&tree, *cpu)?))).collect();
+        Look { at: Instant::now(), smi, steal: steal.into_iter().collect() }
+    }
+
+    fn until(&self, now: &Look, sample: Sample) -> Seen {
+        let cpu = sample.cpu.unwrap_or(Cpu(0));
+        let smi = now.smi.get(&cpu).zip(self.smi.get(&cpu)).map(|(now, then)| now.saturating_sub(*then));
+        let steal = now.steal.get(&cpu).zip(self.steal.get(&cpu));
+        Seen { sample, smi, steal_ns: steal.map(|(now, then)| Ns(now.0.saturating_sub(then.0))) }
+    }
 }
 
 fn set_parameters(knobs: &mut Knobs, options: &Options, per_cpu: bool) -> Result<()> {
@@ -162,18 +200,12 @@ fn drain(pipe: &mut fs::File, text: &mut String) -> Result<()> {
     }
 }
 
-fn found(
-    options: &Options,
-    per_cpu: bool,
-    samples: Vec<Sample>,
-    watched: Ns,
-    mut notes: Vec<String>,
-) -> Found {
+fn found(options: &Options, per_cpu: bool, seen: Vec<Seen>, watched: Ns, mut notes: Vec<String>) -> Found {
     if !per_cpu && options.cpus.len() > 1 {
         notes.push("one CPU at a time: each was watched for its share only".to_owned());
     }
     let hypervisor = arch::hypervisor();
-    let gap = |sample: &Sample| Gap {
+    let gap = |Seen { sample, smi, steal_ns }: &Seen| Gap {
         cpu: sample.cpu.unwrap_or(Cpu(0)),
         at: Mono(timestamp_ns(&sample.timestamp)),
         gap_ns: sample.largest(),
@@ -183,12 +215,15 @@ fn found(
             hypervisor: hypervisor.clone(),
             interrupts_off: true,
             nmi: sample.nmi,
+            smi: *smi,
+            steal_ns: *steal_ns,
             ..Evidence::default()
         }),
     };
-    let mut worst: Vec<Gap> = samples.iter().map(gap).collect();
+    let mut worst: Vec<Gap> = seen.iter().map(gap).collect();
     worst.sort_by_key(|gap| std::cmp::Reverse(gap.gap_ns));
     worst.truncate(KEPT);
+    let samples: Vec<Sample> = seen.into_iter().map(|one| one.sample).collect();
     let mut histograms = BTreeMap::new();
     for sample in &samples {
         let of_cpu = histograms.entry(sample.cpu.unwrap_or(Cpu(0)));
