@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
 /// What is wrong with the arguments, on one line, with clap's hint where it has one.
 fn usage_error(error: &clap::Error) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "no command given; see 'lathunt --help'".to_owned();
+        return "no command given; see --help".to_owned();
     }
     let text = error.render().to_string();
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));

@@ -107,6 +107,7 @@ fn bad_input_is_one_clear_line_and_exit_code_1() {
         (vec!["--kconfig".to_owned(), at("text")], "no kernel configuration"),
         (vec!["--root".to_owned(), box_.clone(), "-c".to_owned(), "2,9".to_owned()], "CPU 9: online are 0-3"),
         (vec!["-c".to_owned(), "x".to_owned()], "not a CPU list"),
+        (vec!["-c".to_owned(), String::new()], "no CPU at all"),
         (vec!["--profile".to_owned(), "fast".to_owned()], "no profile"),
         (vec!["--fail-on".to_owned(), "grave".to_owned()], "no severity"),
         (vec!["--snapshot".to_owned(), at("empty"), "-D".to_owned(), "1ms".to_owned()], "is a directory"),

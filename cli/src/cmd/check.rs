@@ -72,7 +72,10 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let facts = Facts::new(&snapshot, args.profile, args.cpus.as_ref());
     if let Some(cpus) = args.cpus.as_ref().filter(|_| !facts.online.is_empty()) {
         let absent = cpus.minus(&facts.online);
-        if cpus.is_empty() || !absent.is_empty() {
+        if cpus.is_empty() {
+            bail!("cannot check no CPU at all: online are {}", facts.online);
+        }
+        if !absent.is_empty() {
             bail!("cannot check CPU {absent}: online are {}", facts.online);
         }
     }

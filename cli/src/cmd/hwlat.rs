@@ -1,7 +1,7 @@
 //! `lathunt hwlat`: does hardware, firmware or the host steal time?
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{bail, Result};
@@ -69,7 +69,8 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     if args.width >= args.window {
         bail!("cannot watch {} of every {}: --width must be shorter than --window", args.width, args.window);
     }
-    let topology = Topology::read(std::path::Path::new(facts::LIVE))?;
+    let output = args.output.as_deref().map(target).transpose()?;
+    let topology = Topology::read(Path::new(facts::LIVE))?;
     let cpus = topology.select(args.cpus.as_ref())?;
     let missing = tracer::missing();
     let (with_tracer, with_spin) = match (args.detector.as_str(), &missing) {
@@ -110,16 +111,25 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         smi: before.zip(after).map(|(before, after)| after.iter().sum::<u64>() - before.iter().sum::<u64>()),
         found,
     };
-    if let Some(path) = &args.output {
-        let file = if path.is_dir() { path.join(RUN_FILE) } else { path.clone() };
-        write_atomic(&file, to_run(&report, &cpus, started).to_json().as_bytes())?;
-    }
     let mut told = if args.json { report.to_json() + "\n" } else { text::text(&report) };
     if args.histogram && !args.json {
         told += &histograms(&report);
     }
     out::print(&told)?;
+    if let Some(file) = output {
+        write_atomic(&file, to_run(&report, &cpus, started).to_json().as_bytes())?;
+    }
     Ok(args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit)))
+}
+
+/// The file to write; one that cannot be is told before the measurement, not after.
+fn target(path: &Path) -> Result<PathBuf> {
+    let file = if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() };
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match parent.filter(|parent| !parent.is_dir()) {
+        Some(_) => bail!("cannot write {}: the directory does not exist", file.display()),
+        None => Ok(file),
+    }
 }
 
 /// Only the worst gaps are judged: where more of them are above the limit, the others may be anybody's.

@@ -113,14 +113,14 @@ fn detect(args: &Args) -> Result<ExitCode> {
     }
     say(&hwlatdetect_tail(&found, smi.as_deref()))?;
     let samples: String = found.samples.iter().map(hwlatdetect_sample).collect();
-    if let Some(path) = &args.report {
-        crate::file::write_atomic(std::path::Path::new(path), samples.as_bytes())
-            .context("cannot save the report")?;
-        out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))?;
-    }
+    let saved = args.report.as_ref().map(|path| {
+        crate::file::write_atomic(std::path::Path::new(path), samples.as_bytes())?;
+        out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))
+    });
     if !args.watch {
-        out::print(&samples)?;
+        out::print(&samples)?; // also when they could not be saved
     }
+    saved.transpose().context("cannot save the report")?;
     let limit = args.hardlimit.unwrap_or(args.threshold);
     Ok(ExitCode::from(u8::from(found.max_ns.is_some_and(|max| max > limit))))
 }

@@ -166,7 +166,9 @@ pub fn run(args: IsolateArgs) -> Result<ExitCode> {
     match args.action {
         Action::Plan { what } => {
             let survey = survey::read(std::path::Path::new(facts::LIVE))?;
-            let plan = plan(&survey, &what.more.request(what.cpus))?;
+            let request = what.more.request(what.cpus);
+            show::unknown_to_keep(&survey, &request);
+            let plan = plan(&survey, &request)?;
             let text = match what.more.common.json {
                 true => serde_json::to_string_pretty(&plan)? + "\n",
                 false => text::plan(&plan),
@@ -198,6 +200,9 @@ fn apply(what: &What) -> Result<ExitCode> {
 
 /// Isolates, and says what a killed predecessor had left.
 fn start(request: &Request, common: &Common) -> Result<Isolation> {
+    if !request.keep.is_empty() {
+        show::unknown_to_keep(&survey::read(std::path::Path::new(facts::LIVE))?, request);
+    }
     let since = wall::now_rfc3339().unwrap_or_default();
     let (isolation, _, before) = Isolation::apply(&common.directory(), request, since)?;
     if !before.is_empty() && !common.quiet {

@@ -58,6 +58,10 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         (vec!["plan", "-c", all], "no housekeeping CPU would be left"),
         (vec!["plan", "-c", "8000"], "cannot isolate CPU 8000; online are"),
         (vec!["plan", "-c", "0", "--housekeeping", "0"], "cannot use CPU 0 for housekeeping"),
+        (
+            vec!["plan", "-c", "0", "--housekeeping", "8000"],
+            "cannot use CPU 8000 for housekeeping; online are",
+        ),
         (vec!["plan", "-c", ""], "no CPU at all"),
         (vec!["plan", "-c", "one"], "not a CPU list"),
         (vec!["apply"], "--cpus"),

@@ -34,6 +34,9 @@ pub enum Refused {
     /// A CPU that is not there.
     #[error("cannot isolate CPU {0}; online are {1}")]
     NotOnline(String, String),
+    /// The same for those of the rest.
+    #[error("cannot use CPU {0} for housekeeping; online are {1}")]
+    HousekeepingNotOnline(String, String),
     /// None at all.
     #[error("cannot isolate no CPU at all; give one with -c")]
     Nothing,
@@ -151,11 +154,13 @@ fn divide(survey: &Survey, request: &Request) -> Result<(CpuSet, CpuSet), Refuse
     if request.cpus.is_empty() {
         return Err(Refused::Nothing);
     }
-    for asked in [&request.cpus, &request.housekeeping] {
-        let absent = asked.minus(&survey.online);
-        if !absent.is_empty() {
-            return Err(Refused::NotOnline(absent.to_string(), online));
-        }
+    let absent = request.cpus.minus(&survey.online);
+    if !absent.is_empty() {
+        return Err(Refused::NotOnline(absent.to_string(), online));
+    }
+    let absent = request.housekeeping.minus(&survey.online);
+    if !absent.is_empty() {
+        return Err(Refused::HousekeepingNotOnline(absent.to_string(), online));
     }
     let both = request.cpus.within(&request.housekeeping);
     if !both.is_empty() {

@@ -184,6 +184,74 @@ fn a_machine_that_is_well_set_up_has_nothing_to_mend() {
 }
 
 #[test]
+fn what_else_is_set_decides_about_a_value() {
+    /// Rule, facts in which the machine differs from the real-time box, outcome, what is said.
+    type Case = (&'static str, &'static [(&'static str, &'static str)], Outcome, &'static str);
+    let cases: [Case; 8] = [
+        (
+            "timer-migration",
+            &[("/proc/sys/kernel/timer_migration", "1")],
+            Outcome::Reported,
+            "from CPU 2-3 by nohz_full",
+        ),
+        (
+            "timer-migration",
+            &[("/proc/sys/kernel/timer_migration", "1"), ("/sys/devices/system/cpu/nohz_full", "")],
+            Outcome::Bad,
+            "on",
+        ),
+        (
+            "housekeeping",
+            &[
+                ("/sys/devices/system/node/node0/cpulist", "0-1"),
+                ("/sys/devices/system/node/node1/cpulist", "2-3"),
+                ("/sys/devices/system/node/node2/cpulist", ""),
+            ],
+            Outcome::Bad,
+            "2 of 4 CPUs: 0-1; none on node1",
+        ),
+        ("irqbalance", &[("/proc/77/task/77/stat", BALANCE)], Outcome::Bad, "running"),
+        (
+            "irqbalance",
+            &[
+                ("/proc/77/task/77/stat", BALANCE),
+                ("/etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=2,3\n"),
+            ],
+            Outcome::Good,
+            "running, and banned from CPU 2-3",
+        ),
+        (
+            "machine-checks",
+            &[
+                ("/sys/devices/system/machinecheck/machinecheck0/check_interval", "300"),
+                ("/sys/devices/system/machinecheck/machinecheck0/ignore_ce", "1"),
+            ],
+            Outcome::Good,
+            "ignored",
+        ),
+        ("isolcpus", &[("/proc/cmdline", "isolcpus=2-3")], Outcome::Good, "but not from managed interrupts"),
+        (
+            "performance-floor",
+            &[("/sys/devices/system/cpu/intel_pstate/status", "off")],
+            Outcome::DoesNotApply,
+            "off",
+        ),
+    ];
+    for (rule, differs, outcome, says) in cases {
+        let mut snapshot = machine(RT_BOX);
+        differs.iter().for_each(|(name, text)| {
+            snapshot.files.insert((*name).to_owned(), (*text).to_owned());
+        });
+        let findings = check(&Facts::new(&snapshot, Profile::Periodic, None));
+        let found = findings.iter().find(|finding| finding.rule.id == rule).unwrap();
+        assert_eq!((found.outcome, found.found.contains(says)), (outcome, true), "{rule}: {}", found.found);
+    }
+}
+
+/// `/proc/77/task/77/stat` of a running irqbalance.
+const BALANCE: &str = "77 (irqbalance) S 1 77 77 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0";
+
+#[test]
 fn a_machine_with_everything_wrong_is_told_so_and_a_script_mends_what_can_be() {
     let snapshot = machine(WRONG);
     let facts = Facts::new(&snapshot, Profile::BusyPoll, Some(&cpus("2-3")));

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use lathunt_core::isolate::plan::{self, Request};
+use lathunt_core::isolate::survey::Survey;
 use lathunt_core::isolate::text::mechanism;
 use lathunt_host::isolate::{self, survey, About, Isolation};
 use lathunt_host::knob::{self, Kind, Outcome, Restored};
@@ -12,6 +13,16 @@ use serde::Serialize;
 
 use super::Common;
 use crate::out;
+
+/// Says which of `--keep` is the name of nothing that runs, because it may be misspelt.
+pub(super) fn unknown_to_keep(survey: &Survey, request: &Request) {
+    for name in &request.keep {
+        let alone = std::slice::from_ref(name);
+        if !survey.threads.iter().any(|thread| plan::is_kept(thread, &survey.threads, alone)) {
+            eprintln!("lathunt: --keep {name}: no program of this name or process id runs now");
+        }
+    }
+}
 
 /// What was done, for people.
 pub(super) fn applied(isolation: &Isolation) -> String {

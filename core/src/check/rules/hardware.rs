@@ -153,7 +153,10 @@ fn machine_checks(facts: &Facts) -> Judged {
     if !ignored.is_empty() && ignored.iter().all(|(_, on)| *on == "1") {
         return Answer::good("corrected errors are ignored");
     }
-    Answer::is(intervals.iter().all(|(_, s)| *s == "0"), format!("every {} s", shown(&intervals)))
+    match intervals.iter().all(|(_, s)| *s == "0") {
+        true => Answer::good("off"),
+        false => Answer::bad(format!("every {} s", shown(&intervals))),
+    }
 }
 
 fn virtualisation(facts: &Facts) -> Judged {
