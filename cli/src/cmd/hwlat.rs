@@ -151,7 +151,7 @@ fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
 
 /// The gaps as a run; of two detectors the first, which is the kernel's.
 fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
-    let mut conditions = facts::gather(std::path::Path::new(facts::LIVE), cpus);
+    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
     conditions.started = started;
     conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     let mut run = Run::new(conditions);

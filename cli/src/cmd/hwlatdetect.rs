@@ -115,7 +115,8 @@ fn detect(args: &Args) -> Result<ExitCode> {
     let samples: String = found.samples.iter().map(hwlatdetect_sample).collect();
     let saved = args.report.as_ref().map(|path| {
         crate::file::write_atomic(std::path::Path::new(path), samples.as_bytes())?;
-        out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))
+        out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))?;
+        anyhow::Ok(())
     });
     if !args.watch {
         out::print(&samples)?; // also when they could not be saved

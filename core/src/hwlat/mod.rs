@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn gaps_above_the_limit_that_were_not_judged_are_counted() {
         let (mut gaps, limit) = (Histogram::new(Layout::LATENCY), Ns::from_us(100));
-        [50, 100, 300, 400, 500].map(|us| gaps.record(Ns::from_us(us)));
+        [50, 100, 300, 400, 500].iter().for_each(|us| gaps.record(Ns::from_us(*us)));
         let judged = |us| Gap {
             cpu: Cpu(0),
             at: Mono(0),
