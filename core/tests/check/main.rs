@@ -16,6 +16,8 @@ use lathunt_core::cpuset::CpuSet;
 const RT_BOX: &str = include_str!("machines/rt-box.json");
 const WRONG: &str = include_str!("machines/everything-wrong.json");
 const VIRTUAL: &str = include_str!("machines/virtual-machine.json");
+/// Debian's PREEMPT_RT kernel in the lab's guest: `lathunt check --snapshot` there.
+const LAB: &str = include_str!("machines/lab-rt.json");
 const CONFIGS: [&str; 3] = [
     include_str!("machines/debian-6.1.0-56-amd64.config"),
     include_str!("machines/debian-6.1.0-56-rt-amd64.config"),
@@ -52,7 +54,7 @@ fn machine(json: &str) -> Snapshot {
 
 /// The corpus: hand-made and real machines, and nothing at all.
 fn corpus() -> Vec<Snapshot> {
-    let mut all: Vec<Snapshot> = [RT_BOX, WRONG, VIRTUAL].into_iter().map(machine).collect();
+    let mut all: Vec<Snapshot> = [RT_BOX, WRONG, VIRTUAL, LAB].into_iter().map(machine).collect();
     all.extend(CONFIGS.into_iter().map(|text| Snapshot::of_kconfig(text).unwrap()));
     all.push(Snapshot::empty(Origin::Tree));
     // The real-time box without a readable configuration and with nothing isolated.
@@ -110,7 +112,7 @@ fn of_a_machine_of_which_nothing_is_known_nothing_is_claimed() {
 /// Otherwise a snapshot of another machine would lack what the rule looks at.
 #[test]
 fn a_rule_looks_at_nothing_but_the_facts_it_names() {
-    for whole in [machine(RT_BOX), machine(WRONG), machine(VIRTUAL)] {
+    for whole in [RT_BOX, WRONG, VIRTUAL, LAB].map(machine) {
         for profile in Profile::ALL {
             for finding in check(&Facts::new(&whole, profile, Some(&cpus("1")))) {
                 let mut named = rules::needs(finding.rule);
@@ -299,6 +301,7 @@ fn findings_on_a_terminal_are_as_kept() {
     let debian = Snapshot::of_kconfig(CONFIGS[0]).unwrap();
     for (name, snapshot, chosen) in [
         ("virtual machine", &virtual_machine, None),
+        ("lab", &machine(LAB), None),
         ("everything wrong", &wrong, Some(cpus("2-3"))),
         ("debian configuration", &debian, None),
     ] {
