@@ -94,10 +94,10 @@ fn ticks_per_second() -> u64 {
 #[must_use]
 pub fn smi_count(tree: &Tree, cpu: Cpu) -> Option<u64> {
     const MSR_SMI_COUNT: u64 = 0x34; // Intel SDM volume 4, since Nehalem
+    let device = fs::File::open(tree.path(&format!("dev/cpu/{cpu}/msr"))).ok()?;
     let cpuinfo = tree.text("proc/cpuinfo")?;
     cpuinfo.contains("GenuineIntel").then_some(())?; // elsewhere the number means something else
     let mut value = [0; 8];
-    let device = fs::File::open(tree.path(&format!("dev/cpu/{cpu}/msr"))).ok()?;
     device.read_exact_at(&mut value, MSR_SMI_COUNT).ok()?;
     Some(u64::from_le_bytes(value) & 0xffff_ffff)
 }

@@ -124,8 +124,8 @@ fn watch(
     let (tid, begin) = (sched::tid(), clock::mono());
     let mut watched = Watched { cpu, gaps: Histogram::new(Layout::LATENCY), time: Ns::ZERO };
     let mut worst: Worst<()> = Worst::new(KEPT);
+    let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
     while clock::mono().since(begin) < options.duration && signals::stop_requested().is_none() {
-        let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu)); // what came before this window explains nothing in it
         let window = clock::mono();
         let (mut before, mut ticks) = both(options.threshold);
         while before.since(window) < options.width {
