@@ -55,6 +55,9 @@ fn the_run_is_one_that_plot_report_and_compare_take() {
     ok(&["plot", &run, "-o", &file("npt.svg")]);
     ok(&["report", &run, "-o", &file("npt.html")]);
     assert!(ok(&["compare", &run, &run]).contains("npt"));
+    let rows = ok(&["npt", "-n", "1e4", "-p", "0", "--no-record", "--histogram"]);
+    let counts = rows.lines().filter(|line| line.contains(" ns ")).filter_map(|line| line.rsplit(' ').next());
+    assert!(counts.filter_map(|count| count.parse::<u64>().ok()).sum::<u64>() >= 10_000, "{rows}");
     let json = ok(&["npt", "-n", "1e4", "-p", "0", "--no-record", "--clock", "gettime", "--json"]);
     assert!(Run::from_json(&json).is_ok());
 }

@@ -78,6 +78,9 @@ pub struct NptArgs {
     /// How many of the worst gaps to keep, per CPU
     #[arg(long, value_name = "K", default_value_t = 10)]
     worst: usize,
+    /// Print the histogram (occupied classes, ns)
+    #[arg(long, conflicts_with = "json")]
+    histogram: bool,
     /// Turn that must not be exceeded; exit code 2 when it is
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     deadline: Option<Ns>,
@@ -159,11 +162,14 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
         let file = if path.is_dir() { path.join(RUN_FILE) } else { path.clone() };
         write_atomic(&file, run.to_json().as_bytes())?;
     }
-    out::print(&if args.json {
-        run.to_json() + "\n"
-    } else {
-        text::text(&run, args.worst, &run.conditions.notes[facts..])
-    })?;
+    let mut text = match args.json {
+        true => run.to_json() + "\n",
+        false => text::text(&run, args.worst, &run.conditions.notes[facts..]),
+    };
+    if args.histogram {
+        text.push_str(&text::histogram(&run));
+    }
+    out::print(&text)?;
     Ok(exit_code(&args, &run))
 }
 

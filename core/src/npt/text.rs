@@ -45,6 +45,19 @@ pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
     text
 }
 
+/// Occupied classes of the histogram of each CPU: 1 ns wide up to 32 µs.
+#[must_use]
+pub fn histogram(run: &Run) -> String {
+    let mut text = String::new();
+    for series in run.of(Quantity::Npt) {
+        let _ = writeln!(text, "{}", series.label());
+        for (low, high, count) in series.histogram.occupied() {
+            let _ = writeln!(text, "  {:>12} to {:>12} ns {count:>14}", low.0, high.0);
+        }
+    }
+    text
+}
+
 fn row(text: &mut String, series: &Series) {
     let histogram = &series.histogram;
     let whole = |value: Option<Ns>| value.map_or("–".to_owned(), |ns| ns.0.to_string());
