@@ -1,5 +1,5 @@
-//! What the tracer costs: one 32-byte event, a packet switch, the consumer at a steady rate; beside LTTng-UST in
-//! alternating rounds of the same run (tracer/bench/run.sh, whose lines are printed as well).
+//! What the tracer costs: one 32-byte event, a packet switch, system calls and page faults, the consumer at a steady
+//! rate; beside LTTng-UST in alternating rounds of the same run (tracer/bench/run.sh, whose lines are printed as well).
 //!
 //! Net is minus the empty loop. Needs a C compiler; LTTng-UST where the ratios are wanted.
 //! `cargo bench -p lathunt --bench tracer [-- ROUNDS]`
@@ -44,6 +44,7 @@ fn main() {
         }
     }
     costs(&found);
+    silence(&text);
     sustained(&text);
 }
 
@@ -75,6 +76,18 @@ fn costs(found: &BTreeMap<&str, Columns>) {
         "",
         1.0 / 2.5,
     );
+}
+
+/// `silent: N events, F page faults, then ended with 7 …`: the second ten million ran under a filter of system calls.
+fn silence(text: &str) {
+    let number = |line: &str, before: &str| -> Option<f64> {
+        line[..line.find(before)?].split_ascii_whitespace().next_back()?.parse().ok()
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("silent:")).collect();
+    let faults: f64 = lines.iter().map(|line| number(line, " page faults").unwrap_or(f64::NAN)).sum();
+    figure::at_most("tracer: page faults over 2 × 10^7 events", faults, "", 0.0);
+    let killed = lines.iter().filter(|line| !line.contains("ended with 7 ") && !line.contains("ended with 8 "));
+    figure::at_most("tracer: runs of 10^7 events with a system call", killed.count() as f64, "", 0.0);
 }
 
 /// `NAME: N emitted; R events recorded, D discarded (no room), …; consumer P % of a CPU`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
+use lathunt_host::instrument::npt::probe::Kind;
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 fn lathunt(arguments: &[&str]) -> Output {
@@ -135,20 +136,36 @@ fn the_matrix_has_a_row_for_each_tracer_and_files_that_hold_them() {
     }
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("matrix");
+    let before = session_daemons();
     let text = ok(&["npt", "--matrix", "-q", "-n", "2e4", "--rounds", "1", "-o", out.to_str().unwrap()]);
     for row in
         ["none ", "kernel: lathunt", "user: lathunt", "both: lathunt + lathunt", "2012: LTTng-UST, original"]
     {
         assert!(text.lines().any(|line| line.starts_with(row)), "{row}: {text}");
     }
-    // A peer has a row, or a line that says why not.
-    for peer in ["lttng", "lttng --read-timer", "marker", "uprobe"] {
-        let named = |line: &&str| {
-            line.starts_with(&format!("user: {peer} "))
-                || (line.starts_with("not measured") && line.contains(peer))
-        };
-        assert!(text.lines().any(|line| named(&line)), "{peer}: {text}");
+    // A peer that can be used here has its rows; another a line that says why not.
+    let begins = |start: String| text.lines().any(|line| line.starts_with(&start));
+    for (peer, kind) in [
+        ("lttng", Kind::Lttng { read_timer: false }),
+        ("lttng --read-timer", Kind::Lttng { read_timer: true }),
+        ("marker", Kind::Marker),
+        ("uprobe", Kind::Uprobe),
+    ] {
+        match kind.missing() {
+            None => {
+                assert!(begins(format!("user: {peer} ")), "{text}");
+                let ftrace = Kind::Kernel.missing().is_none();
+                assert!(!ftrace || begins(format!("both: {peer} + ftrace ")), "{text}");
+            }
+            Some(why) => {
+                assert!(begins(format!("not measured: {peer}: ")), "{text}");
+                if peer.starts_with("lttng") {
+                    may_run(&format!("the rows of {peer} in npt --matrix"), Some(&why));
+                }
+            }
+        }
     }
+    assert_eq!(session_daemons(), before, "no daemon of LTTng outlives its row");
     let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
     assert!(read("matrix.csv").lines().count() > 8, "{}", read("matrix.csv"));
     let json: serde_json::Value = serde_json::from_str(&read("matrix.json")).unwrap();
@@ -157,4 +174,10 @@ fn the_matrix_has_a_row_for_each_tracer_and_files_that_hold_them() {
         (&"lathunt-npt-matrix".into(), true)
     );
     assert!(read("matrix.svg").contains("user: lathunt") && read("matrix.html").contains("<svg"));
+}
+
+/// Session daemons of LTTng on this machine.
+fn session_daemons() -> usize {
+    let names = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("comm"));
+    names.filter(|path| std::fs::read_to_string(path).is_ok_and(|name| name.starts_with("lttng-sessiond"))).count()
 }

@@ -122,6 +122,7 @@ macro_rules! event {
         #[allow(dead_code, clippy::too_many_arguments)]
         impl $name {
             #[doc(hidden)]
+            #[inline(always)]
             fn descriptor() -> &'static $crate::declare::Event {
                 const NAME: &::std::ffi::CStr = match ::std::ffi::CStr::from_bytes_with_nul(concat!($($text)*, "\0").as_bytes()) {
                     Ok(name) => name,

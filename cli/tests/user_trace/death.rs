@@ -106,9 +106,9 @@ fn a_killed_consumer_is_replaced_and_every_event_comes_exactly_once() {
     let start = ["start", "-o", out.to_str().unwrap()];
     let mut moments = Moments(std::process::id().into());
     lab.trace_ok(&start);
-    let mut child = lab.spawn(&program, &[counter.to_str().unwrap(), "2", "150000", "20"]);
-    for _ in 0..20 {
-        std::thread::sleep(moments.next(40_000));
+    let mut child = lab.spawn(&program, &[counter.to_str().unwrap(), "2", "200000", "5"]);
+    for _ in 0..200 {
+        std::thread::sleep(moments.next(15_000));
         let session = std::fs::read_to_string(session_file(&lab)).unwrap();
         let consumer = session.lines().find_map(|line| line.strip_prefix("consumer ")).unwrap();
         let killed = std::process::Command::new("kill").args(["-9", consumer]).status().unwrap();
@@ -127,7 +127,7 @@ fn a_killed_consumer_is_replaced_and_every_event_comes_exactly_once() {
     for numbers in content.numbers.values() {
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "twice, or out of order");
     }
-    assert_eq!(content.events() + content.discarded, 300_000, "{} discarded", content.discarded);
+    assert_eq!(content.events() + content.discarded, 400_000, "{} discarded", content.discarded);
     babeltrace_counts(&lab, &content);
 }
 

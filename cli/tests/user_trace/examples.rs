@@ -142,57 +142,11 @@ fn every_macro_compiles_without_a_warning_as_c_and_as_cpp_under_gcc_and_clang() 
     }
 }
 
-/// Ten million events, counting page faults; ten million more under a filter that kills at any system call but exit.
-const SILENT: &str = r#"
-#define _GNU_SOURCE
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <lathunt/trace.h>
-LATHUNT_EVENT(t, words, (u64, a), (u64, b), (u64, c));
-int main(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-    };
-    struct sock_fprog program = {4, filter};
-    struct rusage before, after;
-    uint64_t i;
-    int exit_code;
-    lathunt_thread_init("main");
-    for (i = 0; !LATHUNT_WANTED(t, words) && i < 3000; i++)
-        usleep(1000);
-    getrusage(RUSAGE_THREAD, &before);
-    getrusage(RUSAGE_THREAD, &after);
-    getrusage(RUSAGE_THREAD, &before);
-    for (i = 0; i < 10000000; i++)
-        LATHUNT_EMIT(t, words, i, i, i);
-    getrusage(RUSAGE_THREAD, &after);
-    exit_code = (after.ru_minflt + after.ru_majflt == before.ru_minflt + before.ru_majflt) ? 7 : 8;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        return 6;
-    for (i = 0; i < 10000000; i++)
-        LATHUNT_EMIT(t, words, i, i, i);
-    syscall(SYS_exit, LATHUNT_WANTED(t, words) ? exit_code : 9);
-    return 0;
-}
-"#;
-
 #[test]
 fn ten_million_events_make_no_system_call_and_no_page_fault() {
     let lab = Lab::new();
-    let source = lab.path("silent.c");
-    std::fs::write(&source, SILENT).unwrap();
     let program = lab.path("silent");
-    build("cc", &["-std=gnu11"], &source, &program);
+    build("cc", &["-std=gnu11"], &root().join("tracer/bench/silent.c"), &program);
     for mode in [&[][..], &["--flight"]] {
         let out = lab.path("out");
         let mut start = vec!["start", "-o", out.to_str().unwrap()];

@@ -100,6 +100,7 @@ impl Declaration {
 
     /// Whether `payload` can be read as these fields, all of it and nothing beyond.
     #[must_use]
+    #[inline]
     pub fn fits(&self, payload: &[u8]) -> bool {
         if let Some(bytes) = self.fixed_bytes {
             return payload.len() == bytes;

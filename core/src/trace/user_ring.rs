@@ -138,6 +138,7 @@ impl ClockMap {
 
     /// The time of a counter value; never outside the two anchors.
     #[must_use]
+    #[inline]
     pub fn time(&self, counter: u64) -> Mono {
         let ticks = counter.saturating_sub(self.from.counter);
         let ns = (u128::from(ticks) * u128::from(self.tick_q32)) >> 32;
@@ -229,6 +230,7 @@ impl<'a> Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
         let header = word_at(self.bytes, self.at)?;
         let length = (header >> 16) as usize & 0xffff;
@@ -240,6 +242,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+#[inline]
 fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }

@@ -29,6 +29,7 @@ impl Events {
 
     /// The event with this id.
     #[must_use]
+    #[inline]
     pub fn get(&self, id: u16) -> Option<&Declaration> {
         self.0.get(usize::from(id))?.as_ref()
     }
@@ -207,6 +208,7 @@ impl UserStream {
         let from = usize::from(here.words).max(PACKET_HEADER_WORDS);
         let records = Records::new(bytes, from, words);
         self.writer.open_for(&writer, here.word());
+        let (mut recovered, mut damaged) = (0, 0);
         for record in records {
             let fits = events.get(record.id).is_some_and(|event| event.fits(record.payload));
             let at = map.time(packet.begin.counter.saturating_add(u64::from(record.ticks)));
@@ -218,14 +220,15 @@ impl UserStream {
                     self.writer.open_for(&writer, here.word());
                     let _fits_in_an_empty_packet = self.writer.event(record.id, at, record.payload);
                 }
-                self.progress.recovered += 1;
+                recovered += 1;
             } else {
-                self.progress.damaged += 1;
+                damaged += 1;
             }
             here.events = here.events.wrapping_add(1);
             here.words += (record.payload.len() as u16 + 8).div_ceil(8);
         }
-        self.progress.damaged += u64::from(count.saturating_sub(here.events));
+        self.progress.recovered += recovered;
+        self.progress.damaged += damaged + u64::from(count.saturating_sub(here.events));
     }
 }
 

@@ -8,8 +8,9 @@ use lathunt_core::trace::user_stream::{Piece, UserStream};
 use super::output::{Quota, StreamFile, TraceDir};
 use super::program::Program;
 
-/// Written in one go at most, so that a consumer that was away for long does not need memory without bound.
-const BATCH_BYTES: usize = 4 << 20;
+/// Written in one go, or little more: it stays in the processor's cache between conversion and write, and the program gets
+/// its memory back early.
+const BATCH_BYTES: usize = 256 << 10;
 
 /// What became of the events of a ring, a program or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

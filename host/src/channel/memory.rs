@@ -71,12 +71,12 @@ impl Memory {
         for bytes in into.chunks_exact_mut(8) {
             // SAFETY: between `from` and `to`, both of which have been checked; the program may write meanwhile, so each
             // word is read once and as a whole.
-            unsafe {
-                bytes.copy_from_slice(
-                    &AtomicU64::from_ptr(word.cast_mut()).load(Ordering::Relaxed).to_le_bytes(),
-                );
-                word = word.add(1);
+            let read = unsafe { AtomicU64::from_ptr(word.cast_mut()).load(Ordering::Relaxed) };
+            if let Ok(bytes) = <&mut [u8; 8]>::try_from(bytes) {
+                *bytes = read.to_le_bytes();
             }
+            // SAFETY: at most one behind the last word.
+            word = unsafe { word.add(1) };
         }
     }
 

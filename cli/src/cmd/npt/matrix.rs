@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::{IsTerminal, Read as _};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::cpuset::CpuSet;
@@ -145,16 +145,9 @@ fn measure(args: &NptArgs, cpus: &CpuSet, count: u64, cell: &Cell) -> Result<Run
     };
     let (result, said) =
         (read(stdout.map(|pipe| Box::new(pipe) as _)), read(stderr.map(|pipe| Box::new(pipe) as _)));
-    let status = loop {
-        if let Some(status) = child.try_wait().context("cannot wait for a round")? {
-            break status;
-        }
-        if signals::stop_requested().is_some() {
-            // From a terminal it has the signal as well; a second one does no harm.
-            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    let limit = limit(count);
+    let Some(status) = ended(&mut child, limit)? else {
+        bail!("it did not end within {} s", limit.as_secs());
     };
     let (result, said) = (result.join().unwrap_or_default(), said.join().unwrap_or_default());
     if !status.success() {
@@ -162,6 +155,32 @@ fn measure(args: &NptArgs, cpus: &CpuSet, count: u64, cell: &Cell) -> Result<Run
         return Err(anyhow!("{}", line.map_or_else(|| status.to_string(), str::to_owned)));
     }
     Run::from_json(&result).context("a round gave no run")
+}
+
+/// How long a round may take: ten times what the slowest tracer takes on a slow machine, and what setting it up takes.
+fn limit(count: u64) -> Duration {
+    Duration::from_secs(120) + Duration::from_micros(count.saturating_mul(10))
+}
+
+/// Waits for the round's process; `None`: it had to be killed.
+fn ended(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait for a round")? {
+            return Ok(Some(status));
+        }
+        let late = begin.elapsed() > limit;
+        if signals::stop_requested().is_some() || late {
+            // From a terminal it has the signal as well; a second one does no harm.
+            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        if late && begin.elapsed() > limit + Duration::from_secs(15) {
+            child.kill().and_then(|()| child.wait()).context("cannot end a round")?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn write(matrix: &Matrix, directory: &Path) -> Result<()> {

@@ -3,6 +3,7 @@
 
 pub mod lathunt;
 pub mod lttng;
+mod lttng_daemon;
 pub mod marker;
 mod tracefs;
 pub mod uprobe;

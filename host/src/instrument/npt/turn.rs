@@ -119,15 +119,22 @@ pub(super) fn turns(
     count: u64,
     mut last: u64,
 ) -> u64 {
-    for turn in 0..count {
-        probe.fire(turn, last);
-        let now = read.ticks();
-        let ticks = now.wrapping_sub(last);
-        if !turns.short(ticks) {
-            last = long(read, turns, gaps, last, now);
-        } else {
+    let mut turn = 0;
+    while turn < count {
+        let mut short = turns.short();
+        let (begin, end) = loop {
+            if turn == count {
+                return last;
+            }
+            probe.fire(turn, last);
+            turn += 1;
+            let now = read.ticks();
+            if !short.count(now.wrapping_sub(last)) {
+                break (last, now);
+            }
             last = now;
-        }
+        };
+        last = long(read, turns, gaps, begin, end);
     }
     last
 }

@@ -4,10 +4,10 @@
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use super::super::turn::Probe;
+use super::lttng_daemon::{lttng, Daemon};
 use super::THIRD;
 use crate::error::{Error, Result};
 
@@ -48,14 +48,12 @@ pub(super) fn missing() -> Option<String> {
 
 /// Sub-buffers as large as our packets, and as much memory as our rings have.
 const CHANNEL: [&str; 2] = ["--subbuf-size=4096", "--num-subbuf=2048"];
-/// How long one command of lttng may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A session of its own in the session daemon.
+/// A session of its own in a session daemon of its own.
 pub struct Session {
     name: String,
     work: PathBuf,
-    daemon: Option<PathBuf>, // its file of the process id, where we started it
+    daemon: Option<Daemon>,
     created: bool,
     call: Option<Call>,
 }
@@ -66,7 +64,7 @@ impl Session {
         let name = format!("lathunt-npt-{}", std::process::id());
         let mut session = Session { name, work, daemon: None, created: false, call: None };
         let library = session.compile()?;
-        session.start_daemon()?;
+        session.daemon = Some(Daemon::start(&session.work)?);
         let output = format!("--output={}", session.work.join("trace").display());
         lttng(&["create", &session.name, &output])?;
         session.created = true;
@@ -90,24 +88,25 @@ impl Session {
     }
 
     pub(super) fn finish(mut self) -> Result<String> {
-        lttng(&["stop", &self.name])?;
-        let listed = lttng(&["list", &self.name])?;
-        let discarded = listed.lines().find_map(|line| line.trim().strip_prefix("Discarded events:"));
-        let discarded = discarded.map_or("an unknown number", str::trim).to_owned();
+        // What is not known of the events does not spoil the measurement.
+        let listed = lttng(&["stop", &self.name]).and_then(|_| lttng(&["list", &self.name]));
         self.end();
-        Ok(format!("LTTng-UST events: {discarded} discarded"))
+        let discarded = match &listed {
+            Ok(text) => text.lines().find_map(|line| line.trim().strip_prefix("Discarded events:")),
+            Err(_) => None,
+        };
+        Ok(match (discarded, &listed) {
+            (Some(discarded), _) => format!("LTTng-UST events: {} discarded", discarded.trim()),
+            (None, Ok(_)) => "LTTng-UST events: an unknown number discarded".to_owned(),
+            (None, Err(error)) => format!("LTTng-UST events: an unknown number discarded: {error}"),
+        })
     }
 
     fn end(&mut self) {
         if std::mem::take(&mut self.created) {
             let _ = lttng(&["destroy", &self.name]);
         }
-        if let Some(file) = self.daemon.take() {
-            let pid = fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<i32>().ok());
-            if let Some(pid) = pid.filter(|&pid| pid > 1) {
-                end_daemon(pid);
-            }
-        }
+        self.daemon = None;
         let _ = fs::remove_dir_all(&self.work);
     }
 
@@ -133,27 +132,6 @@ impl Session {
             }
         }
     }
-
-    /// A daemon that runs already is used as it is.
-    fn start_daemon(&mut self) -> Result<()> {
-        if lttng(&["list"]).is_ok() {
-            return Ok(());
-        }
-        let file = self.work.join("sessiond.pid");
-        let started = Command::new("lttng-sessiond")
-            .args(["--daemonize", "--no-kernel"])
-            .arg(format!("--pidfile={}", file.display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        let started = started.map_err(|error| Error::new("start", "lttng-sessiond", error))?;
-        self.daemon = Some(file);
-        match started.success() {
-            true => Ok(()),
-            false => Err(Error::refused("start", "lttng-sessiond", started.to_string())),
-        }
-    }
 }
 
 impl Drop for Session {
@@ -162,62 +140,18 @@ impl Drop for Session {
     }
 }
 
-/// Ends the daemon that we started, which wrote its number into our own file, and waits until it is gone: while it ends
-/// it still answers, and the next run would take it for one that works.
-fn end_daemon(pid: i32) {
-    let begin = Instant::now();
-    for signal in [libc::SIGTERM, libc::SIGKILL] {
-        // SAFETY: a plain call.
-        unsafe { libc::kill(pid, signal) };
-        let patience = begin.elapsed() + Duration::from_secs(10);
-        while !is_gone(pid) && begin.elapsed() < patience {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        if is_gone(pid) {
-            return;
-        }
-    }
-}
-
-/// No process any more, or one that only waits for its parent to notice.
-fn is_gone(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
-}
-
-/// Runs one command of lttng, which must not start a daemon by itself; its output.
-fn lttng(arguments: &[&str]) -> Result<String> {
-    let shown = || format!("lttng {}", arguments.join(" "));
-    let mut child = Command::new("lttng")
-        .arg("--no-sessiond")
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| Error::new("run", shown(), error))?;
-    let begin = Instant::now();
-    while matches!(child.try_wait(), Ok(None)) {
-        if begin.elapsed() > PATIENCE {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(Error::refused("run", shown(), "it did not end within 30 s"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let output = child.wait_with_output().map_err(|error| Error::new("run", shown(), error))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned();
-            Err(Error::refused("run", shown(), said))
-        }
-    }
-}
-
-/// Loads the provider, whose constructor connects to the session daemon; it stays loaded.
+/// Loads the provider, whose constructor connects to the session daemon; it stays loaded until the process ends, and
+/// its destructors never run: LTTng-UST's wait for threads of its own, which may wait for a daemon that is gone.
 fn load(library: &Path) -> Result<Call> {
     use std::os::unix::ffi::OsStrExt;
+    extern "C" {
+        fn on_exit(act: extern "C" fn(libc::c_int, *mut libc::c_void), argument: *mut libc::c_void)
+            -> libc::c_int;
+    }
+    extern "C" fn leave_at_once(status: libc::c_int, _: *mut libc::c_void) {
+        // SAFETY: no preconditions. Rust's own output has been flushed before exit handlers run.
+        unsafe { libc::_exit(status) }
+    }
     let path = CString::new(library.as_os_str().as_bytes())
         .map_err(|error| Error::new("load", "a library", error))?;
     // SAFETY: our own library, compiled just now; the function has the type that its source says.
@@ -227,6 +161,8 @@ fn load(library: &Path) -> Result<Call> {
             let said = std::ffi::CStr::from_ptr(libc::dlerror()).to_string_lossy().into_owned();
             return Err(Error::refused("load", "the event for LTTng-UST", said));
         }
+        // Registered after those of the library, so that it runs before them.
+        on_exit(leave_at_once, std::ptr::null_mut());
         let function = libc::dlsym(handle, c"lathunt_npt_lttng".as_ptr());
         if function.is_null() {
             return Err(Error::refused("load", "the event for LTTng-UST", "its function is not there"));
