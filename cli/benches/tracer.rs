@@ -86,7 +86,8 @@ fn silence(text: &str) {
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("silent:")).collect();
     let faults: f64 = lines.iter().map(|line| number(line, " page faults").unwrap_or(f64::NAN)).sum();
     figure::at_most("tracer: page faults over 2 × 10^7 events", faults, "", 0.0);
-    let killed = lines.iter().filter(|line| !line.contains("ended with 7 ") && !line.contains("ended with 8 "));
+    let killed =
+        lines.iter().filter(|line| !line.contains("ended with 7 ") && !line.contains("ended with 8 "));
     figure::at_most("tracer: runs of 10^7 events with a system call", killed.count() as f64, "", 0.0);
 }
 

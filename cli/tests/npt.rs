@@ -179,5 +179,7 @@ fn the_matrix_has_a_row_for_each_tracer_and_files_that_hold_them() {
 /// Session daemons of LTTng on this machine.
 fn session_daemons() -> usize {
     let names = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("comm"));
-    names.filter(|path| std::fs::read_to_string(path).is_ok_and(|name| name.starts_with("lttng-sessiond"))).count()
+    names
+        .filter(|path| std::fs::read_to_string(path).is_ok_and(|name| name.starts_with("lttng-sessiond")))
+        .count()
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::npt::ledger::{Told, UNEXPLAINED, UNRECORDED};
+use lathunt_core::npt::ledger::{Told, OUTSIDE, UNEXPLAINED, UNRECORDED};
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::inject::{inject, Kind, Options as Disturbance, Pulse, WORKER};
 use lathunt_host::instrument::npt::{measure, probe, Found, Options, Read};
@@ -117,7 +117,7 @@ fn nearly_all_that_a_fifo_competitor_takes_is_attributed() {
         let gaps: Ns = found.gaps.iter().map(|told| told.gap.length()).sum();
         assert_eq!(total, gaps, "the parts add up to the gaps");
         let made: Vec<&Told> = pulses.iter().filter_map(|pulse| gap_of(&found, pulse)).collect();
-        let open = [UNEXPLAINED, UNRECORDED];
+        let open = [UNEXPLAINED, OUTSIDE, UNRECORDED];
         let parts = || made.iter().flat_map(|told| &told.parts);
         let total: u64 = parts().map(|part| part.net.0).sum();
         let unknown: u64 =

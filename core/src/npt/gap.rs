@@ -24,9 +24,17 @@ pub struct Gap {
     pub smi: Option<u64>,
     /// Time that the host says it took around it; `None`: not counted here.
     pub steal_ns: Option<Ns>,
+    /// That time is in ns and of this gap, not in steps of 10 ms and of its surroundings.
+    pub steal_is_exact: bool,
 }
 
 impl Gap {
+    /// What the host took in it, where that is known exactly; else nothing.
+    #[must_use]
+    pub fn stolen(&self) -> Ns {
+        self.steal_ns.filter(|_| self.steal_is_exact).unwrap_or(Ns::ZERO)
+    }
+
     /// How long.
     #[must_use]
     pub fn length(&self) -> Ns {

@@ -26,6 +26,10 @@ pub const ENTRY: &str = "entering and leaving the kernel";
 pub const UNEXPLAINED: &str = "hardware or host, unexplained";
 /// What nothing explains where the loop itself calls the kernel.
 pub const UNEXPLAINED_PROBE: &str = "the probe, hardware or host, unexplained";
+/// What the host says it took.
+pub const HOST: &str = "host (steal)";
+/// What nothing explains in a gap in which the record shows no interrupt, fault or switch at all.
+pub const OUTSIDE: &str = "hardware or host, without any kernel event";
 /// Where there is no record.
 pub const UNRECORDED: &str = "not recorded";
 
@@ -44,7 +48,8 @@ impl Told {
     /// The explanation of a passage counts all time of the loop's own thread as its own doing. Where that is a part to
     /// speak of, the parts of the gap are the better sentence, because the loop did not run.
     pub fn retell(&self, explanation: &mut Explanation) {
-        let named = |name: &str| [ENTRY, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
+        let named =
+            |name: &str| [ENTRY, HOST, OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
         let own: Ns = self.parts.iter().filter(|part| named(&part.name)).map(|part| part.net).sum();
         let length = self.gap.length();
         if own.0.saturating_mul(5) < length.0 {
@@ -131,25 +136,35 @@ impl Ledger {
         let recorded = shares.is_some();
         let Shares { parts: others, own, entries, unrecorded } = shares.unwrap_or_default();
         others.iter().for_each(|part| take(&part.name, part.net));
+        let stolen = gap.stolen().min(own); // what it took from the others is theirs: nobody can tell when it did
+        take(HOST, stolen);
+        let own = own.saturating_sub(stolen);
         let allowed = Ns(self.entry_ns.unwrap_or_default().0 * TOLERANCE * u64::from(entries));
         take(ENTRY, own.min(allowed));
         take(UNRECORDED, unrecorded);
         if gap.faults > 0 && own > allowed {
             take("page fault", own.saturating_sub(allowed));
         }
-        let judgement = classify(&Evidence {
-            gap_ns: length,
+        let alone = recorded && entries == 0 && gap.faults == 0 && others.is_empty();
+        let software = parts.iter().filter(|part| part.name != HOST);
+        let mut judgement = classify(&Evidence {
+            gap_ns: length.saturating_sub(stolen),
             threshold_ns: self.threshold,
-            software: recorded.then(|| parts.iter().map(|part| (part.name.clone(), part.net)).collect()),
+            software: recorded.then(|| software.map(|part| (part.name.clone(), part.net)).collect()),
             smi: gap.smi,
-            steal_ns: gap.steal_ns,
+            steal_ns: gap.steal_ns.filter(|_| !gap.steal_is_exact),
             hypervisor: self.hypervisor.clone(),
             ..Evidence::default()
         });
+        if stolen.0 > length.0 / 2 {
+            judgement.cause = Cause::Host;
+            judgement.reasons.push(format!("the host stole {stolen}"));
+        }
         if rest > Ns::ZERO {
             let name = match (judgement.cause, recorded) {
                 (Cause::Smi, _) => "firmware (SMI)",
-                (Cause::Host, _) => "host (steal)",
+                (Cause::Host, _) if !gap.steal_is_exact => HOST,
+                (_, true) if alone => OUTSIDE,
                 (_, true) => self.unexplained,
                 (_, false) => UNRECORDED,
             };
@@ -162,7 +177,8 @@ impl Ledger {
 
     fn book(&mut self, gap: &Gap, parts: &[Part]) {
         let length = gap.length();
-        let known = |part: &&Part| part.name != self.unexplained && part.name != UNRECORDED;
+        let open = [self.unexplained, OUTSIDE, UNRECORDED];
+        let known = |part: &&Part| !open.contains(&part.name.as_str());
         let attributed: Ns = parts.iter().filter(known).map(|part| part.net).sum();
         for class in 0..=usize::from(length > LARGE) {
             self.total[class] = self.total[class] + length;
@@ -213,10 +229,10 @@ impl Ledger {
 
 /// What remains for each entry, in the cheapest tenth of the gaps that have any.
 fn cheapest_entry(gaps: &[(Gap, Option<Shares>)]) -> Option<Ns> {
-    let shares = gaps.iter().filter_map(|(_, shares)| shares.as_ref());
+    let shares = gaps.iter().filter_map(|(gap, shares)| Some((gap, shares.as_ref()?)));
     let mut costs: Vec<u64> = shares
-        .filter(|shares| shares.entries > 0 && shares.unrecorded == Ns::ZERO)
-        .map(|shares| shares.own.0 / u64::from(shares.entries))
+        .filter(|(_, shares)| shares.entries > 0 && shares.unrecorded == Ns::ZERO)
+        .map(|(gap, shares)| shares.own.saturating_sub(gap.stolen()).0 / u64::from(shares.entries))
         .collect();
     costs.sort_unstable();
     costs.get(costs.len() / 10).copied().map(Ns)
@@ -273,7 +289,24 @@ mod tests {
         ledger.add(gap(300), nobody());
         ledger.add(gap(300), None);
         let names: Vec<_> = told(&mut ledger).iter().map(|one| one.parts[0].name.clone()).collect();
-        assert_eq!(names, ["firmware (SMI)", "host (steal)", "page fault", UNEXPLAINED, UNRECORDED]);
+        assert_eq!(names, ["firmware (SMI)", HOST, "page fault", OUTSIDE, UNRECORDED]);
+    }
+
+    #[test]
+    fn what_the_host_took_to_the_ns_is_its_own_and_no_more() {
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false);
+        let stole = |us: u64| Gap { steal_ns: Some(Ns::from_us(us)), steal_is_exact: true, ..gap(300) };
+        let nobody = || Some(Shares { own: Ns::from_us(300), ..Shares::default() });
+        ledger.add(stole(200), nobody());
+        ledger.add(stole(0), nobody());
+        ledger.add(stole(900), by("vector local_timer", 100, 200));
+        let told = told(&mut ledger);
+        let parts =
+            |told: &Told| told.parts.iter().map(|p| (p.name.clone(), p.net.0 / 1_000)).collect::<Vec<_>>();
+        assert_eq!(parts(&told[0]), [(HOST.to_owned(), 200), (OUTSIDE.to_owned(), 100)]);
+        assert_eq!(parts(&told[1]), [(OUTSIDE.to_owned(), 300)]);
+        assert_eq!(parts(&told[2]), [(HOST.to_owned(), 200), ("vector local_timer".to_owned(), 100)]);
+        assert_eq!((told[0].judgement.cause, told[1].judgement.cause), (Cause::Host, Cause::CannotTell));
     }
 
     #[test]

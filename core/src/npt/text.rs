@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::ledger::{UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED};
+use super::ledger::{OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED};
 use crate::report::figures::{grouped, or_dash};
 use crate::report::printable;
 use crate::run::Run;
@@ -88,7 +88,7 @@ fn sources(text: &mut String, run: &Run) {
         text.push_str("\nNo gap at or above the threshold.\n");
         return;
     }
-    let open = |name: &str| [UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
+    let open = |name: &str| [OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
     let unknown: Ns = run.interference.iter().filter(|row| open(&row.source)).map(|row| row.total_ns).sum();
     let _ = writeln!(
         text,

@@ -17,8 +17,8 @@ pub fn layout() -> Layout {
 #[derive(Clone, Debug)]
 pub struct Turns {
     bins: Box<[u64; BINS]>, // turns of i ticks, all below `long_from`
-    long_from: u64,   // at most BINS
-    gap_from: u64,    // at least `long_from`
+    long_from: u64,         // at most BINS
+    gap_from: u64,          // at least `long_from`
     tick_ns: f64,
     long: Histogram, // the others, ns
     long_squares: f64,

@@ -142,7 +142,8 @@ struct cpu_block {
 	__u64 lost[LOSSES];
 	__s32 running; /* who was switched in last, + 1; 0: not known yet */
 	__u32 skipped; /* OPT_LEAN left switches out since the last recorded one */
-	__u64 pad2[4];
+	__u64 host_stole_ns; /* since boot, as of the last timer interrupt; 0: not known here */
+	__u64 pad2[3];
 
 	struct source nmi;
 	struct source irq[IRQ_SLOTS];

@@ -102,6 +102,16 @@ static __always_inline int vector_begins(enum vector vector)
 	return 0;
 }
 
+/* What the host says it took from this CPU; the kernel adds it up in the timer interrupt (account_process_tick). */
+static __always_inline void note_steal(struct cpu_block *b)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	if (bpf_core_field_exists(struct sched_entity, cfs_rq) && bpf_core_field_exists(struct cfs_rq, rq) &&
+	    bpf_core_field_exists(struct rq, prev_steal_time))
+		b->host_stole_ns = t->se.cfs_rq->rq->prev_steal_time;
+}
+
 static __always_inline int vector_ends(enum vector vector)
 {
 	struct cpu_block *b = this_block();
@@ -112,6 +122,8 @@ static __always_inline int vector_ends(enum vector vector)
 	at = bpf_ktime_get_ns();
 	flight_word(b, at, K_VECTOR_EXIT, vector);
 	window_closes(b, LEVEL_VECTOR, at, vector, &b->vector[vector & (VECTOR_SLOTS - 1)]);
+	if (vector == V_LOCAL_TIMER)
+		note_steal(b);
 	flight_freeze_if_asked(b, at, false);
 	return 0;
 }

@@ -32,8 +32,21 @@ struct thread_info {
 	__u32 cpu; /* x86 since 5.16 (bcf9033e5449), arm64 since 5.1x; else see task_cpu() */
 } CORE;
 
+struct rq {
+	__u64 prev_steal_time; /* ns; CONFIG_PARAVIRT_TIME_ACCOUNTING */
+} CORE;
+
+struct cfs_rq {
+	struct rq *rq; /* CONFIG_FAIR_GROUP_SCHED */
+} CORE;
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq; /* the same; of every class's task */
+} CORE;
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct sched_entity se;
 	__s32 pid;	/* thread id (gettid) */
 	__s32 tgid;
 	__u32 policy;	/* SCHED_* */

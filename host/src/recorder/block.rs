@@ -89,7 +89,10 @@ pub(super) struct CpuBlock {
     pub hist_seq: AtomicU64,
     private_too: [u64; 22],
     pub lost: [AtomicU64; LOSSES],
-    private_last: [u64; 5],
+    private_last: u64,
+    /// ns that the host has taken since boot, as of the last timer interrupt; 0: not known here.
+    pub host_stole_ns: AtomicU64,
+    pad_last: [u64; 3],
     pub nmi: Source,
     pub irq: [Source; IRQS],
     pub vector: [Source; 16],
@@ -108,6 +111,7 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, faults) == 64 + 8);
     assert!(std::mem::offset_of!(CpuBlock, hist_seq) == 64 + 24);
     assert!(std::mem::offset_of!(CpuBlock, lost) == 272);
+    assert!(std::mem::offset_of!(CpuBlock, host_stole_ns) == 408);
     assert!(std::mem::offset_of!(CpuBlock, nmi) == 440);
     assert!(std::mem::offset_of!(CpuBlock, hist) == 25_808);
     assert!(std::mem::offset_of!(CpuBlock, buffer) == 487_848);

@@ -38,6 +38,13 @@ impl Freezer {
     pub fn faults(&self) -> u64 {
         self.blocks.of(self.cpu).map_or(0, |block| block.faults.load(Relaxed))
     }
+
+    /// ns that the host has taken from this CPU since boot, by the kernel's account as of the last timer interrupt; 0
+    /// where that is not known. One load.
+    #[must_use]
+    pub fn host_stole_ns(&self) -> u64 {
+        self.blocks.of(self.cpu).map_or(0, |block| block.host_stole_ns.load(Relaxed))
+    }
 }
 
 /// A freeze may happen between our two steps: then the id tells which of the two carried the request.

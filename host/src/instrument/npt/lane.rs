@@ -35,6 +35,8 @@ pub(super) struct Raw {
     pub faults: u64,
     /// SMIs + 1; 0: not countable.
     pub smi: u64,
+    /// ns that the host has taken since boot, as of the last timer interrupt; 0: not known.
+    pub stolen: u64,
 }
 
 /// What thread and follower share. Each word has one writer.
@@ -49,7 +51,7 @@ pub(super) struct Shared {
     pub dropped: AtomicU64,
     /// The follower's clock, by which the lane sees that it lives; all ones: stop.
     pub follower: AtomicU64,
-    slots: Box<[[AtomicU64; 4]]>,
+    slots: Box<[[AtomicU64; 5]]>,
     put: AtomicU64,
     taken: AtomicU64,
 }
@@ -80,7 +82,7 @@ impl Shared {
             return;
         }
         let slot = &self.slots[put as usize % WAITING];
-        for (word, value) in slot.iter().zip([raw.begin, raw.end, raw.faults, raw.smi]) {
+        for (word, value) in slot.iter().zip([raw.begin, raw.end, raw.faults, raw.smi, raw.stolen]) {
             word.store(value, Relaxed);
         }
         self.put.store(put + 1, Release);
@@ -92,10 +94,10 @@ impl Shared {
         if taken == self.put.load(Acquire) {
             return None;
         }
-        let [begin, end, faults, smi] =
+        let [begin, end, faults, smi, stolen] =
             std::array::from_fn(|word| self.slots[taken as usize % WAITING][word].load(Relaxed));
         self.taken.store(taken + 1, Release);
-        Some(Raw { begin, end, faults, smi })
+        Some(Raw { begin, end, faults, smi, stolen })
     }
 
     pub fn tid(&self) -> Tid {
@@ -118,7 +120,8 @@ impl OnGap for Gaps<'_> {
             let now = read_smi(device)?;
             Some(now.wrapping_sub(std::mem::replace(before, now)) + 1)
         });
-        self.shared.offer(Raw { begin, end, faults, smi: smi.unwrap_or(0) });
+        let stolen = self.recorder.as_ref().map_or(0, Freezer::host_stole_ns);
+        self.shared.offer(Raw { begin, end, faults, smi: smi.unwrap_or(0), stolen });
         self.shared.gaps.store(self.shared.gaps.load(Relaxed) + 1, Relaxed);
         let longest = self.shared.longest.load(Relaxed).max(end.wrapping_sub(begin));
         self.shared.longest.store(longest, Relaxed);

@@ -145,8 +145,10 @@ impl Drop for Session {
 fn load(library: &Path) -> Result<Call> {
     use std::os::unix::ffi::OsStrExt;
     extern "C" {
-        fn on_exit(act: extern "C" fn(libc::c_int, *mut libc::c_void), argument: *mut libc::c_void)
-            -> libc::c_int;
+        fn on_exit(
+            act: extern "C" fn(libc::c_int, *mut libc::c_void),
+            argument: *mut libc::c_void,
+        ) -> libc::c_int;
     }
     extern "C" fn leave_at_once(status: libc::c_int, _: *mut libc::c_void) {
         // SAFETY: no preconditions. Rust's own output has been flushed before exit handlers run.

@@ -31,8 +31,7 @@ impl Daemon {
     /// thread and those it starts later see of the file system.
     pub fn start(work: &Path) -> Result<Daemon> {
         let home = work.join("home");
-        fs::create_dir_all(&home)
-            .map_err(|source| Error::new("make", home.display().to_string(), source))?;
+        fs::create_dir_all(&home).map_err(|source| Error::new("make", home.display().to_string(), source))?;
         std::env::set_var("LTTNG_HOME", &home);
         if hide_system_place().is_err() && lttng(&["list"]).is_ok() {
             return Ok(Daemon { child: None });
@@ -53,7 +52,9 @@ impl Daemon {
         let begin = Instant::now();
         loop {
             if let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) {
-                return refused(format!("it ended at once ({status}); `lttng-sessiond --no-kernel` says why"));
+                return refused(format!(
+                    "it ended at once ({status}); `lttng-sessiond --no-kernel` says why"
+                ));
             }
             match lttng(&["list"]) {
                 Ok(_) => return Ok(()),
@@ -130,7 +131,11 @@ pub(super) fn lttng(arguments: &[&str]) -> Result<String> {
     if !ended(&mut child, PATIENCE) {
         let _ = child.kill();
         let _ = child.wait();
-        return Err(Error::refused("run", shown(), format!("it did not end within {} s", PATIENCE.as_secs())));
+        return Err(Error::refused(
+            "run",
+            shown(),
+            format!("it did not end within {} s", PATIENCE.as_secs()),
+        ));
     }
     let output = child.wait_with_output().map_err(|error| Error::new("run", shown(), error))?;
     match output.status.success() {
