@@ -9,7 +9,7 @@
 //! - A packet switch first closes the packet, then `switching` turns nested handlers away (their event is counted).
 //!
 //! Written against [`Memory`], so that the tests run this very code with a handler, a consumer, or death at every step
-//! (`tests/interleavings.rs`) and under a weak memory model (`tests/loom.rs`).
+//! (`tests/interleavings.rs`). The same in C runs under ThreadSanitizer (`cli/tests/user_trace/examples.rs`).
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
