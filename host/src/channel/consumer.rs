@@ -1,6 +1,6 @@
 //! The polling loop: finds programs, switches their events, drains their rings, and buries the dead.
 //!
-//! Nobody wakes it. It looks every few milliseconds (the rings hold far more than that), for new programs and for a
+//! Nobody wakes it. It looks every 2 to 16 ms, the more often the fuller it finds the rings, for new programs and for a
 //! changed session every 50 ms. What it needs to go on after its own death is in the session's file and in the traces.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,9 @@ use super::session::Session;
 use super::snapshot;
 use crate::error::{Error, Result};
 
-const POLL: Duration = Duration::from_millis(8);
+/// Between two rounds of draining: a round costs some 50 µs beside the events, and the rings hold 100 ms and more.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 const REPORT: Duration = Duration::from_millis(500);
 
@@ -63,6 +65,8 @@ pub struct Consumer {
     buried: Tally,
     problem: Option<String>,
     retry_at: Option<Instant>,
+    /// How full the fullest ring was in the last round, in percent.
+    fullest: u32,
     _lock: Lock,
 }
 
@@ -89,6 +93,7 @@ impl Consumer {
             buried: Tally::default(),
             problem: None,
             retry_at: None,
+            fullest: 0,
             _lock: lock,
         };
         consumer.session_time = modified(&consumer.place.session());
@@ -105,6 +110,7 @@ impl Consumer {
         // SAFETY: a plain call; without the right to do so it fails and changes nothing.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
         let (mut looked, mut reported) = (Instant::now(), Instant::now());
+        let mut pause = SHORTEST_PAUSE;
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
             if started.duration_since(looked) >= LOOK_AROUND {
@@ -116,7 +122,8 @@ impl Consumer {
                 reported = started;
                 self.report();
             }
-            std::thread::sleep(POLL.saturating_sub(started.elapsed()).max(POLL / 4));
+            pause = pause_after(pause, self.fullest);
+            std::thread::sleep(pause.saturating_sub(started.elapsed()).max(pause / 4));
         }
         self.finish()
     }
@@ -226,6 +233,7 @@ impl Consumer {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return;
         }
+        self.fullest = 0;
         let mut programs = std::mem::take(&mut self.programs);
         for attached in programs.values_mut() {
             self.drain(attached);
@@ -236,7 +244,8 @@ impl Consumer {
     /// `false`: nothing can be written at the moment.
     fn drain(&mut self, attached: &mut Attached) -> bool {
         match attached.drain(&self.session, &mut self.quota) {
-            Ok(()) => {
+            Ok(fullest) => {
+                self.fullest = self.fullest.max(fullest);
                 self.problem = None;
                 self.retry_at = None;
                 true
@@ -273,7 +282,8 @@ impl Attached {
         }
     }
 
-    fn drain(&mut self, session: &Session, quota: &mut Quota) -> io::Result<()> {
+    /// How full its fullest ring was, in percent.
+    fn drain(&mut self, session: &Session, quota: &mut Quota) -> io::Result<u32> {
         for event in self.program.refresh() {
             self.program.enable(event.id, session.wants(&event.name));
         }
@@ -282,12 +292,13 @@ impl Attached {
             self.program.rings[ring].set_overwrite(session.overwrite && ring > 0);
             self.drains.push(Drain::open(&self.program, ring, &self.dir)?);
         }
+        let mut fullest = 0;
         if !session.overwrite {
             for drain in &mut self.drains {
-                drain.run(&self.program, &mut self.dir, quota)?;
+                fullest = fullest.max(drain.run(&self.program, &mut self.dir, quota)?);
             }
         }
-        Ok(())
+        Ok(fullest)
     }
 
     fn tally(&self) -> Tally {
@@ -309,6 +320,15 @@ impl Attached {
             tally += drain.finish(&self.program)?;
         }
         Ok(tally)
+    }
+}
+
+/// The pause after a round in which the fullest ring was `fullest` percent full.
+fn pause_after(before: Duration, fullest: u32) -> Duration {
+    match fullest {
+        0..=12 => (before * 2).min(LONGEST_PAUSE),
+        13..=25 => before,
+        _ => (before / 2).max(SHORTEST_PAUSE),
     }
 }
 

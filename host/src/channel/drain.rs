@@ -70,14 +70,15 @@ impl Drain {
         Ok(Drain { ring, stream, file, packet: Vec::new() })
     }
 
-    /// Drains what is committed now; the number of events.
+    /// Drains what is committed now; how full the ring was, in percent.
     ///
     /// # Errors
     /// Nothing could be written: the program keeps its memory, and the next call tries again.
-    pub fn run(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<u64> {
-        let before = self.stream.progress().recovered;
+    pub fn run(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<u32> {
+        let before = self.stream.progress().position;
         while self.batch(program, dir, quota)? {}
-        Ok(self.stream.progress().recovered - before)
+        let packets = before.packets_to(self.stream.progress().position).max(0) as usize;
+        Ok((packets * 100 / program.rings[self.ring].packets()) as u32)
     }
 
     /// One batch; whether there is more.
