@@ -19,6 +19,7 @@ use super::anchors::Anchors;
 use super::lane::{self, Shared, STOP};
 use super::probe::Session;
 use super::record::{Pieces, Seen};
+use super::steal::share_steal;
 use super::{Found, Options, KEPT};
 use crate::clock::mono as now;
 use crate::error::{Error, Result};
@@ -378,68 +379,5 @@ impl Lane {
         series.begin = self.begun;
         series.variance_ns2 = turns.figures().map(|figures| figures.variance_ns2);
         series
-    }
-}
-
-/// The longest time between two timer interrupts of a CPU that is not idle.
-const TICK: Ns = Ns::from_ms(10);
-
-/// What the host took in each gap; `None`: not known. The kernel's count grows in the timer interrupt, so what it grew
-/// by belongs to a gap since the one before: to the longest of them, since a loop that is robbed for long has a long gap.
-fn share_steal(
-    raws: &[lane::Raw],
-    last: &mut Option<u64>,
-    distance: impl Fn(u64, u64) -> Ns,
-) -> Vec<Option<Ns>> {
-    let mut shares = vec![None; raws.len()];
-    let mut window = 0;
-    for (index, raw) in raws.iter().enumerate() {
-        if raw.stolen == 0 {
-            continue;
-        }
-        let Some(before) = last.replace(raw.stolen) else { continue };
-        shares[index] = Some(Ns::ZERO);
-        let more = raw.stolen.saturating_sub(before);
-        if more == 0 {
-            continue;
-        }
-        let recent = |other: &lane::Raw| distance(other.end, raw.end) <= TICK;
-        let robbed = (window..=index)
-            .filter(|&at| recent(&raws[at]) && shares[at].is_some())
-            .max_by_key(|&at| raws[at].end.wrapping_sub(raws[at].begin))
-            .unwrap_or(index);
-        shares[robbed] = Some(shares[robbed].unwrap_or_default() + Ns(more));
-        window = index + 1;
-    }
-    shares
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stolen_time_goes_to_the_longest_gap_since_the_last_timer_interrupt() {
-        let raw = |begin: u64, length: u64, stolen: u64| lane::Raw {
-            begin: begin * 1_000,
-            end: (begin + length) * 1_000,
-            stolen,
-            ..lane::Raw::default()
-        };
-        let raws = [
-            raw(0, 5, 100),           // what was before nobody knows
-            raw(1_000, 300, 100),     // robbed, and not yet counted
-            raw(4_000, 6, 290_100),   // the timer interrupt that counts it
-            raw(8_000, 900, 890_100), // robbed and counted in one
-            raw(99_000, 6, 890_200),  // robbed just now: the long one is over for long
-        ];
-        let distance = |from: u64, to: u64| Ns(to - from);
-        let mut last = None;
-        let shares = share_steal(&raws, &mut last, distance);
-        let ns = |ns: u64| Some(Ns(ns));
-        assert_eq!(shares, [None, ns(290_000), ns(0), ns(600_000), ns(100)]);
-        assert_eq!(last, Some(890_200));
-        let unknown = share_steal(&[raw(0, 5, 0)], &mut None, distance);
-        assert_eq!(unknown, [None]);
     }
 }

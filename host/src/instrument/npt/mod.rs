@@ -10,6 +10,7 @@ mod follow;
 mod lane;
 pub mod probe;
 mod record;
+mod steal;
 mod turn;
 
 use lathunt_core::cpuset::CpuSet;
