@@ -282,11 +282,11 @@ mod tests {
     #[test]
     fn counters_name_what_no_event_shows() {
         let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false);
-        let nobody = || Some(Shares { own: Ns::from_us(300), ..Shares::default() });
-        ledger.add(Gap { smi: Some(1), ..gap(300) }, nobody());
-        ledger.add(Gap { steal_ns: Some(Ns::from_ms(10)), ..gap(300) }, nobody());
-        ledger.add(Gap { faults: 1, ..gap(300) }, nobody());
-        ledger.add(gap(300), nobody());
+        let nobody = |us| Some(Shares { own: Ns::from_us(us), ..Shares::default() });
+        ledger.add(Gap { smi: Some(1), ..gap(300) }, nobody(300));
+        ledger.add(Gap { steal_ns: Some(Ns::from_ms(10)), ..gap(3_000) }, nobody(3_000));
+        ledger.add(Gap { faults: 1, ..gap(300) }, nobody(300));
+        ledger.add(gap(300), nobody(300));
         ledger.add(gap(300), None);
         let names: Vec<_> = told(&mut ledger).iter().map(|one| one.parts[0].name.clone()).collect();
         assert_eq!(names, ["firmware (SMI)", HOST, "page fault", OUTSIDE, UNRECORDED]);
