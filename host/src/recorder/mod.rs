@@ -16,7 +16,6 @@ mod figures;
 mod freezer;
 mod frozen;
 mod losses;
-mod maxima;
 mod names;
 pub(crate) mod object;
 mod parity;
@@ -44,7 +43,6 @@ pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
-pub use maxima::Look;
 pub use parity::kernel_bins;
 pub use syscalls::name as syscall_name;
 

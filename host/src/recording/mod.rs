@@ -105,6 +105,8 @@ pub struct Snapshot {
     pub worst: Vec<latency_hist::Worst>,
     /// Each thread that did something, the one with the largest latency first.
     pub tasks: Vec<Task>,
+    /// What is known of the maximum of each of `series`, where anything is.
+    pub maxima: Vec<Peak>,
     /// The worst wake-ups of all CPUs, worst first.
     pub peaks: Vec<Peak>,
     /// Their flight records (`flight.bin`).
@@ -163,17 +165,22 @@ impl Recording {
         })
     }
 
-    /// Reads what the kernel side found. Call it every 20 to 50 ms: later, rings are overwritten, which is counted.
-    pub fn poll(&mut self) {
-        for frozen in self.recorder.poll() {
+    /// Reads what the kernel side found. Call it often enough for the rings of 4096 activations a CPU (every 20 to 50 ms;
+    /// a monitor of tasks that wake 10,000 times a second: ten times a second): what is overwritten is counted. True:
+    /// there was evidence, soon there may be more.
+    pub fn poll(&mut self) -> bool {
+        let frozen = self.recorder.poll();
+        let evidence = !frozen.is_empty();
+        for frozen in frozen {
             self.book.evidence(frozen);
         }
         let activations = self.recorder.activations();
         self.overwritten += activations.lost;
         for activation in &activations.records {
             self.book.activation(activation);
-            self.tasks.add(activation);
-            self.files.see(activation);
+            if self.tasks.add(activation) {
+                self.files.see(activation);
+            }
         }
         for cpu in self.settings.cpus.iter() {
             let useful = self.book.useful_from(cpu);
@@ -184,6 +191,7 @@ impl Recording {
             let largest = self.largest.entry(key).or_default();
             largest.until = largest.until.max(max);
         }
+        evidence
     }
 
     /// Threads that came to match the selection since are recorded too. Call it once a second.
@@ -235,6 +243,10 @@ impl Recording {
         };
         let series: Vec<Series> =
             cumulative.iter().filter_map(part).filter(|series| series.histogram.count() > 0).collect();
+        let maximum = |series: &Series| {
+            self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?)
+        };
+        let maxima = series.iter().filter_map(maximum).collect();
         let (peaks, flight) = self.book.peaks();
         let mut tasks = self.tasks.report();
         for task in &mut tasks {
@@ -250,6 +262,7 @@ impl Recording {
             series,
             worst: self.book.of_quantities(),
             tasks,
+            maxima,
             peaks,
             flight,
             interference: self.interference(),
@@ -301,7 +314,9 @@ impl Recording {
         all
     }
 
-    fn losses(&self) -> Vec<Loss> {
+    /// What was lost since the recording began; empty: nothing.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Loss> {
         let own = [
             (
                 "activations_overwritten",
