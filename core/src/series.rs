@@ -29,6 +29,12 @@ pub enum Quantity {
     Response,
     /// need_resched → scheduler entry: an estimate of blocking, no bound of it.
     Blocking,
+    /// Interrupts off → on, whether anybody waited or not.
+    Irqsoff,
+    /// Preemption off → on.
+    Preemptoff,
+    /// Both off → the first of them on.
+    Preemptirqsoff,
     /// One turn of a loop that never stops: the loop itself, or a gap.
     Npt,
     /// Gap that no software explains.
@@ -50,6 +56,9 @@ impl Quantity {
             Quantity::Switch => "switch",
             Quantity::Response => "response",
             Quantity::Blocking => "blocking",
+            Quantity::Irqsoff => "irqsoff",
+            Quantity::Preemptoff => "preemptoff",
+            Quantity::Preemptirqsoff => "preemptirqsoff",
             Quantity::Npt => "npt",
             Quantity::Hardware => "hardware",
             Quantity::Roundtrip => "roundtrip",
@@ -194,7 +203,8 @@ mod tests {
 
     #[test]
     fn maxima_compacted_on_the_way_are_those_compacted_at_the_end() {
-        let all = |n: u32| SecondMax { second: n, max_ns: Ns(u64::from(n.wrapping_mul(2_654_435_761) % 997)) };
+        let all =
+            |n: u32| SecondMax { second: n, max_ns: Ns(u64::from(n.wrapping_mul(2_654_435_761) % 997)) };
         let mut on_the_way = Vec::new();
         for second in (0..40_000).map(all) {
             on_the_way.push(second);

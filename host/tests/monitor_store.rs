@@ -99,6 +99,38 @@ fn what_was_closed_is_read_back_as_it_was() {
     assert_eq!(worst, vec![(Ns::from_us(1_003), UnixMs(end_of(3).0 - 1)); 7]);
 }
 
+/// As version 1 left it: series of CPUs alone.
+fn made_old(path: &Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let downgrade = "PRAGMA foreign_keys = off; BEGIN;
+        DELETE FROM sample WHERE series_id IN (SELECT id FROM series WHERE cpu < 0);
+        DELETE FROM alltime WHERE series_id IN (SELECT id FROM series WHERE cpu < 0);
+        CREATE TABLE old (id INTEGER PRIMARY KEY, quantity TEXT NOT NULL, cpu INTEGER NOT NULL, UNIQUE (quantity, cpu)) STRICT;
+        INSERT INTO old SELECT id, quantity, cpu FROM series WHERE cpu >= 0;
+        DROP TABLE series; ALTER TABLE old RENAME TO series; PRAGMA user_version = 1; COMMIT;";
+    connection.execute_batch(downgrade).unwrap();
+}
+
+#[test]
+fn a_database_without_series_of_tasks_is_read_as_it_is_and_brought_up_to_date_without_loss() {
+    let place = tempfile::tempdir().unwrap();
+    let path = database(&place);
+    let (mut store, _) = open(&path, 0);
+    (1..=2).for_each(|number| close(&mut store, number));
+    drop(store);
+    made_old(&path);
+    let before = history(&path);
+    assert_eq!((before.rows.len(), before.alltime.len()), (12, 6));
+    let (mut store, found) = open(&path, 2);
+    assert_eq!(found, []);
+    assert_eq!(history(&path), before, "the same, by the new tables");
+    close(&mut store, 3);
+    let after = history(&path);
+    assert_eq!((after.rows.len(), after.alltime.len()), (12 + 7, 7));
+    assert_eq!(after.rows[..12], before.rows);
+    assert_eq!(after.rows.last().unwrap().key.whose.task(), Some(Comm::cut("motion's")));
+}
+
 /// Runs as a process of its own, started by the test below; alone it does nothing. Closes windows as fast as it can and says which are kept.
 #[test]
 fn closes_windows_until_it_is_killed() {

@@ -92,7 +92,10 @@ mod tests {
         assert_eq!(places.get(places.clone().of(futex(99), name).0).name, "other places");
         let second = places.of(futex(1), name).0;
         let kept = places.forget_but([Some(second), None, Some(OTHER)]);
-        assert_eq!((places.get(kept[0].unwrap()).name.as_str(), kept[1], kept[2]), ("futex FUTEX_WAIT 0x1", None, None));
+        assert_eq!(
+            (places.get(kept[0].unwrap()).name.as_str(), kept[1], kept[2]),
+            ("futex FUTEX_WAIT 0x1", None, None)
+        );
         assert_eq!(places.of(futex(1), name), (kept[0].unwrap(), false));
         assert!(places.of(futex(50), name).1, "there is room again");
     }

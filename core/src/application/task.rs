@@ -238,7 +238,9 @@ impl Sums {
                 self.distances.pop_front();
             }
             // The median of hundreds costs some µs, and it hardly moves.
-            if self.distances.len() >= KNOWN && (self.median.is_none() || self.releases.is_multiple_of(MEDIAN_EVERY)) {
+            if self.distances.len() >= KNOWN
+                && (self.median.is_none() || self.releases.is_multiple_of(MEDIAN_EVERY))
+            {
                 self.median = self.median();
             }
             if let Some(period) = self.median {
@@ -260,8 +262,7 @@ impl Sums {
     /// A wait that is not the main one ended.
     pub fn blocked(&mut self, place: Id, waited: Ns, since: Mono, by: Option<Who>) {
         let at = self.blocking.iter().position(|(of, _)| *of == place).unwrap_or_else(|| {
-            let fresh =
-                Waits { count: 0, total: Ns::ZERO, max: Ns::ZERO, max_at: since, released_by: None };
+            let fresh = Waits { count: 0, total: Ns::ZERO, max: Ns::ZERO, max_at: since, released_by: None };
             self.blocking.push((place, fresh));
             self.blocking.len() - 1
         });

@@ -36,7 +36,14 @@ struct Turn {
 
 impl Log {
     pub fn new(deadline: Option<Ns>) -> Log {
-        Log { learning: Vec::new(), places: Places::default(), main: None, sums: Sums::new(deadline), turn: None, left: None }
+        Log {
+            learning: Vec::new(),
+            places: Places::default(),
+            main: None,
+            sums: Sums::new(deadline),
+            turn: None,
+            left: None,
+        }
     }
 
     /// Whether it blocked where this thread had not blocked before.

@@ -71,7 +71,11 @@ impl Published {
             last: None,
             exemplars: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            alltime: alltime.iter().filter(|worst| worst.key.whose.cpu().is_some()).map(|worst| (worst.key, (worst.max_ns, worst.at))).collect(),
+            alltime: alltime
+                .iter()
+                .filter(|worst| worst.key.whose.cpu().is_some())
+                .map(|worst| (worst.key, (worst.max_ns, worst.at)))
+                .collect(),
             closed: 0,
             waiting: 0,
             given_up: 0,
@@ -131,9 +135,7 @@ impl Published {
     }
 
     fn latencies(&self, totals: &Totals) -> Vec<Family> {
-        let sample = |(key, histogram, _): &(SeriesKey, Histogram, u64)| {
-            self.histogram(*key, histogram)
-        };
+        let sample = |(key, histogram, _): &(SeriesKey, Histogram, u64)| self.histogram(*key, histogram);
         let mut missed: BTreeMap<Cpu, u64> = BTreeMap::new();
         for (key, _, lost) in &totals.series {
             let Some(cpu) = key.whose.cpu() else { continue };
@@ -335,9 +337,9 @@ fn duration(length: Ns) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::Comm;
     use crate::histogram::Layout;
     use crate::monitor::metric::text::{encode, Flavour};
-    use crate::comm::Comm;
     use crate::peak::Peak;
     use crate::series::{Quantity, Thread};
     use crate::time::Mono;

@@ -250,7 +250,9 @@ mod tests {
         assert!(one.is(key(Quantity::Wakeup, 1)) && !one.is(key(Quantity::Wakeup, 0)));
         assert!(!one.is(task("1")), "a task may be called like a CPU");
         let motion: Wanted = "wakeup@task:motion".parse().unwrap();
-        assert!(motion.is(task("motion")) && !motion.is(task("other")) && !motion.is(key(Quantity::Wakeup, 1)));
+        assert!(
+            motion.is(task("motion")) && !motion.is(task("other")) && !motion.is(key(Quantity::Wakeup, 1))
+        );
         for bad in ["", "irqsoff", "wakeup@", "wakeup@x", "@1", "wakeup@task:"] {
             assert!(bad.parse::<Wanted>().is_err(), "{bad}");
         }

@@ -61,8 +61,13 @@ impl Source {
     /// What the kernel lacks or refuses, in one line.
     pub fn start(settings: Settings) -> Result<(Source, Vec<String>)> {
         let Settings { cpus, selection, names, preemption } = settings;
-        let settings =
-            recording::Settings { selection, preemption, peaks: PEAKS, threshold: FLOOR, ..recording::Settings::on(cpus) };
+        let settings = recording::Settings {
+            selection,
+            preemption,
+            peaks: PEAKS,
+            threshold: FLOOR,
+            ..recording::Settings::on(cpus)
+        };
         let recording = Recording::start(settings)?;
         let notes = recording.notes().to_vec();
         Ok((Source { recording, limit: names, names: BTreeSet::new(), lost: BTreeMap::new() }, notes))
@@ -134,9 +139,8 @@ impl Source {
     #[must_use]
     pub fn totals(&self) -> Vec<(SeriesKey, Histogram, u64)> {
         let series = self.recording.recorder().series().into_iter();
-        let sampled = series.filter(|series| {
-            series.histogram.count() > 0 && QUANTITIES.contains(&series.quantity)
-        });
+        let sampled =
+            series.filter(|series| series.histogram.count() > 0 && QUANTITIES.contains(&series.quantity));
         sampled
             .filter_map(|series| {
                 Some((SeriesKey::of_cpu(series.quantity, series.cpu?), series.histogram, series.lost))
@@ -171,7 +175,8 @@ fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<P
 /// Adds the figures of one thread to those of its name.
 fn add(all: &mut BTreeMap<SeriesKey, WindowSeries>, key: SeriesKey, task: &Task, series: &Series) {
     let max = series.histogram.max();
-    let worst = task.worst.as_deref().filter(|worst| worst.quantity == key.quantity && Some(worst.total_ns) == max);
+    let worst =
+        task.worst.as_deref().filter(|worst| worst.quantity == key.quantity && Some(worst.total_ns) == max);
     let one = window_series(key, series.histogram.clone(), 0, worst.cloned());
     let Some(known) = all.get_mut(&key) else {
         all.insert(key, one);

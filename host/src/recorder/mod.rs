@@ -20,6 +20,7 @@ mod names;
 pub(crate) mod object;
 mod parity;
 mod plan;
+pub mod potential;
 mod syscalls;
 
 use std::collections::HashMap;

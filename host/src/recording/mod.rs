@@ -243,9 +243,8 @@ impl Recording {
         };
         let series: Vec<Series> =
             cumulative.iter().filter_map(part).filter(|series| series.histogram.count() > 0).collect();
-        let maximum = |series: &Series| {
-            self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?)
-        };
+        let maximum =
+            |series: &Series| self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?);
         let maxima = series.iter().filter_map(maximum).collect();
         let (peaks, flight) = self.book.peaks();
         let mut tasks = self.tasks.report();

@@ -1,8 +1,8 @@
 //! `--tasks`: whose latencies are recorded, and which threads that means now.
 
-use std::{fmt, fs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use lathunt_core::time::Tid;
 

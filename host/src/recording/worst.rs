@@ -247,8 +247,7 @@ impl Book {
     /// The sample of a series that is exactly `max`, with what is known of it; `None`: nothing but its size.
     #[must_use]
     pub fn peak_of(&self, (quantity, cpu): Key, max: Ns) -> Option<Peak> {
-        let Some(largest) =
-            self.of((quantity, cpu)).and_then(|of| of.largest).filter(|of| of.latency == max)
+        let Some(largest) = self.of((quantity, cpu)).and_then(|of| of.largest).filter(|of| of.latency == max)
         else {
             return self.unfinished(quantity, cpu, max);
         };

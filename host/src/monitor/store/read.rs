@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use lathunt_core::comm::Comm;
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::{Alltime, History, Row, WindowFigures};
-use lathunt_core::comm::Comm;
 use lathunt_core::monitor::window::{quantity, SeriesKey, UnixMs};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
