@@ -57,11 +57,12 @@ pub struct Plan {
 /// When nothing can be recorded, or the database cannot be used.
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
-    let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
-    found.iter().for_each(|event| say(&event.detail));
-    let listener = plan.listen.map(http::bind).transpose()?;
+    // What may refuse comes first: then no database is begun.
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = recorded(&topology, plan)?;
+    let listener = plan.listen.map(http::bind).transpose()?;
+    let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
+    found.iter().for_each(|event| say(&event.detail));
     let kernel = facts::gather(Path::new(ROOT), &cpus).kernel;
     let preemption =
         if kernel.realtime == Some(true) { Some("rt".to_owned()) } else { kernel.preemption_in_force };

@@ -65,6 +65,7 @@ impl Source {
             selection,
             preemption,
             peaks: PEAKS,
+            flight: false,
             threshold: FLOOR,
             ..recording::Settings::on(cpus)
         };

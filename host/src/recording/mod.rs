@@ -52,6 +52,8 @@ pub struct Settings {
     pub preemption: Option<String>,
     /// Measure the switch itself, too: one more program on the way of every context switch.
     pub switch: bool,
+    /// Keep the flight records of the worst cases ([`Snapshot::flight`]), half a megabyte each.
+    pub flight: bool,
 }
 
 impl Settings {
@@ -68,6 +70,7 @@ impl Settings {
             threads: 256,
             preemption: None,
             switch: false,
+            flight: true,
         }
     }
 
@@ -148,7 +151,7 @@ impl Recording {
             notes.push(format!("{error}: kernel stacks show addresses instead of names"));
             Symbols::none()
         });
-        let book = Book::new(settings.peaks, settings.threshold, settings.preemption.clone(), symbols);
+        let book = Book::new(&settings, symbols);
         let tasks = Tasks::new(settings.threads, settings.deadline, recorder::syscall_name);
         Ok(Recording {
             settings,
@@ -218,7 +221,7 @@ impl Recording {
             *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
         }
         self.recorder.restart_seconds(snapshot.end);
-        self.book.begin_window();
+        self.book.begin_window(self.begin);
         self.tasks.begin_window();
         self.reported.clear();
         self.begin = snapshot.end;

@@ -16,6 +16,7 @@ use lathunt_core::trace::activation::{Activation, Via};
 use lathunt_core::trace::event::{Event, Kind, TaskRef, Window};
 
 use super::window::Key;
+use super::Settings;
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
 
@@ -69,6 +70,7 @@ struct Case {
 pub(super) struct Book {
     limit: usize,
     threshold: Ns,
+    flight: bool, // a flight record is half a megabyte
     preemption: Option<String>,
     symbols: Symbols,
     worst: BTreeMap<Cpu, Worst<Case>>,
@@ -79,13 +81,14 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Keeps `limit` for each CPU; flight records are taken from `threshold` on.
+    /// Keeps [`Settings::peaks`] for each CPU; flight records are taken from the threshold on.
     #[must_use]
-    pub fn new(limit: usize, threshold: Ns, preemption: Option<String>, symbols: Symbols) -> Book {
+    pub fn new(settings: &Settings, symbols: Symbols) -> Book {
         Book {
-            limit,
-            threshold,
-            preemption,
+            limit: settings.peaks,
+            threshold: settings.threshold,
+            flight: settings.flight,
+            preemption: settings.preemption.clone(),
             symbols,
             worst: BTreeMap::new(),
             of_thread: HashMap::new(),
@@ -95,8 +98,10 @@ impl Book {
         }
     }
 
-    /// The worst so far belong to a window that has ended. Flight records that wait are taken along.
-    pub fn begin_window(&mut self) {
+    /// The worst so far belong to a window that has ended. Flight records that wait are taken along, unless they are
+    /// from before `since`: their activation was no case.
+    pub fn begin_window(&mut self, since: Mono) {
+        self.waiting.retain(|((_, switched_in), _)| *switched_in >= since);
         self.worst.clear();
         self.of_thread.clear();
         self.extremes.clear();
@@ -119,7 +124,8 @@ impl Book {
             self.offer(case.clone());
         }
         if of_thread {
-            self.of_thread.insert(a.thread.tid, case);
+            // The worst of a thread is told, its flight record is not kept.
+            self.of_thread.insert(a.thread.tid, Case { bytes: None, ..case });
         }
     }
 
@@ -133,7 +139,7 @@ impl Book {
             peak.no_evidence = None;
             peak.explanation = Some(explanation);
         }
-        let bytes = frozen.map(|frozen| frozen.bytes);
+        let bytes = frozen.map(|frozen| frozen.bytes).filter(|_| self.flight);
         Case { moment, peak, activation: Some(*a), bytes }
     }
 
@@ -169,11 +175,15 @@ impl Book {
         if self.of_thread.get(&victim.tid).is_some_and(|case| case.moment == moment) {
             if let Some(case) = self.of_thread.remove(&victim.tid) {
                 let case = self.with_evidence(case, &frozen);
-                self.of_thread.insert(victim.tid, case);
+                self.of_thread.insert(victim.tid, Case { bytes: None, ..case });
             }
         }
+        let of_thread = self.of_thread.get(&victim.tid).is_some_and(|case| case.moment == moment);
         let book = self.worst.entry(cpu).or_insert_with(|| Worst::new(limit));
         if !book.iter().any(|(_, case)| case.moment == moment) {
+            if of_thread {
+                return; // its activation came, and was none of the worst of the CPU
+            }
             if self.waiting.len() >= WAITING {
                 self.waiting.remove(0);
             }
@@ -195,7 +205,7 @@ impl Book {
             case.peak.culprit = Some(explanation.cause.clone());
             case.peak.explanation = Some(explanation);
             case.peak.no_evidence = None;
-            case.bytes = Some(frozen.bytes.clone());
+            case.bytes = self.flight.then(|| frozen.bytes.clone());
         }
         case
     }
