@@ -21,7 +21,7 @@ pub fn text(run: &Run, width: usize) -> String {
             "Observed-blocking estimate (longest of each; seen when somebody waited or something ran: no bound)"
                 .to_owned(),
         );
-        lines.extend(estimated.into_iter().map(|cpu| estimate(run, cpu)));
+        lines.extend(estimated.into_iter().flat_map(|cpu| estimate(run, cpu)));
     }
     let mut text = String::new();
     for line in &lines {
@@ -50,7 +50,7 @@ fn potential(run: &Run) -> Vec<String> {
     lines
 }
 
-fn estimate(run: &Run, cpu: Cpu) -> String {
+fn estimate(run: &Run, cpu: Cpu) -> [String; 4] {
     let max = |quantity: Quantity| -> Option<Ns> {
         let of_cpu = |series: &&Series| series.cpu == Some(cpu);
         run.of(quantity).filter(of_cpu).filter_map(|series| series.histogram.max()).max()
@@ -62,13 +62,13 @@ fn estimate(run: &Run, cpu: Cpu) -> String {
         let longest = run.interference.iter().filter(mine).max_by_key(|taken| taken.max_ns);
         longest.map_or_else(|| "-".to_owned(), |taken| format!("{} ({})", taken.max_ns, taken.source))
     };
-    format!(
-        "  CPU {cpu}: need_resched → scheduler entry {}, hard interrupt {}, softirq {}, timer late {}",
-        or_dash(max(Quantity::Blocking)),
-        longest(&["hard IRQ", "vector", "NMI"]),
-        longest(&["softirq"]),
-        or_dash(max(Quantity::Timer)),
-    )
+    [
+        ("need_resched → scheduler entry", or_dash(max(Quantity::Blocking))),
+        ("hard interrupt", longest(&["hard IRQ", "vector", "NMI"])),
+        ("softirq", longest(&["softirq"])),
+        ("timer late", or_dash(max(Quantity::Timer))),
+    ]
+    .map(|(what, longest)| format!("  CPU {cpu} {what:<31} {longest}"))
 }
 
 #[cfg(test)]
@@ -100,9 +100,11 @@ mod tests {
         run.series.push(series(Quantity::Blocking, 200));
         let said = text(&run, 200);
         assert!(said.contains("no bound") && said.ends_with("\n\n"), "{said}");
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let said = words.join(" ");
         let parts =
-            "CPU 1: need_resched → scheduler entry 200 µs, hard interrupt 8 µs (vector local_timer), \
-                     softirq 9 µs (softirq NET_RX), timer late 30 µs";
+            "CPU 1 need_resched → scheduler entry 200 µs CPU 1 hard interrupt 8.0 µs (vector local_timer) \
+                     CPU 1 softirq 9.0 µs (softirq NET_RX) CPU 1 timer late 30.0 µs";
         assert!(said.contains(parts), "{said}");
     }
 }
