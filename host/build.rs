@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-const OBJECTS: [&str; 4] = ["recorder", "blocking", "inject", "parity"];
+const OBJECTS: [&str; 5] = ["recorder", "blocking", "potential", "inject", "parity"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use lathunt_core::report::{html, tasks, text, worst};
+use lathunt_core::report::{blocking, html, tasks, text, worst};
 use lathunt_core::run::Run;
 use lathunt_core::trace::flight::decode;
 use lathunt_host::symbols::Symbols;
@@ -85,6 +85,7 @@ impl Output {
             (false, false) => {
                 tasks::text(run, screen.width)
                     + &worst::text(run, screen.width)
+                    + &blocking::text(run, screen.width)
                     + &text::summary(run, &screen)
             }
         };

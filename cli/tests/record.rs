@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lathunt_core::application::Class;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::Ns;
+use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 fn command(arguments: &[&str]) -> Command {
@@ -48,6 +48,26 @@ fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
         assert!(said(&output).contains(expected), "{arguments:?}: {}", said(&output));
     }
     assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_penalty_of_recording_is_measured_on_this_machine_and_kept_in_the_run() {
+    if !may_run("the_penalty_of_recording_is_measured_on_this_machine", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let output = place.path().join("run");
+    let ended = lathunt(&["record", "--penalty", "-c", "0", "-D", "1s", "-o", output.to_str().unwrap()]);
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+    let penalty = read(&output).penalty.expect("it was asked for");
+    assert_eq!((penalty.cpu, penalty.turns >= 9), (Cpu(0), true));
+    // Four system calls and two switches take a microsecond on any machine; the recorder adds something, and far less
+    // than the pipe itself takes. How much it may be is for `make bench`.
+    assert!(penalty.bare_ns > Ns(500) && penalty.recorded_ns > Ns(500), "{penalty:?}");
+    assert!(penalty.ratio > 0.8 && penalty.ratio < 2.0, "{penalty:?}");
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert!(text.contains("Cost of recording: a round trip"), "{text}");
 }
 
 #[test]
@@ -268,6 +288,14 @@ fn a_potential_latency_is_refused_with_the_option_s_name_or_estimated() {
         lathunt(&["record", "--tasks", "all", "--potential", "estimate", "-D", "1s", "-o", directory]);
     match said(&ended).contains("no tracepoint sched_set_need_resched_tp") {
         true => assert_eq!(ended.status.code(), Some(1)),
-        false => assert!(read(place.path()).max_of(Quantity::Blocking).is_some(), "{}", said(&ended)),
+        false => {
+            assert!(read(place.path()).max_of(Quantity::Blocking).is_some(), "{}", said(&ended));
+            let text = String::from_utf8(ended.stdout).unwrap();
+            for part in
+                ["Observed-blocking estimate", "need_resched", "hard interrupt", "softirq", "timer late"]
+            {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
     }
 }

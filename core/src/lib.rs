@@ -20,6 +20,7 @@
 pub mod application;
 pub mod check;
 pub mod clock;
+pub mod comm;
 pub mod conditions;
 pub mod cpuset;
 pub mod cyclictest;

@@ -29,6 +29,12 @@ pub enum Quantity {
     Response,
     /// need_resched → scheduler entry: an estimate of blocking, no bound of it.
     Blocking,
+    /// Interrupts off → on, whether anybody waited or not.
+    Irqsoff,
+    /// Preemption off → on.
+    Preemptoff,
+    /// Both off → the first of them on.
+    Preemptirqsoff,
     /// One turn of a loop that never stops: the loop itself, or a gap.
     Npt,
     /// Gap that no software explains.
@@ -50,6 +56,9 @@ impl Quantity {
             Quantity::Switch => "switch",
             Quantity::Response => "response",
             Quantity::Blocking => "blocking",
+            Quantity::Irqsoff => "irqsoff",
+            Quantity::Preemptoff => "preemptoff",
+            Quantity::Preemptirqsoff => "preemptirqsoff",
             Quantity::Npt => "npt",
             Quantity::Hardware => "hardware",
             Quantity::Roundtrip => "roundtrip",
@@ -157,17 +166,8 @@ impl Series {
     /// Takes the maxima of each second (ascending). From more than [`MAXIMA_KEPT`] seconds on, only the largest of
     /// each stretch of 2, 4, 8 … seconds is kept, at the second in which it was: a run of a week stays a small file.
     pub fn set_seconds(&mut self, seconds: Vec<SecondMax>) {
-        let span = seconds.last().map_or(0, |last| last.second) / MAXIMA_KEPT + 1;
-        self.seconds_stretch = span.checked_next_power_of_two().unwrap_or(1 << 31);
-        self.seconds.clear();
-        for second in seconds {
-            let stretch = second.second / self.seconds_stretch;
-            match self.seconds.last_mut().filter(|last| last.second / self.seconds_stretch == stretch) {
-                Some(last) if last.max_ns >= second.max_ns => {}
-                Some(last) => *last = second,
-                None => self.seconds.push(second),
-            }
-        }
+        self.seconds = seconds;
+        self.seconds_stretch = compact_seconds(&mut self.seconds);
     }
 
     /// A short name for legends: `CPU 1` or `comm/tid`.
@@ -181,10 +181,42 @@ impl Series {
     }
 }
 
+/// Keeps the largest of each stretch, as [`Series::set_seconds`] says, and returns the length of the stretches. Whoever
+/// measures for weeks calls it now and then: done on the way or at the end, what is kept is the same.
+pub fn compact_seconds(seconds: &mut Vec<SecondMax>) -> u32 {
+    let span = seconds.last().map_or(0, |last| last.second) / MAXIMA_KEPT + 1;
+    let length = span.checked_next_power_of_two().unwrap_or(1 << 31);
+    seconds.dedup_by(|later, kept| {
+        let same = later.second / length == kept.second / length;
+        if same && later.max_ns > kept.max_ns {
+            *kept = *later;
+        }
+        same
+    });
+    length
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::histogram::Layout;
+
+    #[test]
+    fn maxima_compacted_on_the_way_are_those_compacted_at_the_end() {
+        let all =
+            |n: u32| SecondMax { second: n, max_ns: Ns(u64::from(n.wrapping_mul(2_654_435_761) % 997)) };
+        let mut on_the_way = Vec::new();
+        for second in (0..40_000).map(all) {
+            on_the_way.push(second);
+            if on_the_way.len() > 2 * MAXIMA_KEPT as usize {
+                compact_seconds(&mut on_the_way);
+                assert!(on_the_way.len() <= MAXIMA_KEPT as usize);
+            }
+        }
+        let mut at_the_end: Vec<SecondMax> = (0..40_000).map(all).collect();
+        assert_eq!(compact_seconds(&mut on_the_way), compact_seconds(&mut at_the_end));
+        assert_eq!(on_the_way, at_the_end);
+    }
 
     fn with(seconds: &[(u32, u64)]) -> Series {
         let mut series = Series::new(Quantity::Cyclic, None, Histogram::new(Layout::LATENCY));

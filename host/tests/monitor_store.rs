@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lathunt_core::comm::Comm;
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::History;
@@ -26,15 +27,16 @@ fn end_of(number: i64) -> UnixMs {
 
 /// Window `number`: its maximum is `number` µs more than a millisecond.
 fn window(number: i64) -> Window {
-    let series = (0..CPUS).flat_map(|cpu| QUANTITIES.map(|quantity| SeriesKey { quantity, cpu: Cpu(cpu) }));
-    let series = series.map(|key| {
+    let of_cpus = (0..CPUS).flat_map(|cpu| QUANTITIES.map(|quantity| SeriesKey::of_cpu(quantity, Cpu(cpu))));
+    let of_task = SeriesKey::of_task(QUANTITIES[0], Comm::cut("motion's"));
+    let series = of_cpus.chain([of_task]).map(|key| {
         let mut histogram = Histogram::new(Layout::LATENCY);
         (0..200).for_each(|n| histogram.record(Ns(4_000 + n * n * 9)));
         let max = Ns::from_us(1_000 + number as u64);
         histogram.record(max);
         let peak = Peak {
             quantity: key.quantity,
-            cpu: key.cpu,
+            cpu: Cpu(0),
             begin: Mono(7),
             total_ns: max,
             victim: Thread { comm: format!("victim {number}"), ..Thread::default() },
@@ -94,7 +96,40 @@ fn what_was_closed_is_read_back_as_it_was() {
         assert_eq!((row.max_at, row.whole), (series.peak_at, true));
     }
     let worst = history.alltime.iter().map(|alltime| (alltime.max_ns, alltime.at)).collect::<Vec<_>>();
-    assert_eq!(worst, vec![(Ns::from_us(1_003), UnixMs(end_of(3).0 - 1)); 6]);
+    assert_eq!(worst, vec![(Ns::from_us(1_003), UnixMs(end_of(3).0 - 1)); 7]);
+}
+
+/// As version 1 left it: series of CPUs alone.
+fn made_old(path: &Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let downgrade = "PRAGMA foreign_keys = off; BEGIN;
+        DELETE FROM sample WHERE series_id IN (SELECT id FROM series WHERE cpu < 0);
+        DELETE FROM alltime WHERE series_id IN (SELECT id FROM series WHERE cpu < 0);
+        CREATE TABLE old (id INTEGER PRIMARY KEY, quantity TEXT NOT NULL, cpu INTEGER NOT NULL, UNIQUE (quantity, cpu)) STRICT;
+        INSERT INTO old SELECT id, quantity, cpu FROM series WHERE cpu >= 0;
+        DROP TABLE series; ALTER TABLE old RENAME TO series; PRAGMA user_version = 1; COMMIT;";
+    connection.execute_batch(downgrade).unwrap();
+}
+
+#[test]
+fn a_database_without_series_of_tasks_is_read_as_it_is_and_brought_up_to_date_without_loss() {
+    let place = tempfile::tempdir().unwrap();
+    let path = database(&place);
+    let (mut store, _) = open(&path, 0);
+    (1..=2).for_each(|number| close(&mut store, number));
+    drop(store);
+    made_old(&path);
+    let before = history(&path);
+    assert_eq!((before.rows.len(), before.alltime.len()), (12, 6));
+    let (mut store, _) = open(&path, 2);
+    let upgraded = history(&path);
+    assert_eq!((upgraded.windows, upgraded.rows), (before.windows, before.rows.clone()));
+    assert_eq!(upgraded.alltime, before.alltime, "the same, by the new tables");
+    close(&mut store, 3);
+    let after = history(&path);
+    assert_eq!((after.rows.len(), after.alltime.len()), (12 + 7, 7));
+    assert_eq!(after.rows[..12], before.rows);
+    assert_eq!(after.rows.last().unwrap().key.whose.task(), Some(Comm::cut("motion's")));
 }
 
 /// Runs as a process of its own, started by the test below; alone it does nothing. Closes windows as fast as it can and says which are kept.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::monitor::store::Limits;
+use lathunt_host::recording::Selection;
 
 use super::units;
 use crate::monitor::{self, Plan};
@@ -18,9 +19,9 @@ pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
 ///
 /// Records in the kernel (root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for names in stacks; all but the first two are
 /// given up once attached, and these two cannot be used to gain more). Every five minutes of the wall clock a window is
-/// closed: for each CPU the histograms of `timer`, `wakeup` and `timer+wakeup`, the exact maximum, who suffered it and
-/// who did it, and the explanation. `lathunt history` shows them; metrics for Prometheus are on 127.0.0.1:9745/metrics. Ends with SIGTERM or Ctrl-C after closing the last
-/// window. Exit status: 0, or 1 when it could not record or could not keep every window.
+/// closed: for each CPU the histograms of `timer`, `wakeup` and `timer+wakeup`, for each name of tasks those of `wakeup` and
+/// `timer+wakeup`, the exact maximum, who suffered it and who did it, and the explanation. `lathunt history` shows
+/// them; metrics for Prometheus are on 127.0.0.1:9745/metrics. Ends with SIGTERM or Ctrl-C after closing the last window. Exit status: 0, or 1 when it could not record or could not keep every window.
 #[derive(Debug, clap::Args)]
 pub struct MonitorArgs {
     /// Length of a window; windows end on its multiples of the wall clock (UTC)
@@ -38,6 +39,12 @@ pub struct MonitorArgs {
     /// CPUs to record, as a list (0-3,6); default: all, also those that come online later
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
+    /// Whose latencies: rt, all, pid:N,…, comm:GLOB or cgroup:PATH
+    #[arg(long, value_name = "WHO", default_value = "rt")]
+    tasks: Selection,
+    /// Names of tasks that have series of their own; those of tasks that come later are counted as "(others)"
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    task_names: u16,
     /// Where to serve metrics for Prometheus (path /metrics); "off": nowhere. Anybody who reaches it may read it
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9745", value_parser = listen)]
     listen: Listen,
@@ -52,8 +59,10 @@ struct Listen(Option<SocketAddr>);
 /// # Errors
 /// One line: what hinders it.
 pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
-    let MonitorArgs { window, database, keep, size, cpus, listen: Listen(listen) } = args;
-    monitor::run(&Plan { window, database, limits: Limits { keep, bytes: size }, cpus, listen })
+    let MonitorArgs { window, database, keep, size, cpus, tasks, task_names, listen: Listen(listen) } = args;
+    let limits = Limits { keep, bytes: size };
+    let names = usize::from(task_names);
+    monitor::run(&Plan { window, database, limits, cpus, selection: tasks, names, listen })
 }
 
 const SECOND: Ns = Ns(1_000_000_000);

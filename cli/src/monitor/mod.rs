@@ -17,9 +17,10 @@ use lathunt_core::monitor::export::Published;
 use lathunt_core::monitor::timepiece::{Change, Reading, Timepiece};
 use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::{Mono, Ns};
-use lathunt_host::monitor::source::Source;
+use lathunt_host::monitor::source::{Settings, Source};
 use lathunt_host::monitor::store::{Limits, Saved, Store};
 use lathunt_host::monitor::{clocks, http, privileges};
+use lathunt_host::recording::Selection;
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, signals};
 
@@ -42,6 +43,10 @@ pub struct Plan {
     pub limits: Limits,
     /// Where is recorded; `None`: everywhere.
     pub cpus: Option<CpuSet>,
+    /// Whose latencies.
+    pub selection: Selection,
+    /// Names of tasks that have series of their own.
+    pub names: usize,
     /// Where metrics are served; `None`: nowhere.
     pub listen: Option<SocketAddr>,
 }
@@ -52,15 +57,18 @@ pub struct Plan {
 /// When nothing can be recorded, or the database cannot be used.
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
-    let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
-    found.iter().for_each(|event| say(&event.detail));
-    let listener = plan.listen.map(http::bind).transpose()?;
+    // What may refuse comes first: then no database is begun.
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = recorded(&topology, plan)?;
+    let listener = plan.listen.map(http::bind).transpose()?;
+    let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
+    found.iter().for_each(|event| say(&event.detail));
     let kernel = facts::gather(Path::new(ROOT), &cpus).kernel;
     let preemption =
         if kernel.realtime == Some(true) { Some("rt".to_owned()) } else { kernel.preemption_in_force };
-    let (source, notes) = Source::start(&cpus, preemption)?;
+    let settings =
+        Settings { cpus: cpus.clone(), selection: plan.selection.clone(), names: plan.names, preemption };
+    let (source, notes) = Source::start(settings)?;
     notes.iter().for_each(|note| say(note));
     privileges::keep_bpf_and_perfmon()?;
     let mut monitor = Monitor::new(plan, store, source, topology.online, cpus)?;
@@ -140,8 +148,9 @@ impl Monitor {
     fn announce(&mut self) {
         let Plan { window, database, .. } = &self.plan;
         let what = format!(
-            "lathunt {}, real-time tasks on CPUs {}, windows of {window}, in {}",
+            "lathunt {}, {} on CPUs {}, windows of {window}, in {}",
             env!("CARGO_PKG_VERSION"),
+            self.plan.selection,
             self.cpus,
             database.display()
         );
@@ -161,8 +170,7 @@ impl Monitor {
         for change in self.timepiece.look(reading) {
             self.changed(change, reading);
         }
-        let elapsed = clocks::mono().since(self.begun);
-        let busy = lock(&self.source).poll(elapsed, self.plan.window);
+        let busy = lock(&self.source).poll();
         if now >= self.boundary {
             // Closed a little late is closed at the boundary; after a sleep or a stall it is not.
             let in_time = now < self.boundary.next_boundary(self.plan.window);
@@ -172,6 +180,7 @@ impl Monitor {
         if clocks::mono().since(self.online_at) >= CPUS_EVERY {
             self.online_at = clocks::mono();
             self.look_at_cpus(now);
+            lock(&self.source).look_again();
         }
         busy
     }

@@ -30,7 +30,7 @@ use lathunt_host::topology::Topology;
 use crate::file;
 use crate::live::Display;
 use crate::outdir::Output;
-use potential::{Estimate, Potential};
+use potential::{Potential, Running};
 
 const ROOT: &str = "/";
 const TURN: Duration = Duration::from_millis(20);
@@ -101,7 +101,7 @@ struct Session<'a> {
     cpus: CpuSet,
     base: Run,
     recording: Recording,
-    estimate: Option<Estimate>,
+    potential: Running,
 }
 
 /// Records.
@@ -114,7 +114,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = topology.select(plan.cpus.as_ref())?;
     let mut conditions = conditions(&cpus, plan);
-    let estimate = potential::start(&plan.potential, &cpus)?;
+    let potential = potential::start(&plan.potential, &cpus)?;
     let penalty = match plan.penalty {
         true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions))?),
         false => None,
@@ -130,7 +130,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         cpus: cpus.clone(),
         base: Run { penalty, ..Run::new(conditions) },
         recording,
-        estimate,
+        potential,
     };
     if let Some(child) = &child {
         child.go();
@@ -140,7 +140,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     session.recording.finish();
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
-    let snapshot = session.recording.snapshot();
+    let snapshot = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
     run.verdict = Some(judge(&run, plan));
@@ -189,7 +189,7 @@ impl Session<'_> {
             if !save && !display.is_due() && plan.latency_hist.is_none() {
                 continue;
             }
-            let snapshot = self.recording.snapshot();
+            let snapshot = self.look();
             if save {
                 saved = elapsed;
                 let mut run = self.run(&snapshot);
@@ -204,13 +204,19 @@ impl Session<'_> {
         }
     }
 
+    /// What there is so far.
+    fn look(&mut self) -> Snapshot {
+        let mut snapshot = self.recording.snapshot();
+        let (series, longest) = self.potential.read();
+        snapshot.series.extend(series);
+        snapshot.peaks.extend(longest);
+        snapshot
+    }
+
     /// The run as it stands.
     fn run(&self, snapshot: &Snapshot) -> Run {
         let Snapshot { series, tasks, peaks, interference, losses, .. } = snapshot.clone();
-        let mut run =
-            Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() };
-        run.series.extend(self.estimate.iter().flat_map(Estimate::series));
-        run
+        Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() }
     }
 }
 

@@ -4,8 +4,10 @@
 //! refused with the option's name, and an estimate from what can be seen is offered instead.
 
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::series::Series;
+use lathunt_core::peak::Peak;
+use lathunt_core::series::{Quantity, Series};
 use lathunt_host::recorder::blocking;
+use lathunt_host::recorder::potential::{self, Potentials};
 
 /// A potential latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -20,38 +22,56 @@ pub enum Potential {
     Estimate,
 }
 
-/// The running estimate.
-pub struct Estimate(blocking::Blocking);
+/// What was asked for and runs.
+#[derive(Default)]
+pub struct Running {
+    estimate: Option<blocking::Blocking>,
+    potentials: Option<Potentials>,
+}
 
 /// Starts what is wanted.
 ///
 /// # Errors
 /// When the kernel cannot tell: which option it lacks, and what to ask for instead.
-pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Option<Estimate>> {
-    for potential in wanted {
-        let (name, tracepoint, option) = match potential {
-            Potential::Irqsoff => ("irqsoff", "irq_disable", "CONFIG_IRQSOFF_TRACER"),
-            Potential::Preemptoff => ("preemptoff", "preempt_disable", "CONFIG_PREEMPT_TRACER"),
-            Potential::Preemptirqsoff => ("preemptirqsoff", "preempt_disable", "CONFIG_PREEMPT_TRACER"),
-            Potential::Estimate => continue,
-        };
-        let why = match blocking::has_tracepoint(tracepoint)? {
-            false => format!("this kernel has no tracepoint {tracepoint}: it was built without {option} (CONFIG_PREEMPTIRQ_TRACEPOINTS)"),
-            true => "this version of lathunt does not read the preemptirq tracepoints yet".to_owned(),
-        };
-        anyhow::bail!(
-            "cannot record {name}: {why}; --potential estimate gives an observed-blocking estimate instead"
-        );
+pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
+    let quantities: Vec<Quantity> = wanted.iter().filter_map(|potential| potential.quantity()).collect();
+    for &quantity in &quantities {
+        if let Some(tracepoint) = potential::lacking(quantity)? {
+            anyhow::bail!(
+                "cannot record {}: this kernel has no tracepoint {tracepoint}: it was built without {} \
+                 (CONFIG_PREEMPTIRQ_TRACEPOINTS); --potential estimate gives an observed-blocking estimate instead",
+                quantity.name(),
+                potential::needs(quantity).1
+            );
+        }
     }
-    match wanted.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(Estimate(blocking::Blocking::start(cpus)?))),
+    let estimate = match wanted.contains(&Potential::Estimate) {
+        true => Some(blocking::Blocking::start(cpus)?),
+        false => None,
+    };
+    let potentials = match quantities.is_empty() {
+        true => None,
+        false => Some(Potentials::start(cpus, &quantities)?),
+    };
+    Ok(Running { estimate, potentials })
+}
+
+impl Potential {
+    fn quantity(self) -> Option<Quantity> {
+        match self {
+            Potential::Irqsoff => Some(Quantity::Irqsoff),
+            Potential::Preemptoff => Some(Quantity::Preemptoff),
+            Potential::Preemptirqsoff => Some(Quantity::Preemptirqsoff),
+            Potential::Estimate => None,
+        }
     }
 }
 
-impl Estimate {
-    /// `blocking` of each CPU with samples.
-    pub fn series(&self) -> Vec<Series> {
-        self.0.series()
+impl Running {
+    /// The series of each CPU with samples, and the longest of each that is no estimate.
+    pub fn read(&self) -> (Vec<Series>, Vec<Peak>) {
+        let (mut series, peaks) = self.potentials.as_ref().map(Potentials::read).unwrap_or_default();
+        series.extend(self.estimate.iter().flat_map(blocking::Blocking::series));
+        (series, peaks)
     }
 }

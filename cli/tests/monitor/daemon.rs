@@ -55,7 +55,22 @@ fn an_injected_latency_is_in_the_history_with_size_culprit_and_explanation() {
     assert!(whole
         .iter()
         .all(|row| row["end"].as_i64().unwrap() % 1_000 == 0 && row["begin"].as_i64().unwrap() % 1_000 == 0));
+    check_tasks(&json, due);
     check_views(&monitor.database, place.path());
+}
+
+/// The victim has a series of its own, under its name.
+fn check_tasks(json: &serde_json::Value, due: u64) {
+    let of_tasks = |row: &&serde_json::Value| row["task"].is_string() && row["cpu"].is_null();
+    let rows: Vec<_> = json["rows"].as_array().unwrap().iter().filter(of_tasks).collect();
+    let disturbed = rows.iter().find(|row| {
+        let culprit = row["peak"]["culprit"].as_str().unwrap_or_default();
+        row["histogram"]["max_ns"].as_u64().unwrap_or(0) > due * 8 / 10 && culprit.contains("lathunt-inject")
+    });
+    let names: Vec<_> = rows.iter().map(|row| &row["task"]).collect();
+    let disturbed = disturbed.unwrap_or_else(|| panic!("no task was blamed on the injector: {names:?}"));
+    assert_eq!(disturbed["peak"]["victim"]["comm"], disturbed["task"]);
+    assert_eq!(disturbed["quantity"], "timer+wakeup");
 }
 
 /// CAP_BPF and CAP_PERFMON, and no way to gain more.
@@ -75,6 +90,13 @@ fn check_views(database: &Path, place: &Path) {
     assert!(text.contains("Worst windows") && text.contains("lathunt-inject"), "{text}");
     let one = format!("timer+wakeup@{}", last_cpu());
     let csv = String::from_utf8(history(database, &["--csv", "--series", &one]).stdout).unwrap();
+    let of_task = ["--csv", "--series", "wakeup@task:lathunt-inject"];
+    let csv_of_task = String::from_utf8(history(database, &of_task).stdout).unwrap();
+    assert!(csv_of_task.lines().count() > 1, "{csv_of_task}");
+    assert!(
+        csv_of_task.lines().skip(1).all(|line| line.contains(",wakeup,,\"lathunt-inject\",")),
+        "{csv_of_task}"
+    );
     assert!(csv.lines().skip(1).all(|line| line.split(',').nth(4) == Some("timer+wakeup")), "{csv}");
     for file in ["plot.svg", "plot.html"] {
         let path = place.join(file);

@@ -3,10 +3,12 @@
 //! In: one [`Activation`] after another (from a waking to the next block). Out: a [`Task`] for each thread. Nothing in
 //! the application is changed or asked. The one inference: a thread has a *main wait*, the place where it waits for its
 //! next turn (a timer, a semaphore, a socket); what ends anywhere else is an interruption of the same turn, and the
-//! place is an unexpected source of blocking. `turn` finds the main wait, `point` says what a place is, `task` adds up.
+//! place is an unexpected source of blocking. `turn` finds the main wait, `point` says what a place is, `places` numbers
+//! them, `task` adds up.
 //!
 //! Memory is bounded: [`Tasks`] keeps so many threads and counts the activations of the others.
 
+mod places;
 mod point;
 mod task;
 mod turn;
@@ -36,15 +38,19 @@ impl Tasks {
         Tasks { limit, deadline, name, logs: BTreeMap::new(), not_kept: 0 }
     }
 
-    /// Adds one activation. Those of one thread come in the order of time.
-    pub fn add(&mut self, activation: &Activation) {
+    /// Adds one activation; those of one thread come in the order of time. True when it blocked in a place that is new
+    /// of its thread.
+    pub fn add(&mut self, activation: &Activation) -> bool {
         let tid = activation.thread.tid;
-        if !self.logs.contains_key(&tid) && self.logs.len() >= self.limit {
+        if let Some(log) = self.logs.get_mut(&tid) {
+            return log.add(activation, self.name);
+        }
+        if self.logs.len() >= self.limit {
             self.not_kept += 1;
-            return;
+            return false;
         }
         let log = self.logs.entry(tid).or_insert_with(|| Log::new(self.deadline));
-        log.add(activation, self.name);
+        log.add(activation, self.name)
     }
 
     /// Counts anew. What is known of each thread stays; a thread that did nothing since the last call is forgotten.

@@ -83,8 +83,10 @@ impl Place {
     /// The place `point`; `name` names system calls.
     #[must_use]
     pub fn of(point: Point, name: fn(i16) -> Option<&'static str>) -> Place {
-        if point.syscall < 0 {
-            return Place { class: Class::PageFault, name: "page fault".to_owned() };
+        match point.syscall {
+            Point::KERNEL => return Place { class: Class::Other, name: "in the kernel".to_owned() },
+            ..0 => return Place { class: Class::PageFault, name: "page fault".to_owned() },
+            _ => {}
         }
         let Some(call) = name(point.syscall) else {
             return Place { class: Class::Other, name: format!("system call {}", point.syscall) };

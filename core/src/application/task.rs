@@ -1,19 +1,24 @@
 //! The figures of one thread.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::places::{Id, Places};
 use super::point::{Class, Place};
 use crate::histogram::{Histogram, Layout};
 use crate::peak::Peak;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::activation::{Activation, Via};
+use crate::trace::activation::{Activation, Via, Who};
 
 /// Distances of releases from which the period is taken.
 const RECENT: usize = 256;
+/// From so many on, releases are held against it.
+const KNOWN: usize = 16;
+/// So often it is taken anew for that.
+const MEDIAN_EVERY: u64 = 64;
 /// A thread is periodic when half of its distances are within this part of a multiple of the period.
 const PERIODIC: f64 = 0.1;
 
@@ -112,10 +117,25 @@ impl Task {
     }
 }
 
+impl Waits {
+    fn report(&self, place: Place) -> Blocking {
+        let Waits { count, total, max, max_at, released_by } = *self;
+        Blocking {
+            class: place.class,
+            place: place.name,
+            count,
+            total_ns: total,
+            max_ns: max,
+            max_at,
+            released_by: released_by.map(|(by, _)| by.thread()),
+        }
+    }
+}
+
 /// The sums from which a report is made.
 #[derive(Clone)]
 pub(super) struct Sums {
-    last: Option<Activation>,
+    last: Option<(Who, Tid, u8)>, // its process and policy
     series: Vec<(Quantity, Histogram)>,
     execution: Histogram,
     preemptions: u64,
@@ -128,7 +148,18 @@ pub(super) struct Sums {
     distances: VecDeque<(u64, u64)>, // of releases, of starts
     jitter_max: u64,
     missed: u64,
-    pub blocking: HashMap<Place, (Blocking, Ns)>, // and the longest that a thread ended
+    median: Option<u64>, // of `distances`, a while ago
+    blocking: Vec<(Id, Waits)>,
+}
+
+/// The waits in one place.
+#[derive(Clone)]
+struct Waits {
+    count: u64,
+    total: Ns,
+    max: Ns,
+    max_at: Mono,
+    released_by: Option<(Who, Ns)>, // the longest that a thread ended
 }
 
 /// Fine to 1 ms, then within 3 %: a fifth of the memory of the histograms of CPUs.
@@ -152,7 +183,8 @@ impl Sums {
             distances: VecDeque::new(),
             jitter_max: 0,
             missed: 0,
-            blocking: HashMap::new(),
+            median: None,
+            blocking: Vec::new(),
         }
     }
 
@@ -162,6 +194,7 @@ impl Sums {
         self.last = known.last;
         self.last_release = known.last_release;
         self.distances = known.distances;
+        self.median = known.median;
     }
 
     /// Whether there is anything to report.
@@ -191,7 +224,7 @@ impl Sums {
         }
         self.preemptions += u64::from(a.preemptions);
         self.faults += u64::from(a.faults);
-        self.last = Some(a.clone());
+        self.last = Some((a.thread, a.tgid, a.policy));
     }
 
     /// A turn begins.
@@ -204,7 +237,13 @@ impl Sums {
             if self.distances.len() == RECENT {
                 self.distances.pop_front();
             }
-            if let Some(period) = self.median().filter(|_| self.distances.len() >= 16) {
+            // The median of hundreds costs some µs, and it hardly moves.
+            if self.distances.len() >= KNOWN
+                && (self.median.is_none() || self.releases.is_multiple_of(MEDIAN_EVERY))
+            {
+                self.median = self.median();
+            }
+            if let Some(period) = self.median {
                 let periods = (distance.0 as f64 / period as f64).round().max(1.0) as u64;
                 self.missed += periods - 1;
                 self.jitter_max = self.jitter_max.max(distance.1.abs_diff(distance.0.max(1)));
@@ -221,24 +260,20 @@ impl Sums {
     }
 
     /// A wait that is not the main one ended.
-    pub fn blocked(&mut self, place: Place, waited: Ns, since: Mono, by: Option<Thread>) {
-        let fresh = Blocking {
-            class: place.class,
-            place: place.name.clone(),
-            count: 0,
-            total_ns: Ns::ZERO,
-            max_ns: Ns::ZERO,
-            max_at: since,
-            released_by: None,
-        };
-        let (entry, longest) = self.blocking.entry(place).or_insert((fresh, Ns::ZERO));
-        entry.count += 1;
-        entry.total_ns = entry.total_ns + waited;
-        if by.is_some() && (entry.released_by.is_none() || waited >= *longest) {
-            (entry.released_by, *longest) = (by, waited);
+    pub fn blocked(&mut self, place: Id, waited: Ns, since: Mono, by: Option<Who>) {
+        let at = self.blocking.iter().position(|(of, _)| *of == place).unwrap_or_else(|| {
+            let fresh = Waits { count: 0, total: Ns::ZERO, max: Ns::ZERO, max_at: since, released_by: None };
+            self.blocking.push((place, fresh));
+            self.blocking.len() - 1
+        });
+        let waits = &mut self.blocking[at].1;
+        waits.count += 1;
+        waits.total = waits.total + waited;
+        if let Some(by) = by.filter(|_| waits.released_by.is_none_or(|(_, longest)| waited >= longest)) {
+            waits.released_by = Some((by, waited));
         }
-        if waited >= entry.max_ns {
-            (entry.max_ns, entry.max_at) = (waited, since);
+        if waited >= waits.max {
+            (waits.max, waits.max_at) = (waited, since);
         }
     }
 
@@ -264,9 +299,9 @@ impl Sums {
         })
     }
 
-    pub fn report(&self, main: Option<&Place>) -> Task {
-        let (thread, process, policy) = self.last.as_ref().map_or_else(Default::default, |last| {
-            (last.thread.clone(), last.tgid, policy(last.policy).to_owned())
+    pub fn report(&self, main: Option<Id>, places: &Places) -> Task {
+        let (thread, process, policy) = self.last.map_or_else(Default::default, |(who, process, number)| {
+            (who.thread(), process, policy(number).to_owned())
         });
         let period = self.period();
         let deadline_ns = self.deadline.or(period.as_ref().map(|period| period.median_ns));
@@ -275,7 +310,7 @@ impl Sums {
             |deadline: Ns| response.map_or(0, |(_, histogram)| histogram.count_from(deadline + Ns(1)));
         let misses = if self.deadline.is_some() { self.misses } else { deadline_ns.map_or(0, beyond) };
         let mut blocking: Vec<Blocking> =
-            self.blocking.values().map(|(blocking, _)| blocking.clone()).collect();
+            self.blocking.iter().map(|(place, waits)| waits.report(places.get(*place))).collect();
         blocking.sort_by(|a, b| (b.max_ns, &a.place).cmp(&(a.max_ns, &b.place)));
         let mut series: Vec<Series> =
             self.series.iter().map(|(of, h)| self.one(*of, h, &thread, period.as_ref())).collect();
@@ -284,7 +319,7 @@ impl Sums {
             thread,
             process,
             policy,
-            waits_in: main.filter(|_| self.releases > 0).map(|place| place.name.clone()),
+            waits_in: main.filter(|_| self.releases > 0).map(|place| places.get(place).name),
             timer_driven: self.timer_releases * 2 > self.releases,
             activations: response.map_or(0, |(_, histogram)| histogram.count()),
             period,

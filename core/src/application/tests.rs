@@ -1,9 +1,10 @@
 //! Invented applications whose figures are known.
 
 use super::*;
-use crate::series::{Quantity, Thread};
+use crate::comm::Comm;
+use crate::series::Quantity;
 use crate::time::{Cpu, Mono, Prio};
-use crate::trace::activation::{Point, Via};
+use crate::trace::activation::{Point, Via, Who};
 
 fn name(number: i16) -> Option<&'static str> {
     match number {
@@ -13,8 +14,8 @@ fn name(number: i16) -> Option<&'static str> {
     }
 }
 
-fn thread(tid: i32, comm: &str) -> Thread {
-    Thread { tid: Tid(tid), comm: comm.to_owned(), prio: Some(Prio::from_rt(80)) }
+fn thread(tid: i32, comm: &str) -> Who {
+    Who { tid: Tid(tid), prio: Prio::from_rt(80), comm: Comm::cut(comm) }
 }
 
 const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1 };
@@ -60,7 +61,9 @@ fn control(turns: u64) -> Tasks {
                 tasks.add(&activation(at, Via::Timer, point));
                 tasks.add(&activation(at + 53_000 + wait, via, SLEEP));
             }
-            None => tasks.add(&activation(at, Via::Timer, SLEEP)),
+            None => {
+                tasks.add(&activation(at, Via::Timer, SLEEP));
+            }
         }
     }
     tasks

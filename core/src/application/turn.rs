@@ -6,27 +6,25 @@
 
 use std::collections::HashMap;
 
-use super::point::Place;
+use super::places::{Id, Places};
 use super::task::{Sums, Task};
-use crate::series::Thread;
 use crate::time::{Mono, Ns};
-use crate::trace::activation::{Activation, Via};
+use crate::trace::activation::{Activation, Via, Who};
 
 const LEARNING: usize = 64;
 /// So many suffice when a window ends; fewer are judged anew in the next one.
 const FEW: usize = 8;
-/// Distinct places remembered for each thread; what comes later is `other places`.
-const PLACES: usize = 32;
 
 /// One thread.
 #[derive(Clone)]
 pub(super) struct Log {
     learning: Vec<Activation>,
-    main: Option<Place>,
+    places: Places,
+    main: Option<Id>,
     sums: Sums,
     turn: Option<Turn>,
     /// Where and when it blocked last.
-    left: Option<(Place, Mono)>,
+    left: Option<(Id, Mono)>,
 }
 
 /// A turn that goes on.
@@ -38,18 +36,28 @@ struct Turn {
 
 impl Log {
     pub fn new(deadline: Option<Ns>) -> Log {
-        Log { learning: Vec::new(), main: None, sums: Sums::new(deadline), turn: None, left: None }
+        Log {
+            learning: Vec::new(),
+            places: Places::default(),
+            main: None,
+            sums: Sums::new(deadline),
+            turn: None,
+            left: None,
+        }
     }
 
-    pub fn add(&mut self, activation: &Activation, name: fn(i16) -> Option<&'static str>) {
+    /// Whether it blocked where this thread had not blocked before.
+    pub fn add(&mut self, activation: &Activation, name: fn(i16) -> Option<&'static str>) -> bool {
+        let (place, fresh) = self.places.of(activation.point, name);
         if self.main.is_some() {
-            self.step(activation, name);
-            return;
+            self.step(activation, place);
+            return fresh;
         }
-        self.learning.push(activation.clone());
+        self.learning.push(*activation);
         if self.learning.len() >= LEARNING {
             self.decide(name);
         }
+        fresh
     }
 
     /// Counts anew, and goes on with what it knows; false when the thread did nothing since the last call.
@@ -60,6 +68,11 @@ impl Log {
         }
         self.learning.clear();
         self.sums.begin_window();
+        // Places of a window that is over are forgotten, or a thread with ever new ones would soon have no room.
+        let left = self.left.map(|(left, _)| left);
+        let kept = self.places.forget_but([self.main, left]);
+        self.main = kept[0];
+        self.left = kept[1].zip(self.left).map(|(id, (_, since))| (id, since));
         active
     }
 
@@ -69,41 +82,36 @@ impl Log {
 
     pub fn report(&self, name: fn(i16) -> Option<&'static str>) -> Task {
         if self.main.is_some() {
-            return self.sums.report(self.main.as_ref());
+            return self.sums.report(self.main, &self.places);
         }
         let mut decided = self.clone();
         decided.decide(name);
-        decided.sums.report(decided.main.as_ref())
+        decided.sums.report(decided.main, &decided.places)
     }
 
     fn decide(&mut self, name: fn(i16) -> Option<&'static str>) {
-        self.main = main_wait(&self.learning, name);
-        for activation in std::mem::take(&mut self.learning) {
-            self.step(&activation, name);
-        }
+        let learnt = std::mem::take(&mut self.learning);
+        let places: Vec<Id> = learnt.iter().map(|one| self.places.of(one.point, name).0).collect();
+        self.main = main_wait(&learnt, &places, &self.places);
+        learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place));
     }
 
-    fn step(&mut self, activation: &Activation, name: fn(i16) -> Option<&'static str>) {
-        let place = Place::of(activation.point, name);
-        let from_main = self.left.as_ref().map(|(left, _)| Some(left) == self.main.as_ref());
-        match (&self.left, from_main) {
-            (Some(_), Some(true)) => {
+    fn step(&mut self, activation: &Activation, place: Id) {
+        match self.left {
+            Some((left, _)) if Some(left) == self.main => {
                 self.turn = Some(Turn { begin: activation.begin(), execution: Ns::ZERO });
                 self.sums.released(activation);
             }
-            (Some((left, since)), _) => {
-                let waited = activation.waking.since(*since);
-                let known = self.sums.blocking.len() < PLACES || self.sums.blocking.contains_key(left);
-                let left = if known { left.clone() } else { other_places() };
-                self.sums.blocked(left, waited, *since, released_by(activation));
+            Some((left, since)) => {
+                self.sums.blocked(left, activation.waking.since(since), since, released_by(activation));
             }
-            (None, _) => {}
+            None => {}
         }
         self.sums.woken(activation);
         if let Some(turn) = &mut self.turn {
             turn.execution = turn.execution + activation.execution;
         }
-        if Some(&place) == self.main.as_ref() {
+        if Some(place) == self.main {
             if let Some(turn) = self.turn.take() {
                 self.sums.finished(activation.blocked.since(turn.begin), turn.execution);
             }
@@ -112,27 +120,24 @@ impl Log {
     }
 }
 
-fn other_places() -> Place {
-    Place { class: super::Class::Other, name: "other places".to_owned() }
-}
-
 /// Who ended the wait; `None` for a timer or an interrupt.
-fn released_by(activation: &Activation) -> Option<Thread> {
-    (activation.via == Via::Thread).then(|| activation.waker.clone())
+fn released_by(activation: &Activation) -> Option<Who> {
+    (activation.via == Via::Thread).then_some(activation.waker)
 }
 
-fn main_wait(activations: &[Activation], name: fn(i16) -> Option<&'static str>) -> Option<Place> {
-    let mut count: HashMap<Place, (usize, usize)> = HashMap::new();
-    for (at, activation) in activations.iter().enumerate() {
-        let woken_by_timer = activations.get(at + 1).is_some_and(|next| next.via == Via::Timer);
-        let (blocked, timed) = count.entry(Place::of(activation.point, name)).or_default();
+/// `at`: where each of `activations` blocked.
+fn main_wait(activations: &[Activation], at: &[Id], places: &Places) -> Option<Id> {
+    let mut count: HashMap<Id, (usize, usize)> = HashMap::new();
+    for (number, place) in at.iter().enumerate() {
+        let woken_by_timer = activations.get(number + 1).is_some_and(|next| next.via == Via::Timer);
+        let (blocked, timed) = count.entry(*place).or_default();
         *blocked += 1;
         *timed += usize::from(woken_by_timer);
     }
     let most = count.values().map(|&(blocked, _)| blocked).max()?;
     let timed = count.iter().filter(|(_, &(_, timed))| timed > 0 && timed * 2 >= most);
-    let timed = timed.max_by_key(|(place, &(_, timed))| (timed, std::cmp::Reverse(place.name.clone())));
-    let plain =
-        count.iter().max_by_key(|(place, &(blocked, _))| (blocked, std::cmp::Reverse(place.name.clone())));
-    timed.or(plain).map(|(place, _)| place.clone())
+    let name = |place: Id| std::cmp::Reverse(places.get(place).name);
+    let timed = timed.max_by_key(|(place, &(_, timed))| (timed, name(**place)));
+    let plain = count.iter().max_by_key(|(place, &(blocked, _))| (blocked, name(**place)));
+    timed.or(plain).map(|(place, _)| *place)
 }

@@ -3,7 +3,8 @@
 //!
 //! Their histogram of a CPU is 10240 lines of 1 µs; what is beyond is counted in the head, and minimum, average and
 //! maximum include it. Not taken over: that a reader who stops early ends the collection, and wake-up times that mix
-//! the clocks of two CPUs. Not here: `irqsoff` and its relatives, which need tracepoints that most kernels lack.
+//! the clocks of two CPUs. `irqsoff` and its
+//! relatives have files where they were recorded: most kernels lack their tracepoints.
 
 use crate::histogram::Histogram;
 use crate::peak::Peak;
@@ -31,6 +32,9 @@ pub fn directory(quantity: Quantity) -> Option<&'static str> {
         Quantity::SharedPrio => Some("wakeup/sharedprio"),
         Quantity::Timer => Some("missed_timer_offsets"),
         Quantity::TimerWakeup => Some("timerandwakeup"),
+        Quantity::Irqsoff => Some("irqsoff"),
+        Quantity::Preemptoff => Some("preemptoff"),
+        Quantity::Preemptirqsoff => Some("preemptirqsoff"),
         _ => None,
     }
 }
@@ -43,7 +47,17 @@ pub fn files(cpus: &[Cpu], series: &[Series], worst: &[Worst]) -> Vec<File> {
         .iter()
         .map(|name| file(format!("enable/{name}"), "1\n".to_owned()))
         .collect();
-    files.push(file("enable/preemptirqsoff".to_owned(), "0\n".to_owned()));
+    let potential = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
+    let recorded = |quantity: &Quantity| series.iter().any(|series| series.quantity == *quantity);
+    let on = if potential.iter().any(recorded) { "1\n" } else { "0\n" };
+    files.push(file("enable/preemptirqsoff".to_owned(), on.to_owned()));
+    for quantity in potential.into_iter().filter(recorded) {
+        for &cpu in cpus {
+            let found = series.iter().find(|s| s.quantity == quantity && s.cpu == Some(cpu));
+            let path = format!("{}/CPU{cpu}", quantity.name());
+            files.push(file(path, histogram(found.map(|s| &s.histogram))));
+        }
+    }
     files.extend(
         ["wakeup", "missed_timer_offsets"].iter().map(|name| file(format!("{name}/pid"), "0\n".to_owned())),
     );

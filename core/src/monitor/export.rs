@@ -1,6 +1,7 @@
 //! Which metrics a monitor exports. Names, labels and meaning are an interface: docs/howto/fleet.md lists them.
 //!
-//! Rules: label sets are bounded (CPUs, kinds, classes), so a name of a thread is an exemplar and never a label. Maxima are
+//! Rules: label sets are bounded (CPUs, kinds, classes, and so many names of tasks as the source admits); who suffered
+//! and who did it is an exemplar and never a label. Maxima are
 //! of completed windows and change with the clock, never with a scrape: two servers that scrape see the same. What
 //! is not known is absent, not 0.
 
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::history::Alltime;
 use super::metric::{Exemplar, Family, Kind, Label, Latencies, Sample, Value};
-use super::window::{SeriesKey, UnixMs, Window};
+use super::window::{SeriesKey, UnixMs, Whose, Window, WindowSeries};
 use crate::histogram::Histogram;
 use crate::run::Loss;
 use crate::time::{Cpu, Ns};
@@ -53,6 +54,7 @@ pub struct Published {
     window: Ns,
     last: Option<(UnixMs, BTreeMap<SeriesKey, Ns>)>,
     exemplars: BTreeMap<SeriesKey, Vec<Exemplar>>,
+    tasks: BTreeMap<SeriesKey, Histogram>,
     alltime: BTreeMap<SeriesKey, (Ns, UnixMs)>,
     closed: u64,
     waiting: u64,
@@ -68,7 +70,12 @@ impl Published {
             window,
             last: None,
             exemplars: BTreeMap::new(),
-            alltime: alltime.iter().map(|worst| (worst.key, (worst.max_ns, worst.at))).collect(),
+            tasks: BTreeMap::new(),
+            alltime: alltime
+                .iter()
+                .filter(|worst| worst.key.whose.cpu().is_some())
+                .map(|worst| (worst.key, (worst.max_ns, worst.at)))
+                .collect(),
             closed: 0,
             waiting: 0,
             given_up: 0,
@@ -83,10 +90,7 @@ impl Published {
             let Some(max) = series.histogram.max() else { continue };
             maxima.insert(series.key, max);
             let at = series.peak_at.unwrap_or(window.end);
-            let worst = self.alltime.entry(series.key).or_insert((max, at));
-            if max > worst.0 {
-                *worst = (max, at);
-            }
+            self.add_up(series, max, at);
             if let Some(peak) = &series.peak {
                 let culprit = peak.culprit.clone().unwrap_or_else(|| "unknown".to_owned());
                 let labels = vec![("culprit", culprit), ("victim", peak.victim.comm.clone())];
@@ -99,6 +103,20 @@ impl Published {
         self.last = Some((window.end, maxima));
     }
 
+    /// What goes on over windows: the largest of each CPU, and the histograms of tasks.
+    fn add_up(&mut self, series: &WindowSeries, max: Ns, at: UnixMs) {
+        if series.key.whose.cpu().is_none() {
+            let empty = || Histogram::new(series.histogram.layout());
+            // One layout for all tasks; of another one nothing would be added.
+            let _ = self.tasks.entry(series.key).or_insert_with(empty).merge(&series.histogram);
+            return;
+        }
+        let worst = self.alltime.entry(series.key).or_insert((max, at));
+        if max > worst.0 {
+            *worst = (max, at);
+        }
+    }
+
     /// How many windows wait for room on the disk, and how many were given up.
     pub fn stored(&mut self, waiting: usize, given_up: u64) {
         (self.waiting, self.given_up) = (waiting as u64, given_up);
@@ -109,6 +127,7 @@ impl Published {
     pub fn families(&self, totals: &Totals) -> Vec<Family> {
         let mut families = self.latencies(totals);
         families.extend(self.maxima());
+        families.extend(self.of_tasks());
         families.extend(counters(totals));
         families.extend(self.own(totals));
         families.retain(|family| !family.samples.is_empty());
@@ -116,14 +135,11 @@ impl Published {
     }
 
     fn latencies(&self, totals: &Totals) -> Vec<Family> {
-        let sample = |(key, histogram, _): &(SeriesKey, Histogram, u64)| {
-            let exemplars = self.exemplars.get(key).cloned().unwrap_or_default();
-            let latencies = Latencies { histogram: histogram.clone(), exemplars };
-            Sample { labels: of_series(*key), value: Value::Latencies(Box::new(latencies)) }
-        };
+        let sample = |(key, histogram, _): &(SeriesKey, Histogram, u64)| self.histogram(*key, histogram);
         let mut missed: BTreeMap<Cpu, u64> = BTreeMap::new();
         for (key, _, lost) in &totals.series {
-            let most = missed.entry(key.cpu).or_default();
+            let Some(cpu) = key.whose.cpu() else { continue };
+            let most = missed.entry(cpu).or_default();
             *most = (*most).max(*lost);
         }
         vec![
@@ -147,6 +163,7 @@ impl Published {
         let window = || ("window", duration(self.window));
         let of_window =
             |(key, max): (&SeriesKey, &Ns)| number([of_series(*key), vec![window()]].concat(), max.as_secs());
+        let of_cpus = |(key, _): &(&SeriesKey, &Ns)| key.whose.cpu().is_some();
         let alltime = |value: &dyn Fn(Ns, UnixMs) -> f64| -> Vec<Sample> {
             self.alltime.iter().map(|(key, &(max, at))| number(of_series(*key), value(max, at))).collect()
         };
@@ -155,7 +172,12 @@ impl Published {
                 name: "lathunt_latency_max_seconds",
                 help: "Exact maximum of the last completed window; it changes when a window is closed, never by a scrape.",
                 kind: Kind::Gauge,
-                samples: self.last.iter().flat_map(|(_, maxima)| maxima.iter()).map(of_window).collect(),
+                samples: self
+                    .last
+                    .iter()
+                    .flat_map(|(_, maxima)| maxima.iter().filter(of_cpus))
+                    .map(of_window)
+                    .collect(),
             },
             Family {
                 name: "lathunt_window_end_timestamp_seconds",
@@ -176,6 +198,33 @@ impl Published {
                 samples: alltime(&|_, at| at.as_secs()),
             },
         ]
+    }
+
+    /// Of completed windows only: their figures are added up outside the kernel.
+    fn of_tasks(&self) -> Vec<Family> {
+        let maxima = self.last.iter().flat_map(|(_, maxima)| maxima.iter());
+        let of_tasks = maxima.filter(|(key, _)| key.whose.task().is_some());
+        let window = |key: SeriesKey| [of_series(key), vec![("window", duration(self.window))]].concat();
+        vec![
+            Family {
+                name: "lathunt_task_latency_seconds",
+                help: "Latency of the tasks of one name in all completed windows; names beyond the limit are (others).",
+                kind: Kind::Histogram,
+                samples: self.tasks.iter().map(|(key, histogram)| self.histogram(*key, histogram)).collect(),
+            },
+            Family {
+                name: "lathunt_task_latency_max_seconds",
+                help: "Exact maximum of the tasks of one name in the last completed window.",
+                kind: Kind::Gauge,
+                samples: of_tasks.map(|(key, max)| number(window(*key), max.as_secs())).collect(),
+            },
+        ]
+    }
+
+    fn histogram(&self, key: SeriesKey, histogram: &Histogram) -> Sample {
+        let exemplars = self.exemplars.get(&key).cloned().unwrap_or_default();
+        let latencies = Latencies { histogram: histogram.clone(), exemplars };
+        Sample { labels: of_series(key), value: Value::Latencies(Box::new(latencies)) }
     }
 
     fn own(&self, totals: &Totals) -> Vec<Family> {
@@ -267,7 +316,11 @@ fn of_cpu(cpu: Cpu) -> Label {
 }
 
 fn of_series(key: SeriesKey) -> Vec<Label> {
-    vec![of_cpu(key.cpu), ("kind", key.quantity.name().to_owned())]
+    let whose = match key.whose {
+        Whose::Cpu(cpu) => of_cpu(cpu),
+        Whose::Task(name) => ("task", name.text()),
+    };
+    vec![whose, ("kind", key.quantity.name().to_owned())]
 }
 
 /// As Prometheus writes durations: `5m`, `90s`, `500ms`.
@@ -284,21 +337,21 @@ fn duration(length: Ns) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::Comm;
     use crate::histogram::Layout;
     use crate::monitor::metric::text::{encode, Flavour};
-    use crate::monitor::window::WindowSeries;
     use crate::peak::Peak;
     use crate::series::{Quantity, Thread};
     use crate::time::Mono;
 
-    const KEY: SeriesKey = SeriesKey { quantity: Quantity::TimerWakeup, cpu: Cpu(1) };
+    const KEY: SeriesKey = SeriesKey { quantity: Quantity::TimerWakeup, whose: Whose::Cpu(Cpu(1)) };
 
     fn window(max_us: u64, end: i64) -> Window {
         let mut histogram = Histogram::new(Layout::LATENCY);
         [10, max_us].iter().for_each(|&us| histogram.record(Ns::from_us(us)));
         let peak = Peak {
             quantity: KEY.quantity,
-            cpu: KEY.cpu,
+            cpu: Cpu(1),
             begin: Mono(0),
             total_ns: Ns::from_us(max_us),
             victim: Thread { comm: "motion".to_owned(), ..Thread::default() },
@@ -336,6 +389,26 @@ mod tests {
         assert!(text.lines().any(|line| line.contains("le=\"0.001\"") && line.ends_with(exemplar)), "{text}");
         assert!(text.lines().all(|line| !line.split(" # ").next().unwrap_or("").contains("motion")));
         assert!(!text.contains("lathunt_throttled"), "what is not known is absent");
+    }
+
+    #[test]
+    fn tasks_have_maxima_and_totals_of_completed_windows_and_no_place_among_cpus() {
+        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[]);
+        let key = SeriesKey::of_task(Quantity::TimerWakeup, Comm::cut("motion"));
+        for (max_us, end) in [(700, 300_000), (30, 600_000)] {
+            let mut closed = window(max_us, end);
+            closed.series[0].key = key;
+            published.closed(&closed);
+        }
+        let text = encode(&published.families(&Totals::default()), Flavour::OpenMetrics);
+        for line in [
+            "lathunt_task_latency_max_seconds{task=\"motion\",kind=\"timer+wakeup\",window=\"5m\"} 3e-05",
+            "lathunt_task_latency_seconds_count{task=\"motion\",kind=\"timer+wakeup\"} 4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("lathunt_latency_max"), "{text}");
+        assert!(text.contains("# {culprit=\"irqs off: vnd/812\",victim=\"motion\"} 0.0007"), "{text}");
     }
 
     #[test]

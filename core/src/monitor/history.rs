@@ -160,7 +160,8 @@ impl History {
         for row in &self.rows {
             let value = serde_json::json!({
                 "begin": row.begin, "end": row.end, "measured_ns": row.measured, "whole": row.whole,
-                "quantity": row.key.quantity, "cpu": row.key.cpu, "lost": row.lost,
+                "quantity": row.key.quantity, "cpu": row.key.whose.cpu(), "task": row.key.whose.task(),
+                "lost": row.lost,
                 "histogram": row.histogram()?, "max_at": row.max_at, "peak": row.peak()?,
             });
             rows.push(value.to_string());

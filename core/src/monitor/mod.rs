@@ -6,7 +6,7 @@
 //! - [`window`]: a closed window; [`event`]: what else a reader of the history must know; [`packed`]: a histogram as bytes.
 //! - [`history`]: many windows, as table, CSV and JSON.
 //! - [`metric`]: metrics in the forms that Prometheus asks for; [`export`]: which there are.
-//! - [`timepiece`]: clock steps and suspends; [`threshold`]: from which latency on evidence is kept.
+//! - [`timepiece`]: clock steps and suspends.
 //!
 //! - [`munin`]: the same for Munin.
 //!
@@ -18,6 +18,5 @@ pub mod history;
 pub mod metric;
 pub mod munin;
 pub mod packed;
-pub mod threshold;
 pub mod timepiece;
 pub mod window;

@@ -66,7 +66,7 @@ pub fn fetch(history: &History, node: Node, now: UnixMs) -> String {
 fn values(text: &mut String, history: &History, quantity: Quantity, now: UnixMs) {
     let from = now.minus(REACH);
     for cpu in cpus(history, quantity) {
-        let key = SeriesKey { quantity, cpu };
+        let key = SeriesKey::of_cpu(quantity, cpu);
         let recent = history.rows.iter().filter(|row| row.key == key && row.end > from);
         let worst = recent.filter(|row| row.figures.count > 0).max_by_key(|row| row.figures.max);
         let value = worst.and_then(|row| row.figures.max);
@@ -87,7 +87,7 @@ fn graphs(node: Node) -> impl Iterator<Item = Quantity> {
 /// Every CPU that ever had a sample keeps its field.
 fn cpus(history: &History, quantity: Quantity) -> Vec<Cpu> {
     let keys = history.alltime.iter().map(|alltime| alltime.key);
-    keys.filter(|key| key.quantity == quantity).map(|key| key.cpu).collect()
+    keys.filter(|key| key.quantity == quantity).filter_map(|key| key.whose.cpu()).collect()
 }
 
 /// Letters, digits and `_`.

@@ -5,8 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::comm::Comm;
 use crate::histogram::Histogram;
 use crate::peak::Peak;
+use crate::report::printable::line;
 use crate::series::Quantity;
 use crate::time::{Cpu, Ns};
 
@@ -67,33 +69,87 @@ impl fmt::Display for UnixMs {
     }
 }
 
-/// Which series: one quantity on one CPU.
+/// Whose latencies: of all tasks on a CPU, or of all tasks of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// Of every recorded task that came to run there.
+    Cpu(Cpu),
+    /// Of the tasks of this name, on whatever CPU: thread ids change with every restart, names stay.
+    Task(Comm),
+}
+
+impl Whose {
+    /// The CPU, if it is one.
+    #[must_use]
+    pub fn cpu(self) -> Option<Cpu> {
+        match self {
+            Whose::Cpu(cpu) => Some(cpu),
+            Whose::Task(_) => None,
+        }
+    }
+
+    /// The name of the tasks, if it is one.
+    #[must_use]
+    pub fn task(self) -> Option<Comm> {
+        match self {
+            Whose::Cpu(_) => None,
+            Whose::Task(name) => Some(name),
+        }
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Cpu(cpu) => f.pad(&format!("CPU {cpu}")),
+            Whose::Task(name) => f.pad(&line(&name.text())),
+        }
+    }
+}
+
+/// Which series: one quantity on one CPU or of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeriesKey {
     /// What is measured.
     pub quantity: Quantity,
-    /// Where.
-    pub cpu: Cpu,
+    /// Whose.
+    #[serde(flatten)]
+    pub whose: Whose,
+}
+
+impl SeriesKey {
+    /// Of a CPU.
+    #[must_use]
+    pub fn of_cpu(quantity: Quantity, cpu: Cpu) -> SeriesKey {
+        SeriesKey { quantity, whose: Whose::Cpu(cpu) }
+    }
+
+    /// Of tasks of one name.
+    #[must_use]
+    pub fn of_task(quantity: Quantity, name: Comm) -> SeriesKey {
+        SeriesKey { quantity, whose: Whose::Task(name) }
+    }
 }
 
 impl fmt::Display for SeriesKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{} CPU {}", self.quantity.name(), self.cpu))
+        f.pad(&format!("{} {}", self.quantity.name(), self.whose))
     }
 }
 
-/// Which series a reader wants: `wakeup`, or `wakeup@1` for one CPU.
+/// Which series a reader wants: `wakeup`, or `wakeup@1` for one CPU, or `wakeup@task:NAME` for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     quantity: Quantity,
-    cpu: Option<Cpu>,
+    whose: Option<Whose>,
 }
 
 impl Wanted {
     /// Whether `key` is one of them.
     #[must_use]
     pub fn is(&self, key: SeriesKey) -> bool {
-        self.quantity == key.quantity && self.cpu.is_none_or(|cpu| cpu == key.cpu)
+        self.quantity == key.quantity && self.whose.is_none_or(|whose| whose == key.whose)
     }
 }
 
@@ -110,16 +166,21 @@ impl FromStr for Wanted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Wanted, String> {
-        let (name, cpu) = match text.split_once('@') {
-            Some((name, cpu)) => (name, Some(cpu)),
+        let (name, whose) = match text.split_once('@') {
+            Some((name, whose)) => (name, Some(whose)),
             None => (text, None),
         };
         let quantity = quantity(name).ok_or_else(|| {
             let names = QUANTITIES.map(Quantity::name).join(", ");
-            format!("'{name}' is no series; there are {names}, each also of one CPU: wakeup@1")
+            format!("'{name}' is no series; there are {names}, each also of one CPU (wakeup@1) or task (wakeup@task:NAME)")
         })?;
-        let cpu = cpu.map(|cpu| cpu.parse().map(Cpu).map_err(|_| format!("'{cpu}' is not a CPU number")));
-        Ok(Wanted { quantity, cpu: cpu.transpose()? })
+        let whose = whose.map(|whose| match (whose.strip_prefix("task:"), whose.parse()) {
+            (Some(""), _) => Err("'task:' lacks the name of a task".to_owned()),
+            (Some(name), _) => Ok(Whose::Task(Comm::cut(name))),
+            (None, Ok(cpu)) => Ok(Whose::Cpu(Cpu(cpu))),
+            (None, Err(_)) => Err(format!("'{whose}' is neither a CPU number nor task:NAME")),
+        });
+        Ok(Wanted { quantity, whose: whose.transpose()? })
     }
 }
 
@@ -128,7 +189,7 @@ impl FromStr for Wanted {
 pub struct WindowSeries {
     /// Which.
     pub key: SeriesKey,
-    /// All samples of the window; the maximum is exact, the minimum known to its bin.
+    /// All samples of the window, of a task those of activations that ended in it; the maximum is exact.
     pub histogram: Histogram,
     /// Wake-ups that are known to be missing in it.
     pub lost: u64,
@@ -181,12 +242,18 @@ mod tests {
 
     #[test]
     fn series_are_chosen_by_name_and_cpu() {
-        let key = |quantity, cpu| SeriesKey { quantity, cpu: Cpu(cpu) };
+        let key = |quantity, cpu| SeriesKey::of_cpu(quantity, Cpu(cpu));
+        let task = |name| SeriesKey::of_task(Quantity::Wakeup, Comm::cut(name));
         let all: Wanted = "timer+wakeup".parse().unwrap();
         assert!(all.is(key(Quantity::TimerWakeup, 7)) && !all.is(key(Quantity::Wakeup, 7)));
         let one: Wanted = "wakeup@1".parse().unwrap();
         assert!(one.is(key(Quantity::Wakeup, 1)) && !one.is(key(Quantity::Wakeup, 0)));
-        for bad in ["", "irqsoff", "wakeup@", "wakeup@x", "@1"] {
+        assert!(!one.is(task("1")), "a task may be called like a CPU");
+        let motion: Wanted = "wakeup@task:motion".parse().unwrap();
+        assert!(
+            motion.is(task("motion")) && !motion.is(task("other")) && !motion.is(key(Quantity::Wakeup, 1))
+        );
+        for bad in ["", "irqsoff", "wakeup@", "wakeup@x", "@1", "wakeup@task:"] {
             assert!(bad.parse::<Wanted>().is_err(), "{bad}");
         }
     }

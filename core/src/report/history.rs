@@ -1,4 +1,5 @@
-//! The maxima of consecutive windows over time: OSADL's five-minute maxima, one line a CPU.
+//! The maxima of consecutive windows over time: OSADL's five-minute maxima, one line a CPU; of tasks where the history
+//! was narrowed to tasks.
 //!
 //! Windows that were not measured are gaps, never lines drawn through.
 
@@ -18,6 +19,8 @@ pub fn plot(history: &History, quantity: Quantity) -> Option<Plot> {
     let series = history.by_series();
     let series: Vec<(&SeriesKey, &Vec<&Row>)> =
         series.iter().filter(|(key, _)| key.quantity == quantity).collect();
+    let of_cpus: Vec<_> = series.iter().copied().filter(|(key, _)| key.whose.cpu().is_some()).collect();
+    let series = if of_cpus.is_empty() { series } else { of_cpus };
     let maxima = || series.iter().flat_map(|(_, rows)| rows.iter()).filter_map(|row| row.figures.max);
     let (largest, least) = (maxima().max()?, maxima().min()?);
     let origin = history.windows.iter().map(|window| window.0).min()?;
@@ -72,7 +75,7 @@ fn line(index: usize, key: &SeriesKey, rows: &[&Row], place: &dyn Fn(i64) -> f64
         }
     }
     let worst = rows.iter().max_by_key(|row| row.figures.max);
-    let label = format!("CPU {}", key.cpu);
+    let label = key.whose.to_string();
     let legend = match worst.and_then(|row| Some((row, row.figures.max?))) {
         Some((row, max)) => format!("{label}: max {max}, window of {}", row.begin),
         None => format!("{label}: no sample"),

@@ -15,7 +15,7 @@ use super::printable::line;
 use super::svg;
 use super::text::{begin, largest, sentence};
 use super::tree::{self, Row};
-use super::{latency, seconds, tasks, worst};
+use super::{blocking, latency, seconds, tasks, worst};
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::Series;
@@ -43,7 +43,9 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
         outcome: Headline::of(run),
         run,
         sections,
-        threads: tasks::text(run, THREADS_WIDTH) + &worst::text(run, THREADS_WIDTH),
+        threads: tasks::text(run, THREADS_WIDTH)
+            + &worst::text(run, THREADS_WIDTH)
+            + &blocking::text(run, THREADS_WIDTH),
         peaks: peaks(run),
         causes: cause_rows(run),
         facts: groups(facts(&run.conditions)),

@@ -8,6 +8,7 @@
 //! - [`causes`]: causes ranked by worst, count and time. [`facts`]: conditions as a table.
 //! - [`html`], [`text`], [`compare`]: the views.
 
+pub mod blocking;
 pub mod causes;
 pub mod compare;
 pub mod facts;

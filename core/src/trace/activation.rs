@@ -3,6 +3,7 @@
 //! 160 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
 //! them mean together, which is [`crate::application`].
 
+use crate::comm::Comm;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
@@ -23,7 +24,7 @@ pub enum Via {
 /// Where a thread blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Point {
-    /// Number of the system call; negative: in an exception (a page fault).
+    /// Number of the system call; [`Point::EXCEPTION`] or [`Point::KERNEL`].
     pub syscall: i16,
     /// Its first argument: the address of a futex, a file descriptor.
     pub argument: u64,
@@ -31,11 +32,37 @@ pub struct Point {
     pub operation: u8,
 }
 
-/// From a waking to the next block.
-#[derive(Clone, Debug, PartialEq)]
+impl Point {
+    /// `syscall` of a thread that blocks in an exception of its code (a page fault).
+    pub const EXCEPTION: i16 = -1;
+    /// `syscall` of a thread of the kernel.
+    pub const KERNEL: i16 = -2;
+}
+
+/// A thread as the record names it; [`Thread`] is for readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// Thread id.
+    pub tid: Tid,
+    /// Priority on the kernel's scale.
+    pub prio: Prio,
+    /// Name.
+    pub comm: Comm,
+}
+
+impl Who {
+    /// For readers.
+    #[must_use]
+    pub fn thread(&self) -> Thread {
+        Thread { tid: self.tid, comm: self.comm.text(), prio: Some(self.prio) }
+    }
+}
+
+/// From a waking to the next block. Plain data: tens of thousands a second are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activation {
     /// Who.
-    pub thread: Thread,
+    pub thread: Who,
     /// Its process.
     pub tgid: Tid,
     /// Scheduling policy, as the kernel numbers it.
@@ -63,11 +90,11 @@ pub struct Activation {
     /// What woke it.
     pub via: Via,
     /// Who was running where it was woken (in an interrupt: who was interrupted).
-    pub waker: Thread,
+    pub waker: Who,
     /// On which CPU it was woken.
     pub waker_cpu: Cpu,
     /// Who had the CPU before it.
-    pub before: Thread,
+    pub before: Who,
     /// A task of equal priority had the CPU meanwhile.
     pub shared: bool,
 }
@@ -79,10 +106,10 @@ impl Activation {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let int = |at: usize| i32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let short = |at: usize| i16::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        let thread = |tid: usize, prio: usize, comm: usize| Thread {
+        let thread = |tid: usize, prio: usize, comm: usize| Who {
             tid: Tid(int(tid)),
-            comm: text(&bytes[comm..comm + 16]),
-            prio: Some(Prio(i32::from(short(prio)))),
+            prio: Prio(i32::from(short(prio))),
+            comm: Comm::new(std::array::from_fn(|i| bytes[comm + i])),
         };
         let expires = word(16);
         let activation = Activation {
@@ -134,12 +161,6 @@ impl Activation {
     }
 }
 
-/// NUL-padded, from strangers: what is no UTF-8 is replaced.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,9 +194,9 @@ mod tests {
         put(144, b"before");
         let read = Activation::parse(&bytes, 7).unwrap();
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
-        assert_eq!(read.thread.to_string(), "victim/5 (RT 90)");
+        assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
-            (read.waker.comm.as_str(), read.before.to_string().as_str()),
+            (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),
             ("waker", "before/2 (RT 50)")
         );
         assert_eq!(read.point, Point { syscall: 230, argument: 99, operation: 137 });

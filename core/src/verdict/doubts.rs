@@ -5,7 +5,7 @@
 
 use super::Rules;
 use crate::run::Run;
-use crate::series::Series;
+use crate::series::{Quantity, Series};
 use crate::stats::model_free::samples_needed;
 use crate::time::Ns;
 
@@ -164,10 +164,14 @@ fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .filter_map(|series| {
             let prio = series.thread.as_ref()?.prio?;
             (!prio.is_realtime()).then(|| {
-                weak(format!(
-                    "{}: measured at {prio}, not at a real-time priority (needs CAP_SYS_NICE)",
-                    series.label()
-                ))
+                let said = match rules.quantity {
+                    // The application's own choice.
+                    Quantity::Response => {
+                        "runs at {prio}, no real-time priority: any other program may delay it"
+                    }
+                    _ => "measured at {prio}, not at a real-time priority (needs CAP_SYS_NICE)",
+                };
+                weak(format!("{}: {}", series.label(), said.replace("{prio}", &prio.to_string())))
             })
         })
         .collect()

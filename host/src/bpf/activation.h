@@ -10,6 +10,8 @@
 
 #define ACTIVATION_SLOTS 4096
 
+#define SYSCALL_KERNEL -2 /* a thread of the kernel */
+
 enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
 enum activation_flag { ACT_SHARED = 1 };
 
@@ -27,7 +29,7 @@ struct activation {
 	__s32 tid, tgid;
 	__s32 waker_tid, prev_tid;
 	__s16 prio, waker_prio, prev_prio;
-	__s16 syscall; /* it blocks in; -1: in an exception (page fault), or unknown */
+	__s16 syscall; /* it blocks in; -1: in an exception (page fault); SYSCALL_KERNEL */
 	__u16 preemptions, faults;
 	__u16 cpu; /* where it was switched in first */
 	__u8 operation; /* low byte of the second argument */

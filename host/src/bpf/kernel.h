@@ -58,6 +58,8 @@ struct task_struct {
 
 #define PF_EXITING 0x00000004 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
+#define PF_IO_WORKER 0x00000010 /* threads of io_uring and vhost have no system call either */
+#define PF_USER_WORKER 0x00004000
 #define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
 
 struct timerqueue_node {

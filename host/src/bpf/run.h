@@ -101,11 +101,12 @@ static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, st
 /* Where `p` blocks. */
 static __always_inline void blocking_point(struct activation *a, struct task_struct *p)
 {
-	a->syscall = -1;
 	a->argument = 0;
 	a->operation = 0;
-	if (p->flags & PF_KTHREAD)
+	if (p->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
+		a->syscall = SYSCALL_KERNEL;
 		return;
+	}
 #if defined(__TARGET_ARCH_arm64)
 	struct pt_regs___syscall *r = (void *)bpf_task_pt_regs(p);
 

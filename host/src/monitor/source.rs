@@ -1,200 +1,150 @@
-//! Windows from the kernel recorder: the only place of the monitor that knows it.
+//! Windows from a recording: the only place of the monitor that knows it.
 //!
-//! The recorder counts from its start on; a window is the difference of two looks, with the exact maximum that the
-//! kernel side kept in between. Evidence: the kernel side freezes its flight ring when a task is later than a threshold
-//! that follows the worst of the window ([`Threshold`]); what is frozen is explained at once, and each series of the window
-//! takes the explanation of exactly its maximum, or none.
+//! What is recorded, and how the evidence of the worst is found, is [`crate::recording`]'s. Here a window becomes rows: one
+//! series for each CPU and quantity, with what is known of exactly its maximum; and one for each name of tasks,
+//! because thread ids change with every restart of an application and its names do not. Names are admitted until there
+//! are [`Settings::names`] of them, so that whatever programs call themselves, neither database nor label sets grow without bound.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use lathunt_core::application::Task;
+use lathunt_core::comm::Comm;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::explain::{self, TimerPassage, WakePassage};
 use lathunt_core::histogram::Histogram;
 use lathunt_core::monitor::export::Interrupts;
-use lathunt_core::monitor::threshold::Threshold;
-use lathunt_core::monitor::window::{SeriesKey, WindowSeries};
+use lathunt_core::monitor::window::{SeriesKey, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Loss;
-use lathunt_core::series::{Quantity, Thread};
-use lathunt_core::time::{Cpu, Mono, Ns};
-use lathunt_core::trace::event::{Kind, Window as Evidence, SOFTIRQS};
-use lathunt_core::trace::flight::Victim;
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::trace::event::SOFTIRQS;
 
 use super::clocks;
 use crate::error::Result;
-use crate::recorder::{Frozen, Look, Options, Recorder, Source as TakenBy};
-use crate::symbols::Symbols;
+use crate::recorder::Source as TakenBy;
+use crate::recording::{self, Recording, Selection};
 
-/// Evidence kept for one CPU within a window: more than its series can need.
-const MOST_PEAKS: usize = 64;
+/// Worst cases kept of each CPU: the series of a CPU and its tasks take their evidence from these.
+const PEAKS: usize = 16;
+/// Evidence of latencies below this is never asked for: it would cost more than it tells.
+const FLOOR: Ns = Ns::from_us(20);
+/// Under which tasks are filed whose names came after the last one that was admitted. No thread is called so by chance.
+pub const OTHERS: &str = "(others)";
+/// What is kept of tasks. Their timers' part is in the series of CPUs.
+const OF_TASKS: [Quantity; 2] = [Quantity::TimerWakeup, Quantity::Wakeup];
 
-/// A late wake-up with evidence, and the parts of it that are samples of other series.
-struct Case {
-    peak: Peak,
-    timer: Option<Ns>,
-    wakeup: Option<Ns>,
+/// What a monitor records.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// On which CPUs; they may be offline and are recorded when they come.
+    pub cpus: CpuSet,
+    /// Whose latencies.
+    pub selection: Selection,
+    /// Names of tasks that have series of their own.
+    pub names: usize,
+    /// The kernel's preemption model, for the wording of causes.
+    pub preemption: Option<String>,
 }
 
-/// The running recorder, as a monitor sees it.
+/// The running recording, as a monitor sees it.
 pub struct Source {
-    recorder: Recorder,
-    symbols: Symbols,
-    preemption: Option<String>,
-    thresholds: BTreeMap<Cpu, Threshold>,
-    cases: BTreeMap<Cpu, Vec<Case>>,
-    before: BTreeMap<SeriesKey, Seen>,
-}
-
-/// What a series was at the end of the last window.
-#[derive(Clone)]
-struct Seen {
-    histogram: Histogram,
-    lost: u64,
+    recording: Recording,
+    limit: usize,
+    names: BTreeSet<Comm>,
+    lost: BTreeMap<SeriesKey, u64>,
 }
 
 impl Source {
-    /// Attaches the recorder on `cpus`, which may be offline: they are recorded when they come.
-    /// `preemption` is the kernel's model, for the wording of causes. Also returned: what cannot be recorded here, and
-    /// what that costs, one line each.
+    /// Attaches the recorder. Also returned: what cannot be recorded here, and what that costs, one line each.
     ///
     /// # Errors
     /// What the kernel lacks or refuses, in one line.
-    pub fn start(cpus: &CpuSet, preemption: Option<String>) -> Result<(Source, Vec<String>)> {
-        let thresholds: BTreeMap<Cpu, Threshold> =
-            cpus.iter().map(|cpu| (cpu, Threshold::default())).collect();
-        let first = Threshold::default().get();
-        let options =
-            Options { peaks_threshold: Some(first), late_timer_stack: first, ..Options::on(cpus.clone()) };
-        let recorder = Recorder::start(&options)?;
-        let mut notes = recorder.notes().to_vec();
-        let symbols = Symbols::read().unwrap_or_else(|error| {
-            notes.push(format!("{error}: kernel stacks show addresses instead of names"));
-            Symbols::none()
-        });
-        let source = Source {
-            recorder,
-            symbols,
+    pub fn start(settings: Settings) -> Result<(Source, Vec<String>)> {
+        let Settings { cpus, selection, names, preemption } = settings;
+        let settings = recording::Settings {
+            selection,
             preemption,
-            thresholds,
-            cases: BTreeMap::new(),
-            before: BTreeMap::new(),
+            peaks: PEAKS,
+            flight: false,
+            threshold: FLOOR,
+            ..recording::Settings::on(cpus)
         };
-        Ok((source, notes))
+        let recording = Recording::start(settings)?;
+        let notes = recording.notes().to_vec();
+        Ok((Source { recording, limit: names, names: BTreeSet::new(), lost: BTreeMap::new() }, notes))
     }
 
-    /// Takes and explains what was frozen; call it some ten times a second, and soon again when it says that there was
-    /// something: then more may follow. `elapsed` of `length` of the window are over.
-    pub fn poll(&mut self, elapsed: Ns, length: Ns) -> bool {
-        let taken = self.recorder.take_frozen();
-        let busy = !taken.is_empty();
-        for frozen in taken {
-            let Some(victim) = frozen.trigger.victim else { continue };
-            if let Some(threshold) = self.thresholds.get_mut(&frozen.cpu) {
-                threshold.crossed(victim.total);
-            }
-            let case = self.case(&frozen, &victim);
-            let cases = self.cases.entry(frozen.cpu).or_default();
-            cases.push(case);
-            if cases.len() > MOST_PEAKS {
-                cases.sort_by_key(|case| std::cmp::Reverse(case.peak.total_ns));
-                cases.truncate(MOST_PEAKS);
-            }
-        }
-        for (&cpu, threshold) in &mut self.thresholds {
-            threshold.time_passes(elapsed, length);
-            self.recorder.set_threshold(cpu, threshold.get());
-            self.recorder.set_late_timer_stack(cpu, threshold.get());
-        }
-        busy
+    /// Reads what the kernel side found; call it some ten times a second. True: soon again, there is evidence and more
+    /// may follow.
+    pub fn poll(&mut self) -> bool {
+        self.recording.poll()
     }
 
-    fn case(&self, frozen: &Frozen, victim: &Victim) -> Case {
-        let cpu = frozen.cpu;
-        let (begin, end) = (Mono(victim.switched_in.0.saturating_sub(victim.total.0)), victim.switched_in);
-        let thread = Thread { tid: victim.tid, comm: name(victim), prio: Some(victim.prio) };
-        let peak = Peak {
-            quantity: Quantity::Wakeup,
-            cpu,
-            begin,
-            total_ns: victim.total,
-            victim: thread,
-            culprit: None,
-            explanation: None,
-            no_evidence: None,
-            context: None,
-        };
-        let mut evidence = match frozen.decode(&self.symbols) {
-            Ok(evidence) => evidence,
-            Err(damage) => {
-                let no_evidence = Some(format!("its flight record is damaged: {damage}"));
-                return Case { peak: Peak { no_evidence, ..peak }, timer: None, wakeup: None };
-            }
-        };
-        evidence.preemption.clone_from(&self.preemption);
-        let tid = victim.tid;
-        let waking = waking(&evidence, &peak, end);
-        let of_timer = waking.is_none_or(|waking| waking > begin);
-        let explanation = match of_timer {
-            true => explain::explain_peak(&evidence, &TimerPassage { tid, cpu, begin, end }),
-            false => explain::explain_wakeup(&evidence, &WakePassage { tid, cpu, begin, end }),
-        };
-        let culprit = Some(explanation.cause.clone());
-        let quantity = if of_timer { Quantity::TimerWakeup } else { Quantity::Wakeup };
-        let timer = waking.filter(|_| of_timer).and_then(|waking| handler(&evidence, begin, waking));
-        Case {
-            peak: Peak { quantity, culprit, explanation: Some(explanation), ..peak },
-            timer: timer.map(|handler| handler.since(begin)),
-            wakeup: waking.map(|waking| end.since(waking)),
-        }
+    /// Threads that came to match the selection since are recorded too. Call it once a second.
+    pub fn look_again(&mut self) {
+        self.recording.look_again();
     }
 
-    /// Closes the window: what each series counted since the last call, with the evidence of its maximum.
+    /// Closes the window: what each series counted since the last call, with what is known of its maximum.
     pub fn close(&mut self) -> Vec<WindowSeries> {
-        let looks = self.recorder.look();
-        let mut cases = std::mem::take(&mut self.cases);
-        let mut largest: BTreeMap<Cpu, Ns> = BTreeMap::new();
-        let mut closed = Vec::new();
-        for look in looks {
-            let Some(cpu) = look.series.cpu else { continue };
-            let key = SeriesKey { quantity: look.series.quantity, cpu };
-            let Some(series) = self.window_of(key, look, cases.entry(cpu).or_default()) else { continue };
-            if let Some(max) = series.histogram.max() {
-                let largest = largest.entry(cpu).or_default();
-                *largest = max.max(*largest);
-            }
-            closed.push(series);
+        let snapshot = self.recording.close_window();
+        let mut closed: Vec<WindowSeries> = Vec::new();
+        for series in snapshot.series {
+            let Some(cpu) = series.cpu.filter(|_| QUANTITIES.contains(&series.quantity)) else { continue };
+            let key = SeriesKey::of_cpu(series.quantity, cpu);
+            let mine = |peak: &&Peak| peak.quantity == series.quantity && peak.cpu == cpu;
+            let peak = snapshot.maxima.iter().find(mine).cloned();
+            closed.push(window_series(key, series.histogram, series.lost, peak));
         }
-        for (cpu, threshold) in &mut self.thresholds {
-            threshold.begin(largest.get(cpu).copied());
-            self.recorder.set_threshold(*cpu, threshold.get());
-            self.recorder.set_late_timer_stack(*cpu, threshold.get());
+        self.count_lost(&mut closed);
+        let mut of_tasks: BTreeMap<SeriesKey, WindowSeries> = BTreeMap::new();
+        for task in &snapshot.tasks {
+            let name = self.admitted(Comm::cut(&task.thread.comm));
+            task.series.iter().filter(|series| OF_TASKS.contains(&series.quantity)).for_each(|series| {
+                add(&mut of_tasks, SeriesKey::of_task(series.quantity, name), task, series);
+            });
         }
+        closed.extend(of_tasks.into_values());
         closed
     }
 
-    fn window_of(&mut self, key: SeriesKey, look: Look, cases: &mut [Case]) -> Option<WindowSeries> {
-        let empty = || Seen { histogram: Histogram::new(look.series.histogram.layout()), lost: 0 };
-        let before = self.before.get(&key).cloned().unwrap_or_else(empty);
-        let max = look.max.unwrap_or_default();
-        let histogram = look.series.histogram.since(&before.histogram, max).ok()?;
-        let lost = look.series.lost.saturating_sub(before.lost);
-        self.before.insert(key, Seen { histogram: look.series.histogram, lost: look.series.lost });
-        if histogram.count() == 0 && lost == 0 {
-            return None;
+    /// A CPU whose every wake-up of the window was lost has a row, too.
+    fn count_lost(&mut self, closed: &mut Vec<WindowSeries>) {
+        for series in self.recording.recorder().series() {
+            let Some(cpu) = series.cpu.filter(|_| QUANTITIES.contains(&series.quantity)) else { continue };
+            let key = SeriesKey::of_cpu(series.quantity, cpu);
+            let before = self.lost.insert(key, series.lost).unwrap_or(0);
+            let lost = series.lost.saturating_sub(before);
+            match closed.iter_mut().find(|closed| closed.key == key) {
+                Some(closed) => closed.lost = lost,
+                None if lost > 0 => {
+                    closed.push(window_series(key, Histogram::new(series.histogram.layout()), lost, None));
+                }
+                None => {}
+            }
         }
-        let peak = histogram.max().and_then(|max| of_maximum(key, max, cases));
-        let peak_at = peak.as_ref().map(|peak| clocks::wall_of(peak.begin + peak.total_ns));
-        Some(WindowSeries { key, histogram, lost, peak, peak_at })
     }
 
-    /// Every series since the recorder began, for exporters that want totals.
+    fn admitted(&mut self, name: Comm) -> Comm {
+        if self.names.len() < self.limit {
+            self.names.insert(name);
+        }
+        if self.names.contains(&name) {
+            name
+        } else {
+            Comm::cut(OTHERS)
+        }
+    }
+
+    /// Every series of CPUs since the recorder began, for exporters that want totals.
     #[must_use]
     pub fn totals(&self) -> Vec<(SeriesKey, Histogram, u64)> {
-        let series = self.recorder.series().into_iter().filter(|series| series.histogram.count() > 0);
-        series
+        let series = self.recording.recorder().series().into_iter();
+        let sampled =
+            series.filter(|series| series.histogram.count() > 0 && QUANTITIES.contains(&series.quantity));
+        sampled
             .filter_map(|series| {
-                let key = SeriesKey { quantity: series.quantity, cpu: series.cpu? };
-                Some((key, series.histogram, series.lost))
+                Some((SeriesKey::of_cpu(series.quantity, series.cpu?), series.histogram, series.lost))
             })
             .collect()
     }
@@ -203,7 +153,7 @@ impl Source {
     #[must_use]
     pub fn interrupts(&self) -> Vec<Interrupts> {
         let mut classes: BTreeMap<(Cpu, String), (u64, Ns)> = BTreeMap::new();
-        for taken in self.recorder.interference() {
+        for taken in self.recording.recorder().interference() {
             let sum = classes.entry((taken.cpu, class(&taken.source))).or_default();
             *sum = (sum.0 + taken.count, sum.1 + taken.total_ns);
         }
@@ -214,7 +164,30 @@ impl Source {
     /// Loss counters above zero since the recorder began.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
-        self.recorder.losses()
+        self.recording.losses()
+    }
+}
+
+fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<Peak>) -> WindowSeries {
+    let peak_at = peak.as_ref().map(|peak| clocks::wall_of(peak.begin + peak.total_ns));
+    WindowSeries { key, histogram, lost, peak, peak_at }
+}
+
+/// Adds the figures of one thread to those of its name.
+fn add(all: &mut BTreeMap<SeriesKey, WindowSeries>, key: SeriesKey, task: &Task, series: &Series) {
+    let max = series.histogram.max();
+    let worst =
+        task.worst.as_deref().filter(|worst| worst.quantity == key.quantity && Some(worst.total_ns) == max);
+    let one = window_series(key, series.histogram.clone(), 0, worst.cloned());
+    let Some(known) = all.get_mut(&key) else {
+        all.insert(key, one);
+        return;
+    };
+    let larger = max > known.histogram.max();
+    // All tasks have one layout.
+    let _ = known.histogram.merge(&one.histogram);
+    if larger {
+        (known.peak, known.peak_at) = (one.peak, one.peak_at);
     }
 }
 
@@ -231,36 +204,50 @@ fn class(source: &TakenBy) -> String {
     }
 }
 
-/// The case whose sample of `key` is exactly `max`.
-fn of_maximum(key: SeriesKey, max: Ns, cases: &[Case]) -> Option<Peak> {
-    let sample = |case: &&Case| match key.quantity {
-        Quantity::Timer => case.timer == Some(max),
-        Quantity::Wakeup => case.wakeup == Some(max),
-        _ => case.peak.quantity == key.quantity && case.peak.total_ns == max,
-    };
-    let case = cases.iter().find(sample)?;
-    let begin = match (key.quantity, case.wakeup) {
-        (Quantity::Wakeup, Some(wakeup)) => Mono((case.peak.begin + case.peak.total_ns).0 - wakeup.0),
-        _ => case.peak.begin,
-    };
-    Some(Peak { quantity: key.quantity, begin, total_ns: max, ..case.peak.clone() })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathunt_core::histogram::Layout;
+    use lathunt_core::series::Thread;
+    use lathunt_core::time::{Mono, Tid};
 
-fn name(victim: &Victim) -> String {
-    let text = victim.comm.split(|&byte| byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(text).into_owned()
-}
+    fn task(tid: i32, values: &[u64]) -> Task {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        values.iter().for_each(|&us| histogram.record(Ns::from_us(us)));
+        let thread = Thread { tid: Tid(tid), comm: "motion".to_owned(), prio: None };
+        let worst = Peak {
+            quantity: Quantity::Wakeup,
+            cpu: Cpu(0),
+            begin: Mono(0),
+            total_ns: histogram.max().unwrap(),
+            victim: thread.clone(),
+            culprit: Some(format!("who delayed {tid}")),
+            explanation: None,
+            no_evidence: None,
+            context: None,
+        };
+        let series = vec![Series::new(Quantity::Wakeup, None, histogram)];
+        let task = Task { thread, series, ..serde_json::from_value(bare()).unwrap() };
+        Task { worst: Some(Box::new(worst)), ..task }
+    }
 
-/// When the victim was woken, within the passage.
-fn waking(evidence: &Evidence, peak: &Peak, end: Mono) -> Option<Mono> {
-    let of_victim = |kind: &Kind| matches!(kind, Kind::Waking { task, .. } if task.tid == peak.victim.tid);
-    let events = evidence.events.iter().filter(|event| event.at >= peak.begin && event.at <= end);
-    events.filter(|event| of_victim(&event.kind)).map(|event| event.at).min()
-}
+    fn bare() -> serde_json::Value {
+        serde_json::json!({
+            "thread": { "tid": 0, "comm": "", "prio": null }, "process": 1, "policy": "SCHED_FIFO", "waits_in": null,
+            "timer_driven": false, "activations": 0, "period": null, "series": [], "execution": null, "preemptions": 0,
+            "page_faults": 0, "deadline_ns": null, "misses": 0
+        })
+    }
 
-/// When the handler of the timer began that woke the victim.
-fn handler(evidence: &Evidence, begin: Mono, waking: Mono) -> Option<Mono> {
-    let entries = evidence.events.iter().filter(|event| event.at >= begin && event.at <= waking);
-    let entries = entries.filter(|event| matches!(event.kind, Kind::TimerExpireEntry { .. }));
-    entries.map(|event| event.at).max()
+    #[test]
+    fn threads_of_one_name_are_one_series_with_the_culprit_of_the_largest() {
+        let key = SeriesKey::of_task(Quantity::Wakeup, Comm::cut("motion"));
+        let mut all = BTreeMap::new();
+        for task in [task(1, &[5, 30]), task(2, &[900]), task(3, &[40])] {
+            add(&mut all, key, &task, &task.series[0]);
+        }
+        let merged = &all[&key];
+        assert_eq!((merged.histogram.count(), merged.histogram.max()), (4, Some(Ns::from_us(900))));
+        assert_eq!(merged.peak.as_ref().unwrap().culprit.as_deref(), Some("who delayed 2"));
+    }
 }

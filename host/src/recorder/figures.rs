@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use lathunt_core::histogram::{Exact, Histogram, Layout};
-use lathunt_core::series::{Quantity, SecondMax, Series};
+use lathunt_core::series::{compact_seconds, Quantity, SecondMax, Series, MAXIMA_KEPT};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::event::{Vector, SOFTIRQS};
 
@@ -134,10 +134,13 @@ pub(super) fn take_recent(block: &CpuBlock, which: usize) -> Ns {
     Ns(block.hist[which].recent_ns.swap(0, Relaxed))
 }
 
-/// Files a maximum under `second`.
+/// Files a maximum under `second`; of recordings of weeks, no more is kept than ends in a series.
 pub(super) fn file(max_ns: Ns, second: u32, seconds: &mut Vec<SecondMax>) {
     match seconds.last_mut().filter(|last| last.second == second) {
         Some(last) => last.max_ns = last.max_ns.max(max_ns),
         None => seconds.push(SecondMax { second, max_ns }),
+    }
+    if seconds.len() > 2 * MAXIMA_KEPT as usize {
+        compact_seconds(seconds);
     }
 }

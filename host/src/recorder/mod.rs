@@ -16,11 +16,11 @@ mod figures;
 mod freezer;
 mod frozen;
 mod losses;
-mod maxima;
 mod names;
 pub(crate) mod object;
 mod parity;
 mod plan;
+pub mod potential;
 mod syscalls;
 
 use std::collections::HashMap;
@@ -44,7 +44,6 @@ pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
-pub use maxima::Look;
 pub use parity::kernel_bins;
 pub use syscalls::name as syscall_name;
 

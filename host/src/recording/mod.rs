@@ -52,6 +52,8 @@ pub struct Settings {
     pub preemption: Option<String>,
     /// Measure the switch itself, too: one more program on the way of every context switch.
     pub switch: bool,
+    /// Keep the flight records of the worst cases ([`Snapshot::flight`]), half a megabyte each.
+    pub flight: bool,
 }
 
 impl Settings {
@@ -68,6 +70,7 @@ impl Settings {
             threads: 256,
             preemption: None,
             switch: false,
+            flight: true,
         }
     }
 
@@ -105,6 +108,8 @@ pub struct Snapshot {
     pub worst: Vec<latency_hist::Worst>,
     /// Each thread that did something, the one with the largest latency first.
     pub tasks: Vec<Task>,
+    /// What is known of the maximum of each of `series`, where anything is.
+    pub maxima: Vec<Peak>,
     /// The worst wake-ups of all CPUs, worst first.
     pub peaks: Vec<Peak>,
     /// Their flight records (`flight.bin`).
@@ -146,7 +151,7 @@ impl Recording {
             notes.push(format!("{error}: kernel stacks show addresses instead of names"));
             Symbols::none()
         });
-        let book = Book::new(settings.peaks, settings.threshold, settings.preemption.clone(), symbols);
+        let book = Book::new(&settings, symbols);
         let tasks = Tasks::new(settings.threads, settings.deadline, recorder::syscall_name);
         Ok(Recording {
             settings,
@@ -163,17 +168,22 @@ impl Recording {
         })
     }
 
-    /// Reads what the kernel side found. Call it every 20 to 50 ms: later, rings are overwritten, which is counted.
-    pub fn poll(&mut self) {
-        for frozen in self.recorder.poll() {
+    /// Reads what the kernel side found. Call it often enough for the rings of 4096 activations a CPU (every 20 to 50 ms;
+    /// a monitor of tasks that wake 10,000 times a second: ten times a second): what is overwritten is counted. True:
+    /// there was evidence, soon there may be more.
+    pub fn poll(&mut self) -> bool {
+        let frozen = self.recorder.poll();
+        let evidence = !frozen.is_empty();
+        for frozen in frozen {
             self.book.evidence(frozen);
         }
         let activations = self.recorder.activations();
         self.overwritten += activations.lost;
         for activation in &activations.records {
             self.book.activation(activation);
-            self.tasks.add(activation);
-            self.files.see(activation);
+            if self.tasks.add(activation) {
+                self.files.see(activation);
+            }
         }
         for cpu in self.settings.cpus.iter() {
             let useful = self.book.useful_from(cpu);
@@ -184,6 +194,7 @@ impl Recording {
             let largest = self.largest.entry(key).or_default();
             largest.until = largest.until.max(max);
         }
+        evidence
     }
 
     /// Threads that came to match the selection since are recorded too. Call it once a second.
@@ -210,7 +221,7 @@ impl Recording {
             *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
         }
         self.recorder.restart_seconds(snapshot.end);
-        self.book.begin_window();
+        self.book.begin_window(self.begin);
         self.tasks.begin_window();
         self.reported.clear();
         self.begin = snapshot.end;
@@ -235,6 +246,9 @@ impl Recording {
         };
         let series: Vec<Series> =
             cumulative.iter().filter_map(part).filter(|series| series.histogram.count() > 0).collect();
+        let maximum =
+            |series: &Series| self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?);
+        let maxima = series.iter().filter_map(maximum).collect();
         let (peaks, flight) = self.book.peaks();
         let mut tasks = self.tasks.report();
         for task in &mut tasks {
@@ -250,6 +264,7 @@ impl Recording {
             series,
             worst: self.book.of_quantities(),
             tasks,
+            maxima,
             peaks,
             flight,
             interference: self.interference(),
@@ -301,7 +316,9 @@ impl Recording {
         all
     }
 
-    fn losses(&self) -> Vec<Loss> {
+    /// What was lost since the recording began; empty: nothing.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Loss> {
         let own = [
             (
                 "activations_overwritten",

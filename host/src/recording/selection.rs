@@ -1,8 +1,8 @@
 //! `--tasks`: whose latencies are recorded, and which threads that means now.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use lathunt_core::time::Tid;
 
@@ -21,6 +21,22 @@ pub enum Selection {
     Comm(String),
     /// Threads of this control group and those below it.
     Cgroup(PathBuf),
+}
+
+impl fmt::Display for Selection {
+    /// `real-time tasks`, `tasks comm:control*`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selection::RealTime => f.write_str("real-time tasks"),
+            Selection::All => f.write_str("all tasks"),
+            Selection::Pids(pids) => {
+                let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+                write!(f, "tasks pid:{}", pids.join(","))
+            }
+            Selection::Comm(glob) => write!(f, "tasks comm:{glob}"),
+            Selection::Cgroup(path) => write!(f, "tasks cgroup:{}", path.display()),
+        }
+    }
 }
 
 impl FromStr for Selection {

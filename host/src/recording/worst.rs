@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lathunt_core::application::policy_name;
+use lathunt_core::comm::Comm;
 use lathunt_core::explain::{self, Explanation, TimerPassage, WakePassage};
 use lathunt_core::export::latency_hist;
 use lathunt_core::peak::{Context, Peak, Worst};
@@ -15,6 +16,7 @@ use lathunt_core::trace::activation::{Activation, Via};
 use lathunt_core::trace::event::{Event, Kind, TaskRef, Window};
 
 use super::window::Key;
+use super::Settings;
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
 
@@ -24,6 +26,36 @@ const WAITING: usize = 32;
 const THREADS: usize = 1024;
 
 type Moment = (Tid, Mono);
+
+/// Quantities of activations.
+const QUANTITIES: [Quantity; 4] =
+    [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup, Quantity::SharedPrio];
+
+/// Of one quantity on one CPU.
+#[derive(Clone, Copy, Default)]
+struct Extremes {
+    smallest: Option<Ns>,
+    largest: Option<Largest>,
+}
+
+#[derive(Clone, Copy)]
+struct Largest {
+    latency: Ns,
+    at: Mono, // when it ended
+    activation: Activation,
+}
+
+impl Largest {
+    fn worst(&self, quantity: Quantity, cpu: Cpu) -> latency_hist::Worst {
+        let a = &self.activation;
+        let timer = match quantity {
+            Quantity::Timer | Quantity::TimerWakeup => a.timer_part().unwrap_or_default(),
+            _ => Ns::ZERO,
+        };
+        let (victim, before) = (a.thread.thread(), a.before.thread());
+        latency_hist::Worst { quantity, cpu, latency: self.latency, timer, victim, before, at: self.at }
+    }
+}
 
 /// One of the worst.
 #[derive(Clone)]
@@ -38,40 +70,41 @@ struct Case {
 pub(super) struct Book {
     limit: usize,
     threshold: Ns,
+    flight: bool, // a flight record is half a megabyte
     preemption: Option<String>,
     symbols: Symbols,
     worst: BTreeMap<Cpu, Worst<Case>>,
     of_thread: HashMap<Tid, Case>,
     waiting: Vec<(Moment, Frozen)>,
-    of_quantity: HashMap<Key, latency_hist::Worst>,
-    smallest: HashMap<Key, Ns>,
+    extremes: BTreeMap<Cpu, [Extremes; QUANTITIES.len()]>,
     last: BTreeMap<Cpu, String>,
 }
 
 impl Book {
-    /// Keeps `limit` for each CPU; flight records are taken from `threshold` on.
+    /// Keeps [`Settings::peaks`] for each CPU; flight records are taken from the threshold on.
     #[must_use]
-    pub fn new(limit: usize, threshold: Ns, preemption: Option<String>, symbols: Symbols) -> Book {
+    pub fn new(settings: &Settings, symbols: Symbols) -> Book {
         Book {
-            limit,
-            threshold,
-            preemption,
+            limit: settings.peaks,
+            threshold: settings.threshold,
+            flight: settings.flight,
+            preemption: settings.preemption.clone(),
             symbols,
             worst: BTreeMap::new(),
             of_thread: HashMap::new(),
             waiting: Vec::new(),
-            of_quantity: HashMap::new(),
-            smallest: HashMap::new(),
+            extremes: BTreeMap::new(),
             last: BTreeMap::new(),
         }
     }
 
-    /// The worst so far belong to a window that has ended. Flight records that wait are taken along.
-    pub fn begin_window(&mut self) {
+    /// The worst so far belong to a window that has ended. Flight records that wait are taken along, unless they are
+    /// from before `since`: their activation was no case.
+    pub fn begin_window(&mut self, since: Mono) {
+        self.waiting.retain(|((_, switched_in), _)| *switched_in >= since);
         self.worst.clear();
         self.of_thread.clear();
-        self.of_quantity.clear();
-        self.smallest.clear();
+        self.extremes.clear();
     }
 
     /// A wake-up, in whatever order.
@@ -91,7 +124,8 @@ impl Book {
             self.offer(case.clone());
         }
         if of_thread {
-            self.of_thread.insert(a.thread.tid, case);
+            // The worst of a thread is told, its flight record is not kept.
+            self.of_thread.insert(a.thread.tid, Case { bytes: None, ..case });
         }
     }
 
@@ -99,7 +133,18 @@ impl Book {
         let moment = (a.thread.tid, a.switched_in);
         let waits = self.waiting.iter().position(|(of, _)| *of == moment);
         let frozen = waits.map(|at| self.waiting.swap_remove(at).1);
-        let explanation = frozen.as_ref().and_then(|frozen| self.explain(frozen, Some(a)));
+        let mut peak = self.plain(a);
+        if let Some(explanation) = frozen.as_ref().and_then(|frozen| self.explain(frozen, Some(a))) {
+            peak.culprit = Some(explanation.cause.clone());
+            peak.no_evidence = None;
+            peak.explanation = Some(explanation);
+        }
+        let bytes = frozen.map(|frozen| frozen.bytes).filter(|_| self.flight);
+        Case { moment, peak, activation: Some(*a), bytes }
+    }
+
+    /// Without evidence: who had the CPU before.
+    fn plain(&self, a: &Activation) -> Peak {
         let reason = if a.shared {
             "a task of equal priority had the CPU: the order of SCHED_FIFO".to_owned()
         } else if a.latency() < self.threshold {
@@ -109,20 +154,17 @@ impl Book {
                 .to_owned()
         };
         let context = context(a);
-        let culprit = explanation.as_ref().map_or_else(|| context.before.to_string(), |e| e.cause.clone());
-        let peak = Peak {
+        Peak {
             quantity: if a.timer.is_some() { Quantity::TimerWakeup } else { Quantity::Wakeup },
             cpu: a.cpu,
             begin: a.begin(),
             total_ns: a.latency(),
-            victim: a.thread.clone(),
-            culprit: Some(culprit),
-            no_evidence: explanation.is_none().then_some(reason),
-            explanation,
+            victim: a.thread.thread(),
+            culprit: Some(context.before.to_string()),
+            no_evidence: Some(reason),
+            explanation: None,
             context: Some(context),
-        };
-        let bytes = frozen.map(|frozen| frozen.bytes);
-        Case { moment, peak, activation: Some(a.clone()), bytes }
+        }
     }
 
     /// A flight record, of a late wake-up that the kernel side saw.
@@ -133,11 +175,15 @@ impl Book {
         if self.of_thread.get(&victim.tid).is_some_and(|case| case.moment == moment) {
             if let Some(case) = self.of_thread.remove(&victim.tid) {
                 let case = self.with_evidence(case, &frozen);
-                self.of_thread.insert(victim.tid, case);
+                self.of_thread.insert(victim.tid, Case { bytes: None, ..case });
             }
         }
+        let of_thread = self.of_thread.get(&victim.tid).is_some_and(|case| case.moment == moment);
         let book = self.worst.entry(cpu).or_insert_with(|| Worst::new(limit));
         if !book.iter().any(|(_, case)| case.moment == moment) {
+            if of_thread {
+                return; // its activation came, and was none of the worst of the CPU
+            }
             if self.waiting.len() >= WAITING {
                 self.waiting.remove(0);
             }
@@ -159,7 +205,7 @@ impl Book {
             case.peak.culprit = Some(explanation.cause.clone());
             case.peak.explanation = Some(explanation);
             case.peak.no_evidence = None;
-            case.bytes = Some(frozen.bytes.clone());
+            case.bytes = self.flight.then(|| frozen.bytes.clone());
         }
         case
     }
@@ -192,28 +238,54 @@ impl Book {
         let both = a.timer.filter(|_| !a.shared).map(|_| (Quantity::TimerWakeup, a.latency(), a.switched_in));
         let timer = a.timer_part().zip(a.timer).map(|(part, (_, entry))| (Quantity::Timer, part, entry));
         let all = [Some((wakeup, a.switched_in.since(a.waking), a.switched_in)), timer, both];
+        let extremes = self.extremes.entry(a.cpu).or_default();
         for (quantity, latency, at) in all.into_iter().flatten() {
-            let smallest = self.smallest.entry((quantity, a.cpu)).or_insert(latency);
-            *smallest = latency.min(*smallest);
-            let known = self.of_quantity.get(&(quantity, a.cpu)).map(|worst| worst.latency);
-            if known.is_none_or(|known| latency > known) {
-                let timer = match quantity {
-                    Quantity::Timer | Quantity::TimerWakeup => a.timer_part().unwrap_or_default(),
-                    _ => Ns::ZERO,
-                };
-                let (victim, before) = (a.thread.clone(), a.before.clone());
-                let worst = latency_hist::Worst { quantity, cpu: a.cpu, latency, timer, victim, before, at };
-                self.of_quantity.insert((quantity, a.cpu), worst);
+            let Some(of) = QUANTITIES.iter().position(|&known| known == quantity) else { continue };
+            let Extremes { smallest, largest } = &mut extremes[of];
+            *smallest = Some(smallest.map_or(latency, |smallest| latency.min(smallest)));
+            if largest.is_none_or(|known| latency > known.latency) {
+                *largest = Some(Largest { latency, at, activation: *a });
             }
         }
+    }
+
+    fn of(&self, (quantity, cpu): Key) -> Option<&Extremes> {
+        let of = QUANTITIES.iter().position(|&known| known == quantity)?;
+        self.extremes.get(&cpu).map(|all| &all[of])
+    }
+
+    /// The sample of a series that is exactly `max`, with what is known of it; `None`: nothing but its size.
+    #[must_use]
+    pub fn peak_of(&self, (quantity, cpu): Key, max: Ns) -> Option<Peak> {
+        let Some(largest) = self.of((quantity, cpu)).and_then(|of| of.largest).filter(|of| of.latency == max)
+        else {
+            return self.unfinished(quantity, cpu, max);
+        };
+        let a = &largest.activation;
+        let moment = (a.thread.tid, a.switched_in);
+        let of_cpu = self.worst.get(&cpu).into_iter().flat_map(|worst| worst.iter().map(|(_, case)| case));
+        let mut cases = of_cpu.chain(self.of_thread.get(&a.thread.tid));
+        let known = cases.find(|case| case.moment == moment).map(|case| case.peak.clone());
+        let begin = Mono(largest.at.0.saturating_sub(max.0));
+        let peak = known.unwrap_or_else(|| self.plain(a));
+        Some(Peak { quantity, begin, total_ns: max, ..peak })
+    }
+
+    /// The same of a task that was late and has not blocked since: its flight record waits.
+    fn unfinished(&self, quantity: Quantity, cpu: Cpu, max: Ns) -> Option<Peak> {
+        let mine = |frozen: &&Frozen| {
+            frozen.cpu == cpu && frozen.trigger.victim.as_ref().is_some_and(|victim| victim.total == max)
+        };
+        let frozen = self.waiting.iter().map(|(_, frozen)| frozen).find(mine)?;
+        self.of_frozen(frozen).filter(|peak| peak.quantity == quantity)
     }
 
     /// From which latency on a flight record of `cpu` is of use.
     #[must_use]
     pub fn useful_from(&self, cpu: Cpu) -> Ns {
-        let full = self.worst.get(&cpu).map(|book| book.iter().map(|(total, _)| *total).collect::<Vec<_>>());
-        let least = full.filter(|kept| kept.len() >= self.limit).and_then(|kept| kept.last().copied());
-        least.map_or(self.threshold, |least| self.threshold.max(least + Ns(1)))
+        let full = self.worst.get(&cpu).filter(|book| book.iter().count() >= self.limit);
+        let least = full.and_then(|book| book.iter().last());
+        least.map_or(self.threshold, |(least, _)| self.threshold.max(*least + Ns(1)))
     }
 
     /// The culprit of the latest of the worst on `cpu`.
@@ -231,35 +303,46 @@ impl Book {
     /// The smallest of a quantity on a CPU.
     #[must_use]
     pub fn smallest(&self, key: Key) -> Option<Ns> {
-        self.smallest.get(&key).copied()
+        self.of(key)?.smallest
     }
 
     /// The worst case of each quantity and CPU.
     #[must_use]
     pub fn of_quantities(&self) -> Vec<latency_hist::Worst> {
-        self.of_quantity.values().cloned().collect()
+        let one = |(&cpu, all): (&Cpu, &[Extremes; QUANTITIES.len()])| {
+            let of = QUANTITIES.into_iter().zip(all);
+            of.filter_map(|(quantity, one)| Some(one.largest?.worst(quantity, cpu))).collect::<Vec<_>>()
+        };
+        self.extremes.iter().flat_map(one).collect()
     }
 
     /// Flight records whose activation never ended become cases of their own.
     pub fn close(&mut self) {
         for (moment, frozen) in std::mem::take(&mut self.waiting) {
-            let Some(victim) = frozen.trigger.victim else { continue };
-            let explanation = self.explain(&frozen, None);
-            let name = victim.comm.split(|&byte| byte == 0).next().unwrap_or_default();
-            let comm = String::from_utf8_lossy(name).into_owned();
-            let peak = Peak {
-                quantity: Quantity::TimerWakeup,
-                cpu: frozen.cpu,
-                begin: Mono(victim.switched_in.0.saturating_sub(victim.total.0)),
-                total_ns: victim.total,
-                victim: Thread { tid: victim.tid, comm, prio: Some(victim.prio) },
-                culprit: explanation.as_ref().map(|explanation| explanation.cause.clone()),
-                no_evidence: explanation.is_none().then(|| "its flight record is damaged".to_owned()),
-                explanation,
-                context: None,
-            };
-            self.offer(Case { moment, peak, activation: None, bytes: Some(frozen.bytes) });
+            if let Some(peak) = self.of_frozen(&frozen) {
+                self.offer(Case { moment, peak, activation: None, bytes: Some(frozen.bytes) });
+            }
         }
+    }
+
+    /// What a flight record tells without its activation.
+    fn of_frozen(&self, frozen: &Frozen) -> Option<Peak> {
+        let victim = frozen.trigger.victim?;
+        let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
+        let explanation = self.explain(frozen, None);
+        let window = frozen.decode(&self.symbols).ok();
+        let woken = window.is_some_and(|window| woken_at(&window, victim.tid, begin));
+        Some(Peak {
+            quantity: if woken { Quantity::Wakeup } else { Quantity::TimerWakeup },
+            cpu: frozen.cpu,
+            begin,
+            total_ns: victim.total,
+            victim: Thread { tid: victim.tid, comm: Comm::new(victim.comm).text(), prio: Some(victim.prio) },
+            culprit: explanation.as_ref().map(|explanation| explanation.cause.clone()),
+            no_evidence: explanation.is_none().then(|| "its flight record is damaged".to_owned()),
+            explanation,
+            context: None,
+        })
     }
 
     /// The worst, worst first, with the flight records of those that have one.
@@ -277,8 +360,8 @@ fn add_waking(window: &mut Window, a: &Activation) {
     if woken_at(window, a.thread.tid, a.waking) {
         return;
     }
-    let comm = Some(window.strings.intern(&a.thread.comm));
-    let task = TaskRef { tid: a.thread.tid, prio: a.thread.prio, comm };
+    let comm = Some(window.strings.intern(&a.thread.comm.text()));
+    let task = TaskRef { tid: a.thread.tid, prio: Some(a.thread.prio), comm };
     let kind = Kind::Waking { task, target_cpu: Some(a.cpu) };
     let place = window.events.partition_point(|event| event.at <= a.waking);
     let current = Some(a.waker.tid);
@@ -294,13 +377,13 @@ fn context(a: &Activation) -> Context {
     Context {
         policy: policy_name(a.policy).to_owned(),
         timer_ns: a.timer_part(),
-        before: a.before.clone(),
+        before: a.before.thread(),
         woken_by: match a.via {
             Via::Timer => "timer",
             Via::Interrupt => "interrupt",
             Via::Thread => "thread",
         }
         .to_owned(),
-        waker: a.waker.clone(),
+        waker: a.waker.thread(),
     }
 }

@@ -6,7 +6,7 @@ use crate::report::printable::line;
 use crate::time::Ns;
 
 const HEAD: &str =
-    "begin,end,measured_s,whole,quantity,cpu,count,lost,avg_ns,p50_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,\
+    "begin,end,measured_s,whole,quantity,cpu,task,count,lost,avg_ns,p50_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,\
                     max_at,victim,culprit,explanation";
 
 impl History {
@@ -35,7 +35,8 @@ fn fields(row: &Row) -> Result<Vec<String>, Damaged> {
         format!("{:.3}", row.measured.as_secs()),
         u8::from(row.whole).to_string(),
         row.key.quantity.name().to_owned(),
-        row.key.cpu.to_string(),
+        row.key.whose.cpu().map_or_else(String::new, |cpu| cpu.to_string()),
+        text(row.key.whose.task().map(|name| name.text()).as_deref()),
         row.figures.count.to_string(),
         row.lost.to_string(),
         row.figures.mean_ns().map_or_else(String::new, |mean| format!("{mean:.0}")),

@@ -7,10 +7,10 @@ use crate::time::{Cpu, Mono, Tid};
 fn row(number: i64, cpu: u32, max_us: u64, victim: Option<&str>) -> Row {
     let mut histogram = Histogram::new(Layout::LATENCY);
     [5, 7, max_us].iter().for_each(|&us| histogram.record(Ns::from_us(us)));
-    let key = SeriesKey { quantity: Quantity::TimerWakeup, cpu: Cpu(cpu) };
+    let key = SeriesKey::of_cpu(Quantity::TimerWakeup, Cpu(cpu));
     let peak = victim.map(|comm| Peak {
         quantity: key.quantity,
-        cpu: key.cpu,
+        cpu: Cpu(cpu),
         begin: Mono(1),
         total_ns: Ns::from_us(max_us),
         victim: Thread { tid: Tid(7), comm: comm.to_owned(), prio: None },
@@ -54,7 +54,7 @@ pub fn example() -> History {
         ],
         alltime: [0, 1]
             .map(|cpu| Alltime {
-                key: SeriesKey { quantity: Quantity::TimerWakeup, cpu: Cpu(cpu) },
+                key: SeriesKey::of_cpu(Quantity::TimerWakeup, Cpu(cpu)),
                 max_ns: Ns::from_us(4_321),
                 at: UnixMs(1),
                 victim: None,

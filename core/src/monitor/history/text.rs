@@ -28,7 +28,7 @@ impl History {
     fn series(&self, width: usize) -> String {
         let head = ["series", "windows", "samples", "lost", "median max", "p99.9 worst", "largest", "when"];
         let mut text = format!(
-            "{:<20}{:>8}{:>15}{:>8}{:>12}{:>12}{:>12}  {}\n",
+            "{:<29}{:>8}{:>15}{:>8}{:>12}{:>12}{:>12}  {}\n",
             head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]
         );
         for (key, rows) in self.by_series() {
@@ -37,7 +37,7 @@ impl History {
             let worst = rows.iter().max_by_key(|row| row.figures.max);
             let sum = |of: &dyn Fn(&Row) -> u64| rows.iter().map(|row| of(row)).fold(0, u64::saturating_add);
             let row = format!(
-                "{key:<20}{:>8}{:>15}{:>8}{:>12}{:>12}{:>12}  {}",
+                "{key:<29}{:>8}{:>15}{:>8}{:>12}{:>12}{:>12}  {}",
                 rows.len(),
                 grouped(sum(&|row| row.figures.count)),
                 grouped(sum(&|row| row.lost)),
@@ -61,7 +61,7 @@ impl History {
                 Ok(None) => "no evidence of this one was kept".to_owned(),
                 Err(damage) => damage.to_string(),
             };
-            let shown = format!("{:>10}  {:<20}{}  {why}", or_dash(row.figures.max), row.key, when(row));
+            let shown = format!("{:>10}  {:<29}{}  {why}", or_dash(row.figures.max), row.key, when(row));
             text.push_str(&(cut(&shown, width) + "\n"));
         }
         text

@@ -320,6 +320,7 @@ fn open(path: &Path) -> std::result::Result<Connection, Refusal> {
             if sound != "ok" {
                 return Err(Refusal::Damaged(sound));
             }
+            schema::upgrade(&mut connection)?;
         }
     }
     Ok(connection)

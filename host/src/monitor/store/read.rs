@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use lathunt_core::comm::Comm;
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::{Alltime, History, Row, WindowFigures};
 use lathunt_core::monitor::window::{quantity, SeriesKey, UnixMs};
+use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use rusqlite::{params, Connection, OpenFlags};
 
@@ -64,13 +66,15 @@ impl Reader {
     /// What SQLite says, or which record is damaged.
     pub fn rows(&self, from: UnixMs) -> Result<Vec<Row>> {
         let problem = |error: rusqlite::Error| self.problem(error);
+        let task = task(&self.connection).map_err(problem)?;
         let mut query = self
             .connection
-            .prepare(
+            .prepare(&format!(
                 "SELECT begin_ms, end_ms, measured_ns, whole, quantity, cpu, count, lost, sum_ns, max_ns, p50_ns, \
-                 p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak FROM sample JOIN window ON window.id = window_id JOIN series ON series.id = series_id \
-                 WHERE end_ms > ?1 ORDER BY window_id, quantity, cpu",
-            )
+                 p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak, {task} FROM sample \
+                 JOIN window ON window.id = window_id JOIN series ON series.id = series_id \
+                 WHERE end_ms > ?1 ORDER BY window_id, quantity, cpu < 0, cpu, {task}",
+            ))
             .map_err(problem)?;
         let mut found = query.query(params![from.0]).map_err(problem)?;
         let mut rows = Vec::new();
@@ -98,7 +102,7 @@ impl Reader {
             end: UnixMs(number(1)?),
             measured: Ns(number(2)?.unsigned_abs()),
             whole: number(3)? != 0,
-            key: SeriesKey { quantity, cpu: Cpu(number(5)? as u32) },
+            key: key(quantity, number(5)?, &row.get::<_, String>(19)?),
             figures,
             lost: number(7)?.unsigned_abs(),
             max_at: row.get::<_, Option<i64>>(14)?.map(UnixMs),
@@ -157,14 +161,28 @@ impl Reader {
     }
 }
 
+fn key(quantity: Quantity, cpu: i64, task: &str) -> SeriesKey {
+    match u32::try_from(cpu) {
+        Ok(cpu) => SeriesKey::of_cpu(quantity, Cpu(cpu)),
+        Err(_) => SeriesKey::of_task(quantity, Comm::cut(task)),
+    }
+}
+
+/// The column; a database that no newer monitor has opened yet has none.
+fn task(connection: &Connection) -> rusqlite::Result<&'static str> {
+    Ok(if schema::version(connection)? < schema::VERSION { "''" } else { "task" })
+}
+
 pub(super) fn alltime(connection: &Connection) -> rusqlite::Result<Vec<Alltime>> {
-    let mut query = connection.prepare(
-        "SELECT quantity, cpu, max_ns, at_ms, victim, culprit FROM alltime JOIN series ON series.id = series_id \
-         ORDER BY quantity, cpu",
-    )?;
+    let task = task(connection)?;
+    let mut query = connection.prepare(&format!(
+        "SELECT quantity, cpu, max_ns, at_ms, victim, culprit, {task} FROM alltime \
+         JOIN series ON series.id = series_id ORDER BY quantity, cpu < 0, cpu, {task}",
+    ))?;
     let rows = query.query_map([], |row| {
-        let (name, cpu, max) = (row.get::<_, String>(0)?, row.get(1)?, row.get::<_, i64>(2)?);
-        let key = quantity(&name).map(|quantity| SeriesKey { quantity, cpu: Cpu(cpu) });
+        let (name, cpu, max) = (row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?);
+        let task: String = row.get(6)?;
+        let key = quantity(&name).map(|quantity| key(quantity, cpu, &task));
         let (at, victim, culprit) = (UnixMs(row.get(3)?), row.get(4)?, row.get(5)?);
         Ok(key.map(|key| Alltime { key, max_ns: Ns(max.unsigned_abs()), at, victim, culprit }))
     })?;

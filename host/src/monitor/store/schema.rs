@@ -5,7 +5,24 @@ use rusqlite::Connection;
 /// `PRAGMA application_id` of our databases ("LtHm").
 pub(super) const APPLICATION: i32 = 0x4c74_486d;
 /// `PRAGMA user_version`: readers take it and all older ones.
-pub(super) const VERSION: i32 = 1;
+pub(super) const VERSION: i32 = 2;
+
+/// `cpu` of a series of tasks, which has a name in `task`.
+pub(super) const NO_CPU: i64 = -1;
+
+/// From version 1, whose series were those of CPUs alone.
+const UPGRADE: &str = "
+CREATE TABLE series_2 (
+    id INTEGER PRIMARY KEY,
+    quantity TEXT NOT NULL,
+    cpu INTEGER NOT NULL,
+    task TEXT NOT NULL DEFAULT '',
+    UNIQUE (quantity, cpu, task)
+) STRICT;
+INSERT INTO series_2 (id, quantity, cpu) SELECT id, quantity, cpu FROM series;
+DROP TABLE series;
+ALTER TABLE series_2 RENAME TO series;
+";
 
 /// `running` holds at most one row: the window that is not closed yet. Found at a start, it was lost.
 const TABLES: &str = "
@@ -21,7 +38,8 @@ CREATE TABLE series (
     id INTEGER PRIMARY KEY,
     quantity TEXT NOT NULL,
     cpu INTEGER NOT NULL,
-    UNIQUE (quantity, cpu)
+    task TEXT NOT NULL DEFAULT '',
+    UNIQUE (quantity, cpu, task)
 ) STRICT;
 CREATE TABLE sample (
     window_id INTEGER NOT NULL REFERENCES window (id) ON DELETE CASCADE,
@@ -97,6 +115,25 @@ pub(super) fn content(connection: &Connection) -> rusqlite::Result<Content> {
         (0, 0, 0) => Content::Empty,
         _ => Content::Foreign,
     })
+}
+
+/// Brings an older database of ours up to date, all or nothing.
+pub(super) fn upgrade(connection: &mut Connection) -> rusqlite::Result<()> {
+    if version(connection)? >= VERSION {
+        return Ok(());
+    }
+    // What refers to a table that is replaced would be deleted with it. The pragma does nothing within a transaction.
+    connection.pragma_update(None, "foreign_keys", false)?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(UPGRADE)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+/// `PRAGMA user_version`
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 /// Makes the tables, all or none.

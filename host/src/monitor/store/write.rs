@@ -3,9 +3,11 @@
 use lathunt_core::monitor::event::Event;
 use lathunt_core::monitor::history::WindowFigures;
 use lathunt_core::monitor::packed::{pack, pack_peak};
-use lathunt_core::monitor::window::{UnixMs, Window, WindowSeries};
+use lathunt_core::monitor::window::{UnixMs, Whose, Window, WindowSeries};
 use lathunt_core::time::Ns;
 use rusqlite::{params, Connection, Transaction};
+
+use super::schema;
 
 /// The window that runs now, or none.
 pub(super) fn mark(connection: &Connection, running: Option<(UnixMs, Ns)>) -> rusqlite::Result<()> {
@@ -43,13 +45,17 @@ fn insert_series(
     window: &Window,
     series: &WindowSeries,
 ) -> rusqlite::Result<()> {
-    let (quantity, cpu) = (series.key.quantity.name(), series.key.cpu.0);
+    let quantity = series.key.quantity.name();
+    let (cpu, task) = match series.key.whose {
+        Whose::Cpu(cpu) => (i64::from(cpu.0), String::new()),
+        Whose::Task(name) => (schema::NO_CPU, name.text()),
+    };
     transaction
-        .prepare_cached("INSERT OR IGNORE INTO series (quantity, cpu) VALUES (?1, ?2)")?
-        .execute(params![quantity, cpu])?;
+        .prepare_cached("INSERT OR IGNORE INTO series (quantity, cpu, task) VALUES (?1, ?2, ?3)")?
+        .execute(params![quantity, cpu, task])?;
     let series_id: i64 = transaction
-        .prepare_cached("SELECT id FROM series WHERE quantity = ?1 AND cpu = ?2")?
-        .query_row(params![quantity, cpu], |row| row.get(0))?;
+        .prepare_cached("SELECT id FROM series WHERE quantity = ?1 AND cpu = ?2 AND task = ?3")?
+        .query_row(params![quantity, cpu, task], |row| row.get(0))?;
     let histogram = &series.histogram;
     let WindowFigures { count, sum_ns, quantiles, max } = WindowFigures::of(histogram);
     let [p50, p99, p99_9, p99_99] = quantiles.map(|quantile| quantile.map(to_sql));

@@ -1,0 +1,102 @@
+//! The places of one thread, numbered: on the way of each activation a point is looked up, not formatted.
+
+use super::point::{Class, Place};
+use crate::trace::activation::Point;
+
+/// Distinct places remembered; what comes later is `other places`.
+const PLACES: usize = 32;
+/// Points remembered beside them: several points may be one place.
+const POINTS: usize = 16;
+
+/// The number of a place, until [`Places::forget_but`] numbers anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Id(u8);
+
+const OTHER: Id = Id(u8::MAX);
+
+/// Memory is bounded by the two limits.
+#[derive(Clone, Default)]
+pub(super) struct Places {
+    known: Vec<Place>,
+    points: Vec<(Point, Id)>,
+    oldest: usize,
+}
+
+impl Places {
+    /// The place of `point`, and whether it is a new one.
+    pub fn of(&mut self, point: Point, name: fn(i16) -> Option<&'static str>) -> (Id, bool) {
+        if let Some(&(_, id)) = self.points.iter().find(|(known, _)| *known == point) {
+            return (id, false);
+        }
+        let place = Place::of(point, name);
+        let (id, fresh) = match self.known.iter().position(|known| *known == place) {
+            Some(at) => (Id(at as u8), false),
+            None if self.known.len() < PLACES => {
+                self.known.push(place);
+                (Id(self.known.len() as u8 - 1), true)
+            }
+            None => (OTHER, false),
+        };
+        if self.points.len() < POINTS {
+            self.points.push((point, id));
+        } else {
+            self.points[self.oldest] = (point, id);
+            self.oldest = (self.oldest + 1) % POINTS;
+        }
+        (id, fresh)
+    }
+
+    /// What that number stands for.
+    pub fn get(&self, id: Id) -> Place {
+        let known = self.known.get(usize::from(id.0)).cloned();
+        known.unwrap_or_else(|| Place { class: Class::Other, name: "other places".to_owned() })
+    }
+
+    /// Forgets all places but these, and returns their new numbers.
+    pub fn forget_but<const N: usize>(&mut self, kept: [Option<Id>; N]) -> [Option<Id>; N] {
+        let mut fresh = Places::default();
+        let kept = kept.map(|id| {
+            let place = self.known.get(usize::from(id?.0))?;
+            let at = fresh.known.iter().position(|known| known == place).unwrap_or_else(|| {
+                fresh.known.push(place.clone());
+                fresh.known.len() - 1
+            });
+            Some(Id(at as u8))
+        });
+        *self = fresh;
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn futex(argument: u64) -> Point {
+        Point { syscall: 202, argument, operation: 0 }
+    }
+
+    fn name(_: i16) -> Option<&'static str> {
+        Some("futex")
+    }
+
+    #[test]
+    fn a_place_keeps_its_number_and_too_many_become_one() {
+        let mut places = Places::default();
+        let first = places.of(futex(0), name);
+        assert!(first.1 && !places.of(futex(0), name).1);
+        for address in 1..100 {
+            places.of(futex(address), name);
+        }
+        assert_eq!(places.of(futex(0), name), (first.0, false), "also when its point is forgotten by now");
+        assert_eq!(places.get(places.clone().of(futex(99), name).0).name, "other places");
+        let second = places.of(futex(1), name).0;
+        let kept = places.forget_but([Some(second), None, Some(OTHER)]);
+        assert_eq!(
+            (places.get(kept[0].unwrap()).name.as_str(), kept[1], kept[2]),
+            ("futex FUTEX_WAIT 0x1", None, None)
+        );
+        assert_eq!(places.of(futex(1), name), (kept[0].unwrap(), false));
+        assert!(places.of(futex(50), name).1, "there is room again");
+    }
+}

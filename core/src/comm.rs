@@ -1,0 +1,87 @@
+//! A thread's name as the kernel keeps it: 16 bytes that need no memory of their own, so that it can be copied on the
+//! way of every activation and be part of a key.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// At most 15 bytes, NUL-padded.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Comm([u8; 16]);
+
+impl Comm {
+    /// What comes after a NUL is no part of it.
+    #[must_use]
+    pub fn new(bytes: [u8; 16]) -> Comm {
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(15).min(15);
+        let mut kept = [0; 16];
+        kept[..end].copy_from_slice(&bytes[..end]);
+        Comm(kept)
+    }
+
+    /// The first 15 bytes of `text`, as the kernel cuts them.
+    #[must_use]
+    pub fn cut(text: &str) -> Comm {
+        let mut bytes = [0; 16];
+        bytes.iter_mut().take(15).zip(text.bytes()).for_each(|(to, byte)| *to = byte);
+        Comm::new(bytes)
+    }
+
+    /// As text; what is no UTF-8 is replaced.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        String::from_utf8_lossy(&self.0[..end]).into_owned()
+    }
+}
+
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text())
+    }
+}
+
+impl fmt::Debug for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text())
+    }
+}
+
+impl Serialize for Comm {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Comm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Comm, D::Error> {
+        Ok(Comm::cut(&String::deserialize(deserializer)?))
+    }
+}
+
+impl JsonSchema for Comm {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        String::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_what_comes_before_the_first_nul_and_fifteen_bytes_at_most() {
+        assert_eq!(Comm::new(*b"motion\0old rest!").text(), "motion");
+        assert_eq!(Comm::new(*b"motion\0old rest!"), Comm::cut("motion"));
+        assert_eq!(Comm::cut("a name that is far too long").text(), "a name that is ");
+        assert_eq!(Comm::new([0xff; 16]).text(), "\u{fffd}".repeat(15), "strangers choose the bytes");
+        assert_eq!(format!("{:<8}|", Comm::cut("x")), "x       |");
+        let json = serde_json::to_string(&Comm::cut("x")).unwrap();
+        assert_eq!((json.as_str(), serde_json::from_str::<Comm>(&json).unwrap()), ("\"x\"", Comm::cut("x")));
+    }
+}

@@ -1,0 +1,110 @@
+//! What is known of blocking on each CPU, said as what it is: potential latencies where the kernel tells them, else an
+//! estimate from what could be seen.
+
+use std::fmt::Write;
+
+use super::figures::or_dash;
+use super::printable::cut;
+use crate::run::{Interference, Run};
+use crate::series::{Quantity, Series};
+use crate::time::{Cpu, Ns};
+
+const POTENTIAL: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
+
+/// Both parts; empty for a run in which neither was asked for. Ends with an empty line.
+#[must_use]
+pub fn text(run: &Run, width: usize) -> String {
+    let mut lines = potential(run);
+    let estimated: Vec<Cpu> = run.of(Quantity::Blocking).filter_map(|series| series.cpu).collect();
+    if !estimated.is_empty() {
+        lines.push(
+            "Observed-blocking estimate (longest of each; seen when somebody waited or something ran: no bound)"
+                .to_owned(),
+        );
+        lines.extend(estimated.into_iter().flat_map(|cpu| estimate(run, cpu)));
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let _ = writeln!(text, "{}", cut(line, width).trim_end());
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn potential(run: &Run) -> Vec<String> {
+    let mut lines = Vec::new();
+    for peak in run.peaks.iter().filter(|peak| POTENTIAL.contains(&peak.quantity)) {
+        if lines.is_empty() {
+            lines.push("Potential latencies (the longest of each; nobody need have waited)".to_owned());
+        }
+        let who = peak.culprit.as_deref().unwrap_or_default();
+        lines.push(format!(
+            "  CPU {} {:<15}{:>10}  {who}",
+            peak.cpu,
+            peak.quantity.name(),
+            peak.total_ns.to_string()
+        ));
+    }
+    lines
+}
+
+fn estimate(run: &Run, cpu: Cpu) -> [String; 4] {
+    let max = |quantity: Quantity| -> Option<Ns> {
+        let of_cpu = |series: &&Series| series.cpu == Some(cpu);
+        run.of(quantity).filter(of_cpu).filter_map(|series| series.histogram.max()).max()
+    };
+    let longest = |kinds: &[&str]| -> String {
+        let mine = |taken: &&Interference| {
+            taken.cpu == cpu && kinds.iter().any(|kind| taken.source.starts_with(kind))
+        };
+        let longest = run.interference.iter().filter(mine).max_by_key(|taken| taken.max_ns);
+        longest.map_or_else(|| "-".to_owned(), |taken| format!("{} ({})", taken.max_ns, taken.source))
+    };
+    [
+        ("need_resched → scheduler entry", or_dash(max(Quantity::Blocking))),
+        ("hard interrupt", longest(&["hard IRQ", "vector", "NMI"])),
+        ("softirq", longest(&["softirq"])),
+        ("timer late", or_dash(max(Quantity::Timer))),
+    ]
+    .map(|(what, longest)| format!("  CPU {cpu} {what:<31} {longest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::Conditions;
+    use crate::histogram::{Histogram, Layout};
+
+    fn series(quantity: Quantity, us: u64) -> Series {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        histogram.record(Ns::from_us(us));
+        Series::new(quantity, Some(Cpu(1)), histogram)
+    }
+
+    #[test]
+    fn every_part_of_the_estimate_has_its_name_and_none_of_it_is_said_unasked() {
+        let mut run = Run::new(Conditions::default());
+        run.series = vec![series(Quantity::Timer, 30)];
+        let taken = |source: &str, us| Interference {
+            cpu: Cpu(1),
+            source: source.to_owned(),
+            count: 1,
+            total_ns: Ns::from_us(us),
+            max_ns: Ns::from_us(us),
+        };
+        run.interference =
+            vec![taken("softirq NET_RX", 9), taken("hard IRQ 5 (nic)", 7), taken("vector local_timer", 8)];
+        assert_eq!(text(&run, 200), "");
+        run.series.push(series(Quantity::Blocking, 200));
+        let said = text(&run, 200);
+        assert!(said.contains("no bound") && said.ends_with("\n\n"), "{said}");
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let said = words.join(" ");
+        let parts =
+            "CPU 1 need_resched → scheduler entry 200 µs CPU 1 hard interrupt 8.0 µs (vector local_timer) \
+                     CPU 1 softirq 9.0 µs (softirq NET_RX) CPU 1 timer late 30.0 µs";
+        assert!(said.contains(parts), "{said}");
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Potential latencies: how long interrupts or preemption were off on a CPU, whether anybody waited or not.
+//   irqsoff         irq_disable -> irq_enable
+//   preemptoff      preempt_disable -> preempt_enable
+//   preemptirqsoff  both are off -> the first of them is on again (the intersection, as the PREEMPT_RT patch's histograms
+//                   had it; ftrace's tracer of that name takes the union)
+// All on one CPU, gross: an interrupt within is part of it. Not in it: idle, where the kernel has both off while it
+// waits for work (cpu_idle; kernel/sched/idle.c stops its own tracers there, too).
+// Kernels have these tracepoints with CONFIG_TRACE_IRQFLAGS or CONFIG_TRACE_PREEMPT_TOGGLE (debug kernels, the
+// irqsoff and preemptoff tracers). raw_tp and not tp_btf, so that the programs load, and can be tested, on any kernel.
+#include "kernel.h"
+#include "hist.h"
+
+#define POTENTIALS 3
+#define STACK_DEPTH 30
+
+enum potential { P_IRQ, P_PREEMPT, P_BOTH };
+enum off { OFF_IRQ = 1, OFF_PREEMPT = 2, OFF_BOTH = 3 };
+
+/* The longest of one kind: who ended it, and from where. */
+struct longest {
+	__u64 ns;
+	__u64 at;     /* when it ended */
+	__u64 begun;  /* where it was switched off: address in the kernel */
+	__u64 ended;
+	__s32 tid;
+	__s32 prio;
+	char comm[16];
+	__u64 depth;
+	__u64 stack[STACK_DEPTH]; /* where it ended */
+};
+
+struct potential_block {
+	__u32 on;  /* record on this CPU */
+	__u32 off; /* enum off: what is off now */
+	__u64 seq[POTENTIALS]; /* odd while `hist` and `longest` of it are written */
+	__u64 since[POTENTIALS];
+	__u64 from[POTENTIALS];
+	__u64 pad[6];
+	struct hist hist[POTENTIALS];
+	struct longest longest[POTENTIALS];
+} __attribute__((aligned(4096)));
+_Static_assert(__builtin_offsetof(struct potential_block, hist) == 128, "as in host/src/recorder/potential.rs");
+_Static_assert(sizeof(struct longest) == 304, "as in host/src/recorder/potential.rs");
+_Static_assert(sizeof(struct potential_block) == 278528, "as in host/src/recorder/potential.rs");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to the number of possible CPUs before loading */
+	__type(key, __u32);
+	__type(value, struct potential_block);
+} potentials SEC(".maps");
+
+static __always_inline struct potential_block *this_potential(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct potential_block *b = bpf_map_lookup_elem(&potentials, &cpu);
+
+	return b && b->on ? b : 0;
+}
+
+static __always_inline void begins(struct potential_block *b, enum potential which, __u64 at, __u64 from)
+{
+	b->since[which] = at;
+	b->from[which] = from;
+}
+
+static __always_inline void ends(struct potential_block *b, void *ctx, enum potential which, __u64 at, __u64 to)
+{
+	struct longest *l = &b->longest[which];
+	struct task_struct *current;
+	__u64 since = b->since[which];
+	long bytes;
+
+	b->since[which] = 0;
+	if (!since || since > at)
+		return;
+	count_up(&b->seq[which]);
+	hist_add(&b->hist[which], at, at - since);
+	if (at - since > l->ns) {
+		current = bpf_get_current_task_btf();
+		l->ns = at - since;
+		l->at = at;
+		l->begun = b->from[which];
+		l->ended = to;
+		l->tid = current->pid;
+		l->prio = current->prio;
+		*(__u64 *)&l->comm[0] = *(__u64 *)&current->comm[0];
+		*(__u64 *)&l->comm[8] = *(__u64 *)&current->comm[8];
+		bytes = bpf_get_stack(ctx, l->stack, sizeof(l->stack), 0);
+		l->depth = bytes > 0 ? (__u64)bytes / 8 : 0;
+	}
+	count_up(&b->seq[which]);
+}
+
+static __always_inline int goes_off(__u32 bit, enum potential which, __u64 ip)
+{
+	struct potential_block *b = this_potential();
+	__u64 at;
+
+	if (!b || b->off & bit)
+		return 0;
+	at = bpf_ktime_get_ns();
+	begins(b, which, at, ip);
+	b->off |= bit;
+	if (b->off == OFF_BOTH)
+		begins(b, P_BOTH, at, ip);
+	return 0;
+}
+
+static __always_inline int goes_on(void *ctx, __u32 bit, enum potential which, __u64 ip)
+{
+	struct potential_block *b = this_potential();
+	__u64 at;
+
+	if (!b || !(b->off & bit))
+		return 0;
+	at = bpf_ktime_get_ns();
+	if (b->off == OFF_BOTH)
+		ends(b, ctx, P_BOTH, at, ip);
+	ends(b, ctx, which, at, ip);
+	/* Last: taking a stack may itself switch preemption off and on, which this program would not be told again. */
+	b->off &= ~bit;
+	return 0;
+}
+
+SEC("raw_tp/irq_disable")
+int BPF_PROG(on_irq_disable, unsigned long ip) { return goes_off(OFF_IRQ, P_IRQ, ip); }
+SEC("raw_tp/irq_enable")
+int BPF_PROG(on_irq_enable, unsigned long ip) { return goes_on(ctx, OFF_IRQ, P_IRQ, ip); }
+SEC("raw_tp/preempt_disable")
+int BPF_PROG(on_preempt_disable, unsigned long ip) { return goes_off(OFF_PREEMPT, P_PREEMPT, ip); }
+SEC("raw_tp/preempt_enable")
+int BPF_PROG(on_preempt_enable, unsigned long ip) { return goes_on(ctx, OFF_PREEMPT, P_PREEMPT, ip); }
+
+/* Idle is no latency: what lasts so far is filed, and counts anew when it ends (state -1). */
+SEC("raw_tp/cpu_idle")
+int BPF_PROG(on_idle, __u32 state)
+{
+	struct potential_block *b = this_potential();
+	__u64 at;
+
+	if (!b)
+		return 0;
+	at = bpf_ktime_get_ns();
+	if (state == (__u32)-1) {
+		if (b->off & OFF_IRQ)
+			begins(b, P_IRQ, at, 0);
+		if (b->off & OFF_PREEMPT)
+			begins(b, P_PREEMPT, at, 0);
+		if (b->off == OFF_BOTH)
+			begins(b, P_BOTH, at, 0);
+		return 0;
+	}
+	ends(b, ctx, P_IRQ, at, 0);
+	ends(b, ctx, P_PREEMPT, at, 0);
+	ends(b, ctx, P_BOTH, at, 0);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
