@@ -9,12 +9,15 @@
 //! - another interrupt was taken and the CPU went on for longer than a delivery takes: its return enabled
 //!   interrupts, and a pending timer would have come at once. A context switch proves the same.
 //!
+//! Of all that, what the host's steal clock says is the host's.
+//!
 //! The alternative, rtla's, blames whatever ran; on virtual machines that is wrong more often than right.
 
 use super::cpu::{Context, Slice};
 use super::record::Record;
 use super::segment::{Evidence, Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
+use super::stolen::Stolen;
 use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, StackSample, TaskRef};
@@ -143,8 +146,18 @@ fn late(
     let own = interrupt_begin(record, cpu, handler).clamp(due, handler);
     let reading = Reading::new(record, cpu, own, firing, &slices);
     let counted = tally(record, Phase::TimerLate, cpu, &slices);
+    let mut stolen = Stolen::over(record, Phase::TimerLate, cpu, due, handler);
     parts.extend(counted.gaps);
     for mut share in counted.shares {
+        let explained = reading.judge(&mut share.clone(), victim).is_ok();
+        let host = if explained { stolen.surely(&mut share) } else { stolen.likely(&mut share) };
+        if let Some(host) = host {
+            parts.push(Stolen::leaf(&host, &share));
+            shares.push(host);
+            if share.net == Ns::ZERO {
+                continue;
+            }
+        }
         match reading.judge(&mut share, victim) {
             Ok(label) => {
                 parts.push(share.leaf(label));

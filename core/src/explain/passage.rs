@@ -6,6 +6,7 @@ use super::cpu::Context;
 use super::record::Record;
 use super::segment::{Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
+use super::stolen::Stolen;
 use super::thread::{states, State, Stretch};
 use super::{story, wait};
 use crate::series::Thread;
@@ -45,8 +46,13 @@ fn part(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Sh
 fn running(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
     let Some(cpu) = stretch.cpu else { return Vec::new() };
     let counted = tally(record, Phase::Running, cpu, &record.slices(cpu, stretch.begin, stretch.end));
+    let mut stolen = Stolen::over(record, Phase::Running, cpu, stretch.begin, stretch.end);
     let mut parts = counted.gaps;
     for mut share in counted.shares {
+        if let Some(host) = stolen.surely(&mut share) {
+            parts.push(Stolen::leaf(&host, &share));
+            shares.push(host);
+        }
         let mut label = share.label();
         if share.context == Context::Thread(thread.tid) {
             (share.role, share.kind) = (Role::Victim, Kind::ReturnToUser);

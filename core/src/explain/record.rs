@@ -268,6 +268,7 @@ impl<'w> Record<'w> {
             Kind::SoftirqEntry { vec } => format!("softirq_entry vec={}", softirq_name(vec)),
             Kind::SoftirqExit { vec } => format!("softirq_exit vec={}", softirq_name(vec)),
             Kind::Nmi { duration } => format!("nmi_handler delta={duration}"),
+            Kind::HostSteal { taken, since } => format!("steal_clock +{taken} since {since}"),
             Kind::HrtimerStart { function, .. } => format!("hrtimer_start {}", name(function)),
             Kind::TimerExpireEntry { function, .. } => format!("hrtimer_expire_entry {}", name(function)),
             Kind::TimerExpireExit { .. } => "hrtimer_expire_exit".to_owned(),

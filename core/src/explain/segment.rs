@@ -41,6 +41,8 @@ pub enum Kind {
     Idle,
     /// The scheduler itself (waking, picking, switching).
     Scheduler,
+    /// The host of this virtual machine ran something else on the CPU.
+    Stolen,
     /// A page fault.
     PageFault,
     /// Nothing is known of this stretch, because events were lost.

@@ -58,6 +58,8 @@ pub enum Role {
     Victim,
     /// The victim was blocked until it did something.
     Awaited,
+    /// It ran something else on the CPU of this virtual machine.
+    Host,
 }
 
 /// The time one source had in one phase.

@@ -9,6 +9,7 @@ use super::lateness::{interrupted_code, Code};
 use super::record::Record;
 use super::segment::Segment;
 use super::share::{tally, Phase, Role, Share};
+use super::stolen::Stolen;
 use super::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
@@ -26,8 +27,13 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
     };
     let slices = record.slices(cpu, stretch.begin, stretch.end);
     let counted = tally(record, Phase::Waiting, cpu, &slices);
+    let mut stolen = Stolen::over(record, Phase::Waiting, cpu, stretch.begin, stretch.end);
     let mut parts = counted.gaps;
     for mut share in counted.shares {
+        if let Some(host) = stolen.surely(&mut share) {
+            parts.push(Stolen::leaf(&host, &share));
+            shares.push(host);
+        }
         if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {
             share.role = role(record, victim, &holder, tid, cpu, stretch);
             if matches!(share.role, Role::Keeps { .. }) && share.net <= SWITCHING {

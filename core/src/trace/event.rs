@@ -156,6 +156,8 @@ pub enum Kind {
     SoftirqExit { vec: u8 },
     /// `nmi_handler`: reported at its end, with its duration.
     Nmi { duration: Ns },
+    /// The host took `taken` of the time since `since` from this CPU (the steal clock, read at both ends).
+    HostSteal { taken: Ns, since: Mono },
     /// `hrtimer_start`: armed.
     HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns },
     /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known.
@@ -269,6 +271,7 @@ impl Kind {
             Kind::SoftirqExit { .. } => "softirq_exit",
             Kind::SoftirqRaise { .. } => "softirq_raise",
             Kind::Nmi { .. } => "nmi_handler",
+            Kind::HostSteal { .. } => "steal_clock",
             Kind::HrtimerSetup { .. } => "hrtimer_setup",
             Kind::HrtimerStart { .. } => "hrtimer_start",
             Kind::HrtimerCancel { .. } => "hrtimer_cancel",

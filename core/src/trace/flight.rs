@@ -196,6 +196,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             16 => Kind::CsdEntry { function: self.function(second), csd: first },
             17 => Kind::CsdExit { csd: first },
             18 => Kind::PageFault { address: first, count: u32::try_from(second).unwrap_or(u32::MAX) },
+            20 => Kind::HostSteal { taken: Ns(first), since: Mono(second) },
             _ => return None,
         })
     }

@@ -143,7 +143,8 @@ struct cpu_block {
 	__s32 running; /* who was switched in last, + 1; 0: not known yet */
 	__u32 skipped; /* OPT_LEAN left switches out since the last recorded one */
 	__u64 host_stole_ns; /* since boot, as of the last timer interrupt; 0: not known here */
-	__u64 pad2[3];
+	__u64 steal_read_at; /* when that was read; 0: never */
+	__u64 pad2[2];
 
 	struct source nmi;
 	struct source irq[IRQ_SLOTS];

@@ -102,14 +102,31 @@ static __always_inline int vector_begins(enum vector vector)
 	return 0;
 }
 
-/* What the host says it took from this CPU; the kernel adds it up in the timer interrupt (account_process_tick). */
-static __always_inline void note_steal(struct cpu_block *b)
+/* Less than this between two timer interrupts is what every exit to the host costs. */
+#define STEAL_NS 5000
+
+/* What the host says it took from this CPU. The kernel reads its clock in the timer interrupt (account_process_tick)
+ * and, where it may, at each update of the run queue's clock, into two sums of which the larger is the newer one. */
+static __always_inline void note_steal(struct cpu_block *b, __u64 at)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
+	__u64 before = b->host_stole_ns, since = b->steal_read_at;
+	struct rq *rq;
+	__u64 sum = 0, other;
 
-	if (bpf_core_field_exists(struct sched_entity, cfs_rq) && bpf_core_field_exists(struct cfs_rq, rq) &&
-	    bpf_core_field_exists(struct rq, prev_steal_time))
-		b->host_stole_ns = t->se.cfs_rq->rq->prev_steal_time;
+	if (!bpf_core_field_exists(struct sched_entity, cfs_rq) || !bpf_core_field_exists(struct cfs_rq, rq))
+		return;
+	rq = t->se.cfs_rq->rq;
+	if (bpf_core_field_exists(struct rq, prev_steal_time))
+		sum = rq->prev_steal_time;
+	if (bpf_core_field_exists(struct rq, prev_steal_time_rq)) {
+		other = rq->prev_steal_time_rq;
+		sum = other > sum ? other : sum;
+	}
+	b->host_stole_ns = sum;
+	b->steal_read_at = at;
+	if (since && sum - before >= STEAL_NS)
+		flight_wide(b, at, K_STEAL, sum - before, since);
 }
 
 static __always_inline int vector_ends(enum vector vector)
@@ -123,7 +140,7 @@ static __always_inline int vector_ends(enum vector vector)
 	flight_word(b, at, K_VECTOR_EXIT, vector);
 	window_closes(b, LEVEL_VECTOR, at, vector, &b->vector[vector & (VECTOR_SLOTS - 1)]);
 	if (vector == V_LOCAL_TIMER)
-		note_steal(b);
+		note_steal(b, at);
 	flight_freeze_if_asked(b, at, false);
 	return 0;
 }

@@ -33,7 +33,8 @@ struct thread_info {
 } CORE;
 
 struct rq {
-	__u64 prev_steal_time; /* ns; CONFIG_PARAVIRT_TIME_ACCOUNTING */
+	__u64 prev_steal_time;	  /* ns; CONFIG_PARAVIRT */
+	__u64 prev_steal_time_rq; /* ns; CONFIG_PARAVIRT_TIME_ACCOUNTING */
 } CORE;
 
 struct cfs_rq {

@@ -16,6 +16,7 @@ mod not_preempted;
 mod page_fault;
 mod softirq;
 mod softirq_thread;
+mod stolen;
 mod switching;
 mod thread;
 mod timer_interrupt;
@@ -44,7 +45,8 @@ pub struct Cause {
 }
 
 /// All causes; the first that matches has a share.
-const CAUSES: [&Cause; 16] = [
+const CAUSES: [&Cause; 17] = [
+    &stolen::CAUSE,
     &irqs_off::CAUSE,
     &victim::CAUSE,
     &waited_for::CAUSE,

@@ -8,6 +8,7 @@
 //! | `vec+ local_timer`, `vec- local_timer` | system vector |
 //! | `soft+ NET_RX`, `soft- NET_RX` | softirq |
 //! | `nmi 12` | NMI that ends here and took 12 µs |
+//! | `stolen 400 since 10` | the host took 400 µs of the time since 10 µs |
 //! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs |
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
@@ -131,6 +132,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "soft+" => Kind::SoftirqEntry { vec: softirq(rest[0]) },
         "soft-" => Kind::SoftirqExit { vec: softirq(rest[0]) },
         "nmi" => Kind::Nmi { duration: us(rest[0]) },
+        "stolen" => Kind::HostSteal { taken: us(rest[0]), since: Mono(us(rest[2]).0) },
         "timer+" => Kind::TimerExpireEntry {
             timer: 7,
             function: name(strings, 0),

@@ -4,4 +4,5 @@ mod blocked;
 mod damage;
 mod interrupts;
 mod late;
+mod stolen;
 mod threads;

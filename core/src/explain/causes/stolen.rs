@@ -1,0 +1,24 @@
+//! The host of a virtual machine ran something else.
+
+use super::{Blame, Cause};
+use crate::explain::share::{Role, Share};
+
+/// The rule.
+pub const CAUSE: Cause = Cause { name: "host", matches, key, clause, advice };
+
+fn matches(share: &Share) -> bool {
+    share.role == Role::Host
+}
+
+fn key(_: &Blame) -> String {
+    "host took the CPU".to_owned()
+}
+
+fn clause(blame: &Blame) -> String {
+    format!("the host took CPU {} from this machine (its steal clock)", blame.share.cpu)
+}
+
+fn advice(_: &Blame) -> String {
+    "give this virtual CPU a CPU of the host of its own (pin it, no overcommitment), or measure on bare metal"
+        .to_owned()
+}
