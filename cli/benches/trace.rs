@@ -1,21 +1,27 @@
 //! How fast recorded traces are read, beside the programs that read them too: `cargo bench -p lathunt --bench trace`.
 //!
-//! The trace is made here: `perf bench sched pipe` under `lathunt trace`, at least five million events, and the same as
-//! CTF through `explain --ctf`; the perf.data is one of `perf sched record`. Compared is CPU time (user and system),
-//! both sides in turn, the median of the rounds' ratios.
+//! The traces are made here: `perf bench sched pipe` under `lathunt trace`, at least five million events, and the same
+//! as CTF through `explain --ctf`; the perf.data is one of `perf sched record`. Compared is CPU time (user and system)
+//! on one core, both sides in turn, the median of the rounds' ratios; what two cores gain is a ratio of durations.
+//! A second trace of a tenth of the length shows what memory depends on.
 
 #[path = "../../core/benches/figure/mod.rs"]
 mod figure;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use figure::{at_least, at_most, median, median_ratio, plain, rounds, skipped};
 
 const LATHUNT: &str = env!("CARGO_BIN_EXE_lathunt");
-/// A round trip of the pipe is some ten events.
-const LOOPS: &str = "700000";
+/// A round trip of the pipe is some ten events in `lathunt trace`, some six in `perf sched record`.
+const LOOPS: u32 = 700_000;
 const ENOUGH: f64 = 5e6;
+/// System calls that mark a passage, and how often there is one.
+const MARKS: [i64; 2] = [600, 601];
+const BETWEEN_MARKS: Duration = Duration::from_millis(50);
 
 fn main() {
     if lathunt_host::testing::lacks_root().is_some() {
@@ -26,10 +32,17 @@ fn main() {
         skipped("reading traces", "no room for a trace");
         return;
     };
-    let (long, ctf) = (place.path().join("long"), place.path().join("ctf"));
-    let pipe = ["perf", "bench", "sched", "pipe", "-l", LOOPS];
-    let recorded = run(&[&[LATHUNT, "trace", "--ring", "128M", "-o", text(&long), "--"][..], &pipe].concat());
-    let Some(events) = recorded.and_then(|_| events(&long)) else {
+    let place = place.path();
+    let rounds = rounds(5);
+    ftrace(place, rounds);
+    perf_data(place, rounds.min(3));
+}
+
+/// trace.dat, and the same as CTF.
+fn ftrace(place: &Path, rounds: usize) {
+    let (long, short) = (place.join("long"), place.join("short"));
+    let recorded = record(&long, LOOPS).and_then(|()| record(&short, LOOPS / 10));
+    let Some(events) = recorded.and_then(|()| events(&long)) else {
         skipped("reading traces", "nothing could be recorded (perf is needed)");
         return;
     };
@@ -38,45 +51,81 @@ fn main() {
         skipped("reading traces", "the trace is too short to tell");
         return;
     }
-    let rounds = rounds(5);
-    let summary = [LATHUNT, "explain", text(&long), "--summary"];
-    let report = ["trace-cmd", "report", text(&long.join("trace.dat"))].map(str::to_owned);
-    let report: Vec<&str> = report.iter().map(String::as_str).collect();
+    let summary = ["explain", text(&long), "--summary"];
+    let file = long.join("trace.dat");
+    let report = ["trace-cmd", "report", text(&file)];
     if let Some(seconds) =
         beside("trace.dat: times faster than trace-cmd report", &summary, &report, 20.0, rounds)
     {
-        at_least("trace.dat: events per CPU second", events / seconds / 1e6, "million/s", 10.0);
+        at_least("trace.dat: events per second of one core", events / seconds / 1e6, "million/s", 10.0);
     }
-    memory(&summary);
-    let between = [LATHUNT, "explain", text(&long), "--between", "sys:998", "sys:999"];
-    if let Some(seconds) = run(&between) {
-        at_most("--between, per 5 million events", seconds * 5e6 / events, "s", 1.0);
-    }
-    if run(&[LATHUNT, "explain", text(&long), "--ctf", text(&ctf)]).is_some() {
-        let ours = [LATHUNT, "explain", text(&ctf), "--summary"];
+    two_cores(&summary, rounds);
+    memory("trace.dat", &short, &long);
+    let between = ["explain", text(&long), "--between", "sys:600", "sys:601"];
+    let durations: Vec<f64> = (0..rounds).filter_map(|_| duration(&ours(&between, true))).collect();
+    at_most("--between, per 5 million events", median(&durations) * 5e6 / events, "s", 1.0);
+    let (ctf, short_ctf) = (place.join("ctf"), place.join("short-ctf"));
+    let convert = |from: &Path, to: &Path| run(&ours(&["explain", text(from), "--ctf", text(to)], false));
+    if convert(&long, &ctf).and(convert(&short, &short_ctf)).is_some() {
         let theirs = ["babeltrace2", text(&ctf), "-c", "sink.utils.dummy"];
-        let _ = beside("CTF: times faster than babeltrace2 into nothing", &ours, &theirs, 5.0, rounds.min(3));
+        let asked = ["explain", text(&ctf), "--summary"];
+        let what = "CTF: times faster than babeltrace2 into nothing";
+        if let Some(seconds) = beside(what, &asked, &theirs, 5.0, rounds.min(3)) {
+            plain("CTF: events per second of one core", events / seconds / 1e6, "million/s");
+        }
+        memory("CTF", &short_ctf, &ctf);
     }
-    perf_data(place.path(), &pipe, rounds);
 }
 
-fn perf_data(place: &Path, pipe: &[&str], rounds: usize) {
+/// The pipe under `lathunt trace`, with a passage between two marks now and then.
+fn record(directory: &Path, loops: u32) -> Option<()> {
+    let (loops, over) = (loops.to_string(), AtomicBool::new(false));
+    let record = ["trace", "--ring", "128M", "-o", text(directory), "--"];
+    let command = [&record[..], &["perf", "bench", "sched", "pipe", "-l", &loops]].concat();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for (number, rest) in MARKS.into_iter().zip([Duration::from_millis(1), BETWEEN_MARKS]) {
+                    // SAFETY: there is no such system call: the kernel refuses it without looking at arguments.
+                    unsafe { libc::syscall(number, 0) };
+                    std::thread::sleep(rest);
+                }
+            }
+        });
+        let recorded = run(&ours(&command, false));
+        over.store(true, Ordering::Relaxed);
+        recorded.map(drop)
+    })
+}
+
+fn perf_data(place: &Path, rounds: usize) {
     let what = "perf.data: times faster than perf sched timehist";
-    let data = place.join("perf.data");
-    let record = ["perf", "sched", "record", "-m", "32M", "-o", text(&data), "--"];
-    if run(&[&record[..], &pipe[..5], &["400000"]].concat()).is_none() {
-        skipped(what, "perf sched record does not work here");
-        return;
+    let (long, short) = (place.join("long.data"), place.join("short.data"));
+    for (data, loops) in [(&long, LOOPS), (&short, LOOPS / 10)] {
+        let loops = loops.to_string();
+        let record = ["perf", "sched", "record", "-m", "32M", "-o", text(data), "--"];
+        if run(&[&record[..], &["perf", "bench", "sched", "pipe", "-l", &loops]].concat()).is_none() {
+            skipped(what, "perf sched record does not work here");
+            return;
+        }
     }
-    let ours = [LATHUNT, "explain", text(&data), "--summary"];
-    let _ = beside(what, &ours, &["perf", "sched", "timehist", "-i", text(&data)], 4.0, rounds.min(3));
+    plain("events in the perf.data", events(&long).unwrap_or(f64::NAN), "");
+    let asked = ["explain", text(&long), "--summary"];
+    let _ = beside(what, &asked, &["perf", "sched", "timehist", "-i", text(&long)], 4.0, rounds);
+    memory("perf.data", &short, &long);
 }
 
-/// Prints how many times less CPU time `ours` takes than `theirs`; gives the median of ours.
-fn beside(what: &str, ours: &[&str], theirs: &[&str], goal: f64, rounds: usize) -> Option<f64> {
+/// Our command, on one core or on all.
+fn ours<'c>(arguments: &[&'c str], alone: bool) -> Vec<&'c str> {
+    let one: &[&str] = if alone { &["taskset", "-c", "1"] } else { &[] };
+    [one, &[LATHUNT], arguments].concat()
+}
+
+/// Prints how many times less CPU time ours takes on one core than `theirs`; gives the median of ours.
+fn beside(what: &str, arguments: &[&str], theirs: &[&str], goal: f64, rounds: usize) -> Option<f64> {
     let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let (Some(our), Some(their)) = (run(ours), run(theirs)) else {
+        let (Some(our), Some(their)) = (run(&ours(arguments, true)), run(theirs)) else {
             skipped(what, "one of the two could not read it");
             return None;
         };
@@ -87,13 +136,34 @@ fn beside(what: &str, ours: &[&str], theirs: &[&str], goal: f64, rounds: usize) 
     Some(median(&our_times))
 }
 
+/// What a second core gains.
+fn two_cores(arguments: &[&str], rounds: usize) {
+    let what = "trace.dat: times faster on two cores than on one";
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        one.extend(duration(&ours(arguments, true)));
+        two.extend(duration(&[&["taskset", "-c", "0,1"][..], &ours(arguments, false)].concat()));
+    }
+    at_least(what, median_ratio(&one, &two), "times", 1.7);
+}
+
 /// CPU seconds of a command that succeeds.
 fn run(command: &[&str]) -> Option<f64> {
     let before = children();
+    let status = start(command)?.wait().ok()?;
+    status.success().then(|| children() - before)
+}
+
+/// Seconds until it is over.
+fn duration(command: &[&str]) -> Option<f64> {
+    let begin = Instant::now();
+    start(command)?.wait().ok()?.success().then(|| begin.elapsed().as_secs_f64())
+}
+
+fn start(command: &[&str]) -> Option<std::process::Child> {
     let mut process = Command::new(command[0]);
     process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let status = process.status().ok()?;
-    status.success().then(|| children() - before)
+    process.spawn().ok()
 }
 
 /// CPU seconds of all children that have ended.
@@ -108,24 +178,29 @@ fn children() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// The most private memory while the trace is read: mapped pages of the file are the page cache's.
-fn memory(command: &[&str]) {
-    let mut process = Command::new(command[0]);
-    let Ok(mut child) = process.args(&command[1..]).stdout(Stdio::null()).spawn() else { return };
+/// The most private memory of a summary of both traces: mapped pages of a file are the page cache's.
+fn memory(format: &str, short: &Path, long: &Path) {
+    let of = |trace: &Path| most_private(&ours(&["explain", text(trace), "--summary"], false));
+    plain(&format!("{format}: private memory for a tenth of the trace"), of(short), "MiB");
+    at_most(&format!("{format}: private memory for the whole trace"), of(long), "MiB", 150.0);
+}
+
+fn most_private(command: &[&str]) -> f64 {
+    let Some(mut child) = start(command) else { return f64::NAN };
     let mut most = 0.0f64;
     while matches!(child.try_wait(), Ok(None)) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let private = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kib = private.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());
         most = most.max(kib.unwrap_or(0.0));
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(1));
     }
-    at_most("private memory of --summary", most / 1024.0, "MiB", 150.0);
+    most / 1024.0
 }
 
-fn events(directory: &Path) -> Option<f64> {
+fn events(trace: &Path) -> Option<f64> {
     let summary =
-        Command::new(LATHUNT).args(["explain", text(directory), "--summary", "--json"]).output().ok()?;
+        Command::new(LATHUNT).args(["explain", text(trace), "--summary", "--json"]).output().ok()?;
     let summary: serde_json::Value = serde_json::from_slice(&summary.stdout).ok()?;
     summary["events"].as_f64()
 }

@@ -1,12 +1,17 @@
 //! The directory of a measurement: made before the measurement, saved into every second, completed at the end.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use lathunt_core::report::{html, tasks, text, worst};
 use lathunt_core::run::Run;
+use lathunt_core::trace::flight::decode;
+use lathunt_host::symbols::Symbols;
 
+use crate::trace::KALLSYMS_FILE;
 use crate::{file, out};
 
 /// Name of the report inside the directory.
@@ -57,6 +62,10 @@ impl Output {
         file::write_atomic(&self.path(file::RUN_FILE), run.to_json().as_bytes())?;
         if !flight.is_empty() {
             file::write_atomic(&self.path(FLIGHT_FILE), flight)?;
+            // Without them the addresses in it mean nothing on another machine, or after the next boot.
+            if let Ok(symbols) = Symbols::read() {
+                file::write_atomic(&self.path(KALLSYMS_FILE), used(flight, &symbols).as_bytes())?;
+            }
         }
         file::write_atomic(&self.path(REPORT_FILE), html::report(run)?.as_bytes())
     }
@@ -81,6 +90,22 @@ impl Output {
         };
         Ok(out::print(&text)?)
     }
+}
+
+/// Lines of a kallsyms for the addresses in flight records, and no others: kilobytes instead of megabytes.
+fn used(flight: &[u8], symbols: &Symbols) -> String {
+    let mut lines = BTreeMap::new();
+    let _ = decode(flight, |address| {
+        let name = symbols.name(address)?;
+        let (symbol, offset) = name.rsplit_once("+0x")?;
+        let begin = address.checked_sub(u64::from_str_radix(offset, 16).ok()?)?;
+        lines.insert(begin, symbol.to_owned());
+        Some(name)
+    });
+    lines.iter().fold(String::new(), |mut text, (address, symbol)| {
+        let _ = writeln!(text, "{address:016x} t {symbol}");
+        text
+    })
 }
 
 /// `2026-11-21T21:40:05Z` → `lathunt-20261121-214005`.

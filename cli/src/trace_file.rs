@@ -4,17 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Context, Result};
-use lathunt_core::trace::catalogue::Catalogue;
+use lathunt_core::time::Cpu;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
 use lathunt_core::trace::event::Window;
 use lathunt_core::trace::flight::{self, source::Flight};
 use lathunt_core::trace::ftrace_text::FtraceText;
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::merge::Stream;
-use lathunt_core::trace::source::{Events, Info, OpenError, Source, Span};
+use lathunt_core::trace::source::{About, Events, OpenError, Source, Span};
 use lathunt_core::trace::together::Together;
 use lathunt_core::trace::{perf_data, trace_dat};
 use lathunt_host::mapped::Mapped;
+use lathunt_host::tracefs::{pages_of_unfinished, FILE, HEAD_FILE};
 
 use crate::trace::{FLIGHT_FILE, KALLSYMS_FILE};
 
@@ -31,6 +32,8 @@ enum Kind {
     Ctf(Vec<CtfDirectory>),
     /// What `lathunt trace` left: the kernel's recording, and instrumented programs by the same clock.
     Both(Box<Kind>, Vec<CtfDirectory>),
+    /// A recording of the kernel that did not come to its end: what describes it, and the pages of each CPU.
+    Unfinished(Mapped, Vec<(Cpu, Mapped)>),
     /// A flight recording, with the symbols beside it.
     Flight(Mapped, Option<Mapped>),
 }
@@ -55,15 +58,12 @@ impl TraceFile {
         if meta.is_dir() {
             let mut found = Vec::new();
             collect(path, path, 0, &mut found)?;
-            let kernel = ["trace.dat", FLIGHT_FILE].map(|name| path.join(name));
-            if let Some(kernel) = kernel.iter().find(|file| file.is_file()) {
-                let file = TraceFile::open(kernel)?;
-                return Ok(match found.is_empty() {
-                    false => {
-                        TraceFile { path: path.to_owned(), kind: Kind::Both(Box::new(file.kind), found) }
-                    }
-                    true => file,
-                });
+            if let Some(kernel) = kernel_in(path)? {
+                let kind = match found.is_empty() {
+                    false => Kind::Both(Box::new(kernel.kind), found),
+                    true => kernel.kind,
+                };
+                return Ok(TraceFile { path: path.to_owned(), kind });
             }
             if found.is_empty() {
                 bail!("cannot read {shown}: the directory holds no trace (no trace.dat, no flight.bin, no CTF metadata)");
@@ -101,6 +101,10 @@ impl Kind {
             Kind::Both(kernel, directories) => {
                 Box::new(Together::new(kernel.source()?, vec![Box::new(ctf(directories)?)])?)
             }
+            Kind::Unfinished(head, pages) => {
+                let pages: Vec<_> = pages.iter().map(|(cpu, mapped)| (*cpu, mapped.bytes())).collect();
+                Box::new(trace_dat::TraceDat::open_unfinished(head.bytes(), &pages)?)
+            }
             Kind::Flight(mapped, symbols) => {
                 let symbols = symbols.as_ref().map_or(Symbols::default(), |text| Symbols::new(text.bytes()));
                 Box::new(Flight::open(mapped.bytes(), symbols)?)
@@ -120,6 +124,22 @@ impl Kind {
             }
         })
     }
+}
+
+/// The kernel's recording in the directory of `lathunt trace`, also while it runs and after it was killed.
+fn kernel_in(directory: &Path) -> Result<Option<TraceFile>> {
+    let head = directory.join(HEAD_FILE);
+    if head.is_file() {
+        let map = |path: &Path| Mapped::open(path).with_context(|| format!("cannot read {}", path.display()));
+        let pages = pages_of_unfinished(directory).into_iter();
+        let pages = pages.map(|(cpu, path)| Ok((cpu, map(&path)?))).collect::<Result<Vec<_>>>()?;
+        return Ok(Some(TraceFile {
+            path: directory.to_owned(),
+            kind: Kind::Unfinished(map(&head)?, pages),
+        }));
+    }
+    let files = [FILE, FLIGHT_FILE].map(|name| directory.join(name));
+    files.iter().find(|file| file.is_file()).map(|file| TraceFile::open(file)).transpose()
 }
 
 fn ctf(directories: &[CtfDirectory]) -> std::result::Result<Ctf<'_>, OpenError> {
@@ -180,12 +200,8 @@ impl<'s> WithSymbols<'s> {
 }
 
 impl Source for WithSymbols<'_> {
-    fn info(&self) -> &Info {
-        self.source.info()
-    }
-
-    fn catalogue(&self) -> &Catalogue {
-        self.source.catalogue()
+    fn about(&self) -> &About {
+        self.source.about()
     }
 
     fn symbols(&self) -> &Symbols {

@@ -2,6 +2,7 @@
 //! and what must not be said of its worst passage. See tests/data/cases/README.md.
 #![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -12,7 +13,12 @@ use lathunt_core::explain::passages::{find, Passage, Question, Whose};
 use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::text::{Options, WIDTH};
-use lathunt_core::trace::source::Source;
+use lathunt_core::export::kernel_ctf;
+use lathunt_core::time::Cpu;
+use lathunt_core::trace::ctf::{Ctf, TraceFiles};
+use lathunt_core::trace::kallsyms::Symbols;
+use lathunt_core::trace::merge::Stream;
+use lathunt_core::trace::source::{About, Source, Span};
 use lathunt_core::trace::trace_dat::TraceDat;
 use regex::RegexBuilder;
 use serde_json::Value;
@@ -57,12 +63,9 @@ fn answered(source: &dyn Source, cmdline: &str) -> (Passage, String) {
     (worst, said + " " + &serde_json::to_string(&answers).unwrap())
 }
 
-fn judge(path: &Path) {
-    let truth: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    let name = path.file_name().unwrap().to_str().unwrap().replace(".truth.json", "");
-    let bytes = fs::read(path.with_file_name(format!("{name}.dat"))).unwrap();
-    let trace = TraceDat::open(&bytes).unwrap();
-    let (worst, said) = answered(&trace, truth["cmdline"].as_str().unwrap());
+/// Asks `source`, a recording of case `name`, and compares with what is known of it.
+fn judge(name: &str, truth: &Value, source: &dyn Source) {
+    let (worst, said) = answered(source, truth["cmdline"].as_str().unwrap());
     let us = worst.total().as_us();
     let expected = truth["passage_us"].as_f64().unwrap();
     let tolerance = truth["passage_tolerance_us"].as_f64().unwrap();
@@ -80,17 +83,89 @@ fn judge(path: &Path) {
     }
 }
 
+/// Name, truth and recording of every case.
+fn cases() -> Vec<(String, Value, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut cases: Vec<_> = paths
+        .filter(|path| path.to_string_lossy().ends_with(".truth.json"))
+        .map(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap().replace(".truth.json", "");
+            let truth = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            let bytes = fs::read(path.with_file_name(format!("{name}.dat"))).unwrap();
+            (name, truth, bytes)
+        })
+        .collect();
+    cases.sort_by(|a, b| a.0.cmp(&b.0));
+    assert!(cases.len() >= 3);
+    cases
+}
+
 #[test]
 fn recorded_cases_are_explained_by_their_known_causes() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");
-    let mut truths: Vec<_> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_string_lossy().ends_with(".truth.json"))
-        .collect();
-    truths.sort();
-    assert!(truths.len() >= 3, "{truths:?}");
-    truths.iter().for_each(|path| judge(path));
+    for (name, truth, bytes) in cases() {
+        judge(&name, &truth, &TraceDat::open(&bytes).unwrap());
+    }
+}
+
+/// A CTF trace with the symbols of the recording it was made from.
+struct Named<'s>(Ctf<'s>, &'s TraceDat<'s>);
+
+impl Source for Named<'_> {
+    fn about(&self) -> &About {
+        self.0.about()
+    }
+    fn symbols(&self) -> &Symbols {
+        self.1.symbols()
+    }
+    fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
+        self.0.streams(span)
+    }
+}
+
+/// The same recordings as CTF: under perf's names, and as LTTng has them, which calls some events and fields otherwise
+/// and does not say with each event which thread it is from.
+#[test]
+fn the_cases_are_told_alike_from_ctf_also_under_lttngs_names() {
+    for (name, truth, bytes) in cases() {
+        let trace = TraceDat::open(&bytes).unwrap();
+        let mut streams: BTreeMap<Cpu, Vec<u8>> = BTreeMap::new();
+        let written = kernel_ctf::streams(&trace, |cpu, packet| {
+            streams.entry(cpu).or_default().extend(packet);
+            Ok::<(), ()>(())
+        });
+        assert!(written.is_ok());
+        let metadata = kernel_ctf::metadata(&trace);
+        for (tracer, metadata) in [("perf", metadata.clone()), ("lttng", as_lttng(&metadata))] {
+            let streams = streams.iter().map(|(cpu, bytes)| (format!("cpu_{cpu}"), bytes.as_slice()));
+            let files =
+                TraceFiles { name: String::new(), metadata: metadata.as_bytes(), streams: streams.collect() };
+            let ctf = Ctf::open(&[files]).unwrap();
+            assert_eq!(ctf.info().damage, [], "{name} {tracer}");
+            judge(&format!("{name} as CTF of {tracer}"), &truth, &Named(ctf, &trace));
+        }
+    }
+}
+
+/// Names as in lttng-modules 2.13.
+fn as_lttng(metadata: &str) -> String {
+    let mut text = metadata.replace("} perf_tid;", "} nobody;");
+    for (ours, theirs) in [
+        ("raw_syscalls:sys_enter", "syscall_entry_unknown"),
+        ("raw_syscalls:sys_exit", "syscall_exit_unknown"),
+        ("irq:softirq_", "irq_softirq_"),
+        ("timer:hrtimer_", "timer_hrtimer_"),
+        ("power:cpu_idle", "power_cpu_idle"),
+        ("irq_vectors:", "x86_irq_vectors_"),
+        ("exceptions:page_fault_", "x86_exceptions_page_fault_"),
+        ("net:netif_receive_skb", "net_if_receive_skb"),
+    ] {
+        text = text.replace(&format!("\"{ours}"), &format!("\"{theirs}"));
+    }
+    let system = RegexBuilder::new("name = \"[a-z_]+:").build().unwrap();
+    let text = system.replace_all(&text, "name = \"");
+    let tids = RegexBuilder::new(" _((?:prev_|next_)?)pid;").build().unwrap();
+    tids.replace_all(&text, " _${1}tid;").into_owned()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `lathunt explain`: from a recorded trace and a question to the passages it means, and to their causes.
 
+mod cores;
 mod exports;
 mod files;
 
@@ -15,7 +16,6 @@ use lathunt_core::explain::passages::{find, Found, Passage, Question, Whose};
 use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
-use lathunt_core::explain::summary::summarize;
 use lathunt_core::explain::text::Options;
 use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
 use lathunt_core::trace::source::Source;
@@ -112,7 +112,8 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.summary {
-        let summary = summarize(source);
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let summary = cores::summarize_by(source, cores);
         if summary.events == 0 {
             bail!(
                 "cannot read {}: it holds no events{}",

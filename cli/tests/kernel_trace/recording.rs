@@ -79,6 +79,46 @@ fn what_a_killed_recording_leaves_is_removed_by_restore() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn what_was_written_before_a_recording_was_killed_is_explained() {
+    if !may_trace("what_was_written_before_a_recording_was_killed_is_explained") {
+        return;
+    }
+    let out = directory();
+    let mut recording = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["trace", "--events", "full", "-o", shown(out.path())])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pages = || {
+        let size = |cpu| std::fs::metadata(out.path().join(format!("trace.dat.cpu{cpu}"))).map(|m| m.len());
+        (0..2).map(|cpu| size(cpu).unwrap_or(0)).sum::<u64>()
+    };
+    let begin = Instant::now();
+    while pages() < 1 << 20 && begin.elapsed() < Duration::from_secs(60) {
+        // Something to record: system calls, and a process now and then.
+        let _ = Command::new("true").status();
+    }
+    recording.kill().unwrap();
+    recording.wait().unwrap();
+    lathunt_ok(&["restore"]);
+    let ask = |question: &str| -> Value {
+        let said = lathunt_ok(&["explain", shown(out.path()), question, "--json"]);
+        serde_json::from_str(&said).unwrap()
+    };
+    assert!(ask("--summary")["events"].as_u64().unwrap() > 1000);
+    let answers = ask("--wakeups");
+    assert!(answers["passages"][0]["sentence"].as_str().is_some_and(|sentence| !sentence.is_empty()));
+    let limits = answers["limits"].to_string();
+    assert!(limits.contains("did not come to its end"), "{limits}");
+    // The next recording into the same directory takes its place.
+    lathunt_ok(&["trace", "-o", shown(out.path()), "-D", "0.1"]);
+    assert!(out.path().join("trace.dat").is_file() && !out.path().join("trace.dat.head").exists());
+    assert_eq!(pages(), 0);
+    assert!(!ask("--wakeups")["limits"].to_string().contains("did not come to its end"));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn what_a_small_ring_loses_is_counted_and_shown_where_it_was_lost() {
     if !may_trace("what_a_small_ring_loses_is_counted_and_shown_where_it_was_lost") {
         return;

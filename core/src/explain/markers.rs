@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::trace::catalogue::{EventClass, FieldRef};
 use crate::trace::event::{Event, Kind};
-use crate::trace::normalize::Normalizer;
+use crate::trace::normalize::{is_text, Normalizer};
 use crate::trace::source::{Record, Source};
 
 /// What begins or ends a passage.
@@ -145,12 +145,7 @@ fn fields(marker: &Marker, key: Option<&str>, class: &EventClass) -> Option<Fiel
                 || class.name.starts_with("syscall_entry_")
                 || class.name.starts_with("sys_")
         }
-        Marker::Text(_) => {
-            matches!(class.name.as_str(), "print" | "bprint" | "bputs" | "raw_data")
-                || class.name.contains("tracef")
-                || class.name.contains("tracelog")
-                || class.name == "marker"
-        }
+        Marker::Text(_) => is_text(class),
         Marker::Event { name, .. } => *name == class.name || *name == class.full_name(),
     };
     possible.then(|| Fields {

@@ -8,12 +8,11 @@
 //! elimination.
 //!
 //! From the bottom up: [`record`] indexes a window; [`cpu`] says who had a CPU when, [`thread`] what a thread did;
-//! [`share`] adds up who had how much; `lateness`, `wait` and `blocked` read the phases, `passage` puts
-//! them in order for any thread, [`peak`] for a live peak;
+//! [`share`] adds up who had how much; `lateness` and `wait` read the phases of a live peak, which [`peak`] puts in
+//! order; [`story`] follows any thread through everything it waited for, those of live peaks too;
 //! [`causes`] judges, [`rank`] compares many, [`text`] prints.
 
 pub mod answers;
-mod blocked;
 pub mod causes;
 pub mod cpu;
 pub mod html;

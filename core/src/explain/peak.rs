@@ -1,6 +1,6 @@
 //! A live peak as a tree: timer late, timer interrupt, waking → switched in, switched in → user space.
 //!
-//! What follows the waking is a passage like any other and explained as such by `passage`.
+//! What follows the waking is explained by `passage`.
 
 use super::lateness::{self, Firing};
 use super::record::Record;
@@ -86,7 +86,7 @@ fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
             from = waking.1.at;
         }
     }
-    parts.extend(passage::parts(record, &victim, from, end, 0, &mut shares));
+    parts.extend(passage::parts(record, &victim, from, end, &mut shares));
     let label = match of {
         Of::Timer => "programmed wake-up → user space",
         Of::Wake => "waking → switched in",

@@ -96,6 +96,28 @@ pub struct Share {
 }
 
 impl Share {
+    /// Time in which something that is no thread was waited for, as `leaf` says.
+    #[must_use]
+    pub fn awaited(name: &str, cpu: Cpu, leaf: &Segment) -> Share {
+        Share {
+            phase: Phase::Blocked,
+            role: Role::Awaited,
+            context: Context::Unknown,
+            kind: Kind::Blocked,
+            name: name.to_owned(),
+            cpu,
+            begin: leaf.begin,
+            net: leaf.duration_ns,
+            count: 1,
+            thread: None,
+            stack: Vec::new(),
+            functions: Vec::new(),
+            faults: 0,
+            evidence: leaf.evidence.clone(),
+            inferred: leaf.inferred,
+        }
+    }
+
     /// The leaf of the tree.
     #[must_use]
     pub fn leaf(&self, label: String) -> Segment {

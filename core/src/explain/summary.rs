@@ -3,6 +3,8 @@
 //! One walk, constant memory per CPU and thread. Intervals are those of the scheduler's events; time in interrupts is
 //! counted for their CPU and is part of the running time of the thread that they interrupted, and shown beside it.
 
+mod digest;
+mod in_order;
 mod reader;
 
 use schemars::JsonSchema;
@@ -10,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Cpu, Ns, Tid};
 
-pub use reader::summarize;
+pub use digest::{digesters, Batch, Digester};
+pub use in_order::{combine, summarize};
 
 /// What one CPU did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

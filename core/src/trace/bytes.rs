@@ -19,6 +19,8 @@ impl Order {
     #[inline]
     pub fn unsigned(self, bytes: &[u8]) -> u64 {
         match (self, bytes.len()) {
+            (_, 1) => u64::from(bytes[0]),
+            (Order::Little, 2) => u64::from(u16::from_le_bytes([bytes[0], bytes[1]])),
             (Order::Little, 4) => u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
             (Order::Little, 8) => u64::from_le_bytes([
                 bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],

@@ -15,6 +15,8 @@
 //! Not here: CTF 2 (refused by name), lengths and tags that refer to packet headers (no tracer writes them).
 
 mod anchors;
+mod compiler;
+mod header;
 mod layout;
 mod lexer;
 mod metadata;
@@ -22,13 +24,12 @@ mod packet;
 mod stream;
 mod tsdl;
 mod types;
+mod walk;
 
 use std::collections::BTreeMap;
 
-use super::catalogue::Catalogue;
-use super::kallsyms::Symbols;
 use super::merge::{self, Merged};
-use super::source::{Clock, Damage, Events, Info, OpenError, Source, Span};
+use super::source::{About, Clock, Damage, Events, Info, OpenError, Source, Span};
 pub(crate) use layout::Layout;
 use metadata::Trace;
 use packet::{find_packets, Packet};
@@ -48,9 +49,7 @@ pub struct TraceFiles<'a> {
 /// One or several opened traces.
 #[derive(Debug)]
 pub struct Ctf<'a> {
-    info: Info,
-    catalogue: Catalogue,
-    symbols: Symbols,
+    about: About,
     traces: Vec<TraceOf>,
     files: Vec<(String, &'a [u8])>,
     /// Packets of each stream, in the order of time.
@@ -70,18 +69,17 @@ impl<'a> Ctf<'a> {
     /// # Errors
     /// A trace is no CTF, of another version, or its metadata cannot be read at all.
     pub fn open(inputs: &[TraceFiles<'a>]) -> Result<Self, OpenError> {
+        let info = Info { format: "CTF 1.8".into(), ..Info::default() };
         let mut ctf = Ctf {
-            info: Info { format: "CTF 1.8".into(), ..Info::default() },
-            catalogue: Catalogue::default(),
-            symbols: Symbols::default(),
+            about: About { info, ..About::default() },
             traces: Vec::new(),
             files: Vec::new(),
             streams: Vec::new(),
         };
         for input in inputs {
-            let metadata = Trace::read(input.metadata, &mut ctf.catalogue)?;
-            ctf.info.damage.extend(metadata.damage.iter().cloned());
-            ctf.info.origins.push(input.name.clone());
+            let metadata = Trace::read(input.metadata, &mut ctf.about.catalogue)?;
+            ctf.about.info.damage.extend(metadata.damage.iter().cloned());
+            ctf.about.info.origins.push(input.name.clone());
             ctf.traces.push(TraceOf { metadata, offset_ns: 0 });
         }
         if ctf.traces.is_empty() {
@@ -101,11 +99,14 @@ impl<'a> Ctf<'a> {
         });
         let clock = Clock { name: first.name.clone(), epoch_offset_ns: Some(first.epoch_offset_ns()) };
         if same {
-            self.info.clock = clock;
+            self.about.info.clock = clock;
             return;
         }
-        self.info.clock = Clock { name: "epoch".into(), epoch_offset_ns: Some(0) };
-        self.info.notes.push("traces of different clocks: merged by their offsets to wall-clock time".into());
+        self.about.info.clock = Clock { name: "epoch".into(), epoch_offset_ns: Some(0) };
+        self.about
+            .info
+            .notes
+            .push("traces of different clocks: merged by their offsets to wall-clock time".into());
         for trace in &mut self.traces {
             trace.offset_ns = trace.metadata.clock.epoch_offset_ns();
         }
@@ -126,9 +127,9 @@ impl<'a> Ctf<'a> {
             "machine",
         ];
         let words: Vec<&str> = keys.iter().filter_map(|key| env.get(*key)).map(String::as_str).collect();
-        self.info.machine = words.join(" ");
+        self.about.info.machine = words.join(" ");
         if env.get("tracer_name").is_some_and(|name| name.starts_with("lttng")) {
-            self.info.prio_bias = 100;
+            self.about.info.prio_bias = 100;
         }
     }
 
@@ -142,7 +143,7 @@ impl<'a> Ctf<'a> {
                 let mut damage = Vec::new();
                 let packets = find_packets(bytes, file, trace, index as u16, &mut damage);
                 let named = |damage: Damage| Damage::new(damage.offset, format!("{name}: {}", damage.what));
-                self.info.damage.extend(damage.into_iter().map(named));
+                self.about.info.damage.extend(damage.into_iter().map(named));
                 for packet in packets {
                     // Without a CPU or an instance nothing says that two files are one stream.
                     let apart = if packet.cpu.is_none() { file } else { 0 };
@@ -156,10 +157,10 @@ impl<'a> Ctf<'a> {
         let without_cpu = streams.values().flatten().any(|packet| packet.cpu.is_none());
         if without_cpu {
             let what = "packets do not say their CPU: it is given as 0 where events do not say it either";
-            self.info.notes.push(what.into());
+            self.about.info.notes.push(what.into());
         }
         let cpus = streams.values().flatten().filter_map(|packet| packet.cpu).max();
-        self.info.cpus = cpus.and_then(|most| most.checked_add(1));
+        self.about.info.cpus = cpus.and_then(|most| most.checked_add(1));
         self.streams = streams
             .into_values()
             .map(|mut packets| {
@@ -180,16 +181,8 @@ impl<'a> Ctf<'a> {
 }
 
 impl Source for Ctf<'_> {
-    fn info(&self) -> &Info {
-        &self.info
-    }
-
-    fn catalogue(&self) -> &Catalogue {
-        &self.catalogue
-    }
-
-    fn symbols(&self) -> &Symbols {
-        &self.symbols
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn events(&self, span: Span) -> Box<dyn Events + '_> {

@@ -36,6 +36,12 @@ impl Strings {
         sym
     }
 
+    /// The text of the symbol with this number, if there is one: texts are numbered in the order of their coming.
+    #[must_use]
+    pub fn nth(&self, number: usize) -> Option<&str> {
+        self.texts.get(number).map(|text| &**text)
+    }
+
     /// The text of `sym`; empty for a symbol of another trace.
     #[must_use]
     pub fn get(&self, sym: Sym) -> &str {

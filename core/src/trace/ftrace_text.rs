@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use super::bytes::Order;
 use super::catalogue::{Catalogue, Element, EventClass, Field, Place};
 use super::kallsyms::Symbols;
-use super::source::{Clock, Damage, Events, Info, Item, Loss, OpenError, Record, Source, Span};
+use super::merge::Stream;
+use super::source::{About, Clock, Damage, Info, Item, Loss, OpenError, Record, Source, Span};
 use crate::time::{Cpu, Mono, Tid};
 use fields::FieldValue;
 use line::Line;
@@ -23,9 +24,7 @@ use line::Line;
 /// An opened text.
 #[derive(Debug)]
 pub struct FtraceText {
-    info: Info,
-    catalogue: Catalogue,
-    symbols: Symbols,
+    about: About,
     entries: Vec<Entry>,
     data: Vec<u8>,
 }
@@ -195,13 +194,9 @@ impl Reading {
         self.info.clock = Clock::default();
         self.info.cpus = self.entries.iter().map(|entry| entry.cpu.saturating_add(1)).max();
         self.info.origins = vec![String::new()];
-        FtraceText {
-            info: self.info,
-            catalogue: self.catalogue,
-            symbols: Symbols::new(self.kallsyms.into_bytes()),
-            entries: self.entries,
-            data: self.data,
-        }
+        let symbols = Symbols::new(self.kallsyms.into_bytes());
+        let about = About { info: self.info, catalogue: self.catalogue, symbols };
+        FtraceText { about, entries: self.entries, data: self.data }
     }
 }
 
@@ -209,15 +204,19 @@ impl Reading {
 struct Walk<'t> {
     text: &'t FtraceText,
     next: usize,
-    span: Span,
 }
 
-impl Events for Walk<'_> {
-    fn next(&mut self) -> Option<Item<'_>> {
-        let entry = self.text.entries.get(self.next).filter(|entry| entry.at < self.span.to.0)?;
-        self.next += 1;
+impl Stream for Walk<'_> {
+    fn time(&self) -> Option<u64> {
+        self.text.entries.get(self.next).map(|entry| entry.at)
+    }
+
+    fn item(&self) -> Item<'_> {
+        let Some(entry) = self.text.entries.get(self.next) else {
+            return Item::Damage(Damage::new(0, "the walk is over"));
+        };
         let (at, cpu) = (Mono(entry.at), Cpu(entry.cpu));
-        Some(match entry.what {
+        match entry.what {
             What::Event { class, begin, end } => {
                 let data = self.text.data.get(begin..end).unwrap_or(&[]);
                 Item::Event(Record { at, cpu, class, origin: 0, data, first_bit: 0 })
@@ -225,25 +224,21 @@ impl Events for Walk<'_> {
             What::Lost { count } => {
                 Item::Lost(Loss { cpu, after: None, before: at, count, origin: 0, inferred_within: None })
             }
-        })
+        }
+    }
+
+    fn advance(&mut self) {
+        self.next = (self.next + 1).min(self.text.entries.len());
     }
 }
 
 impl Source for FtraceText {
-    fn info(&self) -> &Info {
-        &self.info
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn catalogue(&self) -> &Catalogue {
-        &self.catalogue
-    }
-
-    fn symbols(&self) -> &Symbols {
-        &self.symbols
-    }
-
-    fn events(&self, span: Span) -> Box<dyn Events + '_> {
+    fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
         let next = self.entries.partition_point(|entry| entry.at < span.from.0);
-        Box::new(Walk { text: self, next, span })
+        vec![Box::new(Walk { text: self, next })]
     }
 }

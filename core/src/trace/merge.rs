@@ -6,16 +6,29 @@
 //!
 //! A stream whose time goes backwards is not sorted: its items come as they stand, and the stream itself reports it.
 
+use std::ops::ControlFlow;
+
 use super::source::{Events, Item, Span};
 
-/// One ordered stream with its next item at hand.
-pub trait Stream {
+/// One ordered stream with its next item at hand. Several may be walked at once, each by a thread of its own.
+pub trait Stream: Send {
     /// Time of the item at hand; `None` at the end.
     fn time(&self) -> Option<u64>;
     /// The item at hand.
     fn item(&self) -> Item<'_>;
     /// Goes on to the next item.
     fn advance(&mut self);
+    /// Shows the items from the one at hand on, until `visit` breaks (the next item is then at hand) or they end.
+    /// One call through a table for each item instead of three.
+    fn each(&mut self, visit: &mut dyn FnMut(&Item<'_>) -> ControlFlow<()>) {
+        while self.time().is_some() {
+            let flow = visit(&self.item());
+            self.advance();
+            if flow.is_break() {
+                return;
+            }
+        }
+    }
 }
 
 impl<S: Stream + ?Sized> Stream for Box<S> {
@@ -27,6 +40,9 @@ impl<S: Stream + ?Sized> Stream for Box<S> {
     }
     fn advance(&mut self) {
         (**self).advance();
+    }
+    fn each(&mut self, visit: &mut dyn FnMut(&Item<'_>) -> ControlFlow<()>) {
+        (**self).each(visit);
     }
 }
 

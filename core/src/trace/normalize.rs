@@ -205,6 +205,13 @@ impl<'r> Fields<'_, 'r> {
     }
 }
 
+/// Whether events of this class are texts that somebody wrote into the trace.
+#[must_use]
+pub fn is_text(class: &EventClass) -> bool {
+    matches!(class.name.as_str(), "print" | "bprint" | "bputs" | "lttng_logger")
+        || recipes::is_text_of_lttng(class)
+}
+
 impl Recipe {
     fn of(class: &EventClass, table: SyscallTable, strings: &mut Strings) -> Recipe {
         let mut recipe = Recipe {

@@ -15,9 +15,8 @@ mod lanes;
 mod sample;
 
 use super::catalogue::Catalogue;
-use super::kallsyms::Symbols;
-use super::merge::Merged;
-use super::source::{Events, Info, OpenError, Source, Span};
+use super::merge::{Merged, Stream};
+use super::source::{About, Events, OpenError, Source, Span};
 use header::Header;
 use lanes::{Lane, Lanes};
 use sample::Samples;
@@ -25,9 +24,7 @@ use sample::Samples;
 /// An opened perf.data.
 #[derive(Debug)]
 pub struct PerfData<'a> {
-    info: Info,
-    catalogue: Catalogue,
-    symbols: Symbols,
+    about: About,
     /// Class of each `common_type`; `u32::MAX` for unknown ones.
     class_of_id: Vec<u32>,
     samples: Samples<'a>,
@@ -61,25 +58,22 @@ impl<'a> PerfData<'a> {
         info.comms = comms;
         info.cpus = info.cpus.or(cpus);
         info.origins = vec![String::new()];
-        Ok(PerfData { info, catalogue, symbols: header.tracing.symbols, class_of_id, samples, lanes })
+        let about = About { info, catalogue, symbols: header.tracing.symbols };
+        Ok(PerfData { about, class_of_id, samples, lanes })
     }
 }
 
 impl Source for PerfData<'_> {
-    fn info(&self) -> &Info {
-        &self.info
-    }
-
-    fn catalogue(&self) -> &Catalogue {
-        &self.catalogue
-    }
-
-    fn symbols(&self) -> &Symbols {
-        &self.symbols
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn events(&self, span: Span) -> Box<dyn Events + '_> {
         let lanes = self.lanes.iter().map(|runs| Lane::begin(self, runs, span)).collect();
         Box::new(Merged::new(lanes, span))
+    }
+
+    fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
+        self.lanes.iter().map(|runs| Box::new(Lane::begin(self, runs, span)) as _).collect()
     }
 }

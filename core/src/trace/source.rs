@@ -13,7 +13,7 @@ use std::fmt;
 use super::catalogue::{Catalogue, EventClass};
 use super::event::Window;
 use super::kallsyms::Symbols;
-use super::merge::Stream;
+use super::merge::{Merged, Stream};
 use crate::time::{Cpu, Mono, Tid};
 
 /// Something in the file that is not as it must be. What is not named here was read.
@@ -144,21 +144,39 @@ pub trait Events {
     fn next(&mut self) -> Option<Item<'_>>;
 }
 
+/// What every opened trace has, whatever its format.
+#[derive(Debug, Default)]
+pub struct About {
+    /// What it says of itself.
+    pub info: Info,
+    /// Its event classes.
+    pub catalogue: Catalogue,
+    /// Kernel symbols saved with it, possibly none.
+    pub symbols: Symbols,
+}
+
 /// An opened trace.
 pub trait Source: Sync {
+    /// What it is, which events it may have, how its kernel's addresses are called.
+    fn about(&self) -> &About;
+    /// Its streams, each in its own order of time: usually one per CPU. One that begins late finds its place without
+    /// reading all that is before.
+    fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>>;
     /// What it says of itself.
-    fn info(&self) -> &Info;
+    fn info(&self) -> &Info {
+        &self.about().info
+    }
     /// Its event classes.
-    fn catalogue(&self) -> &Catalogue;
+    fn catalogue(&self) -> &Catalogue {
+        &self.about().catalogue
+    }
     /// Kernel symbols saved with it, possibly none.
-    fn symbols(&self) -> &Symbols;
-    /// Records within `span`. A walk that begins late finds its place without reading all that is before.
-    fn events(&self, span: Span) -> Box<dyn Events + '_>;
-    /// The streams that [`Source::events`] merges, for a walk together with other sources; empty where this source
-    /// cannot be taken apart.
-    fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
-        let _ = span;
-        Vec::new()
+    fn symbols(&self) -> &Symbols {
+        &self.about().symbols
+    }
+    /// Records within `span`, of all streams in the order of time.
+    fn events(&self, span: Span) -> Box<dyn Events + '_> {
+        Box::new(Merged::new(self.streams(span), span))
     }
     /// Adds to `window` what this source knows beside its events: stacks, from when on each CPU is recorded.
     fn enrich(&self, window: &mut Window) {

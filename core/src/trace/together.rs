@@ -4,17 +4,15 @@
 //! in one catalogue. Nothing is shifted: sources whose clocks differ are refused, for a guess of a few µs between two
 //! clocks would turn causes into effects.
 
-use super::catalogue::Catalogue;
 use super::event::Window;
 use super::kallsyms::Symbols;
-use super::merge::{Merged, Stream};
-use super::source::{Events, Info, Item, Loss, OpenError, Record, Source, Span};
+use super::merge::Stream;
+use super::source::{About, Item, Loss, OpenError, Record, Source, Span};
 
 /// Several sources as one.
 pub struct Together<'s> {
     parts: Vec<Part<'s>>,
-    info: Info,
-    catalogue: Catalogue,
+    about: About,
 }
 
 struct Part<'s> {
@@ -29,9 +27,9 @@ impl<'s> Together<'s> {
     /// # Errors
     /// A source is not by `CLOCK_MONOTONIC`, or cannot be merged.
     pub fn new(first: Box<dyn Source + 's>, others: Vec<Box<dyn Source + 's>>) -> Result<Self, OpenError> {
-        let mut together =
-            Together { parts: Vec::new(), info: first.info().clone(), catalogue: Catalogue::default() };
-        together.info.origins.clear();
+        let about = About { info: first.info().clone(), ..About::default() };
+        let mut together = Together { parts: Vec::new(), about };
+        together.about.info.origins.clear();
         for (index, source) in std::iter::once(first).chain(others).enumerate() {
             let info = source.info();
             if !info.clock.is_monotonic() {
@@ -41,20 +39,20 @@ impl<'s> Together<'s> {
                 )));
             }
             if index > 0 {
-                together.info.format = format!("{} and {}", together.info.format, info.format);
-                together.info.cpus = together.info.cpus.max(info.cpus);
-                together.info.damage.extend(info.damage.iter().cloned());
-                together.info.notes.extend(info.notes.iter().cloned());
+                together.about.info.format = format!("{} and {}", together.about.info.format, info.format);
+                together.about.info.cpus = together.about.info.cpus.max(info.cpus);
+                together.about.info.damage.extend(info.damage.iter().cloned());
+                together.about.info.notes.extend(info.notes.iter().cloned());
                 for (tid, comm) in &info.comms {
-                    together.info.comms.entry(*tid).or_insert_with(|| comm.clone());
+                    together.about.info.comms.entry(*tid).or_insert_with(|| comm.clone());
                 }
             }
-            let first_class = together.catalogue.classes().len() as u32;
-            let first_origin = together.info.origins.len() as u16;
+            let first_class = together.about.catalogue.classes().len() as u32;
+            let first_origin = together.about.info.origins.len() as u16;
             source.catalogue().classes().iter().for_each(|class| {
-                together.catalogue.add(class.clone());
+                together.about.catalogue.add(class.clone());
             });
-            together.info.origins.extend(info.origins.iter().cloned());
+            together.about.info.origins.extend(info.origins.iter().cloned());
             together.parts.push(Part { source, first_class, first_origin });
         }
         Ok(together)
@@ -62,22 +60,12 @@ impl<'s> Together<'s> {
 }
 
 impl Source for Together<'_> {
-    fn info(&self) -> &Info {
-        &self.info
-    }
-
-    fn catalogue(&self) -> &Catalogue {
-        &self.catalogue
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn symbols(&self) -> &Symbols {
-        static NONE: std::sync::OnceLock<Symbols> = std::sync::OnceLock::new();
-        let first = self.parts.first().map(|part| part.source.symbols());
-        first.unwrap_or_else(|| NONE.get_or_init(Symbols::default))
-    }
-
-    fn events(&self, span: Span) -> Box<dyn Events + '_> {
-        Box::new(Merged::new(self.streams(span), span))
+        self.parts.first().map_or(&self.about.symbols, |part| part.source.symbols())
     }
 
     fn enrich(&self, window: &mut Window) {

@@ -19,10 +19,10 @@ mod sections;
 mod stream;
 
 use super::catalogue::Catalogue;
-use super::kallsyms::Symbols;
 use super::merge::{self, Merged};
-use super::source::{Damage, Events, Info, OpenError, Source, Span};
-use metadata::Metadata;
+use super::source::{About, Damage, Events, OpenError, Source, Span};
+use crate::time::Cpu;
+use metadata::{Buffer, CpuData, Metadata};
 use pages::CpuPages;
 use stream::Stream;
 
@@ -35,9 +35,7 @@ pub(crate) use options::id as option;
 /// An opened trace.dat.
 #[derive(Debug)]
 pub struct TraceDat<'a> {
-    info: Info,
-    catalogue: Catalogue,
-    symbols: Symbols,
+    about: About,
     /// Class of each `common_type`; `u32::MAX` for numbers the file does not describe.
     class_of_id: Vec<u32>,
     time: TimeScale,
@@ -71,6 +69,41 @@ impl<'a> TraceDat<'a> {
     /// The file is of another kind, needs what is not supported, or is broken before its event formats.
     pub fn open(file: &'a [u8]) -> Result<Self, OpenError> {
         let mut metadata = Metadata::read(file)?;
+        let buffers = std::mem::take(&mut metadata.buffers);
+        let mut cpus = Vec::new();
+        for (origin, buffer) in buffers.iter().enumerate() {
+            for data in &buffer.cpus {
+                cpus.push(CpuPages::open(file, &metadata, buffer, *data, origin as u16));
+            }
+        }
+        if metadata.info.damage.is_empty() && cpus.is_empty() {
+            let what = "no buffer with events: the recorder did not finish, or only text was saved";
+            metadata.info.damage.push(Damage::new(file.len() as u64, what));
+        }
+        metadata.info.origins = buffers.into_iter().map(|buffer| buffer.name).collect();
+        Ok(Self::of(metadata, cpus))
+    }
+
+    /// Opens what a recorder left that did not come to its end: the beginning of the file, and the pages of each CPU
+    /// in files of their own.
+    ///
+    /// # Errors
+    /// As [`TraceDat::open`].
+    pub fn open_unfinished(head: &'a [u8], pages: &[(Cpu, &'a [u8])]) -> Result<Self, OpenError> {
+        let mut metadata = Metadata::read(head)?;
+        let buffer = Buffer { page_size: metadata.page_size, ..Buffer::default() };
+        let open = |&(Cpu(cpu), pages): &(Cpu, &'a [u8])| {
+            let data = CpuData { cpu, offset: 0, size: pages.len() as u64 };
+            CpuPages::open(pages, &metadata, &buffer, data, 0)
+        };
+        let cpus: Vec<CpuPages<'a>> = pages.iter().map(open).collect();
+        let what = "the recording did not come to its end: what the kernel still held then is missing";
+        metadata.info.damage.push(Damage::new(head.len() as u64, what));
+        metadata.info.origins = vec![String::new()];
+        Ok(Self::of(metadata, cpus))
+    }
+
+    fn of(mut metadata: Metadata, cpus: Vec<CpuPages<'a>>) -> Self {
         let mut catalogue = Catalogue::default();
         let mut class_of_id = vec![u32::MAX; 1 << 16];
         for format in std::mem::take(&mut metadata.formats) {
@@ -79,42 +112,17 @@ impl<'a> TraceDat<'a> {
                 *slot = class;
             }
         }
-        let mut cpus = Vec::new();
-        let buffers = std::mem::take(&mut metadata.buffers);
-        for (origin, buffer) in buffers.iter().enumerate() {
-            for data in &buffer.cpus {
-                let pages = CpuPages::open(file, &metadata, buffer, *data, origin as u16);
-                metadata.info.damage.extend(pages.damage.iter().cloned());
-                cpus.push(pages);
-            }
+        for pages in &cpus {
+            metadata.info.damage.extend(pages.damage.iter().cloned());
         }
-        if metadata.info.damage.is_empty() && cpus.is_empty() {
-            let what = "no buffer with events: the recorder did not finish, or only text was saved";
-            metadata.info.damage.push(Damage::new(file.len() as u64, what));
-        }
-        metadata.info.origins = buffers.into_iter().map(|buffer| buffer.name).collect();
-        Ok(TraceDat {
-            info: metadata.info,
-            catalogue,
-            symbols: metadata.symbols,
-            class_of_id,
-            time: metadata.time,
-            cpus,
-        })
+        let about = About { info: metadata.info, catalogue, symbols: metadata.symbols };
+        TraceDat { about, class_of_id, time: metadata.time, cpus }
     }
 }
 
 impl Source for TraceDat<'_> {
-    fn info(&self) -> &Info {
-        &self.info
-    }
-
-    fn catalogue(&self) -> &Catalogue {
-        &self.catalogue
-    }
-
-    fn symbols(&self) -> &Symbols {
-        &self.symbols
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn events(&self, span: Span) -> Box<dyn Events + '_> {

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 
 pub use events::EventSet;
 pub use instance::{left, remove_left};
-pub use recording::{Options, Recorded, Recording, Summary, FILE};
+pub use recording::{pages_of_unfinished, Options, Recorded, Recording, Summary, FILE, HEAD_FILE};
 
 /// The root of a tracefs.
 #[derive(Debug)]

@@ -81,16 +81,19 @@ impl CpuPages {
         }
     }
 
-    /// Copies the pages into `target` at `offset` and removes their file.
-    pub fn append_to(self, target: &mut File, offset: u64) -> Result<()> {
+    /// Copies the pages into `target` at `offset`.
+    pub fn copy_to(&mut self, target: &mut File, offset: u64) -> Result<()> {
         use std::io::{Seek, SeekFrom};
         let written = |error| Error::new("write", "trace.dat", error);
-        let CpuPages { mut file, path, .. } = self;
         target.seek(SeekFrom::Start(offset)).map_err(written)?;
-        file.seek(SeekFrom::Start(0)).map_err(written)?;
-        std::io::copy(&mut file, target).map_err(written)?; // copy_file_range, where the file system has it
-        let _ = std::fs::remove_file(path);
+        self.file.seek(SeekFrom::Start(0)).map_err(written)?;
+        std::io::copy(&mut self.file, target).map_err(written)?; // copy_file_range, where the file system has it
         Ok(())
+    }
+
+    /// Removes their file.
+    pub fn remove(self) {
+        let _ = std::fs::remove_file(self.path);
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lathunt_core::export::trace_dat::{head, Description};
+use lathunt_core::time::Cpu;
 
 use super::instance::Instance;
 use super::pages::CpuPages;
@@ -17,6 +18,8 @@ use crate::error::{Error, Result};
 
 /// Name of the recording in its directory.
 pub const FILE: &str = "trace.dat";
+/// What describes the events while the recording runs: whoever ends it, the pages beside it can be read.
+pub const HEAD_FILE: &str = "trace.dat.head";
 /// How often the rings are emptied; at a million events per second a ring of 16 MB is full after 0.25 s.
 const TURN: Duration = Duration::from_millis(20);
 
@@ -45,7 +48,7 @@ pub struct Recording {
     instance: Instance,
     tracefs: Tracefs,
     options: Options,
-    systems: Vec<(String, Vec<String>)>,
+    description: Description,
     notes: Vec<String>,
 }
 
@@ -69,9 +72,8 @@ pub struct Recorded {
     instance: Instance,
     tracefs: Tracefs,
     options: Options,
-    systems: Vec<(String, Vec<String>)>,
+    description: Description,
     summary: Summary,
-    statistics: Vec<String>,
 }
 
 impl Recording {
@@ -98,8 +100,12 @@ impl Recording {
         let header = String::from_utf8_lossy(&tracefs.bytes("events/header_page")).into_owned();
         let page_bytes = page_bytes(&header);
         let cpus = open_rings(&instance, &options.directory, page_bytes)?;
+        let description = describe(&tracefs, &instance, &systems);
+        let path = options.directory.join(HEAD_FILE);
+        fs::write(&path, head(&description, &vec![0; cpus.len()]).bytes)
+            .map_err(|error| Error::new("write", path.display().to_string(), error))?;
         instance.set("tracing_on", "1")?;
-        Ok(Recording { cpus, instance, tracefs, options, systems, notes })
+        Ok(Recording { cpus, instance, tracefs, options, description, notes })
     }
 
     /// Empties the rings until `stop`, or until the limit is reached.
@@ -130,7 +136,7 @@ impl Recording {
     pub fn finish(mut self) -> Result<Recorded> {
         self.instance.set("tracing_on", "0")?;
         let mut summary = Summary::default();
-        let mut statistics = Vec::new();
+        self.description.cmdlines = cmdlines(&self.tracefs);
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             let text = self.instance.text(&format!("per_cpu/cpu{number}/stats"));
             let count = |name: &str| {
@@ -139,13 +145,13 @@ impl Recording {
             };
             summary.overwritten += count("overrun:");
             summary.dropped += count("commit overrun:") + count("dropped events:");
-            statistics.push(format!("CPU: {number}\n{text}"));
+            self.description.statistics.push(format!("CPU: {number}\n{text}"));
             cpu.read_all()?;
             summary.bytes += cpu.written;
         }
         summary.notes = self.notes;
-        let Recording { cpus, instance, tracefs, options, systems, .. } = self;
-        Ok(Recorded { cpus, instance, tracefs, options, systems, summary, statistics })
+        let Recording { cpus, instance, tracefs, options, description, .. } = self;
+        Ok(Recorded { cpus, instance, tracefs, options, description, summary })
     }
 }
 
@@ -154,42 +160,59 @@ impl Recorded {
     ///
     /// # Errors
     /// When the file cannot be written; the pages of each CPU stay beside it then.
-    pub fn write(self) -> Result<Summary> {
+    pub fn write(mut self) -> Result<Summary> {
         let path = self.options.directory.join(FILE);
         let failed = |error| Error::new("write", path.display().to_string(), error);
         let sizes: Vec<u64> = self.cpus.iter().map(|cpu| cpu.written).collect();
-        let head = head(&self.describe(), &sizes);
+        let head = head(&self.description, &sizes);
         let partial = self.options.directory.join(format!("{FILE}.part"));
         let mut file = File::create(&partial).map_err(failed)?;
         std::io::Write::write_all(&mut file, &head.bytes).map_err(failed)?;
-        for (cpu, offset) in self.cpus.into_iter().zip(head.offsets) {
-            cpu.append_to(&mut file, offset)?;
+        for (cpu, offset) in self.cpus.iter_mut().zip(head.offsets) {
+            cpu.copy_to(&mut file, offset)?;
         }
         // A page is the unit of readers: the last one is there as a whole even if no CPU has any.
         fs::rename(&partial, &path).map_err(failed)?;
+        // Only now is nothing lost without them.
+        self.cpus.into_iter().for_each(CpuPages::remove);
+        let _ = fs::remove_file(self.options.directory.join(HEAD_FILE));
         Ok(self.summary)
     }
+}
 
-    fn describe(&self) -> Description {
-        let tracefs = &self.tracefs;
-        let formats = |system: &str, events: &[String]| -> Vec<Vec<u8>> {
-            let format = |event: &String| tracefs.bytes(&format!("events/{system}/{event}/format"));
-            events.iter().map(format).filter(|format| !format.is_empty()).collect()
-        };
-        let systems = self.systems.iter().map(|(system, events)| (system.clone(), formats(system, events)));
-        Description {
-            page_size: page_size(),
-            header_page: tracefs.bytes("events/header_page"),
-            header_event: tracefs.bytes("events/header_event"),
-            ftrace_formats: formats("ftrace", &directories(&tracefs.root().join("events/ftrace"))),
-            systems: systems.collect(),
-            kallsyms: fs::read("/proc/kallsyms").unwrap_or_default(),
-            printk_formats: tracefs.bytes("printk_formats"),
-            cmdlines: cmdlines(tracefs),
-            clock: self.instance.text("trace_clock"),
-            uname: uname(),
-            statistics: self.statistics.clone(),
-        }
+/// Files of pages beside a [`HEAD_FILE`], by CPU.
+#[must_use]
+pub fn pages_of_unfinished(directory: &Path) -> Vec<(Cpu, PathBuf)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let of_cpu = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let number = name.strip_prefix(FILE)?.strip_prefix(".cpu")?.parse().ok()?;
+        Some((Cpu(number), entry.path()))
+    };
+    let mut pages: Vec<(Cpu, PathBuf)> = entries.filter_map(of_cpu).collect();
+    pages.sort();
+    pages
+}
+
+/// What is known of the events before the recording begins; names of threads and statistics come at its end.
+fn describe(tracefs: &Tracefs, instance: &Instance, systems: &[(String, Vec<String>)]) -> Description {
+    let formats = |system: &str, events: &[String]| -> Vec<Vec<u8>> {
+        let format = |event: &String| tracefs.bytes(&format!("events/{system}/{event}/format"));
+        events.iter().map(format).filter(|format| !format.is_empty()).collect()
+    };
+    let of_systems = systems.iter().map(|(system, events)| (system.clone(), formats(system, events)));
+    Description {
+        page_size: page_size(),
+        header_page: tracefs.bytes("events/header_page"),
+        header_event: tracefs.bytes("events/header_event"),
+        ftrace_formats: formats("ftrace", &directories(&tracefs.root().join("events/ftrace"))),
+        systems: of_systems.collect(),
+        kallsyms: fs::read("/proc/kallsyms").unwrap_or_default(),
+        printk_formats: tracefs.bytes("printk_formats"),
+        cmdlines: cmdlines(tracefs),
+        clock: instance.text("trace_clock"),
+        uname: uname(),
+        statistics: Vec::new(),
     }
 }
 

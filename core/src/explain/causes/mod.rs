@@ -175,7 +175,7 @@ fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, 
         )
     } else if lost {
         ("events lost", "the evidence is gone: enlarge the flight ring, or record fewer events")
-    } else if largest.label.starts_with("blocked") {
+    } else if largest.label.starts_with("blocked") || largest.label.contains(" blocked") {
         ("blocked", "the thread waited for something it asked for: record it with `lathunt trace` and ask `lathunt explain`")
     } else {
         ("unexplained", "the record does not show it: see the limits below for what is missing")

@@ -5,11 +5,13 @@
 //! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
 //! interrupt context the interrupted thread is never named.
 //!
-//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU, `blocked` and why, `wakers` who ended it,
+//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU, `blocked` and why, `given` by what, `wakers` who
+//! ended it,
 //! `sources` of interrupts, `links` what belongs together, `clauses` the sentence.
 
 mod blocked;
 mod clauses;
+mod given;
 mod links;
 mod reason;
 mod running;
@@ -53,15 +55,7 @@ pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
     let TimerPassage { tid, cpu, begin, .. } = *passage;
     let end = passage.end.max(begin);
     let root = thread_in(record, tid, begin, end);
-    let mut walk = Walk {
-        record,
-        linked: Linked::new(record),
-        root: root.clone(),
-        shares: Vec::new(),
-        clauses: Clauses::default(),
-        moved: None,
-        missing: Vec::new(),
-    };
+    let mut walk = Walk::new(record, &root);
     let parts = walk.life(&root, begin, end, 0);
     let mut tree =
         Segment::group(Kind::Passage, format!("passage of {root}"), begin, end.since(begin), parts);
@@ -80,6 +74,22 @@ pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
     Explanation { sentence, advice, tree: scene.tree, total_ns, unexplained_ns, cause, limits }
 }
 
+/// What the victim of a live peak was blocked for in `stretch`, in state `bits`: the same walk, judged by the causes
+/// of peaks.
+pub(super) fn behind(
+    record: &Record,
+    thread: &Thread,
+    stretch: &Stretch,
+    bits: u32,
+    shares: &mut Vec<Share>,
+) -> Vec<Segment> {
+    let mut walk = Walk::new(record, thread);
+    let reason = walk.reason(thread.tid, stretch.begin, bits);
+    let parts = walk.blocked(thread, stretch, &reason, 0);
+    shares.append(&mut walk.shares);
+    parts
+}
+
 /// A thread as the events of a stretch show it, with the priority it had there.
 fn thread_in(record: &Record, tid: crate::time::Tid, begin: Mono, end: Mono) -> Thread {
     let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
@@ -88,6 +98,20 @@ fn thread_in(record: &Record, tid: crate::time::Tid, begin: Mono, end: Mono) -> 
         _ => None,
     });
     task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task))
+}
+
+impl<'r, 'w> Walk<'r, 'w> {
+    fn new(record: &'r Record<'w>, root: &Thread) -> Self {
+        Walk {
+            record,
+            linked: Linked::new(record),
+            root: root.clone(),
+            shares: Vec::new(),
+            clauses: Clauses::default(),
+            moved: None,
+            missing: Vec::new(),
+        }
+    }
 }
 
 impl Walk<'_, '_> {
@@ -169,6 +193,15 @@ impl Walk<'_, '_> {
 
     fn say(&mut self, weight: Weight, net: Ns, text: String, cause: String, advice: impl Into<String>) {
         self.clauses.push(Clause { weight, net, text, cause, advice: advice.into() });
+    }
+
+    /// A leaf for what was waited for and is no thread: its name, and the event that proves it first.
+    fn awaited(&mut self, name: &str, label: String, a: Mono, b: Mono, proofs: &[Option<u32>]) -> Segment {
+        let leaf = self.leaf(Kind::Blocked, label, a, b, proofs);
+        let proof = proofs.iter().flatten().next();
+        let cpu = proof.map_or_else(Cpu::default, |&index| self.record.event(index).cpu);
+        self.shares.push(Share::awaited(name, cpu, &leaf));
+        leaf
     }
 
     fn leaf(&self, kind: Kind, label: String, a: Mono, b: Mono, proofs: &[Option<u32>]) -> Segment {

@@ -241,7 +241,7 @@ impl<'w> Walk<'_, 'w> {
                 "the thread slept as long as it asked for",
             );
             let expire = firing.expire.map(|(index, _)| index);
-            parts.push(self.leaf(Kind::Blocked, label, a, due, &[proof, expire]));
+            parts.push(self.awaited("its own timer", label, a, due, &[expire, proof]));
         }
         parts.extend(self.lateness(thread, due, b, firing, depth));
         parts
@@ -306,13 +306,8 @@ impl<'w> Walk<'_, 'w> {
                 "the timer was set for this moment: look at who sets it",
             );
             let expire = firing.expire.map(|(index, _)| index);
-            parts.push(self.leaf(
-                Kind::Blocked,
-                format!("timer ({function}) {by} runs until its expiry"),
-                from,
-                due,
-                &[armed, expire],
-            ));
+            let label = format!("timer ({function}) {by} runs until its expiry");
+            parts.push(self.awaited(&format!("timer {function}"), label, from, due, &[armed, expire]));
         }
         parts.extend(self.lateness(thread, due, b, firing, depth));
         parts

@@ -1,18 +1,15 @@
-//! The walk behind a summary.
+//! What a summary knows of each CPU and thread, step by step.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::digest::{Batch, Step, What, MOST_CPUS};
 use super::{Interrupter, OfCpu, OfThread, Summary, Wakeups};
 use crate::explain::record::{softirq_name, vector_name};
 use crate::histogram::{Histogram, Layout};
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Sym, TaskRef};
-use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Item, Source, Span};
-
-/// CPUs that are summed up; the kernel has 8192 at most.
-const MOST_CPUS: usize = 1 << 14;
+use crate::trace::event::{Strings, Sym, Vector};
+use crate::trace::source::Source;
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Doing {
@@ -26,17 +23,26 @@ enum Doing {
 #[derive(Default)]
 struct Task {
     sums: OfThread,
-    comm: Option<Sym>,
+    /// Empty as long as no event names it.
+    comm: Sym,
     doing: Doing,
     since: Mono,
     woken: Option<Mono>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An interrupt line; the name of a hard one is empty where no event says it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Line {
-    Irq(u32, Option<Sym>),
-    Vector(crate::trace::event::Vector),
+    Irq(u32, Sym),
+    Vector(Vector),
     Softirq(u8),
+}
+
+/// The thread that a switch takes the CPU from.
+struct Left {
+    tid: Tid,
+    comm: Sym,
+    still_runnable: bool,
 }
 
 #[derive(Default)]
@@ -49,66 +55,45 @@ struct State {
     soft: Option<(Line, Mono, Ns)>,
 }
 
-struct Reader {
+/// All that is summed up so far.
+pub(super) struct Reader {
+    strings: Strings,
     /// By number; `None` where no event was.
     cpus: Vec<Option<State>>,
     tasks: HashMap<Tid, Task, BuildHasherDefault<ByNumber>>,
-    lines: BTreeMap<Line, (u64, Ns, Ns)>,
+    lines: HashMap<Line, Sums, BuildHasherDefault<ByNumber>>,
     latencies: Histogram,
     reach: Option<(Mono, Mono)>,
     events: u64,
+    counts: Vec<(Cpu, u64)>,
     damage: Vec<String>,
 }
 
-/// Summarizes a trace.
-#[must_use]
-pub fn summarize(source: &dyn Source) -> Summary {
-    let mut normalizer = Normalizer::new(source);
-    let mut reader = Reader {
-        cpus: Vec::new(),
-        tasks: HashMap::default(),
-        lines: BTreeMap::new(),
-        latencies: Histogram::new(Layout::LATENCY),
-        reach: None,
-        events: 0,
-        damage: Vec::new(),
-    };
-    let needed: Vec<bool> = source.catalogue().classes().iter().map(|class| is_needed(&class.name)).collect();
-    let mut walk = source.events(Span::ALL);
-    while let Some(item) = walk.next() {
-        if let Item::Damage(damage) = &item {
-            if reader.damage.len() < 20 {
-                reader.damage.push(damage.to_string());
-            }
-        }
-        match &item {
-            // Most events say nothing that is summed up: they are counted and not looked into.
-            Item::Event(record) if !needed.get(record.class as usize).copied().unwrap_or(false) => {
-                reader.count(record.at, record.cpu);
-            }
-            item => {
-                if let Some(event) = normalizer.item(item) {
-                    reader.step(&event);
-                }
-            }
+/// Of an interrupt line.
+#[derive(Default)]
+struct Sums {
+    count: u64,
+    total: Ns,
+    worst: Ns,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Reader {
+            strings: Strings::default(),
+            cpus: Vec::new(),
+            tasks: HashMap::default(),
+            lines: HashMap::default(),
+            latencies: Histogram::new(Layout::LATENCY),
+            reach: None,
+            events: 0,
+            counts: Vec::new(),
+            damage: Vec::new(),
         }
     }
-    drop(walk);
-    reader.finish(&normalizer, source)
 }
 
-/// Whether events of this name are summed up.
-fn is_needed(name: &str) -> bool {
-    const NEEDED: [&str; 4] = ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_migrate_task"];
-    let edge = name.strip_suffix("_entry").or(name.strip_suffix("_exit"));
-    NEEDED.contains(&name)
-        || edge.is_some_and(|of| {
-            let other = ["hrtimer_expire", "timer_expire", "timer_hrtimer_expire", "csd_function", "ipi"];
-            !other.contains(&of) && !of.starts_with("syscall")
-        })
-}
-
-/// Hashes small numbers that come one by one: threads' ids.
+/// Hashes small numbers: threads' ids, interrupt lines.
 #[derive(Default)]
 struct ByNumber(u64);
 
@@ -125,6 +110,14 @@ impl Hasher for ByNumber {
         self.write_u64(u64::from(number as u32));
     }
 
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
+    }
+
     fn write_u64(&mut self, number: u64) {
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32); // the table takes its place from the low bits and its tag from the high ones
@@ -132,6 +125,28 @@ impl Hasher for ByNumber {
 }
 
 impl Reader {
+    /// The reader's own symbol for a text.
+    pub fn intern(&mut self, text: &str) -> Sym {
+        self.strings.intern(text)
+    }
+
+    /// Adds what a batch counted.
+    pub fn count(&mut self, batch: &Batch) {
+        for &(cpu, events) in &batch.counts {
+            self.events += events;
+            let place = self.counts.iter().position(|(known, _)| *known == cpu);
+            match place {
+                Some(place) => self.counts[place].1 += events,
+                None if self.counts.len() < MOST_CPUS => self.counts.push((cpu, events)),
+                None => {}
+            }
+        }
+        if let Some((from, to)) = batch.reach {
+            let (first, last) = self.reach.unwrap_or((from, to));
+            self.reach = Some((first.min(from), last.max(to)));
+        }
+    }
+
     /// The CPU's state, new at its first event; `None`: a number that no machine has.
     fn cpu(&mut self, cpu: Cpu, at: Mono) -> Option<&mut State> {
         let index = cpu.0 as usize;
@@ -142,111 +157,104 @@ impl Reader {
         Some(slot.get_or_insert_with(|| State { since: at, ..State::default() }))
     }
 
-    fn known(&mut self, cpu: Cpu) -> Option<&mut State> {
-        self.cpus.get_mut(cpu.0 as usize)?.as_mut()
-    }
-
-    fn count(&mut self, at: Mono, cpu: Cpu) {
-        if let Some(state) = self.cpu(cpu, at) {
-            state.sums.events += 1;
-        }
-        self.events += 1;
-        let (first, last) = self.reach.unwrap_or((at, at));
-        self.reach = Some((first.min(at), last.max(at)));
-    }
-
-    fn step(&mut self, event: &Event) {
-        if let Kind::Lost { count } = event.kind {
-            let Some(state) = self.cpu(event.cpu, event.at) else { return };
-            state.sums.lost += count.unwrap_or(1);
-            (state.hard, state.soft, state.running) = (None, None, None);
-            state.since = event.at;
+    /// Takes in one step of `batch`; `symbols` are the reader's for those of the stream.
+    #[inline]
+    pub fn step(&mut self, step: &Step, batch: &Batch, symbols: &[Sym]) {
+        let own = |sym: Sym| symbols.get(sym.0 as usize).copied().unwrap_or_default();
+        let Step { at, cpu, what } = *step;
+        if let What::Damage(index) = what {
+            self.damage.extend(batch.damage.get(index as usize).filter(|_| self.damage.len() < 20).cloned());
             return;
         }
-        self.count(event.at, event.cpu);
-        let Some(state) = self.cpus.get_mut(event.cpu.0 as usize).and_then(Option::as_mut) else { return };
-        match event.kind {
-            Kind::Switch { prev, left_as, next } => self.switch(event, prev, left_as, next),
-            Kind::Waking { task, .. } => {
-                let task = self.tasks.entry(task.tid).or_default();
+        let Some(state) = self.cpu(cpu, at) else { return };
+        match what {
+            What::Switch { prev, prev_comm, still_runnable, next, next_comm } => {
+                let left = Left { tid: prev, comm: own(prev_comm), still_runnable };
+                self.switch(at, cpu, left, next, own(next_comm));
+            }
+            What::Waking(tid) => {
+                let task = self.tasks.entry(tid).or_default();
                 if task.doing != Doing::Running && task.doing != Doing::Ready {
-                    task.change(Doing::Ready, event.at);
-                    task.woken = Some(event.at);
+                    task.change(Doing::Ready, at);
+                    task.woken = Some(at);
                 }
             }
-            Kind::Migrate { task, .. } => self.tasks.entry(task.tid).or_default().sums.migrations += 1,
-            Kind::IrqEntry { irq, name } => state.hard = Some((Line::Irq(irq, name), event.at)),
-            Kind::VectorEntry(vector) => state.hard = Some((Line::Vector(vector), event.at)),
-            Kind::SoftirqEntry { vec } => state.soft = Some((Line::Softirq(vec), event.at, Ns::ZERO)),
-            Kind::IrqExit { .. } | Kind::VectorExit(_) => self.hard_exit(event),
-            Kind::SoftirqExit { vec } => self.soft_exit(event, vec),
-            _ => {}
-        }
-    }
-
-    fn hard_exit(&mut self, event: &Event) {
-        let Some(state) = self.known(event.cpu) else { return };
-        let Some((line, since)) = state.hard.take() else { return };
-        let same = match (line, event.kind) {
-            (Line::Irq(irq, _), Kind::IrqExit { irq: ended }) => irq == ended,
-            (Line::Vector(vector), Kind::VectorExit(ended)) => vector == ended,
-            _ => false,
-        };
-        if same {
-            let net = event.at.since(since);
-            if let Some((_, _, taken)) = &mut state.soft {
-                *taken = *taken + net;
+            What::Migrate(tid) => self.tasks.entry(tid).or_default().sums.migrations += 1,
+            What::IrqEntry { irq, name } => state.hard = Some((Line::Irq(irq, own(name)), at)),
+            What::VectorEntry(vector) => state.hard = Some((Line::Vector(vector), at)),
+            What::SoftirqEntry(vec) => state.soft = Some((Line::Softirq(vec), at, Ns::ZERO)),
+            What::IrqExit { irq, current } => {
+                self.hard_exit(at, cpu, current, |line| matches!(line, Line::Irq(of, _) if of == irq));
             }
-            self.interrupted(event, line, net);
+            What::VectorExit { vector, current } => {
+                self.hard_exit(at, cpu, current, |line| line == Line::Vector(vector));
+            }
+            What::SoftirqExit { vec, current } => self.soft_exit(at, cpu, current, vec),
+            What::Lost(index) => {
+                state.sums.lost += batch.losses.get(index as usize).copied().unwrap_or(1);
+                (state.hard, state.soft, state.running) = (None, None, None);
+                state.since = at;
+            }
+            What::First | What::Damage(_) => {}
         }
     }
 
-    fn soft_exit(&mut self, event: &Event, vec: u8) {
-        let Some(state) = self.known(event.cpu) else { return };
-        if let Some((line, since, taken)) = state.soft.take().filter(|(line, ..)| *line == Line::Softirq(vec))
-        {
-            self.interrupted(event, line, event.at.since(since).saturating_sub(taken));
+    fn hard_exit(&mut self, at: Mono, cpu: Cpu, current: Option<Tid>, is_same: impl Fn(Line) -> bool) {
+        let Some(state) = self.cpu(cpu, at) else { return };
+        let Some((line, since)) = state.hard.take().filter(|(line, _)| is_same(*line)) else { return };
+        let net = at.since(since);
+        if let Some((_, _, taken)) = &mut state.soft {
+            *taken = *taken + net;
+        }
+        self.interrupted(at, cpu, current, line, net);
+    }
+
+    fn soft_exit(&mut self, at: Mono, cpu: Cpu, current: Option<Tid>, vec: u8) {
+        let Some(state) = self.cpu(cpu, at) else { return };
+        let open = state.soft.take().filter(|(line, ..)| *line == Line::Softirq(vec));
+        if let Some((line, since, taken)) = open {
+            self.interrupted(at, cpu, current, line, at.since(since).saturating_sub(taken));
         }
     }
 
-    fn interrupted(&mut self, event: &Event, line: Line, net: Ns) {
+    fn interrupted(&mut self, at: Mono, cpu: Cpu, current: Option<Tid>, line: Line, net: Ns) {
         let sums = self.lines.entry(line).or_default();
-        *sums = (sums.0 + 1, sums.1 + net, sums.2.max(net));
-        if let Some(state) = self.known(event.cpu) {
-            state.sums.interrupted_ns = state.sums.interrupted_ns + net;
-        }
-        if let Some(task) = event.current.and_then(|tid| self.tasks.get_mut(&tid)) {
+        (sums.count, sums.total, sums.worst) = (sums.count + 1, sums.total + net, sums.worst.max(net));
+        let Some(state) = self.cpu(cpu, at) else { return };
+        state.sums.interrupted_ns = state.sums.interrupted_ns + net;
+        let current = current.or(state.running);
+        if let Some(task) = current.and_then(|tid| self.tasks.get_mut(&tid)) {
             task.sums.interrupted_ns = task.sums.interrupted_ns + net;
         }
     }
 
-    fn switch(&mut self, event: &Event, prev: TaskRef, left_as: LeftAs, next: TaskRef) {
-        let Some(state) = self.known(event.cpu) else { return };
-        let net = event.at.since(state.since);
+    fn switch(&mut self, at: Mono, cpu: Cpu, prev: Left, next: Tid, next_comm: Sym) {
+        let Some(state) = self.cpu(cpu, at) else { return };
+        let net = at.since(state.since);
         if state.running.is_none_or(|tid| tid == prev.tid) {
             let sum = if prev.tid == Tid::IDLE { &mut state.sums.idle_ns } else { &mut state.sums.busy_ns };
             *sum = *sum + net;
         }
         let began = state.running.is_none().then_some(state.since);
         state.sums.switches += 1;
-        state.since = event.at;
-        state.running = Some(next.tid);
+        state.since = at;
+        state.running = Some(next);
         if prev.tid != Tid::IDLE {
             let task = self.tasks.entry(prev.tid).or_default();
-            task.comm = prev.comm.or(task.comm);
+            task.is_named(prev.comm);
             if let (Some(began), Doing::Unknown) = (began, task.doing) {
                 (task.doing, task.since) = (Doing::Running, began);
             }
-            let doing = if left_as == LeftAs::Runnable { Doing::Ready } else { Doing::Blocked };
-            task.change(doing, event.at);
+            let doing = if prev.still_runnable { Doing::Ready } else { Doing::Blocked };
+            task.change(doing, at);
             task.woken = None;
         }
-        if next.tid != Tid::IDLE {
-            let task = self.tasks.entry(next.tid).or_default();
-            task.comm = next.comm.or(task.comm);
-            task.change(Doing::Running, event.at);
+        if next != Tid::IDLE {
+            let task = self.tasks.entry(next).or_default();
+            task.is_named(next_comm);
+            task.change(Doing::Running, at);
             if let Some(woken) = task.woken.take() {
-                let latency = event.at.since(woken);
+                let latency = at.since(woken);
                 task.sums.wakeups += 1;
                 task.sums.worst_wakeup_ns = Some(task.sums.worst_wakeup_ns.unwrap_or_default().max(latency));
                 self.latencies.record(latency);
@@ -254,9 +262,10 @@ impl Reader {
         }
     }
 
-    fn finish(mut self, normalizer: &Normalizer, source: &dyn Source) -> Summary {
+    /// The sums of all that was read.
+    pub fn finish(mut self, source: &dyn Source) -> Summary {
         let (first, last) = self.reach.unwrap_or_default();
-        let text = |sym: Sym| normalizer.strings().get(sym).to_owned();
+        let text = |sym: Sym| self.strings.get(sym).to_owned();
         let mut cpus = Vec::new();
         let states = std::mem::take(&mut self.cpus).into_iter().enumerate();
         for (cpu, mut state) in states.filter_map(|(cpu, state)| Some((Cpu(cpu as u32), state?))) {
@@ -266,29 +275,31 @@ impl Reader {
                 Some(_) => state.sums.busy_ns = state.sums.busy_ns + rest,
                 None => {}
             }
-            cpus.push(OfCpu { cpu, ..state.sums });
+            let events = self.counts.iter().find(|(known, _)| *known == cpu).map_or(0, |(_, events)| *events);
+            cpus.push(OfCpu { cpu, events, ..state.sums });
         }
         let mut threads = Vec::new();
         for (tid, mut task) in std::mem::take(&mut self.tasks) {
             task.change(Doing::Unknown, last);
             let saved = || source.info().comms.get(&tid).cloned().unwrap_or_default();
-            threads.push(OfThread { tid, comm: task.comm.map_or_else(saved, text), ..task.sums });
+            let comm = if task.comm == Sym(0) { saved() } else { text(task.comm) };
+            threads.push(OfThread { tid, comm, ..task.sums });
         }
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));
         let name = |line: Line| match line {
-            Line::Irq(irq, Some(name)) => format!("hard IRQ {irq} ({})", text(name)),
-            Line::Irq(irq, None) => format!("hard IRQ {irq}"),
+            Line::Irq(irq, Sym(0)) => format!("hard IRQ {irq}"),
+            Line::Irq(irq, name) => format!("hard IRQ {irq} ({})", text(name)),
             Line::Vector(vector) => vector_name(vector),
             Line::Softirq(vec) => format!("softirq {}", softirq_name(vec)),
         };
-        let lines = self.lines.iter().map(|(&line, &(count, total_ns, worst_ns))| Interrupter {
+        let lines = self.lines.iter().map(|(&line, sums)| Interrupter {
             name: name(line),
-            count,
-            total_ns,
-            worst_ns,
+            count: sums.count,
+            total_ns: sums.total,
+            worst_ns: sums.worst,
         });
         let mut interrupters: Vec<Interrupter> = lines.collect();
-        interrupters.sort_by_key(|interrupter| std::cmp::Reverse(interrupter.total_ns));
+        interrupters.sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
         let at = |share: f64| self.latencies.quantile(share).unwrap_or_default();
         let wakeups = Wakeups {
             count: self.latencies.count(),
@@ -297,7 +308,8 @@ impl Reader {
             p999_ns: at(0.999),
             worst_ns: self.latencies.max().unwrap_or_default(),
         };
-        let damage = self.damage;
+        let mut damage: Vec<String> = source.info().damage.iter().take(20).map(ToString::to_string).collect();
+        damage.append(&mut self.damage);
         Summary {
             events: self.events,
             span_ns: last.since(first),
@@ -311,6 +323,12 @@ impl Reader {
 }
 
 impl Task {
+    fn is_named(&mut self, comm: Sym) {
+        if comm != Sym(0) {
+            self.comm = comm;
+        }
+    }
+
     fn change(&mut self, doing: Doing, at: Mono) {
         let net = at.since(self.since);
         match self.doing {

@@ -4,7 +4,25 @@
 //! looking at the other fields. (A walk from the first field for each field would cost their number squared.)
 
 use super::super::catalogue::Value;
-use super::layout::{packed_bits, Length, Node, Part, PastEnd, Walk};
+use super::layout::{Length, Node, Part};
+use super::walk::{packed_bits, PastEnd, Walk};
+
+/// How many bytes are before the first NUL; eight at a time, because names of threads are not much longer.
+#[inline]
+fn nul(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut eights = bytes.chunks_exact(8);
+    for (index, eight) in eights.by_ref().enumerate() {
+        let word = eight.try_into().map_or(0, u64::from_le_bytes);
+        // The lowest bit that this sets is in the first byte that is zero.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(8 * index + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    let rest = eights.remainder();
+    rest.iter().position(|&byte| byte == 0).map(|at| bytes.len() - rest.len() + at)
+}
 
 /// Where the texts and the leaves of a layout are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +78,7 @@ impl Anchors {
     fn behind(&self, texts: usize, data: &[u8], begin: usize) -> Option<usize> {
         self.gaps.get(..texts)?.iter().try_fold(begin, |at, gap| {
             let text = at.checked_add(*gap)?;
-            let len = data.get(text..)?.iter().position(|&byte| byte == 0)?;
+            let len = nul(data.get(text..)?)?;
             Some(text + len + 1)
         })
     }
@@ -87,9 +105,22 @@ impl Anchors {
             }
             Node::Text => {
                 let rest = data.get(at..)?;
-                Some(Value::Text(&rest[..rest.iter().position(|&byte| byte == 0)?]))
+                Some(Value::Text(&rest[..nul(rest)?]))
             }
             node => Walk::new(data, 8 * at as u64).value(node),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nul;
+
+    proptest::proptest! {
+        #[test]
+        fn the_first_nul_is_found(bytes in proptest::collection::vec(0u8..4, 0..40), high: bool) {
+            let bytes: Vec<u8> = bytes.iter().map(|&b| if high && b > 0 { b | 0x80 } else { b }).collect();
+            proptest::prop_assert_eq!(nul(&bytes), bytes.iter().position(|&byte| byte == 0));
         }
     }
 }

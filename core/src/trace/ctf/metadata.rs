@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::super::bytes::{Order, Reader};
 use super::super::catalogue::{Catalogue, Element, EventClass, Field, Place};
 use super::super::source::{Damage, OpenError};
-use super::layout::{Compiler, Layout, Length, Node};
+use super::compiler::Compiler;
+use super::header::Header;
+use super::layout::{Layout, Length, Node};
 use super::tsdl::{self, Block};
 use super::types::Type;
 
@@ -29,9 +31,42 @@ pub(super) struct Trace {
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     pub packet_context: Layout,
-    pub event_header: Layout,
+    pub event_header: Header,
     /// Class in the catalogue, layout behind the event header, and its length in bits where that is fixed.
-    pub events: HashMap<u64, Event>,
+    pub events: Events,
+    /// The event header ends at a byte, whatever it says.
+    from_byte: bool,
+}
+
+/// Events by their ids, which tracers count from 0.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    dense: Vec<Option<Event>>,
+    others: HashMap<u64, Event>,
+}
+
+impl Events {
+    const DENSE: u64 = 1 << 12;
+
+    #[inline]
+    pub fn get(&self, id: u64) -> Option<&Event> {
+        match self.dense.get(id as usize) {
+            Some(event) if id < Self::DENSE => event.as_ref(),
+            _ => self.others.get(&id),
+        }
+    }
+
+    fn insert(&mut self, id: u64, event: Event) {
+        if id >= Self::DENSE {
+            self.others.insert(id, event);
+            return;
+        }
+        let index = id as usize;
+        if index >= self.dense.len() {
+            self.dense.resize_with(index + 1, || None);
+        }
+        self.dense[index] = Some(event);
+    }
 }
 
 /// One class of events in one stream.
@@ -120,10 +155,12 @@ impl Trace {
                 }
             }
             "stream" => {
+                let header = compile(&[(block.type_of("event.header"), "", true)], budget)?;
                 let stream = Stream {
                     packet_context: compile(&[(block.type_of("packet.context"), "", false)], budget)?,
-                    event_header: compile(&[(block.type_of("event.header"), "", true)], budget)?,
-                    events: HashMap::new(),
+                    from_byte: header.ends_at_byte(),
+                    event_header: Header::of(header),
+                    events: Events::default(),
                 };
                 self.streams.insert(block.number("id").unwrap_or(0) as u64, stream);
             }
@@ -159,7 +196,7 @@ impl Trace {
         let layout = compile(&parts, budget)
             .map_err(|damage| Damage::new(0, format!("event '{full_name}': {}", damage.what)))?;
         let (system, name) = full_name.split_once(':').unwrap_or(("", full_name));
-        let from_byte = stream.event_header.ends_at_byte();
+        let from_byte = stream.from_byte;
         let layout = Arc::new(layout);
         let (fields, order) = fields(&layout, from_byte);
         let fixed_bits = layout.fixed().1.filter(|_| from_byte);

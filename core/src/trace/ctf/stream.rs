@@ -2,7 +2,6 @@
 
 use super::super::merge;
 use super::super::source::{Damage, Item, Loss, Record, Span};
-use super::layout::Walk;
 use super::metadata::{Event, Stream as StreamClass};
 use super::packet::Packet;
 use super::{Ctf, TraceOf};
@@ -204,28 +203,28 @@ impl<'t> Stream<'t> {
         if open.bit + 8 > open.data.len() as u64 * 8 {
             return Ok(None);
         }
-        let mut walk = Walk::new(open.data, open.bit);
-        open.class.event_header.over(&mut walk).map_err(|_| "an event header that is cut off")?;
-        let id = walk.id.unwrap_or(0);
-        if let Some((value, bits)) = walk.clock {
+        let header = open.class.event_header.read(open.data, open.bit);
+        let header = header.map_err(|_| "an event header that is cut off")?;
+        if let Some((value, bits)) = header.clock {
             self.clock = advance_clock(self.clock, value, bits);
         }
-        let Some(Event { class, layout, fixed_bits, cpu_leaf }) = open.class.events.get(&id) else {
-            return Err(format!("an event of unknown id {id}"));
+        let Some(Event { class, layout, fixed_bits, cpu_leaf }) = open.class.events.get(header.id) else {
+            return Err(format!("an event of unknown id {}", header.id));
         };
-        let first_bit = walk.bit;
+        let first_bit = header.end;
         if let Some(cpu) = cpu_leaf.and_then(|leaf| layout.value(leaf, open.data, first_bit)?.bits()) {
             self.cpu = Cpu(cpu as u32);
         }
-        match fixed_bits {
-            Some(bits) if first_bit + bits <= open.data.len() as u64 * 8 => walk.bit += bits,
-            Some(_) => return Err("an event that reaches past the end of its packet".into()),
-            None => layout.over(&mut walk).map_err(|_| "an event that reaches past the end of its packet")?,
-        }
-        if walk.bit == open.bit {
+        let past_end = "an event that reaches past the end of its packet";
+        let end = match fixed_bits {
+            Some(bits) if first_bit + bits <= open.data.len() as u64 * 8 => first_bit + bits,
+            Some(_) => return Err(past_end.into()),
+            None => layout.end(open.data, first_bit).map_err(|_| past_end)?,
+        };
+        if end == open.bit {
             return Err("events of no size".into());
         }
-        self.open = Some(Open { bit: walk.bit, ..open });
+        self.open = Some(Open { bit: end, ..open });
         self.at = self.ctf.ns(open.trace, self.clock);
         let event = Head::Event { class: *class, first_bit };
         if self.last.is_some_and(|last| self.at < last) && !self.backwards {

@@ -16,7 +16,7 @@ use crate::trace::catalogue::{Catalogue, Element, EventClass, Field, Place};
 use crate::trace::event::Window;
 use crate::trace::kallsyms::Symbols;
 use crate::trace::merge::{self, Merged};
-use crate::trace::source::{Clock, Damage, Events, Info, Item, Loss, OpenError, Record, Source, Span};
+use crate::trace::source::{About, Clock, Damage, Events, Info, Item, Loss, OpenError, Record, Source, Span};
 
 /// The system of its event classes.
 pub const SYSTEM: &str = "flight";
@@ -84,9 +84,7 @@ const fn int(offset: u32, size: u8, signed: bool) -> Place {
 #[derive(Debug)]
 pub struct Flight<'a> {
     bytes: &'a [u8],
-    info: Info,
-    catalogue: Catalogue,
-    symbols: Symbols,
+    about: About,
     /// Class by kind (0..19), then entries and exits of the vectors.
     classes: Vec<u32>,
     cpus: BTreeMap<Cpu, Vec<Entry>>,
@@ -122,21 +120,23 @@ impl<'a> Flight<'a> {
         Header::parse(bytes).map_err(foreign)?;
         let mut flight = Flight {
             bytes,
-            info: Info {
-                format: "flight recording".into(),
-                clock: Clock { name: "mono".into(), epoch_offset_ns: None },
-                origins: vec![String::new()],
-                ..Info::default()
+            about: About {
+                info: Info {
+                    format: "flight recording".into(),
+                    clock: Clock { name: "mono".into(), epoch_offset_ns: None },
+                    origins: vec![String::new()],
+                    ..Info::default()
+                },
+                catalogue: Catalogue::default(),
+                symbols,
             },
-            catalogue: Catalogue::default(),
-            symbols,
             classes: Vec::new(),
             cpus: BTreeMap::new(),
             complete_from: BTreeMap::new(),
         };
         flight.describe();
         flight.read_chunks();
-        flight.info.cpus = flight.cpus.keys().next_back().map(|cpu| cpu.0.saturating_add(1));
+        flight.about.info.cpus = flight.cpus.keys().next_back().map(|cpu| cpu.0.saturating_add(1));
         Ok(flight)
     }
 
@@ -156,7 +156,7 @@ impl<'a> Flight<'a> {
         let field = |&(name, place): &(&str, Place)| Field { name: name.to_owned(), place };
         let class = match name {
             "" => u32::MAX,
-            name => self.catalogue.add(EventClass {
+            name => self.about.catalogue.add(EventClass {
                 system: SYSTEM.to_owned(),
                 name: name.to_owned(),
                 fields: [("common_pid", I32_CURRENT)].iter().chain(fields).map(field).collect(),
@@ -188,7 +188,7 @@ impl<'a> Flight<'a> {
                 Ok(header) => header,
                 Err(NotAChunk { offset, expected }) => {
                     let what = format!("{expected} expected; the rest of the recording cannot be read");
-                    self.info.damage.push(Damage::new((at + offset) as u64, what));
+                    self.about.info.damage.push(Damage::new((at + offset) as u64, what));
                     break;
                 }
             };
@@ -202,7 +202,7 @@ impl<'a> Flight<'a> {
         }
         if at > self.bytes.len() {
             let what = "the last chunk is cut short";
-            self.info.damage.push(Damage::new(self.bytes.len() as u64, what));
+            self.about.info.damage.push(Damage::new(self.bytes.len() as u64, what));
         }
         for entries in self.cpus.values_mut() {
             entries.sort_by_key(|entry| entry.at); // stable: chunks of several peaks may stand in any order
@@ -247,16 +247,8 @@ impl<'a> Flight<'a> {
 }
 
 impl Source for Flight<'_> {
-    fn info(&self) -> &Info {
-        &self.info
-    }
-
-    fn catalogue(&self) -> &Catalogue {
-        &self.catalogue
-    }
-
-    fn symbols(&self) -> &Symbols {
-        &self.symbols
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn events(&self, span: Span) -> Box<dyn Events + '_> {
@@ -275,7 +267,7 @@ impl Source for Flight<'_> {
             *known = (*known).max(from);
         }
         let name = |address| {
-            let (name, offset) = self.symbols.resolve(address)?;
+            let (name, offset) = self.about.symbols.resolve(address)?;
             Some(format!("{name}+{offset:#x}"))
         };
         if let Ok(decoded) = decode(self.bytes, name) {

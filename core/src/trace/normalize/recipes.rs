@@ -62,8 +62,8 @@ const RECIPES: &[Row] = &[
     (&["page_fault_user", "x86_exceptions_page_fault_user"], &[&["address"], &["ip"], &["error_code"]], |_, f| Some(Kind::UserFault { address: f.bits(0)?, ip: f.bits(1)?, error_code: f.int(2)? as u32 })),
     (&["page_fault_kernel", "x86_exceptions_page_fault_kernel"], &[&["address"], &["ip"], &["error_code"]], |_, f| Some(Kind::KernelFault { address: f.bits(0)?, ip: f.bits(1)?, error_code: f.int(2)? as u32 })),
     (&["mm_filemap_fault"], &[&["s_dev"], &["i_ino"], &["index"]], filemap_fault),
-    (&["block_rq_insert"], &[&["dev"], &["sector"], &["nr_sector"], &["rwbs"]], |n, f| Some(Kind::BlockInsert { dev: f.int(0)? as u32, sector: f.bits(1)?, nr_sector: f.int(2)? as u32, rwbs: text(n, f, 3) })),
-    (&["block_rq_issue"], &[&["dev"], &["sector"], &["nr_sector"], &["rwbs"]], |n, f| Some(Kind::BlockIssue { dev: f.int(0)? as u32, sector: f.bits(1)?, nr_sector: f.int(2)? as u32, rwbs: text(n, f, 3) })),
+    (&["block_rq_insert"], &[&["dev"], &["sector"], &["nr_sector"], &["rwbs"]], |n, f| Some(Kind::BlockInsert { dev: f.int(0)? as u32, sector: f.bits(1)?, nr_sector: f.int(2)? as u32, rwbs: rwbs(n, f, 3) })),
+    (&["block_rq_issue"], &[&["dev"], &["sector"], &["nr_sector"], &["rwbs"]], |n, f| Some(Kind::BlockIssue { dev: f.int(0)? as u32, sector: f.bits(1)?, nr_sector: f.int(2)? as u32, rwbs: rwbs(n, f, 3) })),
     (&["block_rq_complete"], &[&["dev"], &["sector"], &["nr_sector"], &["error", "errors"]], |_, f| Some(Kind::BlockComplete { dev: f.int(0)? as u32, sector: f.bits(1)?, nr_sector: f.int(2)? as u32, error: f.int(3)? })),
     (&["net_dev_queue"], &[&["skbaddr"], &["len"], &["name"]], |n, f| Some(Kind::NetQueue { skb: f.bits(0)?, len: f.int(1)? as u32, device: text(n, f, 2) })),
     (&["netif_receive_skb", "net_if_receive_skb"], &[&["skbaddr"], &["len"], &["name"]], |n, f| Some(Kind::NetReceive { skb: f.bits(0)?, len: f.int(1)? as u32, device: text(n, f, 2) })),
@@ -73,6 +73,7 @@ const RECIPES: &[Row] = &[
     (&["signal_generate"], &[PID, &[], &["comm"], &["sig"], &["code"]], signal_generate),
     (&["signal_deliver"], &[&["sig"], &["code"]], |_, f| Some(Kind::SignalDeliver { sig: f.int(0)?, code: f.int(1).unwrap_or(0) })),
     (&["print"], &[&["buf"]], marker),
+    (&["lttng_logger"], &[&["msg"]], marker),
     (&["bputs"], &[&["str"]], printk),
     (&["bprint"], &[&["fmt"]], printk),
     (&["function"], &[&["ip"], &["parent_ip"]], |_, f| Some(Kind::Function { ip: f.bits(0)?, parent_ip: f.bits(1)? })),
@@ -105,10 +106,18 @@ pub(super) fn find(class: &EventClass) -> Option<(Build, &'static [&'static [&'s
     if let Some(build) = vector_build(&class.name) {
         return Some((build, &[&["vector"]]));
     }
+    if is_text_of_lttng(class) {
+        return Some((marker, &[&["msg"]]));
+    }
     let own: &[Row] = if class.system == flight::source::SYSTEM { FLIGHT } else { &[] };
     let (_, fields, build) =
         own.iter().chain(RECIPES).find(|(names, ..)| names.contains(&class.name.as_str()))?;
     Some((*build, fields))
+}
+
+/// `tracef` and `tracelog` of LTTng's user space.
+pub(super) fn is_text_of_lttng(class: &EventClass) -> bool {
+    class.system == "lttng_ust_tracef" || class.system.starts_with("lttng_ust_tracelog")
 }
 
 fn vector_build(name: &str) -> Option<Build> {
@@ -173,6 +182,16 @@ fn function(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<
 
 fn text(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
     f.text(index).map(|bytes| n.text(bytes))
+}
+
+/// The direction of a request: the kernel's text, or LTTng's bits (lttng-modules, instrumentation/events/block.h).
+fn rwbs(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
+    const LETTERS: [(u64, char); 8] =
+        [(128, 'F'), (1, 'W'), (2, 'D'), (4, 'R'), (8, 'A'), (16, 'B'), (32, 'S'), (64, 'M')];
+    let Some(bits) = f.bits(index) else { return text(n, f, index) };
+    let letters: String =
+        LETTERS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, letter)| letter).collect();
+    Some(n.intern(&letters))
 }
 
 fn switch(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {

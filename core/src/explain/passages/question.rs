@@ -1,0 +1,135 @@
+//! What is asked for, and what was found.
+
+use std::collections::BTreeSet;
+
+use crate::explain::markers::Marker;
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::Event;
+
+/// One passage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The thread whose life it is: the one that ended it.
+    pub tid: Tid,
+    /// Its name, where known.
+    pub comm: String,
+    /// The thread that began it, if another.
+    pub begun_by: Option<Tid>,
+    /// The paired value; for a passage by thread the first argument of a system call.
+    pub key: Option<String>,
+    /// Where it ended.
+    pub cpu: Cpu,
+    /// When it began.
+    pub begin: Mono,
+    /// When it ended.
+    pub end: Mono,
+}
+
+impl Passage {
+    /// Its length.
+    #[must_use]
+    pub fn total(&self) -> Ns {
+        self.end.since(self.begin)
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// From one marker to another, paired by thread or by the value of a field.
+    Between {
+        /// The begin.
+        from: Marker,
+        /// The end.
+        to: Marker,
+        /// The field that pairs them.
+        pair: Option<String>,
+    },
+    /// From each waking to the switch-in.
+    Wakeups,
+    /// From the entry to the exit of a system call.
+    Syscall(i32),
+    /// From an interrupt line's handler to the switch-in of a thread that it leads to.
+    IrqToThread(u32, Tid),
+    /// The turn on the CPU, or (of a named thread) the time off it, that holds this moment.
+    At(Mono),
+}
+
+/// Whose passages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// This thread's only.
+    pub tid: Option<Tid>,
+    /// Of threads whose name matches: `*` any characters, `?` one.
+    pub comm: Option<String>,
+}
+
+impl Whose {
+    pub(in crate::explain) fn fits(&self, tid: Tid, comm: &str) -> bool {
+        self.tid.is_none_or(|wanted| wanted == tid)
+            && self.comm.as_ref().is_none_or(|glob| glob_fits(glob, comm))
+    }
+}
+
+/// What a walk found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Worst first; equal ones in the order of time.
+    pub passages: Vec<Passage>,
+    /// How many there were, also those not kept ([`MOST`]).
+    pub count: u64,
+    /// Begins without an end: a second begin came first, or the trace ended.
+    pub unmatched_begins: u64,
+    /// Ends without a begin.
+    pub unmatched_ends: u64,
+    /// Threads of unmatched begins and ends, to say why nothing paired.
+    pub begin_threads: BTreeSet<String>,
+    /// The same for ends.
+    pub end_threads: BTreeSet<String>,
+    /// Events whose effect lasts: calls of sched_setaffinity.
+    pub lasting: Vec<Event>,
+    /// First and last time in the trace.
+    pub reach: Option<(Mono, Mono)>,
+    /// Events read.
+    pub events: u64,
+    /// Events that the recorder lost, where counted.
+    pub lost: u64,
+    /// What was damaged on the way.
+    pub damage: Vec<String>,
+    /// Markers that no event class of the trace can be.
+    pub impossible: Vec<String>,
+}
+
+/// `*` stands for any characters, `?` for one.
+fn glob_fits(glob: &str, text: &str) -> bool {
+    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (mut g, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        if g < glob.len() && glob[g] == '*' {
+            star = Some((g, t));
+            g += 1;
+        } else if g < glob.len() && (glob[g] == '?' || glob[g] == text[t]) {
+            g += 1;
+            t += 1;
+        } else if let Some((at, from)) = star {
+            g = at + 1;
+            t = from + 1;
+            star = Some((at, from + 1));
+        } else {
+            return false;
+        }
+    }
+    glob[g..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_whole_names() {
+        assert!(glob_fits("kworker/*", "kworker/1:2") && glob_fits("*", "") && glob_fits("a?c*", "abcd"));
+        assert!(!glob_fits("kworker", "kworker/1") && !glob_fits("a?", "a") && glob_fits("*b*b", "abab"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The digests of all streams, step by step in the order of time.
+//!
+//! The order is that of [`crate::trace::merge`]: equal times keep the order of the streams, and a stream whose time
+//! goes backwards is not sorted. It does not depend on who digests the streams, nor when.
+
+use super::digest::{digesters, Batch};
+use super::reader::Reader;
+use super::Summary;
+use crate::time::Mono;
+use crate::trace::event::Sym;
+use crate::trace::source::Source;
+
+/// The digest of one stream.
+struct Lane {
+    batch: Batch,
+    next: usize,
+    /// The reader's symbol for each of the stream's.
+    symbols: Vec<Sym>,
+}
+
+impl Lane {
+    fn time(&self) -> Option<Mono> {
+        self.batch.steps.get(self.next).map(|step| step.at)
+    }
+}
+
+/// Summarizes a trace.
+#[must_use]
+pub fn summarize(source: &dyn Source) -> Summary {
+    let mut digesters = digesters(source);
+    combine(source, digesters.len(), |lane, mut spent| {
+        digesters[lane].fill(&mut spent);
+        spent
+    })
+}
+
+/// Sums up the batches of `lanes` streams. `refill` gives the next batch of a stream, and may reuse a spent one; each
+/// stream's are asked for in order, until one says that it is the last.
+#[must_use]
+pub fn combine(source: &dyn Source, lanes: usize, mut refill: impl FnMut(usize, Batch) -> Batch) -> Summary {
+    let mut reader = Reader::default();
+    let empty = || Lane { batch: Batch::default(), next: 0, symbols: Vec::new() };
+    let mut all: Vec<Lane> = std::iter::repeat_with(empty).take(lanes).collect();
+    for (index, lane) in all.iter_mut().enumerate() {
+        lane.refill(index, &mut reader, &mut refill);
+    }
+    while let Some((index, bound)) = earliest(&all) {
+        let lane = &mut all[index];
+        let mut steps = lane.batch.steps.get(lane.next..).unwrap_or_default().iter();
+        // The first is the earliest, also where others have the same time.
+        let mut taken = 0;
+        while let Some(step) = steps.next().filter(|step| taken == 0 || step.at < bound) {
+            reader.step(step, &lane.batch, &lane.symbols);
+            taken += 1;
+        }
+        lane.next += taken;
+        if lane.time().is_none() {
+            lane.refill(index, &mut reader, &mut refill);
+        }
+    }
+    reader.finish(source)
+}
+
+/// The lane with the earliest step, and the time up to which it may go on alone.
+fn earliest(lanes: &[Lane]) -> Option<(usize, Mono)> {
+    let mut best: Option<(Mono, usize)> = None;
+    let mut bound = Mono(u64::MAX);
+    for (index, lane) in lanes.iter().enumerate() {
+        let Some(time) = lane.time() else { continue };
+        match best {
+            Some((least, _)) if time >= least => bound = bound.min(time),
+            _ => {
+                bound = best.map_or(bound, |(least, _)| bound.min(least));
+                best = Some((time, index));
+            }
+        }
+    }
+    best.map(|(_, index)| (index, bound))
+}
+
+impl Lane {
+    /// Fetches batches until one has steps, or was the last.
+    fn refill(&mut self, index: usize, reader: &mut Reader, refill: &mut impl FnMut(usize, Batch) -> Batch) {
+        while self.time().is_none() && !self.batch.is_last {
+            self.batch = refill(index, std::mem::take(&mut self.batch));
+            self.next = 0;
+            reader.count(&self.batch);
+            self.symbols.extend(self.batch.texts.iter().map(|text| reader.intern(text)));
+        }
+    }
+}
