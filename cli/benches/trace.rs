@@ -17,7 +17,7 @@ use figure::{at_least, at_most, median, median_ratio, plain, rounds, skipped};
 
 const LATHUNT: &str = env!("CARGO_BIN_EXE_lathunt");
 /// A round trip of the pipe is some ten events in `lathunt trace`, some six in `perf sched record`.
-const LOOPS: u32 = 700_000;
+const LOOPS: u32 = 1_000_000;
 const ENOUGH: f64 = 5e6;
 /// System calls that mark a passage, and how often there is one.
 const MARKS: [i64; 2] = [600, 601];

@@ -82,6 +82,10 @@ fn declare(text: &mut String, name: &str, class: &EventClass, field: FieldRef) {
     };
     let _ = match class.place_of(field) {
         Some(Place::Int { size, signed, .. }) => writeln!(text, "\t\t{} _{name};", integer(size, signed)),
+        // As LTTng declares names of threads: what follows keeps its place, so that readers need not look for it.
+        Some(Place::Array { element, size: size @ 1..=4096, .. }) if element.text => {
+            writeln!(text, "\t\tinteger {{ size = 8; align = 8; encoding = UTF8; }} _{name}[{size}];")
+        }
         Some(Place::Array { element, .. } | Place::DataLoc { element, .. }) if element.text => {
             writeln!(text, "\t\tstring {{ encoding = UTF8; }} _{name};")
         }
@@ -188,6 +192,12 @@ impl Packet {
             Some(Place::Int { size, .. }) => {
                 let bits = class.bits(field, record).unwrap_or(0);
                 self.bytes.extend(&bits.to_le_bytes()[..usize::from(size).min(8)]);
+            }
+            Some(Place::Array { element, size: size @ 1..=4096, .. }) if element.text => {
+                let text = class.text(field, record).unwrap_or(&[]);
+                let size = size as usize;
+                self.bytes.extend(&text[..text.len().min(size)]);
+                self.bytes.resize(self.bytes.len() + size.saturating_sub(text.len()), 0);
             }
             Some(Place::Array { element, .. } | Place::DataLoc { element, .. }) => {
                 match class.value(field, record) {

@@ -210,7 +210,17 @@ impl EventClass {
             Some((array, element)) => (array, element),
             None => ("args", name.strip_prefix("arg")?),
         };
-        Some(FieldRef { index: find(array)? as u16, element: Some(element.parse().ok()?) })
+        let element: u16 = element.parse().ok()?;
+        if let Some(index) = find(array) {
+            return Some(FieldRef { index: index as u16, element: Some(element) });
+        }
+        if array != "args" {
+            return None;
+        }
+        // Text has each argument by itself; LTTng calls the arguments of a system call that it knows by their names.
+        let index = find(&format!("args[{element}]"));
+        let of_call = self.name.starts_with("syscall_entry_").then(|| self.payload().nth(element.into()));
+        index.map(|index| FieldRef { index: index as u16, element: None }).or(of_call.flatten())
     }
 
     /// The first of `names` that is a field.
@@ -230,6 +240,11 @@ impl EventClass {
     #[must_use]
     pub fn name_of(&self, field: FieldRef) -> &str {
         self.fields.get(usize::from(field.index)).map_or("", |field| &field.name)
+    }
+
+    /// Whether a whole field is meant, not an element of it.
+    pub(crate) fn is_whole(&self, field: FieldRef) -> bool {
+        field.element.is_none()
     }
 
     /// Where a field of this class lies.

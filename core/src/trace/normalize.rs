@@ -10,7 +10,8 @@ mod recipes;
 
 use std::borrow::Cow;
 
-use super::catalogue::{EventClass, FieldRef};
+use super::bytes::Order;
+use super::catalogue::{up_to_nul, EventClass, FieldRef, Place, Value};
 use super::event::{Event, Kind, LeftAs, Strings, Sym, TaskRef};
 use super::source::{Item, Loss, Record, Source};
 use super::syscall_names::SyscallTable;
@@ -22,25 +23,50 @@ use recipes::{Build, MOST_FIELDS};
 struct Recipe {
     name: Sym,
     build: Option<Build>,
-    fields: [Option<FieldRef>; MOST_FIELDS],
+    fields: [Access; MOST_FIELDS],
     /// The field that says whose context it is.
-    current: Option<FieldRef>,
+    current: Access,
     /// Number of the system call that is in the event's name.
     syscall: i32,
+}
+
+/// How a field is read: most are numbers and short texts at fixed places.
+#[derive(Clone, Copy, Debug)]
+enum Access {
+    /// The class has no such field.
+    None,
+    Int {
+        offset: u32,
+        size: u8,
+        signed: bool,
+        order: Order,
+    },
+    /// A thread's name as the kernel keeps it: 16 bytes.
+    Comm {
+        offset: u32,
+    },
+    Other(FieldRef),
 }
 
 /// Turns records of one source into events.
 #[derive(Debug)]
 pub struct Normalizer<'t> {
-    source: &'t dyn Source,
+    classes: &'t [EventClass],
     recipes: Vec<Recipe>,
+    texts: Texts<'t>,
+    /// Thread per CPU after its last sched_switch, for traces whose events do not say.
+    running: Vec<Option<Tid>>,
+}
+
+/// What numbers in events mean in words, and whose scale priorities have.
+#[derive(Debug)]
+pub(crate) struct Texts<'t> {
+    source: &'t dyn Source,
     strings: Strings,
     comms: TextCache,
     functions: Vec<(u64, Option<Sym>)>,
     /// Added to every priority.
     prio_bias: i32,
-    /// Thread per CPU after its last sched_switch, for traces whose events do not say.
-    running: Vec<Option<Tid>>,
 }
 
 impl std::fmt::Debug for dyn Source + '_ {
@@ -60,32 +86,31 @@ impl<'t> Normalizer<'t> {
         let table = SyscallTable::of_machine(&source.info().machine);
         let classes = source.catalogue().classes();
         let recipes = classes.iter().map(|class| Recipe::of(class, table, &mut strings)).collect();
-        Normalizer {
+        let texts = Texts {
             source,
-            recipes,
             strings,
             comms: TextCache::default(),
             functions: vec![(0, None); 1 << 10],
             prio_bias: source.info().prio_bias,
-            running: Vec::new(),
-        }
+        };
+        Normalizer { classes, recipes, texts, running: Vec::new() }
     }
 
     /// The texts of all events made so far.
     #[must_use]
     pub fn strings(&self) -> &Strings {
-        &self.strings
+        &self.texts.strings
     }
 
     /// Gives the texts away, at the end.
     #[must_use]
     pub fn into_strings(self) -> Strings {
-        self.strings
+        self.texts.strings
     }
 
     /// The symbol of a text of the caller's own.
     pub fn intern(&mut self, text: &str) -> Sym {
-        self.strings.intern(text)
+        self.texts.strings.intern(text)
     }
 
     /// The event of an item; `None` for damage, which is no event.
@@ -100,10 +125,9 @@ impl<'t> Normalizer<'t> {
     /// The event of a record.
     #[must_use]
     pub fn event(&mut self, record: &Record<'_>) -> Event {
-        let source = self.source;
+        let Normalizer { classes, recipes, texts, .. } = self;
         let index = record.class as usize;
-        let (Some(class), Some(recipe)) = (source.catalogue().get(record.class), self.recipes.get(index))
-        else {
+        let (Some(class), Some(recipe)) = (classes.get(index), recipes.get(index)) else {
             return Event {
                 at: record.at,
                 cpu: record.cpu,
@@ -111,11 +135,11 @@ impl<'t> Normalizer<'t> {
                 kind: Kind::Other { name: Sym(0) },
             };
         };
-        let fields = Fields { class, record, refs: recipe.fields, syscall: recipe.syscall };
-        let name = recipe.name;
-        let recorded = recipe.current.and_then(|field| class.bits(field, record)).map(|tid| Tid(tid as i32));
-        let build = recipe.build;
-        let kind = build.and_then(|build| build(self, &fields)).unwrap_or(Kind::Other { name });
+        let bytes = record.data.get((record.first_bit / 8) as usize..).unwrap_or(&[]);
+        let fields = Fields { class, record, bytes, recipe };
+        let recorded = fields.read(recipe.current).map(|tid| Tid(tid as i32));
+        let kind = recipe.build.and_then(|build| build(texts, &fields));
+        let kind = kind.unwrap_or(Kind::Other { name: recipe.name });
         let current = recorded.or_else(|| self.running(record.cpu));
         if let Kind::Switch { next, .. } = kind {
             self.set_running(record.cpu, Some(next.tid));
@@ -140,6 +164,13 @@ impl<'t> Normalizer<'t> {
         if let Some(slot) = self.running.get_mut(index) {
             *slot = tid;
         }
+    }
+}
+
+impl Texts<'_> {
+    /// The symbol of a text.
+    fn intern(&mut self, text: &str) -> Sym {
+        self.strings.intern(text)
     }
 
     /// The name of the function at an address; its hexadecimal address where no symbol is known.
@@ -174,7 +205,7 @@ impl<'t> Normalizer<'t> {
         Some(TaskRef {
             tid: Tid(fields.bits(first)? as i32),
             prio: fields.bits(first + 1).map(|bits| self.prio(bits)),
-            comm: fields.text(first + 2).map(|text| self.text(text)),
+            comm: fields.comm(first + 2, self),
         })
     }
 }
@@ -183,19 +214,56 @@ impl<'t> Normalizer<'t> {
 pub(crate) struct Fields<'c, 'r> {
     class: &'c EventClass,
     record: &'c Record<'r>,
-    refs: [Option<FieldRef>; MOST_FIELDS],
-    syscall: i32,
+    /// From where fixed places count.
+    bytes: &'r [u8],
+    recipe: &'c Recipe,
 }
 
 impl<'r> Fields<'_, 'r> {
     #[inline]
     fn bits(&self, index: usize) -> Option<u64> {
-        self.class.bits(self.refs[index]?, self.record)
+        self.read(self.recipe.fields[index])
     }
 
     #[inline]
+    fn read(&self, access: Access) -> Option<u64> {
+        match access {
+            Access::Int { offset, size, signed, order } => {
+                let begin = offset as usize;
+                let bytes = self.bytes.get(begin..begin + usize::from(size))?;
+                Some(if signed { order.signed(bytes) as u64 } else { order.unsigned(bytes) })
+            }
+            Access::Other(field) => self.class.bits(field, self.record),
+            Access::None | Access::Comm { .. } => None,
+        }
+    }
+
     fn text(&self, index: usize) -> Option<&'r [u8]> {
-        self.class.text(self.refs[index]?, self.record)
+        match self.recipe.fields[index] {
+            Access::Comm { offset } => {
+                Some(up_to_nul(self.bytes.get(offset as usize..offset as usize + 16)?))
+            }
+            Access::Other(field) => self.class.text(field, self.record),
+            Access::None | Access::Int { .. } => None,
+        }
+    }
+
+    /// The name of a thread.
+    #[inline]
+    fn comm(&self, index: usize, texts: &mut Texts<'_>) -> Option<Sym> {
+        if let Access::Comm { offset } = self.recipe.fields[index] {
+            let bytes = self.bytes.get(offset as usize..)?.first_chunk()?;
+            return Some(texts.comms.padded(bytes, &mut texts.strings));
+        }
+        self.text(index).map(|text| texts.text(text))
+    }
+
+    /// The value of a field, whatever it is.
+    fn value(&self, index: usize) -> Option<Value<'r>> {
+        match self.recipe.fields[index] {
+            Access::Other(field) => self.class.value(field, self.record),
+            _ => None,
+        }
     }
 
     /// A small number as the kernel's `int`.
@@ -217,25 +285,43 @@ impl Recipe {
         let mut recipe = Recipe {
             name: strings.intern(&class.name),
             build: None,
-            fields: [None; MOST_FIELDS],
-            current: class.field_of(&["common_pid", "perf_tid", "tid_context", "vtid_context"]),
+            fields: [Access::None; MOST_FIELDS],
+            current: Access::of(
+                class,
+                class.field_of(&["common_pid", "perf_tid", "tid_context", "vtid_context"]),
+            ),
             syscall: -1,
         };
         if let Some((entry, name)) = recipes::syscall_in_name(&class.name) {
             let (build, fields) = recipes::syscall_recipe(class, entry);
-            recipe.fields = fields;
+            recipe.fields = fields.map(|field| Access::of(class, field));
             recipe.syscall = table.number(name).unwrap_or(-1);
             // `syscall_entry_unknown` carries its number in a field.
-            if recipe.syscall >= 0 || recipe.fields[0].is_some() {
+            if recipe.syscall >= 0 || fields[0].is_some() {
                 recipe.build = Some(build);
             }
         } else if let Some((build, names)) = recipes::find(class) {
             recipe.build = Some(build);
             for (slot, aliases) in recipe.fields.iter_mut().zip(names) {
-                *slot = class.field_of(aliases);
+                *slot = Access::of(class, class.field_of(aliases));
             }
         }
         recipe
+    }
+}
+
+impl Access {
+    fn of(class: &EventClass, field: Option<FieldRef>) -> Access {
+        let Some(field) = field else { return Access::None };
+        match class.place_of(field) {
+            Some(Place::Int { offset, size, signed }) if class.is_whole(field) => {
+                Access::Int { offset, size, signed, order: class.order }
+            }
+            Some(Place::Array { offset, size: 16, element }) if class.is_whole(field) && element.text => {
+                Access::Comm { offset }
+            }
+            _ => Access::Other(field),
+        }
     }
 }
 
@@ -266,6 +352,31 @@ impl Default for TextCache {
 }
 
 impl TextCache {
+    /// A text in 16 bytes, of which those behind its NUL do not count.
+    #[inline]
+    fn padded(&mut self, bytes: &[u8; 16], strings: &mut Strings) -> Sym {
+        let raw = u128::from_le_bytes(*bytes);
+        const ONES: u128 = u128::from_le_bytes([1; 16]);
+        // The lowest bit that this sets is in the first byte that is zero.
+        let zeros = raw.wrapping_sub(ONES) & !raw & (ONES << 7);
+        if zeros == 0 {
+            return self.intern(bytes, strings);
+        }
+        let below = zeros & zeros.wrapping_neg();
+        let key = raw & ((below >> 7).wrapping_sub(1));
+        let slot = Self::slot(key);
+        match self.slots.get(slot) {
+            Some((known, sym)) if *known == key => *sym,
+            _ => self.intern(up_to_nul(bytes), strings),
+        }
+    }
+
+    #[inline]
+    fn slot(key: u128) -> usize {
+        let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
+        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+    }
+
     #[inline]
     fn intern(&mut self, bytes: &[u8], strings: &mut Strings) -> Sym {
         if bytes.len() > 15 {
@@ -274,9 +385,7 @@ impl TextCache {
         let mut padded = [0u8; 16];
         padded[..bytes.len()].copy_from_slice(bytes);
         let key = u128::from_le_bytes(padded);
-        let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
-        let slot = (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize & (self.slots.len() - 1);
-        let entry = &mut self.slots[slot];
+        let entry = &mut self.slots[Self::slot(key)];
         if entry.0 != key {
             *entry = (key, strings.intern(&String::from_utf8_lossy(bytes)));
         }
@@ -308,5 +417,16 @@ mod tests {
             assert_eq!(strings.get(sym), text);
         }
         assert_eq!(cache.intern(b"", &mut strings), Sym(0));
+        for text in texts.iter().filter(|text| text.len() < 16) {
+            // What stands behind the NUL is whatever was there before.
+            let mut bytes = [0xff; 16];
+            bytes[..text.len()].copy_from_slice(text.as_bytes());
+            bytes[text.len()] = 0;
+            let sym = cache.padded(&bytes, &mut strings);
+            assert_eq!(strings.get(sym), text);
+        }
+        let (full, none) =
+            (cache.padded(b"sixteen letters!", &mut strings), cache.padded(&[0; 16], &mut strings));
+        assert_eq!((strings.get(full), none), ("sixteen letters!", Sym(0)));
     }
 }

@@ -197,7 +197,8 @@ mod tests {
         fn the_compiled_header_is_the_walked_one(data: Vec<u8>, bit in 0u64..40, which in 0usize..2) {
             let layout = layout(HEADERS[which], "le");
             let compiled = Header::of(layout.clone());
-            proptest::prop_assert!(matches!(compiled, Header::Chosen { .. }));
+            let is_compiled = matches!(compiled, Header::Chosen { .. });
+            proptest::prop_assert!(is_compiled);
             proptest::prop_assert_eq!(compiled.read(&data, bit), Header::Walked(layout).read(&data, bit));
         }
     }

@@ -10,9 +10,29 @@ use crate::time::{Cpu, Mono};
 #[derive(Debug)]
 enum Head {
     Event { class: u32, first_bit: u64 },
-    Lost(Loss),
-    Damage(Damage),
+    // Rare ones are boxed: a head is replaced for every event.
+    Lost(Box<Loss>),
+    Damage(Box<Damage>),
     End,
+}
+
+impl Head {
+    fn damage(offset: u64, what: String) -> Head {
+        Head::Damage(Box::new(Damage::new(offset, what)))
+    }
+}
+
+/// Why the rest of a packet cannot be read.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum Wrong {
+    #[error("an event header that is cut off")]
+    Header,
+    #[error("an event of unknown id {0}")]
+    Unknown(u64),
+    #[error("an event that reaches past the end of its packet")]
+    Event,
+    #[error("events of no size")]
+    Empty,
 }
 
 /// A walk over one stream.
@@ -53,7 +73,7 @@ impl<'t> Stream<'t> {
             packets,
             index: 0,
             open: None,
-            head: Head::Damage(Damage::new(0, "")),
+            head: Head::End,
             queued: None,
             at: 0,
             clock: 0,
@@ -72,7 +92,7 @@ impl<'t> Stream<'t> {
             });
             stream.index = late.saturating_sub(1);
         }
-        merge::Stream::advance(&mut stream);
+        stream.head = stream.find();
         while !matches!(stream.head, Head::End) && stream.at < span.from.0 {
             merge::Stream::advance(&mut stream);
         }
@@ -107,7 +127,7 @@ impl<'t> Stream<'t> {
             "CPU {}: time goes back: a packet begins at {begin}, the one before ended at {end}",
             self.cpu
         );
-        Some(Head::Damage(Damage::new(packet.offset, what)))
+        Some(Head::damage(packet.offset, what))
     }
 
     /// The longest silence between the end of the packet before and the end of this one.
@@ -157,7 +177,7 @@ impl<'t> Stream<'t> {
                 // A loss behind the last event of its packet.
                 if let Some(loss) = self.loss.take() {
                     self.at = loss.before.0.max(self.last.unwrap_or(0));
-                    return Head::Lost(loss);
+                    return Head::Lost(Box::new(loss));
                 }
                 match self.open_packet() {
                     Some(head) => return head,
@@ -167,15 +187,13 @@ impl<'t> Stream<'t> {
                 continue;
             };
             match self.event(open) {
+                Ok(Some(head)) if self.loss.is_none() => return head,
                 Ok(Some(head)) => return self.after_loss(head),
                 Ok(None) => self.close(),
                 Err(what) => {
-                    let offset = open.offset + open.bit / 8;
                     self.close();
-                    return Head::Damage(Damage::new(
-                        offset,
-                        format!("{what}; the rest of the packet is skipped"),
-                    ));
+                    let what = format!("{what}; the rest of the packet is skipped");
+                    return Head::damage(open.offset + open.bit / 8, what);
                 }
             }
         }
@@ -187,7 +205,7 @@ impl<'t> Stream<'t> {
             Some(loss) if matches!(head, Head::Event { .. }) && self.at >= loss.before.0 => {
                 self.loss = None;
                 self.queued = Some(head);
-                Head::Lost(loss)
+                Head::Lost(Box::new(loss))
             }
             _ => head,
         }
@@ -199,32 +217,34 @@ impl<'t> Stream<'t> {
     }
 
     /// One event; `None` where only the end of the packet was there.
-    fn event(&mut self, open: Open<'t>) -> Result<Option<Head>, String> {
+    #[inline]
+    fn event(&mut self, open: Open<'t>) -> Result<Option<Head>, Wrong> {
         if open.bit + 8 > open.data.len() as u64 * 8 {
             return Ok(None);
         }
         let header = open.class.event_header.read(open.data, open.bit);
-        let header = header.map_err(|_| "an event header that is cut off")?;
+        let header = header.map_err(|_| Wrong::Header)?;
         if let Some((value, bits)) = header.clock {
             self.clock = advance_clock(self.clock, value, bits);
         }
         let Some(Event { class, layout, fixed_bits, cpu_leaf }) = open.class.events.get(header.id) else {
-            return Err(format!("an event of unknown id {}", header.id));
+            return Err(Wrong::Unknown(header.id));
         };
         let first_bit = header.end;
         if let Some(cpu) = cpu_leaf.and_then(|leaf| layout.value(leaf, open.data, first_bit)?.bits()) {
             self.cpu = Cpu(cpu as u32);
         }
-        let past_end = "an event that reaches past the end of its packet";
         let end = match fixed_bits {
             Some(bits) if first_bit + bits <= open.data.len() as u64 * 8 => first_bit + bits,
-            Some(_) => return Err(past_end.into()),
-            None => layout.end(open.data, first_bit).map_err(|_| past_end)?,
+            Some(_) => return Err(Wrong::Event),
+            None => layout.end(open.data, first_bit).map_err(|_| Wrong::Event)?,
         };
         if end == open.bit {
-            return Err("events of no size".into());
+            return Err(Wrong::Empty);
         }
-        self.open = Some(Open { bit: end, ..open });
+        if let Some(open) = &mut self.open {
+            open.bit = end;
+        }
         self.at = self.ctf.ns(open.trace, self.clock);
         let event = Head::Event { class: *class, first_bit };
         if self.last.is_some_and(|last| self.at < last) && !self.backwards {
@@ -233,7 +253,7 @@ impl<'t> Stream<'t> {
             let what = format!("CPU {}: time goes back from {last} to {}", self.cpu, Mono(self.at));
             self.queued = Some(event);
             self.last = Some(self.at);
-            return Ok(Some(Head::Damage(Damage::new(open.offset + open.bit / 8, what))));
+            return Ok(Some(Head::damage(open.offset + open.bit / 8, what)));
         }
         self.last = Some(self.at);
         Ok(Some(event))
@@ -296,8 +316,8 @@ impl merge::Stream for Stream<'_> {
                 data: self.open.map_or(&[][..], |open| open.data),
                 first_bit: *first_bit,
             }),
-            Head::Lost(loss) => Item::Lost(*loss),
-            Head::Damage(damage) => Item::Damage(damage.clone()),
+            Head::Lost(loss) => Item::Lost(**loss),
+            Head::Damage(damage) => Item::Damage(Damage::clone(damage)),
             Head::End => Item::Damage(Damage::new(0, "the walk is over")),
         }
     }
@@ -307,10 +327,7 @@ impl merge::Stream for Stream<'_> {
         if matches!(self.head, Head::End) {
             return;
         }
-        self.head = match self.queued.take() {
-            Some(head) => head,
-            None => self.find(),
-        };
+        self.head = if self.queued.is_some() { self.queued.take().unwrap_or(Head::End) } else { self.find() };
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! To add a kind: a variant in [`Kind`], one line in [`RECIPES`], one function.
 
-use super::{left_as, Fields, Normalizer};
+use super::{left_as, Access, Fields, Texts};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::catalogue::{EventClass, FieldRef, Value};
 use crate::trace::event::{Kind, Vector};
@@ -12,7 +12,7 @@ use crate::trace::flight;
 pub(super) const MOST_FIELDS: usize = 7;
 
 /// Makes a kind from its fields; `None` where one that it needs is missing.
-pub(super) type Build = fn(&mut Normalizer<'_>, &Fields<'_, '_>) -> Option<Kind>;
+pub(super) type Build = fn(&mut Texts<'_>, &Fields<'_, '_>) -> Option<Kind>;
 
 /// Names of the event, aliases of each field, and what makes the kind.
 type Row = (&'static [&'static str], &'static [&'static [&'static str]], Build);
@@ -176,16 +176,16 @@ pub(super) fn syscall_recipe(class: &EventClass, entry: bool) -> (Build, [Option
     (sys_enter_named, fields)
 }
 
-fn function(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
+fn function(n: &mut Texts<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
     f.bits(index).and_then(|address| n.function(address))
 }
 
-fn text(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
+fn text(n: &mut Texts<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
     f.text(index).map(|bytes| n.text(bytes))
 }
 
 /// The direction of a request: the kernel's text, or LTTng's bits (lttng-modules, instrumentation/events/block.h).
-fn rwbs(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
+fn rwbs(n: &mut Texts<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crate::trace::event::Sym> {
     const LETTERS: [(u64, char); 8] =
         [(128, 'F'), (1, 'W'), (2, 'D'), (4, 'R'), (8, 'A'), (16, 'B'), (32, 'S'), (64, 'M')];
     let Some(bits) = f.bits(index) else { return text(n, f, index) };
@@ -194,16 +194,16 @@ fn rwbs(n: &mut Normalizer<'_>, f: &Fields<'_, '_>, index: usize) -> Option<crat
     Some(n.intern(&letters))
 }
 
-fn switch(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn switch(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Switch { prev: n.task(f, 0)?, left_as: left_as(f.bits(6)?), next: n.task(f, 3)? })
 }
 
-fn flight_switch(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn flight_switch(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let left_as = flight::left_as(f.bits(2)? != 0, f.bits(6)? as u32);
     Some(Kind::Switch { prev: n.task(f, 0)?, left_as, next: n.task(f, 3)? })
 }
 
-fn flight_expire(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn flight_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let expires = f.bits(2).filter(|&expires| expires > 0).map(Mono);
     Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires })
 }
@@ -212,78 +212,78 @@ fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {
     f.int(index).filter(|&cpu| cpu >= 0).map(|cpu| Cpu(cpu as u32))
 }
 
-fn waking(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn waking(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Waking { task: n.task(f, 0)?, target_cpu: target(f, 3) })
 }
 
-fn wakeup(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn wakeup(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Wakeup { task: n.task(f, 0)?, target_cpu: target(f, 3) })
 }
 
-fn migrate(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn migrate(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Migrate { task: n.task(f, 0)?, from: Cpu(f.int(3)? as u32), to: Cpu(f.int(4)? as u32) })
 }
 
-fn pi_setprio(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn pi_setprio(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let (old, new) = (n.prio(f.bits(3)?), n.prio(f.bits(4)?));
     Some(Kind::PiSetprio { task: n.task(f, 0)?, old, new })
 }
 
-fn fork(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn fork(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Fork { parent: Tid(f.int(3)?), child: n.task(f, 0)? })
 }
 
-fn exec(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn exec(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Exec { filename: text(n, f, 1), old: Tid(f.int(0)?) })
 }
 
-fn exit(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn exit(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::TaskExit { task: n.task(f, 0)? })
 }
 
-fn rename(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn rename(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Rename { tid: Tid(f.int(0)?), comm: text(n, f, 1) })
 }
 
-fn irq_entry(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn irq_entry(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::IrqEntry { irq: f.int(0)? as u32, name: text(n, f, 1) })
 }
 
-fn irq_exit(_: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn irq_exit(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::IrqExit { irq: f.int(0)? as u32 })
 }
 
-fn hrtimer_start(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn hrtimer_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let expires = Ns((f.bits(2)? as i64).max(0) as u64);
     Some(Kind::HrtimerStart { timer: f.bits(0)?, function: function(n, f, 1), expires })
 }
 
-fn hrtimer_expire(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn hrtimer_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let expires: Option<Mono> = None; // the event says when it ran, not when it should have
     Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires })
 }
 
-fn wheel_start(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn wheel_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let (timer, expires) = (f.bits(0)?, f.bits(2)?);
     Some(Kind::WheelTimerStart { timer, function: function(n, f, 1), expires, now: f.bits(3) })
 }
 
-fn cpu_idle(_: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn cpu_idle(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(match f.bits(0)? as u32 {
         u32::MAX => Kind::IdleExit,
         state => Kind::IdleEnter { state },
     })
 }
 
-fn ipi_send_mask(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    let targets = match f.class.value(f.refs[0]?, f.record)? {
+fn ipi_send_mask(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+    let targets = match f.value(0)? {
         Value::Array(mask) => mask.order.unsigned(mask.bytes.get(..8).unwrap_or(mask.bytes)),
         _ => return None,
     };
     Some(Kind::IpiSendMask { targets, callback: function(n, f, 1) })
 }
 
-fn sys_enter(_: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn sys_enter(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let mut args = [0; 6];
     for (index, arg) in args.iter_mut().enumerate() {
         *arg = f.bits(index + 1).unwrap_or(0);
@@ -291,43 +291,43 @@ fn sys_enter(_: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::SysEnter { id: f.int(0)?, args })
 }
 
-fn sys_enter_named(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    match (f.refs[0], sys_enter(n, f)) {
-        (Some(_), kind) => kind,
-        (None, _) => {
+fn sys_enter_named(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+    match f.recipe.fields[0] {
+        Access::None => {
             let mut args = [0; 6];
             for (index, arg) in args.iter_mut().enumerate() {
                 *arg = f.bits(index + 1).unwrap_or(0);
             }
-            Some(Kind::SysEnter { id: f.syscall, args })
+            Some(Kind::SysEnter { id: f.recipe.syscall, args })
         }
+        _ => sys_enter(n, f),
     }
 }
 
-fn sys_exit_named(_: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    Some(Kind::SysExit { id: f.int(0).unwrap_or(f.syscall), ret: f.bits(1)? as i64 })
+fn sys_exit_named(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+    Some(Kind::SysExit { id: f.int(0).unwrap_or(f.recipe.syscall), ret: f.bits(1)? as i64 })
 }
 
-fn work_queue(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn work_queue(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::WorkQueue { work: f.bits(0)?, function: function(n, f, 1), target_cpu: target(f, 2) })
 }
 
-fn filemap_fault(_: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn filemap_fault(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     // The event counts pages of the machine that recorded; all traced architectures so far print `index << 12`.
     Some(Kind::FilemapFault { dev: f.int(0)? as u32, ino: f.bits(1)?, offset: f.bits(2)? << 12 })
 }
 
-fn signal_generate(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn signal_generate(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::SignalGenerate { sig: f.int(3)?, task: n.task(f, 0)?, code: f.int(4).unwrap_or(0) })
 }
 
-fn marker(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn marker(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let text = f.text(0)?;
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     Some(Kind::Marker { text: n.text(text) })
 }
 
-fn printk(n: &mut Normalizer<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+fn printk(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let format = n.source.info().printk_formats.get(&f.bits(0)?)?.clone();
     Some(Kind::Marker { text: n.intern(&format) })
 }

@@ -70,15 +70,18 @@ fn blocked_time_leads_to_the_thread_that_ended_it_and_to_what_held_that_one_up()
                 µs      %       begin   what
              380.0  100.0        +0.0   programmed wake-up → user space
              301.0   79.2        +0.0     blocked
-              20.0    5.3        +0.0       server/60 (RT 80): running
-              20.0    5.3        +0.0         server/60 (RT 80) ran
-              81.0   21.3       +20.0       server/60 (RT 80): blocked
+              20.0    5.3        +0.0       server/60 (RT 80) runs on CPU 0
+              20.0    5.3        +0.0         server/60 (RT 80) itself
+              81.0   21.3       +20.0       server/60 (RT 80) BLOCKED
               81.0   21.3       +20.0         waited for hard IRQ 25 (virtio0)
-             149.0   39.2      +101.0       server/60 (RT 80): waking → switched in
-             147.0   38.7      +103.0         hog/99 (RT 98), of equal or higher priority
+             149.0   39.2      +101.0       server/60 (RT 80) RUNNABLE on CPU 0: woken, waits for the CPU
+             147.0   38.7      +103.0         hog/99 (RT 98), of equal or higher priority, occupies CPU 0,
+                                              while CPU 1 was idle: it must be pinned to CPU 0 (affinity; no
+                                              migration, the mask is not recorded), else it could have run
+                                              there at once
                2.0    0.5      +101.0         hard IRQ 25 (virtio0)
-              51.0   13.4      +250.0       server/60 (RT 80): running
-              51.0   13.4      +250.0         server/60 (RT 80) ran
+              51.0   13.4      +250.0       server/60 (RT 80) runs on CPU 0
+              51.0   13.4      +250.0         server/60 (RT 80) itself
               59.0   15.5      +301.0     waking → switched in
               58.0   15.3      +301.0       idle in C1
                1.0    0.3      +351.0       vector reschedule
