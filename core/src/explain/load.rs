@@ -48,6 +48,7 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
         strings: normalizer.into_strings(),
         events: events.into(),
         pinned: pinned(found, end),
+        mappings: found.mappings.iter().filter(|mapping| mapping.at < end).cloned().collect(),
         ..Window::default()
     };
     for event in &window.events {

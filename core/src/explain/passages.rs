@@ -7,6 +7,7 @@ mod question;
 
 use std::collections::HashMap;
 
+use super::mappings::Mappings;
 use super::markers::Matcher;
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym};
@@ -49,6 +50,7 @@ struct Search<'s> {
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
     comms: HashMap<Tid, Sym>,
+    mappings: Mappings,
     found: Found,
 }
 
@@ -89,6 +91,7 @@ impl<'s> Search<'s> {
             by_thread: HashMap::new(),
             by_key: HashMap::new(),
             comms: HashMap::new(),
+            mappings: Mappings::new(source),
             found,
         }
     }
@@ -116,10 +119,14 @@ impl<'s> Search<'s> {
             .matchers
             .as_ref()
             .is_some_and(|(from, to)| from.concerns(record.class) || to.concerns(record.class));
-        if !marked && !self.needed.get(index).copied().unwrap_or(false) {
+        let maps = self.mappings.concerns(record.class);
+        if !marked && !maps && !self.needed.get(index).copied().unwrap_or(false) {
             return;
         }
         let event = self.normalizer.event(record);
+        if let Some(class) = self.source.class(record).filter(|_| maps) {
+            self.mappings.take(record, class, &event);
+        }
         self.lasting(&event);
         if let (Some((from, to)), Some(class)) = (&self.matchers, self.source.class(record)) {
             let ends = to.matches(record, &event, class, &self.normalizer);
@@ -282,6 +289,7 @@ impl<'s> Search<'s> {
         sort(&mut passages);
         passages.truncate(MOST);
         self.found.passages = passages;
+        self.found.mappings = self.mappings.into_known();
         self.found
     }
 }

@@ -6,10 +6,10 @@ pub mod describe;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::cpu::{Slice, Timeline};
+use super::cpu::{Context, Slice, Timeline};
 use super::segment::Evidence;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Prio, Tid};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
 
 /// A window with its indices.
@@ -22,6 +22,9 @@ pub struct Record<'w> {
     names: HashMap<Tid, (Option<Sym>, Option<Prio>)>,
     until: Mono,
 }
+
+/// Longest way from the end of an interrupt's handler to the waking of its thread; emulated CPUs take some 10 µs.
+const WAY_OUT: Ns = Ns::from_us(100);
 
 impl<'w> Record<'w> {
     /// Indexes `window`. Events that are out of order are put in order.
@@ -109,10 +112,41 @@ impl<'w> Record<'w> {
         self.timelines.get(&cpu).and_then(|timeline| timeline.before(at))
     }
 
-    /// The context in which the waking at this index was recorded.
+    /// The context in which the waking at this index was recorded. Threads that interrupts wake on their way out,
+    /// behind their handler's end, are woken by the interrupt, not by what it interrupted.
     #[must_use]
-    pub fn waker(&self, waking: u32) -> Option<&Slice> {
-        self.timelines.get(&self.event(waking).cpu).and_then(|timeline| timeline.waker(waking))
+    pub fn waker(&self, waking: u32) -> Option<Slice> {
+        let event = self.event(waking);
+        let slice = self.timelines.get(&event.cpu).and_then(|timeline| timeline.waker(waking)).copied();
+        if slice.is_some_and(|slice| slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)))
+        {
+            return slice;
+        }
+        self.way_out(waking, event).or(slice)
+    }
+
+    /// The interrupt that woke its own thread, or that of softirqs, as its last act.
+    fn way_out(&self, waking: u32, event: &Event) -> Option<Slice> {
+        let Kind::Waking { task, .. } = event.kind else { return None };
+        let comm = self.thread(task).comm;
+        let by_any = ["ksoftirqd/", "ktimers/", "ktimersd/", "rcuc/"].iter().any(|own| comm.starts_with(own));
+        let from = Mono(event.at.0.saturating_sub(WAY_OUT.0));
+        let before =
+            self.events_on(event.cpu, from, event.at).rev().skip_while(|(index, _)| *index != waking);
+        for (_, earlier) in before.skip(1) {
+            match earlier.kind {
+                Kind::IrqExit { irq } if by_any || comm.starts_with(&format!("irq/{irq}-")) => {
+                    return self.slice_before(event.cpu, earlier.at).copied();
+                }
+                Kind::VectorExit(_) if by_any => return self.slice_before(event.cpu, earlier.at).copied(),
+                Kind::Waking { .. }
+                | Kind::Wakeup { .. }
+                | Kind::SoftirqRaise { .. }
+                | Kind::Other { .. } => {}
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Events of one CPU in `[a, b]`, ascending in time, with their indices.

@@ -353,8 +353,25 @@ pub struct Window {
     pub pinned: HashMap<Tid, Mono>,
     /// Files by device (major << 20 | minor) and inode, where a page fault needs a name.
     pub files: HashMap<(u32, u64), String>,
+    /// Files mapped into memory before the window's end, where the trace tells.
+    pub mappings: Vec<Mapping>,
     /// The kernel's preemption model in force (`none`, `voluntary`, `lazy`, `full`, `rt`), where known.
     pub preemption: Option<String>,
+}
+
+/// A file mapped into the memory of some process: `[begin, end)` is the file from `offset` on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Since when.
+    pub at: Mono,
+    /// First address.
+    pub begin: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// Byte of the file at `begin`.
+    pub offset: u64,
+    /// Its name, as it was opened.
+    pub file: String,
 }
 
 /// A kernel stack, taken by the recorder.

@@ -69,8 +69,8 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Recorded {
     cpus: Vec<CpuPages>, // the order of dropping matters, as above
-    instance: Instance,
-    tracefs: Tracefs,
+    _instance: Instance,
+    _tracefs: Tracefs,
     options: Options,
     description: Description,
     summary: Summary,
@@ -151,7 +151,7 @@ impl Recording {
         }
         summary.notes = self.notes;
         let Recording { cpus, instance, tracefs, options, description, .. } = self;
-        Ok(Recorded { cpus, instance, tracefs, options, description, summary })
+        Ok(Recorded { cpus, _instance: instance, _tracefs: tracefs, options, description, summary })
     }
 }
 

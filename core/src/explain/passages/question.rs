@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::explain::markers::Marker;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::Event;
+use crate::trace::event::{Event, Mapping};
 
 /// One passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,8 @@ pub struct Found {
     pub end_threads: BTreeSet<String>,
     /// Events whose effect lasts: calls of sched_setaffinity.
     pub lasting: Vec<Event>,
+    /// Files that were mapped.
+    pub mappings: Vec<Mapping>,
     /// First and last time in the trace.
     pub reach: Option<(Mono, Mono)>,
     /// Events read.

@@ -68,8 +68,8 @@ impl Walk<'_, '_> {
                 let label = format!("{thread} waits for its own timeout (timer wheel)");
                 vec![self.awaited("its own timeout", label, a, b, &[proof])]
             }
-            Waker::Request { issued, complete, irq, entry } => {
-                self.request(thread, issued, complete, &irq, entry, (a, b), depth)
+            Waker::Request { issued, complete, irq, entry, by } => {
+                self.request(thread, issued, complete, &irq, entry, by, (a, b), depth)
             }
             Waker::Packet { sent, received, softirq } => {
                 self.packet(thread, sent, received, &softirq, (a, b), depth)

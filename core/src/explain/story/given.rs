@@ -1,12 +1,17 @@
 //! What a blocked thread was given, from where it was set going: a work item, a request, a packet, a call.
 
+use std::collections::BTreeMap;
+
 use super::clauses::Weight;
 use super::Walk;
 use crate::explain::record::describe::device;
 use crate::explain::segment::{Kind, Segment};
 use crate::series::Thread;
-use crate::time::Mono;
+use crate::time::{Mono, Ns};
 use crate::trace::event::Kind as What;
+
+/// Requests of others count from so long before ours: a device answers in some ms.
+const BUSY: Ns = Ns::from_ms(10);
 
 impl Walk<'_, '_> {
     /// A work item: until it was queued, who queued it; from then on its worker.
@@ -65,6 +70,7 @@ impl Walk<'_, '_> {
         complete: u32,
         irq: &str,
         entry: Mono,
+        by: Option<Thread>,
         (a, b): (Mono, Mono),
         depth: usize,
     ) -> Vec<Segment> {
@@ -103,19 +109,46 @@ impl Walk<'_, '_> {
         let irq = &self.disk_interrupt(complete, from, irq);
         let what = format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev));
         let net = done.since(from);
-        let text = format!("the {what} took {{}} until {irq} (block I/O)");
+        let others = self.others_on(dev, thread, from, done);
+        let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
         self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
             "the device took this long: keep disk I/O out of the passage, or use a faster device or an I/O scheduler for it");
         let label = format!("{what} is in flight (block I/O)");
         parts.push(self.awaited(&what, label, from, done, &[issued, Some(complete)]));
-        parts.push(self.leaf(
-            Kind::HardIrq,
-            format!("{irq} completes the request and wakes {thread}"),
-            done,
-            b,
-            &[Some(complete)],
-        ));
+        let label = format!(
+            "{} completes the request and wakes {thread}",
+            by.as_ref().map_or(irq.clone(), Thread::to_string)
+        );
+        match by {
+            None => parts.push(self.leaf(Kind::HardIrq, label, done, b, &[Some(complete)])),
+            Some(by) if done < b => {
+                let inside = self.life(&by, done, b, depth + 1);
+                let mut group = Segment::group(Kind::Blocked, label, done, b.since(done), inside);
+                group.evidence.push(self.record.evidence(complete));
+                parts.push(group);
+            }
+            Some(_) => {}
+        }
         parts
+    }
+
+    /// `, which meanwhile served 3 requests of dd/194`: whose requests the same device was given before ours was done.
+    fn others_on(&self, dev: u32, thread: &Thread, from: Mono, done: Mono) -> String {
+        let since = Mono(from.0.saturating_sub(BUSY.0));
+        let mut of: BTreeMap<String, u32> = BTreeMap::new();
+        for cpu in self.record.cpus() {
+            for (index, event) in self.record.events_on(cpu, since, done) {
+                let What::BlockIssue { dev: on, .. } = event.kind else { continue };
+                let who = self.linked.actor(index).filter(|who| who.tid != thread.tid);
+                if let Some(who) = who.filter(|_| on == dev) {
+                    *of.entry(who.to_string()).or_default() += 1;
+                }
+            }
+        }
+        match of.into_iter().max_by_key(|(_, count)| *count) {
+            Some((who, count)) => format!(", on a device that was also given {count} requests of {who}"),
+            None => String::new(),
+        }
     }
 
     /// The interrupt of a completed request: the softirq that ends it was raised by the device's own.

@@ -5,9 +5,9 @@
 //! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
 //! interrupt context the interrupted thread is never named.
 //!
-//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU, `blocked` and why, `given` by what, `wakers` who
-//! ended it,
-//! `sources` of interrupts, `links` what belongs together, `clauses` the sentence.
+//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU, `blocked` and why, `given` what, `wakers`
+//! who ended it, `timers` set by itself or others, `sources` of interrupts, `links` what belongs together, `clauses`
+//! the sentence.
 
 mod blocked;
 mod clauses;
@@ -17,6 +17,7 @@ mod reason;
 mod running;
 mod sources;
 mod throttled;
+mod timers;
 mod waiting;
 mod wakers;
 

@@ -1,6 +1,7 @@
 //! What a thread asked for when it blocked: its system call, page fault or lock.
 
 use super::Walk;
+use crate::explain::mappings::file_at;
 use crate::explain::record::describe::device;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
@@ -142,7 +143,16 @@ impl Walk<'_, '_> {
                     device(dev)
                 )
             }
-            None => format!("memory{}", at.replacen(", ", " at ", 1)),
+            None => {
+                let mappings = &self.record.window.mappings;
+                let mapped = address.and_then(|address| file_at(mappings, address, self.record.until()));
+                match mapped {
+                    Some((name, offset)) => {
+                        format!("the memory-mapped file {name} (offset {:#x}{at})", offset & !0xfff)
+                    }
+                    None => format!("memory{}", at.replacen(", ", " at ", 1)),
+                }
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Kind as What, Vector};
 
 /// Calls from one thread to other CPUs in one stretch, while it spun for their end.
 struct Spin {
@@ -83,13 +83,12 @@ impl Walk<'_, '_> {
             let advice = format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to tell all its CPUs), or avoid the call at run time", spin.cpu);
             self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
         }
-        if let Some(mut spin) =
-            self.spins_on_mutex(thread, stretch).filter(|spin| spin.duration_ns > Ns::ZERO)
-        {
+        for mut spin in self.spins_on_mutexes(thread, stretch) {
             spin.duration_ns = spin.duration_ns.min(rest);
             rest = rest.saturating_sub(spin.duration_ns);
+            let of = spin.label.split_once(" while ").map_or("its owner runs", |(_, of)| of);
             let text = format!(
-                "{} spun {{}} on the CPU for a priority-inheritance mutex while its owner ran",
+                "{} spun {{}} on the CPU for a priority-inheritance (PI) mutex while {of}",
                 self.subject(thread, depth)
             );
             self.say(
@@ -219,35 +218,61 @@ impl Walk<'_, '_> {
         spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
     }
 
-    /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): at the end of
-    /// the stretch, from the call of futex on, less what interrupted it.
-    fn spins_on_mutex(&self, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
-        let (index, id, args) = self.linked.in_call(thread.tid, stretch.end)?;
-        let from = self.record.event(index).at.max(stretch.begin);
-        let waits = is_futex(id) && matches!(args[1] & 0x7f, 6 | 13);
-        if !waits || stretch.end.since(from) < SPINNING {
+    /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): from the call of
+    /// futex to its end, or to that of the stretch, less what interrupted it.
+    fn spins_on_mutexes(&self, thread: &Thread, stretch: &Stretch) -> Vec<Segment> {
+        let mut spins = Vec::new();
+        let mut until = stretch.end;
+        for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
+            match event.kind {
+                What::SysEnter { id, args } => {
+                    if is_futex(id) && matches!(args[1] & 0x7f, 6 | 13) {
+                        let from = event.at.max(stretch.begin);
+                        spins.extend(self.spin_on_mutex(thread, stretch.cpu, index, args[0], from, until));
+                    }
+                    until = event.at;
+                }
+                What::SysExit { .. } => until = event.at,
+                _ => {}
+            }
+            if event.at < stretch.begin {
+                break;
+            }
+        }
+        spins.reverse();
+        spins
+    }
+
+    /// One of them, if it is one: the way to the block, or an uncontended call, takes less.
+    fn spin_on_mutex(
+        &self,
+        thread: &Thread,
+        cpu: Option<Cpu>,
+        index: u32,
+        address: u64,
+        from: Mono,
+        until: Mono,
+    ) -> Option<Segment> {
+        if until.since(from) < SPINNING {
             return None;
         }
-        let slices = self.record.slices(stretch.cpu?, from, stretch.end);
+        let slices = self.record.slices(cpu?, from, until);
         let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
         let net: Ns = own.map(Slice::length).sum();
-        let owner =
-            self.record.events_on(stretch.cpu?, from, stretch.end).find_map(|(_, event)| match event.kind {
-                What::PiSetprio { task, .. } if event.current == Some(thread.tid) => {
-                    Some(self.record.thread_by_id(task.tid))
-                }
-                _ => None,
-            });
+        let owner = self.record.events_on(cpu?, from, until).find_map(|(_, event)| match event.kind {
+            What::PiSetprio { task, .. } if event.current == Some(thread.tid) && task.tid != thread.tid => {
+                Some(self.record.thread_by_id(task.tid))
+            }
+            _ => None,
+        });
         let owner = owner
             .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
-        let label = format!(
-            "{thread} spins for the priority-inheritance (PI) mutex {:#x} while {owner} runs",
-            args[0]
-        );
+        let label =
+            format!("{thread} spins for the priority-inheritance (PI) mutex {address:#x} while {owner} runs");
         let mut leaf = Segment::leaf(Kind::Running, label, from, net);
         leaf.evidence = vec![self.record.evidence(index)];
         leaf.inferred = true;
-        Some(leaf)
+        (net >= SPINNING).then_some(leaf)
     }
 
     /// When the call `csd` was done on `cpu`.
@@ -275,6 +300,8 @@ pub(super) fn interrupt_advice(share: &Share) -> &'static str {
     match share.context {
         Context::Softirq(2 | 3) => "move the network interrupts and RPS away from this CPU, or limit the sender; PREEMPT_RT makes softirqs preemptible",
         Context::Softirq(_) => "move what raises this softirq to another CPU; PREEMPT_RT makes softirqs preemptible",
+        Context::Vector(Vector::LocalTimer) => "timers and the tick of this CPU: nohz_full, and keep what arms timers here on other CPUs",
+        Context::Vector(Vector::Reschedule) => "wake-ups sent to this CPU: keep the threads that it wakes on other CPUs",
         Context::Vector(_) => "keep the sender's process off this CPU: what it changes in its memory or the kernel must be told to each CPU it ran on",
         Context::HardIrq(_) => "move the interrupt to another CPU: /proc/irq/N/smp_affinity",
         _ => "the firmware or the watchdog: see the NMI counters",

@@ -1,15 +1,12 @@
 //! Who or what ended a blocked stretch: from the context of the waking back to where it was set going.
 
-use super::clauses::Weight;
-use super::reason::call_name;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
-use crate::explain::lateness::{self, Firing};
-use crate::explain::segment::{Kind, Segment};
-use crate::explain::share::{tally, Phase, Share};
+use crate::explain::lateness::Firing;
+use crate::explain::share::{Phase, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, Sym};
 
 /// Who ended a blocked stretch. Numbers are indices of events.
@@ -24,8 +21,8 @@ pub(super) enum Waker<'w> {
     TimerOf { who: Option<Thread>, armed: Option<u32>, firing: Firing<'w>, expires: Option<Mono> },
     /// A timeout of the timer wheel.
     Timeout { proof: Option<u32> },
-    /// A request to a block device completed.
-    Request { issued: Option<u32>, complete: u32, irq: String, entry: Mono },
+    /// A request to a block device completed: in an interrupt, or `by` a thread that the interrupt woke at `entry`.
+    Request { issued: Option<u32>, complete: u32, irq: String, entry: Mono, by: Option<Thread> },
     /// A packet came in.
     Packet { sent: Option<u32>, received: u32, softirq: String },
     /// A function called from another CPU.
@@ -36,6 +33,10 @@ pub(super) enum Waker<'w> {
     Unknown(&'static str),
 }
 
+/// From the completion of a request to the waking of who waits for it.
+const COMPLETING: Ns = Ns::from_ms(2);
+/// How far back the interrupt is looked for that woke the thread which completes a request.
+const WOKEN: Ns = Ns::from_ms(200);
 /// Events looked back on for the begin of an interrupt.
 const FARTHEST: usize = 4_000;
 /// A timer whose programmed expiry is farther from its handler than this is on another clock.
@@ -52,11 +53,11 @@ impl<'w> Walk<'_, 'w> {
         if !matches!(waking.kind, What::Waking { .. }) {
             return Waker::Unknown("the waking is not recorded");
         }
-        let Some(slice) = record.waker(index).copied() else {
+        let Some(slice) = record.waker(index) else {
             return Waker::Unknown("the waker is not recorded");
         };
         match slice.context {
-            Context::Thread(tid) if tid != Tid::IDLE => self.by_thread(tid, &slice, waking),
+            Context::Thread(tid) if tid != Tid::IDLE => self.by_thread(tid, &slice, index, waking),
             Context::HardIrq(_) | Context::Vector(_) | Context::Softirq(_) | Context::Nmi => {
                 self.by_interrupt(thread, &slice, index, waking)
             }
@@ -79,7 +80,7 @@ impl<'w> Walk<'_, 'w> {
         }
     }
 
-    fn by_thread(&self, tid: Tid, slice: &Slice, waking: &Event) -> Waker<'w> {
+    fn by_thread(&self, tid: Tid, slice: &Slice, index: u32, waking: &Event) -> Waker<'w> {
         let record = self.record;
         let task = slice.task.filter(|task| task.tid == tid);
         let thread = task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task));
@@ -90,8 +91,48 @@ impl<'w> Walk<'_, 'w> {
                 start,
                 queued: self.linked.queued(work, record.event(start).at),
             },
-            None => Waker::Thread(thread),
+            None => match self.completed(tid, index, waking) {
+                Some((complete, dev, sector)) => {
+                    let issued = self.linked.issued(dev, sector, waking.at);
+                    let (irq, entry) = self.woken_for(&thread, complete);
+                    Waker::Request { issued, complete, irq, entry, by: Some(thread) }
+                }
+                None => Waker::Thread(thread),
+            },
         }
+    }
+
+    /// The request that `tid` completed just before it woke: on PREEMPT_RT in the thread of the interrupt.
+    fn completed(&self, tid: Tid, index: u32, waking: &Event) -> Option<(u32, u32, u64)> {
+        let from = Mono(waking.at.0.saturating_sub(COMPLETING.0));
+        let before = self.record.events_on(waking.cpu, from, waking.at).rev();
+        for (place, event) in before.skip_while(|(place, _)| *place != index).skip(1).take(64) {
+            match event.kind {
+                What::BlockComplete { dev, sector, .. } if event.current == Some(tid) => {
+                    return Some((place, dev, sector));
+                }
+                What::Switch { .. } | What::SysEnter { .. } | What::SysExit { .. } => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// What woke the thread that completes a request, and when; the completion itself where it ran already.
+    fn woken_for(&self, thread: &Thread, complete: u32) -> (String, Mono) {
+        let record = self.record;
+        let done = record.event(complete).at;
+        let from = Mono(done.0.saturating_sub(WOKEN.0));
+        let waking = record.events_of(thread.tid, from, done).rev().find_map(|(index, event)| {
+            matches!(event.kind, What::Waking { task, .. } if task.tid == thread.tid)
+                .then_some((index, event.at))
+        });
+        let Some((index, at)) = waking else { return (thread.to_string(), done) };
+        let label = record
+            .waker(index)
+            .map(|slice| Share::of(record, Phase::Blocked, record.event(index).cpu, &slice));
+        let interrupt = label.filter(|share| share.thread.is_none()).map(|share| share.label());
+        (interrupt.unwrap_or_else(|| thread.to_string()), at)
     }
 
     fn by_interrupt(&mut self, thread: &Thread, slice: &Slice, index: u32, waking: &'w Event) -> Waker<'w> {
@@ -114,7 +155,7 @@ impl<'w> Walk<'_, 'w> {
         if let Some(complete) = open.complete {
             if let What::BlockComplete { dev, sector, .. } = record.event(complete).kind {
                 let issued = self.linked.issued(dev, sector, waking.at);
-                return Waker::Request { issued, complete, irq: label, entry };
+                return Waker::Request { issued, complete, irq: label, entry, by: None };
             }
         }
         if let (Some(received), Context::Softirq(_)) = (open.received, slice.context) {
@@ -213,143 +254,6 @@ impl<'w> Walk<'_, 'w> {
             }
         }
         open
-    }
-
-    /// A sleep as the thread wanted it, and what its timer was late by.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn own_timer(
-        &mut self,
-        thread: &Thread,
-        (a, b): (Mono, Mono),
-        firing: &Firing,
-        expires: Option<Mono>,
-        proof: Option<u32>,
-        reason: &str,
-        depth: usize,
-    ) -> Vec<Segment> {
-        let due = expires.unwrap_or(firing.handler).clamp(a, b);
-        let subject = self.subject(thread, depth);
-        let mut parts = Vec::new();
-        if due > a {
-            let label = format!("{thread} SLEEPS as it wanted{} (its own timer)", reason);
-            let text = format!("{subject} slept {{}} as it wanted{} (woken by its own timer)", reason);
-            self.say(
-                Weight::Wanted,
-                due.since(a),
-                text,
-                "its own sleep".to_owned(),
-                "the thread slept as long as it asked for",
-            );
-            let expire = firing.expire.map(|(index, _)| index);
-            parts.push(self.awaited("its own timer", label, a, due, &[expire, proof]));
-        }
-        parts.extend(self.lateness(thread, due, b, firing, depth));
-        parts
-    }
-
-    /// A timer that another thread (or the kernel) armed.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn timer_of(
-        &mut self,
-        thread: &Thread,
-        who: Option<Thread>,
-        armed: Option<u32>,
-        firing: &Firing,
-        expires: Option<Mono>,
-        (a, b): (Mono, Mono),
-        depth: usize,
-    ) -> Vec<Segment> {
-        let function = match firing.expire.map(|(_, event)| event.kind) {
-            Some(What::TimerExpireEntry { function: Some(function), .. }) => {
-                self.record.text(function).to_owned()
-            }
-            _ => "timer".to_owned(),
-        };
-        let due = expires.unwrap_or(firing.handler).clamp(a, b);
-        let mut from = a;
-        let mut parts = Vec::new();
-        let by = match &who {
-            Some(who) => {
-                let call = armed.and_then(|index| self.linked.in_call(who.tid, self.record.event(index).at));
-                let call = call.map_or(String::new(), |(_, id, _)| format!(" in {}", call_name(id)));
-                format!("armed by {who}{call}")
-            }
-            None => "armed by whom is not recorded".to_owned(),
-        };
-        if let (Some(who), Some(index)) = (&who, armed) {
-            let at = self.record.event(index).at.clamp(a, due);
-            if at > a {
-                let before = self.life(who, a, at, depth + 1);
-                parts.push(Segment::group(
-                    Kind::Blocked,
-                    format!("until {who} arms the timer"),
-                    a,
-                    at.since(a),
-                    before,
-                ));
-            }
-            from = at;
-        }
-        if due > from {
-            let text = format!(
-                "{} waited {{}} for a timer ({function}) {by}, until it expired",
-                self.subject(thread, depth)
-            );
-            let cause = who
-                .as_ref()
-                .map_or(format!("timer {function}"), |who| format!("timer armed by {}", who.comm));
-            self.say(
-                Weight::Blame,
-                due.since(from),
-                text,
-                cause,
-                "the timer was set for this moment: look at who sets it",
-            );
-            let expire = firing.expire.map(|(index, _)| index);
-            let label = format!("timer ({function}) {by} runs until its expiry");
-            parts.push(self.awaited(&format!("timer {function}"), label, from, due, &[armed, expire]));
-        }
-        parts.extend(self.lateness(thread, due, b, firing, depth));
-        parts
-    }
-
-    fn lateness(
-        &mut self,
-        thread: &Thread,
-        due: Mono,
-        b: Mono,
-        firing: &Firing,
-        depth: usize,
-    ) -> Vec<Segment> {
-        if due >= b {
-            return Vec::new();
-        }
-        let parts = lateness::explain(self.record, thread.tid, due, firing, &mut self.shares);
-        let late = b.since(due);
-        let text = format!(
-            "the timer interrupt of {} took {{}} from expiry to wake-up",
-            self.subject(thread, depth)
-        );
-        self.say(
-            Weight::Blame,
-            late,
-            text,
-            "timer late".to_owned(),
-            "see who kept interrupts off on that CPU, or whether the hardware or the host was late",
-        );
-        parts
-    }
-
-    /// Who had `cpu` in `[a, b)`, where something was on its way there.
-    pub(super) fn on_the_way(&mut self, cpu: Cpu, a: Mono, b: Mono) -> Vec<Segment> {
-        let counted = tally(self.record, Phase::Blocked, cpu, &self.record.slices(cpu, a, b));
-        let mut parts = counted.gaps;
-        for share in counted.shares {
-            let label = self.source(&share, a, b);
-            parts.push(share.leaf(label));
-            self.shares.push(share);
-        }
-        parts
     }
 }
 

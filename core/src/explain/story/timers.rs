@@ -1,0 +1,152 @@
+//! A thread that a timer woke: its own sleep, or a timer that somebody else armed, and how late it fired.
+
+use super::clauses::Weight;
+use super::reason::call_name;
+use super::Walk;
+use crate::explain::lateness::{self, Firing};
+use crate::explain::segment::{Kind, Segment};
+use crate::explain::share::{tally, Phase};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono};
+use crate::trace::event::Kind as What;
+
+impl Walk<'_, '_> {
+    /// A sleep as the thread wanted it, and what its timer was late by.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn own_timer(
+        &mut self,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        firing: &Firing,
+        expires: Option<Mono>,
+        proof: Option<u32>,
+        reason: &str,
+        depth: usize,
+    ) -> Vec<Segment> {
+        let due = expires.unwrap_or(firing.handler).clamp(a, b);
+        let subject = self.subject(thread, depth);
+        let mut parts = Vec::new();
+        if due > a {
+            let label = format!("{thread} SLEEPS as it wanted{} (its own timer)", reason);
+            let text = format!("{subject} slept {{}} as it wanted{} (woken by its own timer)", reason);
+            if depth == 0 {
+                let advice = "the thread slept as long as it asked for";
+                self.say(Weight::Wanted, due.since(a), text, "its own sleep".to_owned(), advice);
+            } else {
+                let (cause, root) = (format!("sleep of {}", thread.comm), &self.root.comm);
+                let advice =
+                    format!("{} sleeps while {root} waits for it: let it hand over before", thread.comm);
+                self.say(Weight::Blame, due.since(a), text, cause, advice);
+            }
+            let expire = firing.expire.map(|(index, _)| index);
+            parts.push(self.awaited("its own timer", label, a, due, &[expire, proof]));
+        }
+        parts.extend(self.lateness(thread, due, b, firing, depth));
+        parts
+    }
+
+    /// A timer that another thread (or the kernel) armed.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn timer_of(
+        &mut self,
+        thread: &Thread,
+        who: Option<Thread>,
+        armed: Option<u32>,
+        firing: &Firing,
+        expires: Option<Mono>,
+        (a, b): (Mono, Mono),
+        depth: usize,
+    ) -> Vec<Segment> {
+        let function = match firing.expire.map(|(_, event)| event.kind) {
+            Some(What::TimerExpireEntry { function: Some(function), .. }) => {
+                self.record.text(function).to_owned()
+            }
+            _ => "timer".to_owned(),
+        };
+        let due = expires.unwrap_or(firing.handler).clamp(a, b);
+        let mut from = a;
+        let mut parts = Vec::new();
+        let by = match &who {
+            Some(who) => {
+                let call = armed.and_then(|index| self.linked.in_call(who.tid, self.record.event(index).at));
+                let call = call.map_or(String::new(), |(_, id, _)| format!(" in {}", call_name(id)));
+                format!("armed by {who}{call}")
+            }
+            None => "armed by whom is not recorded".to_owned(),
+        };
+        if let (Some(who), Some(index)) = (&who, armed) {
+            let at = self.record.event(index).at.clamp(a, due);
+            if at > a {
+                let before = self.life(who, a, at, depth + 1);
+                parts.push(Segment::group(
+                    Kind::Blocked,
+                    format!("until {who} arms the timer"),
+                    a,
+                    at.since(a),
+                    before,
+                ));
+            }
+            from = at;
+        }
+        if due > from {
+            let text = format!(
+                "{} waited {{}} for a timer ({function}) {by}, until it expired",
+                self.subject(thread, depth)
+            );
+            let cause = who
+                .as_ref()
+                .map_or(format!("timer {function}"), |who| format!("timer armed by {}", who.comm));
+            self.say(
+                Weight::Blame,
+                due.since(from),
+                text,
+                cause,
+                "the timer was set for this moment: look at who sets it",
+            );
+            let expire = firing.expire.map(|(index, _)| index);
+            let label = format!("timer ({function}) {by} runs until its expiry");
+            parts.push(self.awaited(&format!("timer {function}"), label, from, due, &[armed, expire]));
+        }
+        parts.extend(self.lateness(thread, due, b, firing, depth));
+        parts
+    }
+
+    fn lateness(
+        &mut self,
+        thread: &Thread,
+        due: Mono,
+        b: Mono,
+        firing: &Firing,
+        depth: usize,
+    ) -> Vec<Segment> {
+        if due >= b {
+            return Vec::new();
+        }
+        let parts = lateness::explain(self.record, thread.tid, due, firing, &mut self.shares);
+        let late = b.since(due);
+        let text = format!(
+            "the timer interrupt of {} took {{}} from expiry to wake-up",
+            self.subject(thread, depth)
+        );
+        self.say(
+            Weight::Blame,
+            late,
+            text,
+            "timer late".to_owned(),
+            "see who kept interrupts off on that CPU, or whether the hardware or the host was late",
+        );
+        parts
+    }
+
+    /// Who had `cpu` in `[a, b)`, where something was on its way there.
+    pub(super) fn on_the_way(&mut self, cpu: Cpu, a: Mono, b: Mono) -> Vec<Segment> {
+        let counted = tally(self.record, Phase::Blocked, cpu, &self.record.slices(cpu, a, b));
+        let mut parts = counted.gaps;
+        for share in counted.shares {
+            let label = self.source(&share, a, b);
+            parts.push(share.leaf(label));
+            self.shares.push(share);
+        }
+        parts
+    }
+}
