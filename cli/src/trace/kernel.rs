@@ -125,6 +125,8 @@ impl Kernel {
             limit_bytes: plan.session.limit,
             directory: directory.clone(),
         })?;
+        // They are there even if the recording is killed; at its end they come again, with what was lost.
+        write_conditions(&directory, &record, &conditions)?;
         Ok(Kernel { way: Way::Tracefs(Box::new(recording)), directory, record, conditions })
     }
 
@@ -221,16 +223,16 @@ impl Ended {
             }
         };
         write_atomic(&directory.join(MAPS_FILE), maps.as_bytes())?;
-        let conditions = ConditionsFile {
-            format: "lathunt-trace-conditions",
-            version: 1,
-            recording: &record,
-            conditions: &conditions,
-        };
-        let text = serde_json::to_string_pretty(&conditions)? + "\n";
-        write_atomic(&directory.join(CONDITIONS_FILE), text.as_bytes())?;
+        write_conditions(&directory, &record, &conditions)?;
         Ok(said(&directory.join(file), &record, started))
     }
+}
+
+fn write_conditions(directory: &Path, record: &Record, conditions: &Conditions) -> Result<()> {
+    let file =
+        ConditionsFile { format: "lathunt-trace-conditions", version: 1, recording: record, conditions };
+    let text = serde_json::to_string_pretty(&file)? + "\n";
+    write_atomic(&directory.join(CONDITIONS_FILE), text.as_bytes())
 }
 
 fn said(path: &Path, record: &Record, started: Instant) -> u8 {

@@ -43,7 +43,8 @@ impl Walk<'_, '_> {
                 Context::Thread(_) => {
                     let holder = share.thread.clone().unwrap_or_else(|| thread.clone());
                     self.judge(&mut share, prio, &holder, stretch, throttled.is_some());
-                    if let (Role::Wins | Role::Keeps { .. } | Role::SharesFairly, false) =
+                    // Behind a lower one it stays, being about to preempt it: that says nothing of its affinity.
+                    if let (Role::Wins | Role::SharesFairly, false) =
                         (share.role, said_elsewhere || share.net < WORTH_MOVING)
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
