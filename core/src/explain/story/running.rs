@@ -25,6 +25,8 @@ struct Spin {
 
 /// From here on a waiter that has not blocked yet is taken to spin; the way to the block takes less.
 const SPINNING: Ns = Ns::from_us(50);
+/// So long no call of futex takes that gets its mutex at once, also on an emulated CPU.
+const SURELY_SPINNING: Ns = Ns::from_us(300);
 
 impl Walk<'_, '_> {
     /// The parts of a stretch in which `thread` ran.
@@ -228,7 +230,8 @@ impl Walk<'_, '_> {
                 What::SysEnter { id, args } => {
                     if is_futex(id) && matches!(args[1] & 0x7f, 6 | 13) {
                         let from = event.at.max(stretch.begin);
-                        spins.extend(self.spin_on_mutex(thread, stretch.cpu, index, args[0], from, until));
+                        let span = (from, until, stretch.end);
+                        spins.extend(self.spin_on_mutex(thread, stretch.cpu, index, args[0], span));
                     }
                     until = event.at;
                 }
@@ -250,8 +253,7 @@ impl Walk<'_, '_> {
         cpu: Option<Cpu>,
         index: u32,
         address: u64,
-        from: Mono,
-        until: Mono,
+        (from, until, end): (Mono, Mono, Mono),
     ) -> Option<Segment> {
         if until.since(from) < SPINNING {
             return None;
@@ -265,6 +267,8 @@ impl Walk<'_, '_> {
             }
             _ => None,
         });
+        // A call that blocked, or boosted an owner, had to wait; of others only a long one can have.
+        let waited = until == end || owner.is_some() || net >= SURELY_SPINNING;
         let owner = owner
             .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
         let label =
@@ -272,7 +276,7 @@ impl Walk<'_, '_> {
         let mut leaf = Segment::leaf(Kind::Running, label, from, net);
         leaf.evidence = vec![self.record.evidence(index)];
         leaf.inferred = true;
-        (net >= SPINNING).then_some(leaf)
+        (waited && net >= SPINNING).then_some(leaf)
     }
 
     /// When the call `csd` was done on `cpu`.
