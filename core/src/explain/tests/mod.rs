@@ -4,6 +4,7 @@ mod causes;
 mod evidence;
 mod notation;
 mod oracle;
+mod realtime_kernel;
 mod streams;
 
 use super::peak::{explain_peak, TimerPassage};

@@ -12,6 +12,9 @@
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
 //! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
+//! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
+//! | `call 202 4096 6`, `ret 202` | sys_enter with its first two arguments, sys_exit |
+//! | `fault 8192` | page_fault_user at an address |
 //! | `runs A` | an event without meaning, recorded in the context of A |
 //! | `preemption none` | the preemption model (else `full`) |
 //! | `faults 3`, `lost 12`, `other name` | |
@@ -138,6 +141,17 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "idle-" => Kind::IdleExit,
         "csd+" => Kind::CsdEntry { function: name(strings, 0), csd: 1 },
         "csd-" => Kind::CsdExit { csd: 1 },
+        "disk+" => {
+            let sector = number(0).unwrap();
+            Kind::BlockIssue { dev: 254 << 20, sector, nr_sector: 8, rwbs: Some(strings.intern("R")) }
+        }
+        "disk-" => Kind::BlockComplete { dev: 254 << 20, sector: number(0).unwrap(), nr_sector: 8, error: 0 },
+        "call" => {
+            let args = [number(1).unwrap_or(0), number(2).unwrap_or(0), 0, 0, 0, 0];
+            Kind::SysEnter { id: irq as i32, args }
+        }
+        "ret" => Kind::SysExit { id: irq as i32, ret: 0 },
+        "fault" => Kind::UserFault { address: number(0).unwrap(), ip: 0, error_code: 4 },
         "faults" => Kind::PageFault { address: 0, count: irq },
         "lost" => Kind::Lost { count: number(0) },
         "setprio" => {

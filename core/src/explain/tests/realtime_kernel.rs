@@ -1,0 +1,97 @@
+//! What PREEMPT_RT does otherwise: interrupts only wake their threads, and a waiter for a mutex spins while its owner
+//! runs. The events are those of LTTng on such a kernel (Linux 6.1), shortened.
+
+use super::notation;
+use crate::explain::record::Record;
+use crate::explain::{explain_passage, Explanation, TimerPassage};
+use crate::time::{Cpu, Mono, Tid};
+use crate::trace::event::{Mapping, Window};
+
+fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
+    let (begin, end) = (Mono(begin * 1000), Mono(end * 1000));
+    let passage = TimerPassage { tid: Tid(259), cpu: Cpu(1), begin, end };
+    let explanation = explain_passage(&Record::new(window), &passage);
+    assert!(explanation.tree.adds_up(), "{explanation:#?}");
+    explanation
+}
+
+const FAULT: &str = "
+     0 c0 switch idle > reader/258
+    20 c0 disk+ 777
+   100 c1 switch idle > worker/259@50
+   300 c1 fault 20480
+   310 c1 disk+ 50160
+   320 c1 switch worker/259@50:D > idle
+  9000 c1 irq+ 26 virtio0-req.1
+  9010 c1 irq- 26
+  9018 c1 waking irq/26-virtio0-/118@50
+  9150 c1 switch idle:R > irq/26-virtio0-/118@50
+  9180 c1 disk- 50160
+  9200 c1 waking worker/259@50
+  9300 c1 switch irq/26-virtio0-/118@50:S > worker/259@50
+  9500 c1 switch worker/259@50:S > idle
+  9501 c0 switch reader/258:R > idle
+";
+
+#[test]
+fn a_disk_request_is_followed_through_the_thread_of_its_interrupt() {
+    let mut window = notation::window(FAULT);
+    let file = "/data/model.bin".to_owned();
+    window.mappings.push(Mapping { at: Mono(0), begin: 0x4000, end: 0x8000, offset: 0x1000, file });
+    let explanation = explained(&window, 200, 9400);
+    let said = &explanation.sentence;
+    for words in [
+        "page fault on the memory-mapped file /data/model.bin (offset 0x2000",
+        "the disk read of 8 sectors at sector 50160",
+        "until hard IRQ 26 (virtio0-req.1) (block I/O)",
+        "1 requests of reader/258",
+    ] {
+        assert!(said.contains(words), "'{words}' in: {said}");
+    }
+    assert!(!said.contains("idle loop"), "{said}");
+    assert_eq!(explanation.unexplained_ns.0, 0, "{explanation:#?}");
+    assert!(explanation.cause.contains("block I/O"), "{}", explanation.cause);
+}
+
+/// The thread that an interrupt wakes on its way out is not woken by what it interrupted.
+#[test]
+fn an_interrupted_thread_is_not_taken_for_the_waker_of_the_interrupts_thread() {
+    let busy = FAULT.replace("worker/259@50:D > idle", "worker/259@50:D > innocent/9");
+    let busy = busy.replace("switch idle:R > irq/26", "switch innocent/9:R > irq/26");
+    let explanation = explained(&notation::window(&busy), 200, 9400);
+    let told = format!("{} {:?}", explanation.sentence, explanation.tree);
+    assert!(explanation.sentence.contains("until hard IRQ 26"), "{}", explanation.sentence);
+    assert!(!told.contains("until innocent") && !told.contains("innocent/9 (nice 0) runs"), "{told}");
+}
+
+#[test]
+fn a_waiter_that_spins_for_a_mutex_and_never_blocks_is_seen() {
+    let window = notation::window(
+        "
+         0 c0 switch idle > holder/257@10
+       100 c1 switch idle > worker/259@50
+       300 c1 call 202 4096 134
+       310 c1 setprio holder/257 50
+      4300 c1 ret 202
+      4400 c1 call 202 4096 135
+      4410 c1 ret 202
+      4500 c1 switch worker/259@50:S > idle
+      4510 c0 switch holder/257@10:S > idle
+        ",
+    );
+    let explanation = explained(&window, 200, 4450);
+    let said = &explanation.sentence;
+    assert!(said.contains("spun 4.000 ms") && said.contains("holder/257"), "{said}");
+    assert!(explanation.cause.contains("PI mutex"), "{}", explanation.cause);
+    // A mutex that nobody else has costs a call and no more.
+    let uncontended = notation::window(
+        "
+       100 c1 switch idle > worker/259@50
+       300 c1 call 202 4096 134
+       380 c1 ret 202
+       500 c1 switch worker/259@50:S > idle
+        ",
+    );
+    let said = explained(&uncontended, 200, 450).sentence;
+    assert!(!said.contains("spun"), "{said}");
+}
