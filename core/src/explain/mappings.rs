@@ -75,7 +75,8 @@ impl Mappings {
                 self.asked.extend(file.map(|file| (tid, (len, offset, file))));
             }
             (Says::Mapped, Kind::SysExit { ret, .. }) => {
-                if let Some((len, offset, file)) = self.asked.remove(&tid).filter(|_| ret > 0 || ret < -4096)
+                if let Some((len, offset, file)) =
+                    self.asked.remove(&tid).filter(|_| !(-4096..=0).contains(&ret))
                 {
                     let begin = ret as u64;
                     let end = begin.saturating_add(len);
