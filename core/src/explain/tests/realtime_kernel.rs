@@ -50,7 +50,7 @@ fn a_disk_request_is_followed_through_the_thread_of_its_interrupt() {
     }
     assert!(!said.contains("idle loop"), "{said}");
     assert_eq!(explanation.unexplained_ns.0, 0, "{explanation:#?}");
-    assert!(explanation.cause.contains("block I/O"), "{}", explanation.cause);
+    assert_eq!(explanation.cause, "page fault");
 }
 
 /// The thread that an interrupt wakes on its way out is not woken by what it interrupted.
