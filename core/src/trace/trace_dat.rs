@@ -63,7 +63,7 @@ impl TimeScale {
 
 impl<'a> TraceDat<'a> {
     /// Opens the bytes of a whole file. Damage behind the description of the events is no error: it is in
-    /// [`Info::damage`], or met on the way.
+    /// [`Info::damage`](super::source::Info::damage), or met on the way.
     ///
     /// # Errors
     /// The file is of another kind, needs what is not supported, or is broken before its event formats.

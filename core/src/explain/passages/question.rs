@@ -76,7 +76,7 @@ impl Whose {
 pub struct Found {
     /// Worst first; equal ones in the order of time.
     pub passages: Vec<Passage>,
-    /// How many there were, also those not kept ([`MOST`]).
+    /// How many there were, also those not kept ([`MOST`](super::MOST)).
     pub count: u64,
     /// Begins without an end: a second begin came first, or the trace ended.
     pub unmatched_begins: u64,
