@@ -152,7 +152,7 @@ fn late(
         let explained = reading.judge(&mut share.clone(), victim).is_ok();
         let host = if explained { stolen.surely(&mut share) } else { stolen.likely(&mut share) };
         if let Some(host) = host {
-            parts.push(Stolen::leaf(&host, &share));
+            parts.push(Stolen::leaf(&host));
             shares.push(host);
             if share.net == Ns::ZERO {
                 continue;

@@ -50,7 +50,7 @@ fn running(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec
     let mut parts = counted.gaps;
     for mut share in counted.shares {
         if let Some(host) = stolen.surely(&mut share) {
-            parts.push(Stolen::leaf(&host, &share));
+            parts.push(Stolen::leaf(&host));
             shares.push(host);
         }
         let mut label = share.label();

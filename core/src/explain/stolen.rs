@@ -88,9 +88,9 @@ impl Stolen {
         }
     }
 
-    /// The leaf of the part taken out of `share`.
+    /// The leaf of a part taken; it does not name who stood still, and ranks as one cause.
     #[must_use]
-    pub fn leaf(host: &Share, share: &Share) -> Segment {
-        host.leaf(format!("the host did not run CPU {}, on which was {}", host.cpu, share.name))
+    pub fn leaf(host: &Share) -> Segment {
+        host.leaf(format!("the host did not run CPU {}", host.cpu))
     }
 }

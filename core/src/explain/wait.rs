@@ -31,7 +31,7 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
     let mut parts = counted.gaps;
     for mut share in counted.shares {
         if let Some(host) = stolen.surely(&mut share) {
-            parts.push(Stolen::leaf(&host, &share));
+            parts.push(Stolen::leaf(&host));
             shares.push(host);
         }
         if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {

@@ -34,7 +34,7 @@ fn what_else_would_be_unexplained_is_the_hosts_as_far_as_its_clock_says() {
                 µs      %       begin   what
              420.0  100.0        +0.0   programmed wake-up → user space
              411.0   97.9        +0.0     timer late
-             400.0   95.2        +0.0       the host did not run CPU 1, on which was vnd/812 (nice 0)
+             400.0   95.2        +0.0       the host did not run CPU 1
                1.0    0.2      +410.0       vector local_timer
               10.0    2.4        +0.0 ?     unexplained: timer late while vnd/812 (nice 0) ran in user mode:
                                             interrupts were on
@@ -63,7 +63,7 @@ fn nobody_is_blamed_for_time_that_the_host_must_have_taken() {
                 µs      %       begin   what
              420.0  100.0        +0.0   programmed wake-up → user space
              411.0   97.9        +0.0     timer late
-             386.0   91.9        +0.0       the host did not run CPU 1, on which was vnd/812 (nice 0)
+             386.0   91.9        +0.0       the host did not run CPU 1
               24.0    5.7        +0.0       interrupts off in vnd/812 (nice 0)
                1.0    0.2      +410.0       vector local_timer
                1.0    0.2      +411.0     timer interrupt
@@ -92,7 +92,7 @@ fn time_that_the_host_may_have_taken_elsewhere_stays_with_who_had_the_cpu() {
                 µs      %       begin   what
              420.0  100.0        +0.0   programmed wake-up → user space
              411.0   97.9        +0.0     timer late
-              96.0   22.9        +0.0       the host did not run CPU 1, on which was vnd/812 (nice 0)
+              96.0   22.9        +0.0       the host did not run CPU 1
              314.0   74.8        +0.0       interrupts off in vnd/812 (nice 0)
                1.0    0.2      +410.0       vector local_timer
                1.0    0.2      +411.0     timer interrupt
@@ -128,7 +128,7 @@ fn a_thread_that_stood_still_did_not_hold_the_cpu() {
                 µs      %       begin   what
              820.0  100.0        +0.0   programmed wake-up → user space
              810.0   98.8        +0.0     waking → switched in
-             775.0   94.5        +0.0       the host did not run CPU 1, on which was hog/7 (RT 99)
+             775.0   94.5        +0.0       the host did not run CPU 1
               30.0    3.7        +0.0       hog/7 (RT 99), of equal or higher priority
                5.0    0.6      +800.0       vector local_timer
               10.0    1.2      +810.0     switched in → user space
