@@ -6,18 +6,23 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// A one in each byte.
+const EACH: u128 = u128::MAX / 0xff;
+
 /// At most 15 bytes, NUL-padded.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Comm([u8; 16]);
 
 impl Comm {
     /// What comes after a NUL is no part of it.
+    #[inline]
     #[must_use]
     pub fn new(bytes: [u8; 16]) -> Comm {
-        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(15).min(15);
-        let mut kept = [0; 16];
-        kept[..end].copy_from_slice(&bytes[..end]);
-        Comm(kept)
+        let word = u128::from_le_bytes(bytes) & u128::MAX >> 8;
+        // The lowest high bit that is left belongs to the first NUL; the 16th byte is always one.
+        let nul = word.wrapping_sub(EACH) & !word & EACH << 7;
+        let bits = nul.trailing_zeros() & !7;
+        Comm((word & ((1 << bits) - 1)).to_le_bytes())
     }
 
     /// The first 15 bytes of `text`, as the kernel cuts them.
@@ -72,7 +77,20 @@ impl JsonSchema for Comm {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_kept_up_to_the_first_nul(bytes: [u8; 16], nuls in proptest::collection::vec(0usize..16, 0..3)) {
+            let mut bytes = bytes;
+            nuls.into_iter().for_each(|at| bytes[at] = 0);
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(15).min(15);
+            prop_assert_eq!(&Comm::new(bytes).0[..end], &bytes[..end]);
+            prop_assert!(Comm::new(bytes).0[end..].iter().all(|&byte| byte == 0));
+        }
+    }
 
     #[test]
     fn a_name_is_what_comes_before_the_first_nul_and_fifteen_bytes_at_most() {

@@ -68,18 +68,24 @@ impl<T> Worst<T> {
             && (self.kept.len() < self.limit || self.kept.last().is_some_and(|(least, _)| total > *least))
     }
 
-    /// Offers a value; it is dropped when `limit` worse ones are known.
-    pub fn offer(&mut self, total: Ns, value: T) {
-        if self.would_keep(total) {
-            let at = self.kept.partition_point(|(kept, _)| *kept >= total);
-            self.kept.insert(at, (total, value));
-            self.kept.truncate(self.limit);
+    /// Offers a value. Returned: what is not kept, the value itself when `limit` worse ones are known.
+    pub fn offer(&mut self, total: Ns, value: T) -> Option<T> {
+        if !self.would_keep(total) {
+            return Some(value);
         }
+        let at = self.kept.partition_point(|(kept, _)| *kept >= total);
+        self.kept.insert(at, (total, value));
+        (self.kept.len() > self.limit).then(|| self.kept.pop()).flatten().map(|(_, value)| value)
     }
 
     /// The kept values, worst first.
     pub fn iter(&self) -> impl Iterator<Item = &(Ns, T)> {
         self.kept.iter()
+    }
+
+    /// The kept values, to change what does not bear on their order.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.kept.iter_mut().map(|(_, value)| value)
     }
 
     /// Takes the kept values, worst first.
@@ -99,9 +105,10 @@ mod tests {
         #[test]
         fn the_kept_ones_are_the_worst_in_order(values in proptest::collection::vec(0u64..100, 0..60), k in 0usize..10) {
             let mut worst = Worst::new(k);
-            values.iter().enumerate().for_each(|(i, &v)| worst.offer(Ns(v), i));
+            let dropped = values.iter().enumerate().filter_map(|(i, &v)| worst.offer(Ns(v), i)).count();
             let mut expected: Vec<(Ns, usize)> = values.iter().enumerate().map(|(i, &v)| (Ns(v), i)).collect();
             expected.sort_by_key(|&(v, i)| (std::cmp::Reverse(v), i));
+            prop_assert_eq!(dropped, expected.len().saturating_sub(k));
             expected.truncate(k);
             prop_assert_eq!(worst.into_vec(), expected);
         }

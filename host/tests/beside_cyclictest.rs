@@ -64,14 +64,14 @@ fn timer_and_wakeup_are_what_cyclictest_measures_less_the_way_to_user_space() {
     while !reading.is_finished() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         recorder.poll();
-        let activations = recorder.activations();
-        assert_eq!(activations.lost, 0);
-        for a in activations.records.iter().filter(|a| a.tgid.0 == pid && a.thread.tid.0 != pid) {
-            if let Some((expires, _)) = a.timer {
+        let lost = recorder.activations(|a| {
+            let its = a.tgid.0 == pid && a.thread.tid.0 != pid;
+            if let Some((expires, _)) = a.timer.filter(|_| its) {
                 first = Some(first.map_or(expires, |first| first.min(expires)));
                 ours.insert(expires, a.latency());
             }
-        }
+        });
+        assert_eq!(lost, 0);
     }
     let theirs = theirs(&String::from_utf8_lossy(&reading.join().unwrap().stdout));
     let first = first.expect("its thread was recorded");

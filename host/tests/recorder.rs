@@ -154,9 +154,7 @@ fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
     for _ in 0..80 {
         sleep(Duration::from_millis(25));
         recorder.poll();
-        let read = recorder.activations();
-        assert_eq!(read.lost, 0);
-        records.extend(read.records);
+        assert_eq!(recorder.activations(|activation| records.push(*activation)), 0, "lost");
     }
     let seen = thread.finish();
     let mut offsets = Vec::new();

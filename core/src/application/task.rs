@@ -244,7 +244,7 @@ impl Sums {
                 self.median = self.median();
             }
             if let Some(period) = self.median {
-                let periods = (distance.0 as f64 / period as f64).round().max(1.0) as u64;
+                let periods = ((distance.0 + period / 2) / period).max(1);
                 self.missed += periods - 1;
                 self.jitter_max = self.jitter_max.max(distance.1.abs_diff(distance.0.max(1)));
             }
@@ -355,8 +355,8 @@ fn span(histogram: &Histogram) -> Option<Span> {
 }
 
 fn middle(mut values: Vec<u64>) -> Option<u64> {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
+    let half = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable(half).1)
 }
 
 /// The name of a scheduling policy (include/uapi/linux/sched.h).

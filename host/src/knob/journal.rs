@@ -90,7 +90,19 @@ pub(super) struct Journal {
     directory: PathBuf,
     about: String,
     file: Option<File>, // `None` until the first change
-    _lock: File,
+    _lock: Lock,
+}
+
+/// The right to change knobs. Given back explicitly: a process that another thread has just forked shares the open file
+/// until it executes its program, and would keep the lock as long.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: flock on a descriptor that we own.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
 }
 
 /// `/run/lathunt` for root, else the user's own runtime directory.
@@ -273,7 +285,7 @@ fn prepare(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn lock(directory: &Path) -> Result<File> {
+fn lock(directory: &Path) -> Result<Lock> {
     let path = directory.join(LOCK);
     let cannot = |error: std::io::Error| Error::new("lock", path.display().to_string(), error);
     let mut file = OpenOptions::new()
@@ -295,5 +307,5 @@ fn lock(directory: &Path) -> Result<File> {
     file.set_len(0).map_err(cannot)?;
     file.seek(SeekFrom::Start(0)).map_err(cannot)?;
     write!(file, "{}", std::process::id()).map_err(cannot)?;
-    Ok(file)
+    Ok(Lock(file))
 }

@@ -32,6 +32,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, SecondMax, Series};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+use lathunt_core::trace::activation::Activation;
 use lathunt_core::trace::flight::Header;
 use libbpf_rs::{Link, MapCore, Object};
 
@@ -39,7 +40,6 @@ use block::Blocks;
 use chosen::Chosen;
 use plan::{Kernel, Plan};
 
-pub use activations::Activations;
 pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
@@ -221,16 +221,17 @@ impl Recorder {
         self.chosen.add(tid)
     }
 
-    /// The activations that ended since the last call, with [`Options::activations`]. Call it with
+    /// Shows `see` the activations that ended since the last call, with [`Options::activations`]; those of one CPU in
+    /// the order of their ends. Returned: how many were overwritten before they were read. Call it with
     /// [`Recorder::poll`]: the ring of a CPU holds 4096.
-    pub fn activations(&mut self) -> Activations {
-        let mut all = Activations::default();
+    pub fn activations(&mut self, mut see: impl FnMut(&Activation)) -> u64 {
+        let mut lost = 0;
         for cpu in self.cpus.iter() {
             if let Some(block) = self.blocks.of(cpu) {
-                activations::take(block, self.read.entry(cpu).or_default(), &mut all);
+                lost += activations::take(block, self.read.entry(cpu).or_default(), &mut see);
             }
         }
-        all
+        lost
     }
 
     /// The handle with which a measuring thread on `cpu` keeps the evidence.

@@ -3,21 +3,35 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
-use lathunt_core::time::{Cpu, Tid};
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::event::{Kind, TaskRef, Window};
+use procfs::process::Process;
 
-/// Fills in what `window` lacks. A thread that has ended meanwhile stays without a name.
+use crate::clock;
+
+/// Fills in what `window` lacks. A thread that has ended meanwhile stays without a name, also when its id is another's
+/// by now.
 pub(super) fn fill(window: &mut Window) {
     let (unnamed, cpus) = unnamed(window);
+    let end = window.events.last().map_or(Mono(u64::MAX), |event| event.at);
     for tid in unnamed {
-        if let Ok(comm) = fs::read_to_string(format!("/proc/{tid}/comm")) {
-            window.comms.insert(tid, comm.trim_end().to_owned());
+        if let Some(comm) = name_at(tid, end) {
+            window.comms.insert(tid, comm);
         }
     }
     window.irq_names = interrupts();
     if let Some(cpu) = cpus.first() {
         window.idle_states = idle_states(*cpu);
     }
+}
+
+/// The name of a thread that existed at `then`.
+fn name_at(tid: Tid, then: Mono) -> Option<String> {
+    let stat = Process::new(tid.0).and_then(|thread| thread.stat()).ok()?;
+    let ago = clock::mono().since(then);
+    let boot = Ns(clock::read(libc::CLOCK_BOOTTIME).unsigned_abs()).saturating_sub(ago);
+    let started = stat.starttime.saturating_mul(1_000_000_000) / procfs::ticks_per_second();
+    (started <= boot.0).then_some(stat.comm)
 }
 
 /// Threads that no event of the window names, and the CPUs in it.

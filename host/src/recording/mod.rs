@@ -11,7 +11,7 @@ mod selection;
 mod window;
 mod worst;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use lathunt_core::application::{Task, Tasks};
 use lathunt_core::cpuset::CpuSet;
@@ -130,7 +130,6 @@ pub struct Recording {
     book: Book,
     tasks: Tasks,
     files: Files,
-    reported: BTreeSet<(Tid, Mono, bool)>,
     overwritten: u64,
     notes: Vec<String>,
 }
@@ -162,7 +161,6 @@ impl Recording {
             book,
             tasks,
             files: Files::default(),
-            reported: BTreeSet::new(),
             overwritten: 0,
             notes,
         })
@@ -177,14 +175,12 @@ impl Recording {
         for frozen in frozen {
             self.book.evidence(frozen);
         }
-        let activations = self.recorder.activations();
-        self.overwritten += activations.lost;
-        for activation in &activations.records {
+        self.overwritten += self.recorder.activations(|activation| {
             self.book.activation(activation);
             if self.tasks.add(activation) {
                 self.files.see(activation);
             }
-        }
+        });
         for cpu in self.settings.cpus.iter() {
             let useful = self.book.useful_from(cpu);
             self.recorder.set_threshold(cpu, useful);
@@ -223,13 +219,13 @@ impl Recording {
         self.recorder.restart_seconds(snapshot.end);
         self.book.begin_window(self.begin);
         self.tasks.begin_window();
-        self.reported.clear();
         self.begin = snapshot.end;
         snapshot
     }
 
     fn read(&mut self) -> (Snapshot, Vec<Series>) {
         self.poll();
+        self.book.explain_cases();
         let cumulative = self.recorder.series();
         let end = clock::mono();
         for largest in self.largest.values_mut() {
@@ -273,22 +269,13 @@ impl Recording {
         (snapshot, cumulative)
     }
 
-    /// Cases that entered the worst since the last call, or got their explanation since.
-    #[must_use]
-    pub fn take_new_peaks(&mut self) -> Vec<Peak> {
-        let (peaks, _) = self.book.peaks();
-        let fresh =
-            |peak: &Peak| self.reported.insert((peak.victim.tid, peak.begin, peak.explanation.is_some()));
-        peaks.into_iter().filter(fresh).collect()
-    }
-
     /// At the end: late tasks whose activation never ended become cases too.
     pub fn finish(&mut self) {
         self.poll();
         self.book.close();
     }
 
-    /// The culprit of the latest of the worst on `cpu`; empty: none yet.
+    /// The culprit of the latest of the worst on `cpu`, as of the last snapshot; empty: none yet.
     #[must_use]
     pub fn last_culprit(&self, cpu: lathunt_core::time::Cpu) -> &str {
         self.book.last_culprit(cpu)

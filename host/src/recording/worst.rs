@@ -2,8 +2,11 @@
 //!
 //! Both name the thread and the moment it was switched in; either may come first (the activation is recorded when its
 //! thread blocks, the flight record a little after the switch), and either may never come.
+//!
+//! To explain a flight record takes milliseconds, and most cases are soon driven out by worse ones: it waits until
+//! somebody looks, or until too many wait.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use lathunt_core::application::policy_name;
 use lathunt_core::comm::Comm;
@@ -20,8 +23,10 @@ use super::Settings;
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
 
-/// Flight records that wait for their activation.
-const WAITING: usize = 32;
+/// Flight records that wait for their activation, or to be explained.
+const FROZEN: usize = 32;
+/// Of these, for their activation.
+const WAITING: usize = 16;
 /// Threads whose worst case is kept with its circumstances.
 const THREADS: usize = 1024;
 
@@ -74,10 +79,10 @@ pub(super) struct Book {
     preemption: Option<String>,
     symbols: Symbols,
     worst: BTreeMap<Cpu, Worst<Case>>,
-    of_thread: HashMap<Tid, Case>,
-    waiting: Vec<(Moment, Frozen)>,
+    of_thread: BTreeMap<Tid, Case>,
+    frozen: Vec<(Moment, Frozen)>, // not explained yet, the oldest first
     extremes: BTreeMap<Cpu, [Extremes; QUANTITIES.len()]>,
-    last: BTreeMap<Cpu, String>,
+    last: BTreeMap<Cpu, (Mono, String)>,
 }
 
 impl Book {
@@ -91,8 +96,8 @@ impl Book {
             preemption: settings.preemption.clone(),
             symbols,
             worst: BTreeMap::new(),
-            of_thread: HashMap::new(),
-            waiting: Vec::new(),
+            of_thread: BTreeMap::new(),
+            frozen: Vec::new(),
             extremes: BTreeMap::new(),
             last: BTreeMap::new(),
         }
@@ -101,7 +106,7 @@ impl Book {
     /// The worst so far belong to a window that has ended. Flight records that wait are taken along, unless they are
     /// from before `since`: their activation was no case.
     pub fn begin_window(&mut self, since: Mono) {
-        self.waiting.retain(|((_, switched_in), _)| *switched_in >= since);
+        self.frozen.retain(|((_, switched_in), _)| *switched_in >= since);
         self.worst.clear();
         self.of_thread.clear();
         self.extremes.clear();
@@ -115,32 +120,44 @@ impl Book {
             !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
         let known = self.of_thread.get(&a.thread.tid).map(|case| case.peak.total_ns);
         let of_thread = known.map_or(self.of_thread.len() < THREADS, |known| total > known);
+        let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
+            if total >= self.threshold {
+                // It was of the worst when its flight record was taken, and is not any more.
+                self.frozen.retain(|(of, _)| *of != moment);
+            }
             return;
         }
-        let case = self.case(a);
+        let case = Case { moment, peak: self.plain(a), activation: Some(*a), bytes: None };
         if kept {
-            self.last.insert(a.cpu, case.peak.culprit.clone().unwrap_or_default());
+            self.told(a.cpu, a.switched_in, case.peak.culprit.clone());
             self.offer(case.clone());
         }
         if of_thread {
-            // The worst of a thread is told, its flight record is not kept.
-            self.of_thread.insert(a.thread.tid, Case { bytes: None, ..case });
+            if let Some(smaller) = self.of_thread.insert(a.thread.tid, case) {
+                self.forget(smaller.moment);
+            }
         }
     }
 
-    fn case(&mut self, a: &Activation) -> Case {
-        let moment = (a.thread.tid, a.switched_in);
-        let waits = self.waiting.iter().position(|(of, _)| *of == moment);
-        let frozen = waits.map(|at| self.waiting.swap_remove(at).1);
-        let mut peak = self.plain(a);
-        if let Some(explanation) = frozen.as_ref().and_then(|frozen| self.explain(frozen, Some(a))) {
-            peak.culprit = Some(explanation.cause.clone());
-            peak.no_evidence = None;
-            peak.explanation = Some(explanation);
+    /// The flight record of a case that is no more.
+    fn forget(&mut self, moment: Moment) {
+        if !self.is_case(moment) {
+            self.frozen.retain(|(of, _)| *of != moment);
         }
-        let bytes = frozen.map(|frozen| frozen.bytes).filter(|_| self.flight);
-        Case { moment, peak, activation: Some(*a), bytes }
+    }
+
+    fn is_case(&self, moment: Moment) -> bool {
+        let mut of_cpus = self.worst.values().flat_map(Worst::iter);
+        self.of_thread.get(&moment.0).is_some_and(|case| case.moment == moment)
+            || of_cpus.any(|(_, case)| case.moment == moment)
+    }
+
+    fn told(&mut self, cpu: Cpu, at: Mono, culprit: Option<String>) {
+        let (last, told) = self.last.entry(cpu).or_default();
+        if at >= *last {
+            (*last, *told) = (at, culprit.unwrap_or_default());
+        }
     }
 
     /// Without evidence: who had the CPU before.
@@ -170,44 +187,55 @@ impl Book {
     /// A flight record, of a late wake-up that the kernel side saw.
     pub fn evidence(&mut self, frozen: Frozen) {
         let Some(victim) = frozen.trigger.victim else { return };
-        let (limit, cpu) = (self.limit, frozen.cpu);
-        let moment = (victim.tid, victim.switched_in);
-        if self.of_thread.get(&victim.tid).is_some_and(|case| case.moment == moment) {
-            if let Some(case) = self.of_thread.remove(&victim.tid) {
-                let case = self.with_evidence(case, &frozen);
-                self.of_thread.insert(victim.tid, Case { bytes: None, ..case });
-            }
+        self.frozen.push(((victim.tid, victim.switched_in), frozen));
+        if self.frozen.len() > FROZEN {
+            self.make_room();
         }
-        let of_thread = self.of_thread.get(&victim.tid).is_some_and(|case| case.moment == moment);
-        let book = self.worst.entry(cpu).or_insert_with(|| Worst::new(limit));
-        if !book.iter().any(|(_, case)| case.moment == moment) {
-            if of_thread {
-                return; // its activation came, and was none of the worst of the CPU
-            }
-            if self.waiting.len() >= WAITING {
-                self.waiting.remove(0);
-            }
-            self.waiting.push((moment, frozen));
-            return;
-        }
-        let kept = std::mem::replace(book, Worst::new(limit)).into_vec();
-        let mut fresh = Worst::new(limit);
-        for (total, case) in kept {
-            let mine = case.moment == moment;
-            fresh.offer(total, if mine { self.with_evidence(case, &frozen) } else { case });
-        }
-        self.worst.insert(cpu, fresh);
     }
 
-    fn with_evidence(&mut self, mut case: Case, frozen: &Frozen) -> Case {
-        if let Some(explanation) = self.explain(frozen, case.activation.as_ref()) {
-            self.last.insert(frozen.cpu, explanation.cause.clone());
-            case.peak.culprit = Some(explanation.cause.clone());
-            case.peak.explanation = Some(explanation);
-            case.peak.no_evidence = None;
-            case.bytes = self.flight.then(|| frozen.bytes.clone());
+    /// One flight record less: the least when many wait for their activations, else that of the worst case, which is
+    /// the most likely to stay one.
+    fn make_room(&mut self) {
+        let (waiting, cases): (Vec<usize>, Vec<usize>) =
+            (0..self.frozen.len()).partition(|&at| !self.is_case(self.frozen[at].0));
+        let total = |at: &usize| self.frozen[*at].1.trigger.victim.map(|victim| victim.total);
+        let least = waiting.iter().copied().min_by_key(total).filter(|_| waiting.len() > WAITING);
+        if let Some(least) = least {
+            self.frozen.remove(least);
+        } else if let Some(worst) = cases.into_iter().max_by_key(total) {
+            let (moment, frozen) = self.frozen.remove(worst);
+            self.explain_case(moment, &frozen);
         }
-        case
+    }
+
+    /// Explains every case that has a flight record: some ms each.
+    pub fn explain_cases(&mut self) {
+        for (moment, frozen) in std::mem::take(&mut self.frozen) {
+            if !self.explain_case(moment, &frozen) {
+                self.frozen.push((moment, frozen)); // it waits for its activation
+            }
+        }
+    }
+
+    /// False when there is no such case.
+    fn explain_case(&mut self, moment: Moment, frozen: &Frozen) -> bool {
+        let is_it = |case: &&mut Case| case.moment == moment;
+        let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
+        let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
+        let Some(activation) = of_thread.or(of_cpu).map(|case| case.activation) else { return false };
+        let Some(explanation) = self.explain(frozen, activation.as_ref()) else { return true };
+        self.told(frozen.cpu, moment.1, Some(explanation.cause.clone()));
+        let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
+        let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
+        // The worst of a thread is told, its flight record is not kept.
+        let bytes = (self.flight && of_cpu.is_some()).then(|| frozen.bytes.clone());
+        for (case, bytes) in of_thread.into_iter().zip([None]).chain(of_cpu.into_iter().zip([bytes])) {
+            case.peak.culprit = Some(explanation.cause.clone());
+            case.peak.explanation = Some(explanation.clone());
+            case.peak.no_evidence = None;
+            case.bytes = bytes;
+        }
+        true
     }
 
     /// With the activation, a waking on another CPU is known, which is in that CPU's ring and not in this one.
@@ -228,8 +256,10 @@ impl Book {
     }
 
     fn offer(&mut self, case: Case) {
-        if let Some(book) = self.worst.get_mut(&case.peak.cpu) {
-            book.offer(case.peak.total_ns, case);
+        let limit = self.limit;
+        let book = self.worst.entry(case.peak.cpu).or_insert_with(|| Worst::new(limit));
+        if let Some(smaller) = book.offer(case.peak.total_ns, case) {
+            self.forget(smaller.moment);
         }
     }
 
@@ -276,7 +306,7 @@ impl Book {
         let mine = |frozen: &&Frozen| {
             frozen.cpu == cpu && frozen.trigger.victim.as_ref().is_some_and(|victim| victim.total == max)
         };
-        let frozen = self.waiting.iter().map(|(_, frozen)| frozen).find(mine)?;
+        let frozen = self.frozen.iter().map(|(_, frozen)| frozen).find(mine)?;
         self.of_frozen(frozen).filter(|peak| peak.quantity == quantity)
     }
 
@@ -291,7 +321,7 @@ impl Book {
     /// The culprit of the latest of the worst on `cpu`.
     #[must_use]
     pub fn last_culprit(&self, cpu: Cpu) -> &str {
-        self.last.get(&cpu).map_or("", String::as_str)
+        self.last.get(&cpu).map_or("", |(_, culprit)| culprit)
     }
 
     /// The worst wake-up of `tid`.
@@ -318,9 +348,11 @@ impl Book {
 
     /// Flight records whose activation never ended become cases of their own.
     pub fn close(&mut self) {
-        for (moment, frozen) in std::mem::take(&mut self.waiting) {
+        self.explain_cases();
+        for (moment, frozen) in std::mem::take(&mut self.frozen) {
             if let Some(peak) = self.of_frozen(&frozen) {
-                self.offer(Case { moment, peak, activation: None, bytes: Some(frozen.bytes) });
+                let bytes = self.flight.then_some(frozen.bytes);
+                self.offer(Case { moment, peak, activation: None, bytes });
             }
         }
     }
@@ -385,5 +417,125 @@ fn context(a: &Activation) -> Context {
         }
         .to_owned(),
         waker: a.waker.thread(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Trigger;
+    use lathunt_core::cpuset::CpuSet;
+    use lathunt_core::time::Prio;
+    use lathunt_core::trace::activation::{Point, Who};
+    use lathunt_core::trace::flight::{Header, Victim, TRIGGER_KERNEL};
+
+    const CPU: Cpu = Cpu(1);
+
+    fn book(limit: usize) -> Book {
+        let cpus: CpuSet = "1".parse().unwrap();
+        let settings = Settings { peaks: limit, threshold: Ns(10), ..Settings::on(cpus) };
+        Book::new(&settings, Symbols::none())
+    }
+
+    /// Of thread `tid`, `latency` long, the `number`th.
+    fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
+        let who = |tid| Who { tid: Tid(tid), prio: Prio(50), comm: Comm::cut("late") };
+        let switched_in = Mono(1_000_000 * number + latency);
+        let activation = Activation {
+            thread: who(tid),
+            tgid: Tid(tid),
+            policy: 1,
+            cpu: CPU,
+            waking: Mono(1_000_000 * number),
+            timer: None,
+            switched_in,
+            blocked: Mono(switched_in.0 + 5),
+            execution: Ns(5),
+            preemptions: 0,
+            faults: 0,
+            fault_address: 0,
+            point: Point::default(),
+            via: Via::Thread,
+            waker: who(900),
+            waker_cpu: CPU,
+            before: who(901),
+            shared: false,
+        };
+        let victim = Victim {
+            total: Ns(latency),
+            switched_in,
+            tid: Tid(tid),
+            prio: Prio(50),
+            comm: *b"late\0\0\0\0\0\0\0\0\0\0\0\0",
+        };
+        let header = Header {
+            cpu: CPU,
+            trigger: TRIGGER_KERNEL,
+            id: number,
+            begin: Mono(0),
+            frozen: activation.blocked,
+            first_seq: 0,
+            records: 0,
+            stacks: 0,
+            overwritten: 0,
+            victim: Some(victim),
+        };
+        let trigger = Trigger { victim: Some(victim), asked: false, at: activation.blocked };
+        (activation, Frozen { cpu: CPU, id: number, bytes: header.to_bytes().to_vec(), trigger })
+    }
+
+    #[test]
+    fn whichever_comes_first_a_case_has_its_explanation_and_its_record_when_somebody_looks() {
+        let mut book = book(2);
+        let (first, record) = late(5, 300, 1);
+        book.activation(&first);
+        book.evidence(record);
+        let (second, record) = late(6, 400, 2);
+        book.evidence(record);
+        book.activation(&second);
+        let (third, _) = late(7, 200, 3);
+        book.activation(&third);
+        let (peaks, _) = book.peaks();
+        assert!(peaks.iter().all(|peak| peak.explanation.is_none()), "it costs nothing until then");
+        book.explain_cases();
+        let (peaks, bytes) = book.peaks();
+        let explained: Vec<(u64, bool)> = peaks
+            .iter()
+            .map(|peak| (peak.total_ns.0, peak.explanation.is_some() && peak.no_evidence.is_none()))
+            .collect();
+        assert_eq!(explained, [(400, true), (300, true)]);
+        assert_eq!(bytes.len(), 2 * late(5, 1, 1).1.bytes.len());
+        assert!(book.worst_of(Tid(5)).unwrap().explanation.is_some());
+        assert!(book.worst_of(Tid(7)).unwrap().explanation.is_none(), "it had no flight record");
+    }
+
+    #[test]
+    fn records_wait_in_a_bounded_number_and_none_of_a_worst_case_is_lost() {
+        let mut book = book(60);
+        for number in 1..=60 {
+            let (activation, record) = late(number as i32, 100 + number, number);
+            book.evidence(record);
+            book.activation(&activation);
+            assert!(book.frozen.len() <= FROZEN);
+        }
+        book.explain_cases();
+        assert!(book.peaks().0.iter().all(|peak| peak.explanation.is_some()) && book.frozen.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_case_any_more_keeps_no_record_and_what_never_ends_becomes_one() {
+        let mut book = book(1);
+        for (number, latency) in [(1, 100), (2, 200), (3, 150)] {
+            let (activation, record) = late(5, latency, number);
+            book.evidence(record);
+            book.activation(&activation);
+        }
+        assert_eq!(book.frozen.len(), 1, "of the largest");
+        for number in 4..100 {
+            book.evidence(late(5, 300 + number, number).1);
+        }
+        assert!(book.frozen.len() <= FROZEN);
+        book.close();
+        assert_eq!(book.peaks().0[0].total_ns, Ns(399), "it has not blocked, and is told all the same");
     }
 }

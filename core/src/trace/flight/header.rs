@@ -158,15 +158,25 @@ pub fn headers(mut bytes: &[u8]) -> Vec<Header> {
     headers
 }
 
+#[inline]
+fn word<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut word = [0; N];
+    word.copy_from_slice(&bytes[at..at + N]);
+    word
+}
+#[inline]
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+    u16::from_le_bytes(word(bytes, at))
 }
+#[inline]
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+    u32::from_le_bytes(word(bytes, at))
 }
+#[inline]
 pub(super) fn i32_at(bytes: &[u8], at: usize) -> i32 {
-    u32_at(bytes, at) as i32
+    i32::from_le_bytes(word(bytes, at))
 }
+#[inline]
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+    u64::from_le_bytes(word(bytes, at))
 }
