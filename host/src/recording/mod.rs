@@ -6,7 +6,9 @@
 //!
 //! Not here: files, terminals, verdicts.
 
+mod evidence;
 mod files;
+mod pending;
 mod selection;
 mod window;
 mod worst;

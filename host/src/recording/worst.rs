@@ -9,28 +9,25 @@
 use std::collections::BTreeMap;
 
 use lathunt_core::application::policy_name;
-use lathunt_core::comm::Comm;
-use lathunt_core::explain::{self, Explanation, TimerPassage, WakePassage};
 use lathunt_core::export::latency_hist;
 use lathunt_core::peak::{Context, Peak, Worst};
-use lathunt_core::series::{Quantity, Thread};
+use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::{Activation, Via};
-use lathunt_core::trace::event::{Event, Kind, TaskRef, Window};
 
+use super::evidence::Evidence;
+use super::pending::{Moment, Pending};
 use super::window::Key;
 use super::Settings;
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
 
 /// Flight records that wait for their activation, or to be explained.
-const FROZEN: usize = 32;
+const PENDING: usize = 16;
 /// Of these, for their activation.
-const WAITING: usize = 16;
+const WAITING: usize = 8;
 /// Threads whose worst case is kept with its circumstances.
 const THREADS: usize = 1024;
-
-type Moment = (Tid, Mono);
 
 /// Quantities of activations.
 const QUANTITIES: [Quantity; 4] =
@@ -76,11 +73,10 @@ pub(super) struct Book {
     limit: usize,
     threshold: Ns,
     flight: bool, // a flight record is half a megabyte
-    preemption: Option<String>,
-    symbols: Symbols,
+    evidence: Evidence,
     worst: BTreeMap<Cpu, Worst<Case>>,
     of_thread: BTreeMap<Tid, Case>,
-    frozen: Vec<(Moment, Frozen)>, // not explained yet, the oldest first
+    pending: Pending,
     extremes: BTreeMap<Cpu, [Extremes; QUANTITIES.len()]>,
     last: BTreeMap<Cpu, (Mono, String)>,
 }
@@ -93,11 +89,10 @@ impl Book {
             limit: settings.peaks,
             threshold: settings.threshold,
             flight: settings.flight,
-            preemption: settings.preemption.clone(),
-            symbols,
+            evidence: Evidence { symbols, preemption: settings.preemption.clone() },
             worst: BTreeMap::new(),
             of_thread: BTreeMap::new(),
-            frozen: Vec::new(),
+            pending: Pending::new(),
             extremes: BTreeMap::new(),
             last: BTreeMap::new(),
         }
@@ -106,7 +101,7 @@ impl Book {
     /// The worst so far belong to a window that has ended. Flight records that wait are taken along, unless they are
     /// from before `since`: their activation was no case.
     pub fn begin_window(&mut self, since: Mono) {
-        self.frozen.retain(|((_, switched_in), _)| *switched_in >= since);
+        self.pending.retain(|(_, switched_in)| switched_in >= since);
         self.worst.clear();
         self.of_thread.clear();
         self.extremes.clear();
@@ -122,10 +117,8 @@ impl Book {
         let of_thread = known.map_or(self.of_thread.len() < THREADS, |known| total > known);
         let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
-            if total >= self.threshold {
-                // It was of the worst when its flight record was taken, and is not any more.
-                self.frozen.retain(|(of, _)| *of != moment);
-            }
+            // It was of the worst when its flight record was taken, and is not any more.
+            self.pending.forget(moment, total);
             return;
         }
         let case = Case { moment, peak: self.plain(a), activation: Some(*a), bytes: None };
@@ -135,15 +128,15 @@ impl Book {
         }
         if of_thread {
             if let Some(smaller) = self.of_thread.insert(a.thread.tid, case) {
-                self.forget(smaller.moment);
+                self.forget(&smaller);
             }
         }
     }
 
-    /// The flight record of a case that is no more.
-    fn forget(&mut self, moment: Moment) {
-        if !self.is_case(moment) {
-            self.frozen.retain(|(of, _)| *of != moment);
+    /// The flight record of what is perhaps no case any more.
+    fn forget(&mut self, case: &Case) {
+        if !self.is_case(case.moment) {
+            self.pending.forget(case.moment, case.peak.total_ns);
         }
     }
 
@@ -187,8 +180,8 @@ impl Book {
     /// A flight record, of a late wake-up that the kernel side saw.
     pub fn evidence(&mut self, frozen: Frozen) {
         let Some(victim) = frozen.trigger.victim else { return };
-        self.frozen.push(((victim.tid, victim.switched_in), frozen));
-        if self.frozen.len() > FROZEN {
+        self.pending.push((victim.tid, victim.switched_in), frozen);
+        if self.pending.len() > PENDING {
             self.make_room();
         }
     }
@@ -196,23 +189,24 @@ impl Book {
     /// One flight record less: the least when many wait for their activations, else that of the worst case, which is
     /// the most likely to stay one.
     fn make_room(&mut self) {
-        let (waiting, cases): (Vec<usize>, Vec<usize>) =
-            (0..self.frozen.len()).partition(|&at| !self.is_case(self.frozen[at].0));
-        let total = |at: &usize| self.frozen[*at].1.trigger.victim.map(|victim| victim.total);
-        let least = waiting.iter().copied().min_by_key(total).filter(|_| waiting.len() > WAITING);
-        if let Some(least) = least {
-            self.frozen.remove(least);
-        } else if let Some(worst) = cases.into_iter().max_by_key(total) {
-            let (moment, frozen) = self.frozen.remove(worst);
+        let numbered = self.pending.iter().enumerate();
+        let (waiting, cases): (Vec<_>, Vec<_>) = numbered
+            .map(|(at, (moment, frozen))| (Pending::total(frozen), at, self.is_case(*moment)))
+            .partition(|(_, _, is_case)| !is_case);
+        let least = waiting.iter().min().filter(|_| waiting.len() > WAITING);
+        if let Some((_, least, _)) = least {
+            self.pending.remove(*least);
+        } else if let Some((_, worst, _)) = cases.iter().max() {
+            let (moment, frozen) = self.pending.remove(*worst);
             self.explain_case(moment, &frozen);
         }
     }
 
     /// Explains every case that has a flight record: some ms each.
     pub fn explain_cases(&mut self) {
-        for (moment, frozen) in std::mem::take(&mut self.frozen) {
+        for (moment, frozen) in self.pending.take() {
             if !self.explain_case(moment, &frozen) {
-                self.frozen.push((moment, frozen)); // it waits for its activation
+                self.pending.push(moment, frozen); // it waits for its activation
             }
         }
     }
@@ -223,7 +217,7 @@ impl Book {
         let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
         let Some(activation) = of_thread.or(of_cpu).map(|case| case.activation) else { return false };
-        let Some(explanation) = self.explain(frozen, activation.as_ref()) else { return true };
+        let Some(explanation) = self.evidence.explain(frozen, activation.as_ref()) else { return true };
         self.told(frozen.cpu, moment.1, Some(explanation.cause.clone()));
         let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
@@ -238,28 +232,11 @@ impl Book {
         true
     }
 
-    /// With the activation, a waking on another CPU is known, which is in that CPU's ring and not in this one.
-    fn explain(&self, frozen: &Frozen, activation: Option<&Activation>) -> Option<Explanation> {
-        let victim = frozen.trigger.victim?;
-        let mut window = frozen.decode(&self.symbols).ok()?;
-        window.preemption.clone_from(&self.preemption);
-        let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
-        let (tid, cpu, end) = (victim.tid, frozen.cpu, victim.switched_in);
-        if let Some(a) = activation {
-            add_waking(&mut window, a);
-        }
-        let plain = activation.map_or_else(|| woken_at(&window, tid, begin), |a| a.timer.is_none());
-        Some(match plain {
-            true => explain::explain_wakeup(&window, &WakePassage { tid, cpu, begin, end }),
-            false => explain::explain_peak(&window, &TimerPassage { tid, cpu, begin, end }),
-        })
-    }
-
     fn offer(&mut self, case: Case) {
         let limit = self.limit;
         let book = self.worst.entry(case.peak.cpu).or_insert_with(|| Worst::new(limit));
         if let Some(smaller) = book.offer(case.peak.total_ns, case) {
-            self.forget(smaller.moment);
+            self.forget(&smaller);
         }
     }
 
@@ -306,8 +283,8 @@ impl Book {
         let mine = |frozen: &&Frozen| {
             frozen.cpu == cpu && frozen.trigger.victim.as_ref().is_some_and(|victim| victim.total == max)
         };
-        let frozen = self.frozen.iter().map(|(_, frozen)| frozen).find(mine)?;
-        self.of_frozen(frozen).filter(|peak| peak.quantity == quantity)
+        let frozen = self.pending.iter().map(|(_, frozen)| frozen).find(mine)?;
+        self.evidence.alone(frozen).filter(|peak| peak.quantity == quantity)
     }
 
     /// From which latency on a flight record of `cpu` is of use.
@@ -349,32 +326,12 @@ impl Book {
     /// Flight records whose activation never ended become cases of their own.
     pub fn close(&mut self) {
         self.explain_cases();
-        for (moment, frozen) in std::mem::take(&mut self.frozen) {
-            if let Some(peak) = self.of_frozen(&frozen) {
+        for (moment, frozen) in self.pending.take() {
+            if let Some(peak) = self.evidence.alone(&frozen) {
                 let bytes = self.flight.then_some(frozen.bytes);
                 self.offer(Case { moment, peak, activation: None, bytes });
             }
         }
-    }
-
-    /// What a flight record tells without its activation.
-    fn of_frozen(&self, frozen: &Frozen) -> Option<Peak> {
-        let victim = frozen.trigger.victim?;
-        let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
-        let explanation = self.explain(frozen, None);
-        let window = frozen.decode(&self.symbols).ok();
-        let woken = window.is_some_and(|window| woken_at(&window, victim.tid, begin));
-        Some(Peak {
-            quantity: if woken { Quantity::Wakeup } else { Quantity::TimerWakeup },
-            cpu: frozen.cpu,
-            begin,
-            total_ns: victim.total,
-            victim: Thread { tid: victim.tid, comm: Comm::new(victim.comm).text(), prio: Some(victim.prio) },
-            culprit: explanation.as_ref().map(|explanation| explanation.cause.clone()),
-            no_evidence: explanation.is_none().then(|| "its flight record is damaged".to_owned()),
-            explanation,
-            context: None,
-        })
     }
 
     /// The worst, worst first, with the flight records of those that have one.
@@ -386,23 +343,6 @@ impl Book {
         let bytes = all.iter().filter_map(|case| case.bytes.as_deref()).flatten().copied().collect();
         (all.into_iter().map(|case| case.peak.clone()).collect(), bytes)
     }
-}
-
-fn add_waking(window: &mut Window, a: &Activation) {
-    if woken_at(window, a.thread.tid, a.waking) {
-        return;
-    }
-    let comm = Some(window.strings.intern(&a.thread.comm.text()));
-    let task = TaskRef { tid: a.thread.tid, prio: Some(a.thread.prio), comm };
-    let kind = Kind::Waking { task, target_cpu: Some(a.cpu) };
-    let place = window.events.partition_point(|event| event.at <= a.waking);
-    let current = Some(a.waker.tid);
-    window.events.insert(place, Event { at: a.waking, cpu: a.waker_cpu, current, kind });
-}
-
-fn woken_at(window: &Window, tid: Tid, at: Mono) -> bool {
-    let wakes = |kind: &Kind| matches!(kind, Kind::Waking { task, .. } if task.tid == tid);
-    window.events.iter().any(|event| event.at == at && wakes(&event.kind))
 }
 
 fn context(a: &Activation) -> Context {
@@ -424,6 +364,7 @@ fn context(a: &Activation) -> Context {
 mod tests {
     use super::*;
     use crate::recorder::Trigger;
+    use lathunt_core::comm::Comm;
     use lathunt_core::cpuset::CpuSet;
     use lathunt_core::time::Prio;
     use lathunt_core::trace::activation::{Point, Who};
@@ -516,10 +457,10 @@ mod tests {
             let (activation, record) = late(number as i32, 100 + number, number);
             book.evidence(record);
             book.activation(&activation);
-            assert!(book.frozen.len() <= FROZEN);
+            assert!(book.pending.len() <= PENDING);
         }
         book.explain_cases();
-        assert!(book.peaks().0.iter().all(|peak| peak.explanation.is_some()) && book.frozen.is_empty());
+        assert!(book.peaks().0.iter().all(|peak| peak.explanation.is_some()) && book.pending.len() == 0);
     }
 
     #[test]
@@ -530,11 +471,11 @@ mod tests {
             book.evidence(record);
             book.activation(&activation);
         }
-        assert_eq!(book.frozen.len(), 1, "of the largest");
+        assert_eq!(book.pending.len(), 1, "of the largest");
         for number in 4..100 {
             book.evidence(late(5, 300 + number, number).1);
         }
-        assert!(book.frozen.len() <= FROZEN);
+        assert!(book.pending.len() <= PENDING);
         book.close();
         assert_eq!(book.peaks().0[0].total_ns, Ns(399), "it has not blocked, and is told all the same");
     }

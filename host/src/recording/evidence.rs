@@ -1,0 +1,75 @@
+//! What a flight record tells of a late wake-up, with its activation or without.
+
+use lathunt_core::comm::Comm;
+use lathunt_core::explain::{self, Explanation, TimerPassage, WakePassage};
+use lathunt_core::peak::Peak;
+use lathunt_core::series::{Quantity, Thread};
+use lathunt_core::time::{Mono, Tid};
+use lathunt_core::trace::activation::Activation;
+use lathunt_core::trace::event::{Event, Kind, TaskRef, Window};
+
+use crate::recorder::Frozen;
+use crate::symbols::Symbols;
+
+/// What it takes beside the record.
+pub(super) struct Evidence {
+    pub symbols: Symbols,
+    /// The preemption model in force.
+    pub preemption: Option<String>,
+}
+
+impl Evidence {
+    /// With the activation, a waking on another CPU is known, which is in that CPU's ring and not in this one.
+    pub fn explain(&self, frozen: &Frozen, activation: Option<&Activation>) -> Option<Explanation> {
+        let victim = frozen.trigger.victim?;
+        let mut window = frozen.decode(&self.symbols).ok()?;
+        window.preemption.clone_from(&self.preemption);
+        let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
+        let (tid, cpu, end) = (victim.tid, frozen.cpu, victim.switched_in);
+        if let Some(a) = activation {
+            add_waking(&mut window, a);
+        }
+        let plain = activation.map_or_else(|| woken_at(&window, tid, begin), |a| a.timer.is_none());
+        Some(match plain {
+            true => explain::explain_wakeup(&window, &WakePassage { tid, cpu, begin, end }),
+            false => explain::explain_peak(&window, &TimerPassage { tid, cpu, begin, end }),
+        })
+    }
+
+    /// What a flight record tells without its activation.
+    pub fn alone(&self, frozen: &Frozen) -> Option<Peak> {
+        let victim = frozen.trigger.victim?;
+        let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
+        let explanation = self.explain(frozen, None);
+        let window = frozen.decode(&self.symbols).ok();
+        let woken = window.is_some_and(|window| woken_at(&window, victim.tid, begin));
+        Some(Peak {
+            quantity: if woken { Quantity::Wakeup } else { Quantity::TimerWakeup },
+            cpu: frozen.cpu,
+            begin,
+            total_ns: victim.total,
+            victim: Thread { tid: victim.tid, comm: Comm::new(victim.comm).text(), prio: Some(victim.prio) },
+            culprit: explanation.as_ref().map(|explanation| explanation.cause.clone()),
+            no_evidence: explanation.is_none().then(|| "its flight record is damaged".to_owned()),
+            explanation,
+            context: None,
+        })
+    }
+}
+
+fn add_waking(window: &mut Window, a: &Activation) {
+    if woken_at(window, a.thread.tid, a.waking) {
+        return;
+    }
+    let comm = Some(window.strings.intern(&a.thread.comm.text()));
+    let task = TaskRef { tid: a.thread.tid, prio: Some(a.thread.prio), comm };
+    let kind = Kind::Waking { task, target_cpu: Some(a.cpu) };
+    let place = window.events.partition_point(|event| event.at <= a.waking);
+    let current = Some(a.waker.tid);
+    window.events.insert(place, Event { at: a.waking, cpu: a.waker_cpu, current, kind });
+}
+
+fn woken_at(window: &Window, tid: Tid, at: Mono) -> bool {
+    let wakes = |kind: &Kind| matches!(kind, Kind::Waking { task, .. } if task.tid == tid);
+    window.events.iter().any(|event| event.at == at && wakes(&event.kind))
+}
