@@ -134,6 +134,7 @@ pub(super) fn turns(
             }
             last = now;
         };
+        drop(short); // counts the turn before the gap
         last = long(read, turns, gaps, begin, end);
     }
     last
