@@ -29,6 +29,32 @@ fn seen() {
     std::thread::sleep(Duration::from_millis(400));
 }
 
+/// Its nice value alone would not do: with CONFIG_SCHED_AUTOGROUP only the group's counts against other sessions.
+#[test]
+#[ignore = "root: run by make test"]
+fn the_consumer_comes_before_ordinary_programs_of_other_sessions() {
+    const TEST: &str = "the_consumer_comes_before_ordinary_programs_of_other_sessions";
+    let tree = lathunt_host::facts::Tree::new(Path::new("/"));
+    let autogroup = |pid: &str| tree.text(&format!("proc/{pid}/autogroup"));
+    if !lathunt_host::testing::may_run(TEST, lathunt_host::testing::needs_root()) {
+        return;
+    }
+    let lab = Lab::new();
+    let said = lab.trace_ok(&["start", "-o", lab.path("out").to_str().unwrap()]);
+    let pid = said.split("consumer ").nth(1).unwrap().split(')').next().unwrap();
+    let (theirs, ours) = (autogroup(pid), autogroup("self"));
+    let stat = tree.text(&format!("proc/{pid}/stat")).unwrap();
+    lab.trace(&["stop"]);
+    let nice: i32 =
+        stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(16).unwrap().parse().unwrap();
+    assert_eq!(nice, -15);
+    assert_eq!(theirs.is_some(), ours.is_some());
+    if let (Some(theirs), Some(ours)) = (theirs, ours) {
+        assert!(theirs.ends_with(" nice -15"), "{theirs}");
+        assert_ne!(theirs.split(' ').next(), ours.split(' ').next(), "only its own group is changed");
+    }
+}
+
 #[test]
 fn events_are_switched_on_and_off_while_the_program_runs() {
     let lab = Lab::new();

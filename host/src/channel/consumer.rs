@@ -24,6 +24,9 @@ use super::session::Session;
 use super::snapshot;
 use crate::error::{Error, Result};
 
+/// Against ordinary programs: of a CPU that one of them wants as well, this gets 29 parts of 30 when it needs them.
+pub(super) const NICE: libc::c_int = -15;
+
 /// Between two rounds of draining: a round costs some 50 µs beside the events, and the rings hold 100 ms and more.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
@@ -108,7 +111,7 @@ impl Consumer {
     pub fn run(mut self, stop: &AtomicBool) -> Result<Status> {
         // Above the load where that is allowed: late looks are discarded events. Not real-time: it must not disturb.
         // SAFETY: a plain call; without the right to do so it fails and changes nothing.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
         let (mut looked, mut reported) = (Instant::now(), Instant::now());
         let mut pause = SHORTEST_PAUSE;
         while !stop.load(Ordering::Relaxed) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::consumer::{Consumer, Status};
+use super::consumer::{Consumer, Status, NICE};
 use super::lock;
 use super::place::Place;
 use super::session::Session;
@@ -84,6 +84,10 @@ fn serve(place: Place, mut session: Session, mut parent: UnixStream) {
             libc::dup2(null, standard);
         }
     }
+    // This session is a group of its own for the scheduler (CONFIG_SCHED_AUTOGROUP), and among groups only the group's
+    // nice value counts: without it, 10 % of 5 million events a second were lost beside a load. Where it is refused, or
+    // there are no such groups, nothing is changed.
+    let _ = fs::write("/proc/self/autogroup", NICE.to_string());
     session.consumer = std::process::id();
     let stop = stop_on_signals();
     match Consumer::start(place, session) {

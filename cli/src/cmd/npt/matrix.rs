@@ -25,6 +25,9 @@ use crate::out;
 /// Bursts and pauses where the user names none: 13 % of pause, so that throttling never fires.
 const BURST: Ns = Ns::from_ms(20);
 
+/// No event of any tracer is a gap: handling one would be part of its next turn.
+const THRESHOLD: Ns = Ns::from_ms(10);
+
 /// A row to be measured: its name, and the flags that make it.
 struct Cell {
     name: Name,
@@ -44,7 +47,11 @@ pub(super) fn run(args: &NptArgs, cpus: &CpuSet) -> Result<ExitCode> {
     let cells = cells(&mut matrix);
     let rounds = u64::from(args.rounds).min(args.count);
     let mut failed: Vec<usize> = Vec::new();
+    let mut last = 0;
     for round in 1..=rounds {
+        if signals::stop_requested().is_none() {
+            last = round;
+        }
         for (index, cell) in cells.iter().enumerate() {
             if signals::stop_requested().is_some() || failed.contains(&index) {
                 continue;
@@ -61,6 +68,9 @@ pub(super) fn run(args: &NptArgs, cpus: &CpuSet) -> Result<ExitCode> {
     }
     if !args.quiet && std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
+    }
+    if let Some(signal) = signals::stop_requested() {
+        matrix.lacks("the rest", &format!("ended by signal {signal} in round {last} of {rounds}"));
     }
     if let Some(directory) = &args.output {
         write(&matrix, directory)?;
@@ -127,7 +137,7 @@ fn measure(args: &NptArgs, cpus: &CpuSet, count: u64, cell: &Cell) -> Result<Run
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     command
         .args(["npt", "--json", "-q", "--worst", "0", "-c", &cpus.to_string(), "-n", &count.to_string()])
-        .args(["-p", &args.priority.to_string(), "--threshold", &ns(args.threshold)])
+        .args(["-p", &args.priority.to_string(), "--threshold", &ns(THRESHOLD.max(args.threshold))])
         .args(["--burst", &ns(args.burst.unwrap_or(BURST)), "--pause", &ns(args.pause)])
         .args(["--clock", args.clock.word()])
         .args(&cell.flags)

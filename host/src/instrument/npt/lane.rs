@@ -12,7 +12,7 @@ use lathunt_core::npt::turns::Turns;
 use lathunt_core::time::{Cpu, Ns, Tid};
 
 use super::probe::{self, Armed};
-use super::turn::{turns, OnGap, Probe, Read};
+use super::turn::{turns, Handling, OnGap, Probe, Read};
 use super::Options;
 use crate::error::Result;
 use crate::recorder::Freezer;
@@ -214,8 +214,9 @@ impl Lane<'_> {
         let ticks = |ns: Ns| (ns.0 as f64 / self.tick_ns) as u64;
         let patience = ticks(PATIENCE);
         let (burst, pause) = self.options.burst.map_or((u64::MAX, Ns::ZERO), |(on, off)| (ticks(on), off));
-        let from = read.ticks();
-        turns(read, &mut probe, &mut self.table, &mut Warm, WARM_UP, from);
+        let (from, mut handling) = (read.ticks(), Handling::default());
+        turns(read, &mut probe, &mut self.table, &mut Warm, &mut handling, WARM_UP, from);
+        handling = Handling::default();
         self.table.clear();
         gaps.new_faults();
         let mut last = read.ticks();
@@ -224,7 +225,7 @@ impl Lane<'_> {
         let mut done = 0;
         while done < self.options.loops {
             let chunk = CHUNK.min(self.options.loops - done);
-            last = turns(read, &mut probe, &mut self.table, &mut gaps, chunk, last);
+            last = turns(read, &mut probe, &mut self.table, &mut gaps, &mut handling, chunk, last);
             done += chunk;
             self.shared.done.store(done, Relaxed);
             let follower = self.shared.follower.load(Relaxed);

@@ -109,6 +109,24 @@ pub(super) trait OnGap {
     fn gap(&mut self, begin: u64, end: u64);
 }
 
+/// What handling a gap takes where nothing interrupts it: the least number of ticks that was seen so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Handling(Option<u64>);
+
+impl Handling {
+    /// How much of `spent` is the handling itself. The first is believed up to 10 µs.
+    fn usual(&mut self, spent: u64, turns: &Turns) -> u64 {
+        let least = spent.min(self.0.unwrap_or(spent));
+        let believed = self.0.is_some() || turns.ns(spent) < Ns::from_us(10);
+        self.0 = Some(least);
+        if believed {
+            least
+        } else {
+            0
+        }
+    }
+}
+
 /// `count` turns from the read `last` on; the last read. `read` is a constant at each call.
 #[inline(always)]
 pub(super) fn turns(
@@ -116,6 +134,7 @@ pub(super) fn turns(
     probe: &mut impl Probe,
     turns: &mut Turns,
     gaps: &mut impl OnGap,
+    handling: &mut Handling,
     count: u64,
     mut last: u64,
 ) -> u64 {
@@ -135,16 +154,22 @@ pub(super) fn turns(
             last = now;
         };
         drop(short); // counts the turn before the gap
-        last = long(read, turns, gaps, begin, end);
+        last = long(read, turns, gaps, handling, (begin, end));
     }
     last
 }
 
-/// A gap. What is done about it here is not measured, unless it is itself interrupted for as long as a gap.
+/// A gap. What is done about it here is not measured, unless it is itself interrupted for as long as a gap: what it takes
+/// beyond the usual is the next one.
 #[cold]
 #[inline(never)]
-fn long(read: Read, turns: &mut Turns, gaps: &mut impl OnGap, begin: u64, end: u64) -> u64 {
-    let (mut begin, mut end) = (begin, end);
+fn long(
+    read: Read,
+    turns: &mut Turns,
+    gaps: &mut impl OnGap,
+    handling: &mut Handling,
+    (mut begin, mut end): (u64, u64),
+) -> u64 {
     loop {
         // Backwards is no time: the counters of two CPUs would have to differ, and the thread is pinned.
         let ticks = if (end.wrapping_sub(begin) as i64) < 0 { 0 } else { end - begin };
@@ -154,10 +179,11 @@ fn long(read: Read, turns: &mut Turns, gaps: &mut impl OnGap, begin: u64, end: u
         }
         gaps.gap(begin, end);
         let after = read.ticks();
-        if !turns.is_long(after.wrapping_sub(end)) {
+        begin = end.wrapping_add(handling.usual(after.wrapping_sub(end), turns));
+        if !turns.is_long(after.wrapping_sub(begin)) {
             return after;
         }
-        (begin, end) = (end, after);
+        end = after;
     }
 }
 
@@ -178,13 +204,51 @@ pub fn cost_of_statistics(count: u64) -> (f64, f64) {
     let tick_ns = Read::Plain.tick_ns();
     let mut table = Turns::new(tick_ns, Ns::from_us(1));
     let per_turn = |from: u64, to: u64| to.wrapping_sub(from) as f64 * tick_ns / count as f64;
-    turns(Read::Plain, &mut Nothing, &mut table, &mut Nothing, 10_000, arch::counter());
+    let mut handling = Handling::default();
+    turns(Read::Plain, &mut Nothing, &mut table, &mut Nothing, &mut handling, 10_000, arch::counter());
     let begin = arch::counter();
     for _ in 0..count {
         std::hint::black_box(Read::Plain.ticks());
     }
     let bare = per_turn(begin, arch::counter());
     let begin = arch::counter();
-    turns(Read::Plain, &mut Nothing, &mut table, &mut Nothing, count, begin);
+    turns(Read::Plain, &mut Nothing, &mut table, &mut Nothing, &mut handling, count, begin);
     (bare, per_turn(begin, arch::counter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes `usual` for each gap, and once longer.
+    struct Slow {
+        usual: Ns,
+        once: Option<Ns>,
+        seen: Vec<u64>,
+    }
+
+    impl OnGap for Slow {
+        fn gap(&mut self, begin: u64, end: u64) {
+            self.seen.push(end - begin);
+            let until = now() + self.usual + self.once.take_if(|_| self.seen.len() == 3).unwrap_or(Ns::ZERO);
+            while now() < until {}
+        }
+    }
+
+    /// Reading a model-specific register takes longer than the shortest threshold: handling must not be a gap for ever,
+    /// and an interruption of it must be one, of its own length.
+    #[test]
+    fn handling_a_gap_is_none_unless_it_is_interrupted() {
+        let mut table = Turns::new(1.0, Ns(1_000));
+        let mut gaps = Slow { usual: Ns::from_us(300), once: Some(Ns::from_ms(200)), seen: Vec::new() };
+        let mut handling = Handling::default();
+        for _ in 0..20 {
+            let end = now().0;
+            long(Read::Gettime, &mut table, &mut gaps, &mut handling, (end - 5_000, end));
+        }
+        let longest = gaps.seen.iter().copied().max().unwrap_or(0);
+        assert!((190_000_000..3_000_000_000).contains(&longest), "{:?}", gaps.seen);
+        assert!((20..400).contains(&gaps.seen.len()), "{:?}", gaps.seen);
+        assert_eq!(gaps.seen.iter().filter(|&&gap| gap == 5_000).count(), 20);
+    }
 }
