@@ -107,6 +107,18 @@ pub fn write_quick(path: &Path, bytes: &[u8]) -> Result<()> {
     written.map_err(|error| said(path, &error))
 }
 
+/// Where `path` will be written, in a directory the file `name`; asked before a measurement, so that none is made in vain.
+///
+/// # Errors
+/// One line: nothing can be written there, and why.
+pub fn target(path: &Path, name: &str) -> Result<PathBuf> {
+    let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
+    let probe = file.with_extension(format!("{}.part", std::process::id()));
+    let made = OpenOptions::new().write(true).create(true).truncate(true).open(&probe);
+    made.and_then(|_| fs::remove_file(&probe)).map_err(|error| said(&file, &error))?;
+    Ok(file)
+}
+
 fn write_and_rename(temporary: &Path, target: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(temporary)?;
     file.write_all(bytes)?;
@@ -139,6 +151,18 @@ fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_told_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        assert_eq!(target(directory.path(), RUN_FILE).unwrap(), at(RUN_FILE));
+        assert_eq!(target(&at("x.json"), RUN_FILE).unwrap(), at("x.json"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left");
+        let error = target(&at("none/x"), RUN_FILE).unwrap_err().to_string();
+        assert!(error.contains("cannot write") && error.contains("the directory does not exist"), "{error}");
+        assert!(target(Path::new("/proc/version/x"), RUN_FILE).is_err());
+    }
 
     #[test]
     fn a_failed_write_leaves_the_old_file_and_nothing_else() {

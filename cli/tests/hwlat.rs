@@ -20,6 +20,7 @@ fn bad_input_is_one_clear_line() {
         (vec!["-c", "7000"], "CPU 7000"),
         (vec!["--threshold", "0"], "more than nothing"),
         (vec!["--detector", "magic"], "possible values"),
+        (vec!["--detector", "spin", "--per-cpu"], "--per-cpu belongs to the kernel's tracer"),
         (vec!["-o", "/nonexistent/run"], "the directory does not exist"),
     ] {
         let output = lathunt(&[vec!["hwlat"], arguments.clone()].concat());

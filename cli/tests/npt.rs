@@ -31,7 +31,9 @@ fn bad_input_is_one_clear_line() {
         (vec!["--pause", "1ms"], "--burst"),
         (vec!["--matrix", "--probe", "marker"], "--probe"),
         (vec!["--rounds", "2"], "--matrix"),
-        (vec!["-n", "1e3", "-p", "0", "--no-record", "-o", "/nowhere/x.json"], "does not exist"),
+        // Before the measurement, which would take an hour.
+        (vec!["-n", "1e11", "-p", "0", "--no-record", "-o", "/nowhere/x.json"], "does not exist"),
+        (vec!["-n", "1e11", "-p", "0", "--no-record", "--gaps", "/nowhere/x.csv"], "does not exist"),
     ] {
         let output = lathunt(&[vec!["npt"], arguments.clone()].concat());
         let stderr = String::from_utf8_lossy(&output.stderr);

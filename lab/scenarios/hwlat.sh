@@ -20,15 +20,27 @@ wait $reader
 # it: the tracer, which watches 19 of 20 ms, and the loop. Three times, because the loop begins when its record of the
 # kernel does, which takes seconds here.
 for detector in tracer spin; do
-    lathunt hwlat --detector $detector -D 6s --window 1s --width 950ms --threshold 100ms --json >frozen-$detector.json &
+    lathunt hwlat --detector $detector -D 5s --window 1s --width 950ms --threshold 100ms --json >frozen-$detector.json &
     watcher=$!
     await_watch $watcher
     for again in 1 2 3; do
         echo "lab: freeze me" >/dev/console
-        sleep 2
+        usleep 1200000
     done
     wait $watcher
 done
+
+# One after the other and compared, the tracer on all CPUs at once; the machine is as before then.
+mode=/sys/kernel/tracing/hwlat_detector/mode
+cat $mode >mode-before
+lathunt hwlat --detector both --per-cpu -D 2s --window 200ms --width 50ms --threshold 1us --json >both.json &
+both=$!
+await_watch $both
+cat $mode >mode-during
+wait $both
+cat $mode >mode-after
+ls /sys/kernel/tracing/instances >instances-after
+lathunt hwlat --detector both --per-cpu -c 1 -D 300ms --window 100ms --width 50ms --threshold 10s >both
 
 # Called as the tool that it replaces. An emulated CPU is always late by a microsecond.
 ln -s /bin/lathunt /tmp/hwlatdetect

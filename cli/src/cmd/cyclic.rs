@@ -22,7 +22,7 @@ use lathunt_host::sched::{self, Policy};
 use lathunt_host::{pm_qos, signals};
 
 use super::units::{microseconds, seconds};
-use crate::file::{write_atomic, RUN_FILE};
+use crate::file::{target, write_atomic, RUN_FILE};
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
 pub trait BreakWatch {
@@ -100,6 +100,7 @@ enum ClockName {
 /// Measures; with `--break-at`, `watch` is asked for evidence.
 pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
+    let file = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
     let mut conditions = conditions(&args);
     if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {
         let why = sched::denied::why_no_realtime(args.priority);
@@ -126,9 +127,6 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
         bail!("{error}");
     }
     let run = to_run(conditions, &results);
-    if let Some(path) = &args.output {
-        save(path, &run)?;
-    }
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
     if let Some((thread, latency)) = broke {
         let who = results[thread].series.label();
@@ -143,6 +141,9 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
         }
     }
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to stdout")?;
+    if let Some(file) = file {
+        write_atomic(&file, run.to_json().as_bytes())?;
+    }
     Ok(exit_code(&args, &run, broke.is_some()))
 }
 
@@ -252,11 +253,6 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
     }
     run.peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
     run
-}
-
-fn save(path: &std::path::Path, run: &Run) -> Result<()> {
-    let file = if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() };
-    write_atomic(&file, run.to_json().as_bytes())
 }
 
 fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {

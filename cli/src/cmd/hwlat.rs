@@ -16,7 +16,7 @@ use lathunt_host::topology::Topology;
 use lathunt_host::{arch, facts, signals, wall};
 
 use super::units;
-use crate::file::{write_atomic, RUN_FILE};
+use crate::file::{target, write_atomic, RUN_FILE};
 use crate::{exit, out};
 
 /// Does hardware, firmware or the host steal time?
@@ -47,7 +47,7 @@ pub struct HwlatArgs {
     /// Which detector: tracer, spin, both, or auto (the tracer where there is one)
     #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = ["auto", "tracer", "spin", "both"])]
     detector: String,
-    /// The tracer on all CPUs at the same time, instead of one after the other
+    /// The tracer on all CPUs at the same time, as the loop always does, instead of one after the other
     #[arg(long)]
     per_cpu: bool,
     /// Print the histogram of the gaps, too (occupied rows)
@@ -69,7 +69,7 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     if args.width >= args.window {
         bail!("cannot watch {} of every {}: --width must be shorter than --window", args.width, args.window);
     }
-    let output = args.output.as_deref().map(target).transpose()?;
+    let output = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
     let topology = Topology::read(Path::new(facts::LIVE))?;
     let cpus = topology.select(args.cpus.as_ref())?;
     let missing = tracer::missing();
@@ -80,6 +80,9 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         (_, Some(reason)) => bail!("cannot use the kernel's tracer: {reason}; try --detector spin"),
         (which, None) => (true, which == "both"),
     };
+    if args.per_cpu && args.detector == "spin" {
+        bail!("--per-cpu belongs to the kernel's tracer: the loop always watches all CPUs at the same time");
+    }
     signals::install()?;
     let started = wall::now_rfc3339();
     let options = Options {
@@ -120,16 +123,6 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         write_atomic(&file, to_run(&report, &cpus, started).to_json().as_bytes())?;
     }
     Ok(args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit)))
-}
-
-/// The file to write; one that cannot be is told before the measurement, not after.
-fn target(path: &Path) -> Result<PathBuf> {
-    let file = if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() };
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    match parent.filter(|parent| !parent.is_dir()) {
-        Some(_) => bail!("cannot write {}: the directory does not exist", file.display()),
-        None => Ok(file),
-    }
 }
 
 /// Only the worst gaps are judged: where more of them are above the limit, the others may be anybody's.

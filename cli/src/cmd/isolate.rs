@@ -167,7 +167,7 @@ pub fn run(args: IsolateArgs) -> Result<ExitCode> {
         Action::Plan { what } => {
             let survey = survey::read(std::path::Path::new(facts::LIVE))?;
             let request = what.more.request(what.cpus);
-            show::unknown_to_keep(&survey, &request);
+            show::known_to_keep(&survey, &request, false)?;
             let plan = plan(&survey, &request)?;
             let text = match what.more.common.json {
                 true => serde_json::to_string_pretty(&plan)? + "\n",
@@ -187,7 +187,7 @@ pub fn run(args: IsolateArgs) -> Result<ExitCode> {
 fn apply(what: &What) -> Result<ExitCode> {
     signals::install()?;
     let common = &what.more.common;
-    let isolation = start(&what.more.request(what.cpus.clone()), common)?;
+    let isolation = start(&what.more.request(what.cpus.clone()), common, false)?;
     let text = match common.json {
         true => serde_json::to_string_pretty(&show::json(&isolation))? + "\n",
         false if common.quiet => String::new(),
@@ -198,10 +198,10 @@ fn apply(what: &What) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Isolates, and says what a killed predecessor had left.
-fn start(request: &Request, common: &Common) -> Result<Isolation> {
+/// Isolates, and says what a killed predecessor had left. `later`: what is to be kept may start later.
+fn start(request: &Request, common: &Common, later: bool) -> Result<Isolation> {
     if !request.keep.is_empty() {
-        show::unknown_to_keep(&survey::read(std::path::Path::new(facts::LIVE))?, request);
+        show::known_to_keep(&survey::read(std::path::Path::new(facts::LIVE))?, request, later)?;
     }
     let since = wall::now_rfc3339().unwrap_or_default();
     let (isolation, _, before) = Isolation::apply(&common.directory(), request, since)?;

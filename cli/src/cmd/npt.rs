@@ -22,7 +22,7 @@ use lathunt_host::topology::Topology;
 use lathunt_host::{facts, sched, signals, wall};
 
 use super::units;
-use crate::file::{write_atomic, RUN_FILE};
+use crate::file::{target, write_atomic, RUN_FILE};
 use crate::{exit, out};
 
 /// What interrupts a thread that must never stop?
@@ -84,8 +84,8 @@ pub struct NptArgs {
     /// Turn that must not be exceeded; exit code 2 when it is
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     deadline: Option<Ns>,
-    /// Write every gap with its time and who took it to this file, as CSV
-    #[arg(long, value_name = "FILE")]
+    /// Write every gap with its time and who took it to this file, as CSV, or to gaps.csv in this directory
+    #[arg(long, value_name = "PATH")]
     gaps: Option<PathBuf>,
     /// Write the run to this file, or to run.lathunt.json in this directory
     #[arg(short = 'o', long, value_name = "PATH")]
@@ -142,6 +142,8 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     if args.matrix {
         return matrix::run(&args, &cpus);
     }
+    let file = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
+    let gaps = args.gaps.as_deref().map(|path| target(path, "gaps.csv")).transpose()?;
     let mut conditions = facts::gather(Path::new(facts::LIVE), &cpus);
     let facts = conditions.notes.len();
     let options = options(&args, cpus.clone(), &mut conditions)?;
@@ -154,14 +156,8 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     progress.end();
     let found = measured?;
     conditions.during = before.during(Path::new(facts::LIVE), &cpus);
-    if let Some(path) = &args.gaps {
-        write_atomic(path, csv(&found).as_bytes())?;
-    }
+    let gaps = gaps.map(|file| (file, csv(&found)));
     let run = to_run(conditions, &options, found);
-    if let Some(path) = &args.output {
-        let file = if path.is_dir() { path.join(RUN_FILE) } else { path.clone() };
-        write_atomic(&file, run.to_json().as_bytes())?;
-    }
     let mut text = match args.json {
         true => run.to_json() + "\n",
         false => text::text(&run, args.worst, &run.conditions.notes[facts..]),
@@ -169,7 +165,13 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     if args.histogram {
         text.push_str(&text::histogram(&run));
     }
-    out::print(&text)?;
+    out::print(&text)?; // first: what cannot be written now is seen at least
+    if let Some((file, gaps)) = gaps {
+        write_atomic(&file, gaps.as_bytes())?;
+    }
+    if let Some(file) = file {
+        write_atomic(&file, run.to_json().as_bytes())?;
+    }
     Ok(exit_code(&args, &run))
 }
 

@@ -103,8 +103,16 @@ mod tests {
         ] {
             assert!(Line::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
-        for line in ["trace start", "trace enable", "trace start -o x --limit 5X", "trace --events some -o x"]
-        {
+        for line in [
+            "trace start",
+            "trace enable",
+            "trace enable ",
+            "trace start -o x --limit 5X",
+            "trace start -o x --limit 0",
+            "trace start -o x --ring 4K",
+            "trace start -o x --ring 2G",
+            "trace --events some -o x",
+        ] {
             assert!(Line::try_parse_from(line.split(' ')).is_err(), "{line}");
         }
     }

@@ -28,14 +28,14 @@ pub struct SessionArgs {
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
     /// Only events of this name (shell pattern, for example 'control:*'; may be repeated)
-    #[arg(short = 'e', long = "event", value_name = "PATTERN")]
+    #[arg(short = 'e', long = "event", value_name = "PATTERN", value_parser = pattern)]
     pub events: Vec<String>,
     /// Flight recorder: keep the newest events in memory, write them at the end (programs: also at a snapshot, and
     /// when one dies). The kernel's go into a ring of BPF programs, at a fifth of the cost
     #[arg(long)]
     pub flight: bool,
     /// Memory per thread of programs that start from now on, and per CPU for the kernel
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = ring_bytes)]
     pub ring: Option<u64>,
     /// Write at most so much
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
@@ -66,13 +66,13 @@ pub enum Verb {
     /// Switch events on, in running programs and in those that start later
     Enable {
         /// Shell patterns, for example 'control:*'
-        #[arg(required = true, value_name = "PATTERN")]
+        #[arg(required = true, value_name = "PATTERN", value_parser = pattern)]
         events: Vec<String>,
     },
     /// Switch events off
     Disable {
         /// Shell patterns, for example 'control:*'
-        #[arg(required = true, value_name = "PATTERN")]
+        #[arg(required = true, value_name = "PATTERN", value_parser = pattern)]
         events: Vec<String>,
     },
 }
@@ -129,6 +129,9 @@ pub fn session_of(args: &SessionArgs) -> anyhow::Result<Session> {
     session.limit_bytes = args.limit;
     session.comms.clone_from(&args.comm);
     session.pids.clone_from(&args.pid);
+    for pid in args.pid.iter().filter(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        eprintln!("lathunt: --pid {pid}: no such process runs now");
+    }
     Ok(session)
 }
 
@@ -235,7 +238,7 @@ fn tally_text(tally: &Tally) -> String {
     text
 }
 
-/// `4194304`, `64K`, `4M`, `1G`.
+/// `4194304`, `64K`, `4M`, `1G`; not nothing.
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.chars().last() {
         Some('K' | 'k') => (&text[..text.len() - 1], 10),
@@ -244,5 +247,26 @@ fn bytes(text: &str) -> Result<u64, String> {
         _ => (text, 0),
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    number.ok_or_else(|| format!("'{text}' is not a number of bytes; write for example 64K, 4M or 1G"))
+    match number {
+        Some(0) => Err("must be more than nothing".to_owned()),
+        Some(number) => Ok(number),
+        None => Err(format!("'{text}' is not a number of bytes; write for example 64K, 4M or 1G")),
+    }
+}
+
+/// What programs take: four packets at least.
+fn ring_bytes(text: &str) -> Result<u64, String> {
+    let bytes = bytes(text)?;
+    match (16 << 10..=1 << 30).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err("a ring has 16K to 1G".to_owned()),
+    }
+}
+
+/// A shell pattern that some event may match.
+fn pattern(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("no event has an empty name; write for example 'control:*'".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }

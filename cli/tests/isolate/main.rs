@@ -68,6 +68,9 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         (vec!["run"], "give those to isolate with -c"),
         (vec!["plan", "-c", "0", "--by", "magic"], "magic"),
         (vec!["plan", "-c", "0", "--idle-latency", "fast"], "fast"),
+        (vec!["plan", "-c", "0", "--keep", "no-such-program"], "cannot keep no-such-program where it is"),
+        (vec!["apply", "-c", "0", "--keep", "no-such-program"], "cannot keep no-such-program where it is"),
+        (vec!["run", "-c", "0", "--keep", "999999999", "--", "true"], "cannot keep 999999999 where it is"),
     ] {
         let output = isolate(journal.path(), &arguments);
         let told = stderr(&output);

@@ -89,6 +89,32 @@ fn a_machine_that_is_stopped_from_outside_is_blamed_on_hardware_or_host() {
 
 #[test]
 #[ignore = "lab: run by make test"]
+fn hwlat_compares_the_tracer_on_all_cpus_with_the_loop_and_puts_its_mode_back() {
+    let Some(lab) = Outcome::of("hwlat", "lab: hwlat, both detectors") else { return };
+    let report = json(&lab, "both.json");
+    for (index, detector) in ["kernel tracer", "spin"].into_iter().enumerate() {
+        let found = &report["found"][index];
+        assert_eq!(found["detector"], detector);
+        assert!(
+            found["watched_ns"].as_u64().unwrap() >= 400_000_000,
+            "{detector}: a quarter of 2 s: {found}"
+        );
+        assert!(found["gaps"].as_u64().unwrap() > 0, "an emulated CPU is late by a microsecond: {found}");
+    }
+    let samples = report["found"][0]["samples"].as_array().unwrap().clone();
+    for cpu in [0, 1] {
+        assert!(samples.iter().any(|sample| sample["cpu"] == cpu), "the tracer on CPU {cpu}: {samples:?}");
+    }
+    assert!(lab.text("mode-during").contains("[per-cpu]"), "{}", lab.text("mode-during"));
+    assert_eq!(lab.text("mode-before"), lab.text("mode-after"));
+    assert_eq!(lab.text("instances-after"), "");
+    let told = lab.text("both");
+    assert!(told.contains("Compared: kernel tracer (no gap"), "no gap is longer than 10 s: {told}");
+    assert!(told.contains("; spin (no gap"), "{told}");
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
 fn called_hwlatdetect_it_prints_that_tools_report() {
     let Some(lab) = Outcome::of("hwlat", "lab: hwlatdetect") else { return };
     let told = lab.text("hwlatdetect");

@@ -36,7 +36,7 @@ fn the_consumer_comes_before_ordinary_programs_of_other_sessions() {
     const TEST: &str = "the_consumer_comes_before_ordinary_programs_of_other_sessions";
     let tree = lathunt_host::facts::Tree::new(Path::new("/"));
     let autogroup = |pid: &str| tree.text(&format!("proc/{pid}/autogroup"));
-    if !lathunt_host::testing::may_run(TEST, lathunt_host::testing::needs_root()) {
+    if !lathunt_host::testing::may_run(TEST, lathunt_host::testing::lacks_root()) {
         return;
     }
     let lab = Lab::new();

@@ -133,7 +133,13 @@ impl<'a> Facts<'a> {
                 "no kernel configuration (/proc/config.gz, /boot/config-…) is readable".to_owned(),
             )
         })?;
-        Ok(config.get(option).map_or("n", String::as_str))
+        match config.get(option) {
+            Some(value) => Ok(value),
+            None if self.snapshot.of == Origin::Kconfig => Ok("n"), // all of it was read
+            None => Err(Missing::Unknown(format!(
+                "CONFIG_{option} is not in this snapshot, which an older lathunt took"
+            ))),
+        }
     }
 
     /// Value of a boot parameter: the last one given; `""` for one without a value.

@@ -123,6 +123,7 @@ pub fn judge(expect: &Expect, facts: &Facts) -> Judged {
             }
         }
         Expect::Report { path, absent } => Answer::reported(shown(&present(path, absent, facts)?)),
+        Expect::Show(function) => Answer::reported(function(facts)?),
         Expect::Judge(function) => function(facts),
     }
 }

@@ -91,8 +91,18 @@ pub enum Expect {
         /// What to say when there is none (empty: unknown).
         absent: &'static str,
     },
+    /// Nothing is good or bad: what a function of the facts says is shown.
+    Show(fn(&Facts) -> Result<String, Missing>),
     /// A function of the facts.
     Judge(fn(&Facts) -> Judged),
+}
+
+impl Expect {
+    /// Whether something is only shown: it depends on what the machine is for, and no machine fails.
+    #[must_use]
+    pub fn only_shows(&self) -> bool {
+        matches!(self, Expect::Report { .. } | Expect::Show(_))
+    }
 }
 
 /// What to do. Texts may hold `{cpus}`, `{housekeeping}` and `{housekeeping_mask}`.
@@ -173,12 +183,12 @@ impl Answer {
 
 impl Missing {
     /// The rule does not concern this machine.
-    pub fn not_here(reason: impl Into<String>) -> Judged {
+    pub fn not_here<T>(reason: impl Into<String>) -> Result<T, Missing> {
         Err(Missing::DoesNotApply(reason.into()))
     }
 
     /// Cannot be known, although all facts are there.
-    pub fn unknown(reason: impl Into<String>) -> Judged {
+    pub fn unknown<T>(reason: impl Into<String>) -> Result<T, Missing> {
         Err(Missing::Unknown(reason.into()))
     }
 }

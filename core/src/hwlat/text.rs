@@ -22,17 +22,18 @@ pub fn text(report: &Hwlat) -> String {
         one(&mut text, found);
     }
     if let [first, second] = report.found.as_slice() {
-        let shown = |found: &Found| found.max_ns.map_or("nothing".to_owned(), |max| max.to_string());
-        let _ = writeln!(
-            text,
-            "\nCompared: the {} found {} at most, the {} {}",
-            first.detector,
-            shown(first),
-            second.detector,
-            shown(second)
-        );
+        let _ = writeln!(text, "\nCompared: {}; {}", in_short(first), in_short(second));
     }
     text
+}
+
+fn in_short(found: &Found) -> String {
+    let max = found.max_ns.map_or("no gap".to_owned(), |max| format!("longest gap {max}"));
+    let rate = match found.watched_ns.0 {
+        0 => String::new(),
+        watched => format!(", {:.1} a second watched", found.gaps as f64 * 1e9 / watched as f64),
+    };
+    format!("{} ({max}{rate})", found.detector)
 }
 
 fn one(text: &mut String, found: &Found) {
@@ -107,6 +108,26 @@ pub fn hwlatdetect_sample(sample: &super::tracer_line::Sample) -> String {
 mod tests {
     use super::super::tracer_line::Sample;
     use super::*;
+
+    #[test]
+    fn two_detectors_are_compared_by_their_longest_gap_and_their_rate() {
+        let found = |detector, gaps, max_ns, watched| Found {
+            histograms: Default::default(),
+            detector,
+            watched_ns: Ns::from_ms(watched),
+            gaps,
+            max_ns,
+            worst: Vec::new(),
+            samples: Vec::new(),
+            notes: Vec::new(),
+        };
+        let (tracer, spin) =
+            (found("kernel tracer", 3, Some(Ns::from_us(12)), 2_000), found("spin", 0, None, 500));
+        let longest = Ns::from_us(12);
+        assert_eq!(in_short(&tracer), format!("kernel tracer (longest gap {longest}, 1.5 a second watched)"));
+        assert_eq!(in_short(&spin), "spin (no gap, 0.0 a second watched)");
+        assert_eq!(in_short(&found("spin", 0, None, 0)), "spin (no gap)");
+    }
 
     #[test]
     fn hwlatdetects_report_is_printed_as_it_does() {

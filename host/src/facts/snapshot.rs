@@ -5,6 +5,7 @@
 //! through detached mounts where they are not mounted.
 
 mod live;
+mod network;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,10 +56,11 @@ fn is_counter(name: &str) -> bool {
     rules::TWICE.iter().any(|pattern| matches(pattern, name))
 }
 
-/// The build options that rules look at; absent ones are "not set" in any configuration.
+/// The build options that rules look at; one that a configuration does not name is not set.
 fn of_interest(text: &str) -> BTreeMap<String, String> {
-    let wanted = rules::options();
-    kconfig(text).into_iter().filter(|(name, _)| wanted.contains(&name.as_str())).collect()
+    let all = kconfig(text);
+    let value = |name: &str| all.get(name).cloned().unwrap_or_else(|| "n".to_owned());
+    rules::options().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
 /// Reads names with stars below a root.
@@ -205,8 +207,9 @@ mod tests {
         assert!(!snapshot.files.keys().any(|name| name.starts_with("/proc/self/task")));
         assert_eq!(snapshot.files["/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"], "performance");
         assert_eq!(snapshot.files["/sys/kernel/tracing/instances/"], "other");
-        let options: Vec<&str> = snapshot.config.as_ref().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(options, ["HZ"]);
+        let config = snapshot.config.as_ref().unwrap();
+        assert_eq!((config["HZ"].as_str(), config["PREEMPT_RT"].as_str()), ("250", "n"));
+        assert!(!config.contains_key("MUSIC") && config.len() == rules::options().len());
         assert!(snapshot.later.is_empty() && snapshot.unreadable.is_empty(), "{snapshot:?}");
     }
 

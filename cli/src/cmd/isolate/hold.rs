@@ -22,7 +22,7 @@ pub(super) fn run(what: &Optional, command: &[OsString]) -> Result<ExitCode> {
     let stays = knob::left(&common.directory()).is_ok_and(|left| left.kept && !left.booted_since);
     let mut isolation = match (&what.cpus, stays) {
         (None, true) => Isolation::resume(&common.directory())?,
-        (cpus, _) => start(&what.more.request(required(cpus.as_ref())?), common)?,
+        (cpus, _) => start(&what.more.request(required(cpus.as_ref())?), common, true)?,
     };
     let talk = !common.quiet;
     if talk {

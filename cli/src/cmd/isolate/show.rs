@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{bail, Result};
 use lathunt_core::isolate::plan::{self, Request};
 use lathunt_core::isolate::survey::Survey;
 use lathunt_core::isolate::text::mechanism;
@@ -14,14 +14,25 @@ use serde::Serialize;
 use super::Common;
 use crate::out;
 
-/// Says which of `--keep` is the name of nothing that runs, because it may be misspelt.
-pub(super) fn unknown_to_keep(survey: &Survey, request: &Request) {
+/// Refuses a `--keep` that nothing answers to: it may be misspelt, and what was meant would be moved. `later`: a name may
+/// also be that of a program that starts later.
+///
+/// # Errors
+/// The first that nothing answers to.
+pub(super) fn known_to_keep(survey: &Survey, request: &Request, later: bool) -> Result<()> {
     for name in &request.keep {
         let alone = std::slice::from_ref(name);
-        if !survey.threads.iter().any(|thread| plan::is_kept(thread, &survey.threads, alone)) {
-            eprintln!("lathunt: --keep {name}: no program of this name or process id runs now");
+        if survey.threads.iter().any(|thread| plan::is_kept(thread, &survey.threads, alone)) {
+            continue;
+        }
+        match later && name.parse::<u32>().is_err() {
+            true => eprintln!("lathunt: --keep {name}: no program of this name runs now"),
+            false => {
+                bail!("cannot keep {name} where it is: no program of this name or process id runs")
+            }
         }
     }
+    Ok(())
 }
 
 /// What was done, for people.

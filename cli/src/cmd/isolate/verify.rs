@@ -53,7 +53,7 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
     }
     let mut isolation = match &what.cpus {
         None => Isolation::resume(&common.directory())?,
-        Some(cpus) => start(&what.more.request(cpus.clone()), common)?,
+        Some(cpus) => start(&what.more.request(cpus.clone()), common, false)?,
     };
     let mut done = watch(&mut isolation, how, half, common.quiet, &mut watched);
     if done.is_ok() && what.cpus.is_none() {

@@ -1,7 +1,7 @@
 //! What else is at work: tracing, watchdogs, daemons, consoles.
 
-use super::super::facts::Facts;
-use super::super::rule::Expect::Judge;
+use super::super::facts::{Facts, Known};
+use super::super::rule::Expect::{Judge, Show};
 use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Profile, Rule};
@@ -83,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "security-modules",
         title: "Security modules",
         facts: &["/sys/kernel/security/lsm", "/sys/fs/selinux/avc/cache_threshold"],
-        expect: Judge(security_modules),
+        expect: Show(security_modules),
         severity: Info,
         why: "they look at every system call with a file or a socket",
         fix: &[],
@@ -102,6 +102,17 @@ pub(super) const RULES: &[Rule] = &[
         profiles: &[Profile::Network],
     },
     Rule {
+        id: "network-coalescing",
+        title: "Packets gathered by the network card before it interrupts",
+        facts: &["@nic_coalescing"],
+        expect: Judge(network_coalescing),
+        severity: Info,
+        why: "each packet waits so long for others, and an adaptive card changes its mind under load",
+        fix: &[Run("for n in /sys/class/net/*; do ethtool -C ${n##*/} adaptive-rx off rx-usecs 0; done")],
+        source: "practice (ethtool -C)",
+        profiles: &[Profile::Network],
+    },
+    Rule {
         id: "console",
         title: "Kernel messages on a slow console",
         facts: &["/proc/sys/kernel/printk", "/proc/cmdline"],
@@ -116,7 +127,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "daemons",
         title: "Daemons that change settings or wake up by themselves",
         facts: &[TASKS, "/etc/tuned/active_profile"],
-        expect: Judge(daemons),
+        expect: Show(daemons),
         severity: Medium,
         why: "they take tuning back (tuned, power-profiles), raise priorities (stalld, rtkit), or work at odd times (cron, snapd, updatedb)",
         fix: &[],
@@ -138,7 +149,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "load",
         title: "Load of the machine now",
         facts: &["/proc/loadavg", PRESSURE[0], PRESSURE[1], PRESSURE[2]],
-        expect: Judge(load),
+        expect: Show(load),
         severity: Info,
         why: "a latency means little without the load that went with it",
         fix: &[],
@@ -215,6 +226,17 @@ fn network_polling(facts: &Facts) -> Judged {
     Answer::is(poll > 0 && read > 0, format!("busy_poll {poll} us, busy_read {read} us"))
 }
 
+/// `eth0 rx-usecs 3 adaptive-rx on`, one card a line.
+fn network_coalescing(facts: &Facts) -> Judged {
+    match facts.maybe("@nic_coalescing")? {
+        None | Some("") => Missing::not_here("no network card tells"),
+        Some(cards) => Answer::is(
+            cards.lines().all(|card| card.ends_with(" rx-usecs 0 adaptive-rx off")),
+            cards.replace('\n', ", "),
+        ),
+    }
+}
+
 fn console(facts: &Facts) -> Judged {
     let level = facts.number("/proc/sys/kernel/printk")?;
     let slow = facts.boot_words()?.into_iter().rev().find(|(name, value)| {
@@ -227,7 +249,7 @@ fn console(facts: &Facts) -> Judged {
     }
 }
 
-fn daemons(facts: &Facts) -> Judged {
+fn daemons(facts: &Facts) -> Known<String> {
     let known = [
         "tuned",
         "stalld",
@@ -247,17 +269,17 @@ fn daemons(facts: &Facts) -> Judged {
     if let Ok(profile) = facts.text("/etc/tuned/active_profile") {
         found.push_str(&format!("; profile of tuned: {profile}"));
     }
-    Answer::reported(found)
+    Ok(found)
 }
 
-fn security_modules(facts: &Facts) -> Judged {
+fn security_modules(facts: &Facts) -> Known<String> {
     let Some(modules) = facts.maybe("/sys/kernel/security/lsm")? else {
         return Missing::not_here("securityfs is not mounted");
     };
     // tuned network-latency: 8192, so that decisions of SELinux are found in the cache.
     let cache = facts.text("/sys/fs/selinux/avc/cache_threshold");
     let cache = cache.map_or(String::new(), |size| format!("; cache_threshold of SELinux {size}"));
-    Answer::reported(format!("{modules}{cache}"))
+    Ok(format!("{modules}{cache}"))
 }
 
 fn modules(facts: &Facts) -> Judged {
@@ -278,7 +300,7 @@ fn modules(facts: &Facts) -> Judged {
     Answer::is(changed.is_empty(), if changed.is_empty() { "none".to_owned() } else { list })
 }
 
-fn load(facts: &Facts) -> Judged {
+fn load(facts: &Facts) -> Known<String> {
     let load = facts.text("/proc/loadavg")?;
     let load: Vec<&str> = load.split(' ').take(3).collect();
     let pressure = |path: &&str| {
@@ -288,5 +310,5 @@ fn load(facts: &Facts) -> Judged {
     let pressure: Vec<String> = PRESSURE.iter().filter_map(pressure).collect();
     let stalled =
         if pressure.is_empty() { String::new() } else { format!("; waited for {}", pressure.join(", ")) };
-    Answer::reported(format!("load average {}{stalled}", load.join(" ")))
+    Ok(format!("load average {}{stalled}", load.join(" ")))
 }

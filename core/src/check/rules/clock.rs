@@ -1,7 +1,7 @@
 //! Clocks and timers.
 
 use super::super::facts::Facts;
-use super::super::rule::Expect::{Judge, OneOf};
+use super::super::rule::Expect::{Judge, OneOf, Show};
 use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Profile, Rule};
@@ -66,16 +66,15 @@ pub(super) const RULES: &[Rule] = &[
         id: "time-synchronisation",
         title: "Programs that set the clock",
         facts: &[TASKS],
-        expect: Judge(|facts| {
+        expect: Show(|facts| {
             match running(
                 facts,
                 &["chronyd", "ntpd", "ntpd.real", "ptp4l", "phc2sys", "systemd-timesyn", "openntpd"],
             )? {
-                names if names.is_empty() => Answer::reported("none"),
-                names => Answer::reported(format!(
-                    "{}: CLOCK_REALTIME may step, measure with CLOCK_MONOTONIC",
-                    names.join(", ")
-                )),
+                names if names.is_empty() => Ok("none".to_owned()),
+                names => {
+                    Ok(format!("{}: CLOCK_REALTIME may step, measure with CLOCK_MONOTONIC", names.join(", ")))
+                }
             }
         }),
         severity: Medium,

@@ -1,7 +1,7 @@
 //! What firmware, processor and host do unasked.
 
-use super::super::facts::{number, Facts};
-use super::super::rule::Expect::{Judge, Report};
+use super::super::facts::{number, Facts, Known};
+use super::super::rule::Expect::{Judge, Report, Show};
 use super::super::rule::Fix::{Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -75,7 +75,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "mitigations",
         title: "Mitigations of processor faults",
         facts: &["/sys/devices/system/cpu/vulnerabilities/*"],
-        expect: Judge(mitigations),
+        expect: Show(mitigations),
         severity: Info,
         why: "they make every entry into the kernel longer: a shift of the whole distribution",
         fix: &[],
@@ -188,11 +188,11 @@ fn steal(facts: &Facts) -> Judged {
     Answer::is(taken <= 0, format!("{} ms in {:.1} s", taken * 10, facts.watched_s().unwrap_or(0.0)))
 }
 
-fn mitigations(facts: &Facts) -> Judged {
+fn mitigations(facts: &Facts) -> Known<String> {
     let all = facts.some("/sys/devices/system/cpu/vulnerabilities/*")?;
     let count = |head: &str| all.iter().filter(|(_, text)| text.starts_with(head)).count();
     let (on, open) = (count("Mitigation"), count("Vulnerable"));
-    Answer::reported(format!("{on} on, {open} open, {} not affected", count("Not affected")))
+    Ok(format!("{on} on, {open} open, {} not affected", count("Not affected")))
 }
 
 fn microcode(facts: &Facts) -> Judged {

@@ -4,7 +4,7 @@
 //! work, and only reported elsewhere.
 
 use super::super::facts::{Facts, Known};
-use super::super::rule::Expect::Judge;
+use super::super::rule::Expect::{Judge, Show};
 use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{Fatal, High, Medium};
 use super::super::rule::{Answer, Judged, Missing, Profile, Rule};
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "rcu-priority",
         title: "Priority and patience of RCU",
         facts: &[RCU_PRIORITY, RCU_PATIENCE],
-        expect: Judge(rcu_priority),
+        expect: Show(rcu_priority),
         severity: Medium,
         why: "callbacks below the real-time work starve while it never sleeps, above it they preempt it",
         fix: &[],
@@ -250,13 +250,13 @@ fn housekeeping(facts: &Facts) -> Judged {
     }
 }
 
-fn rcu_priority(facts: &Facts) -> Judged {
+fn rcu_priority(facts: &Facts) -> Known<String> {
     let Some(priority) = facts.maybe(RCU_PRIORITY)? else {
         return Missing::not_here("this kernel does not show it");
     };
     let patience =
         facts.text(RCU_PATIENCE).map_or(String::new(), |ms| format!(", nohz_full_patience_delay {ms} ms"));
-    Answer::reported(format!("kthread_prio {priority}{patience}"))
+    Ok(format!("kthread_prio {priority}{patience}"))
 }
 
 /// A daemon that was told to stay away from these CPUs does no harm.

@@ -1,9 +1,9 @@
 //! How the kernel was built and booted.
 
 use super::super::answers::realtime;
-use super::super::facts::{chosen, Facts};
+use super::super::facts::{chosen, Facts, Known};
 use super::super::patches::series;
-use super::super::rule::Expect::{Judge, NotBuilt};
+use super::super::rule::Expect::{Judge, NotBuilt, Show};
 use super::super::rule::Fix::{Boot, Build, Do, Run};
 use super::super::rule::Severity::{Fatal, High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -61,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "hz",
         title: "Timer tick",
         facts: &["CONFIG_HZ"],
-        expect: Judge(|facts| Answer::reported(format!("{} Hz", facts.config("HZ")?))),
+        expect: Show(|facts| Ok(format!("{} Hz", facts.config("HZ")?))),
         severity: Info,
         why: "each tick interrupts a busy CPU for some microseconds",
         fix: &[],
@@ -189,7 +189,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "taint",
         title: "Taint of the kernel",
         facts: &["/proc/sys/kernel/tainted"],
-        expect: Judge(taint),
+        expect: Show(taint),
         severity: Info,
         why: "foreign modules run code that nobody has looked at for latency",
         fix: &[],
@@ -299,11 +299,11 @@ const TAINTS: [(u32, &str); 8] = [
     (15, "a live patch"),
 ];
 
-fn taint(facts: &Facts) -> Judged {
+fn taint(facts: &Facts) -> Known<String> {
     let bits = facts.number("/proc/sys/kernel/tainted")?;
     let named: Vec<&str> =
         TAINTS.iter().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, what)| *what).collect();
-    Answer::reported(match (bits, named.is_empty()) {
+    Ok(match (bits, named.is_empty()) {
         (0, _) => "none".to_owned(),
         (_, true) => bits.to_string(),
         (_, false) => format!("{bits}: {}", named.join(", ")),

@@ -1,7 +1,7 @@
 //! Memory: what moves, merges, compacts or swaps pages under a running program.
 
 use super::super::facts::{chosen, Facts};
-use super::super::rule::Expect::{Judge, OneOf, Report, Within};
+use super::super::rule::Expect::{Judge, NotBuilt, OneOf, Report, Within};
 use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -88,6 +88,17 @@ pub(super) const RULES: &[Rule] = &[
         why: "even pages locked by mlock are moved, and fault",
         fix: &[Run("sysctl -w vm.compact_unevictable_allowed=0")],
         source: "practice (0 is the default of PREEMPT_RT)",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "page-migration",
+        title: "Page migration built in",
+        facts: &[],
+        expect: NotBuilt(&["MIGRATION"]),
+        severity: Info,
+        why: "pages in use can be moved (compaction, memory nodes, cpusets); whoever touches one meanwhile waits",
+        fix: &[],
+        source: "xenomai kconf-checklist",
         profiles: EVERY,
     },
     Rule {

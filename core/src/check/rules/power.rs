@@ -1,7 +1,7 @@
 //! Frequencies, sleep states, hyperthreads: what saves power and costs time.
 
-use super::super::facts::{chosen, number, Facts};
-use super::super::rule::Expect::{Judge, OneOf, Report};
+use super::super::facts::{chosen, number, Facts, Known};
+use super::super::rule::Expect::{Judge, OneOf, Report, Show};
 use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -96,7 +96,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "pm-qos",
         title: "Who holds sleep states off (/dev/cpu_dma_latency)",
         facts: &["@pm_qos_us", "@pm_qos_holders", "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"],
-        expect: Judge(pm_qos),
+        expect: Show(pm_qos),
         severity: High,
         why: "a tool that holds it (cyclictest does) hides latencies that production will have",
         fix: &[],
@@ -107,7 +107,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "idle-poll",
         title: "Idle loop (idle=)",
         facts: &["/proc/cmdline"],
-        expect: Judge(|facts| Answer::reported(facts.boot("idle")?.map_or("idle= is not set".to_owned(), |value| format!("idle={value}")))),
+        expect: Show(|facts| Ok(facts.boot("idle")?.map_or("idle= is not set".to_owned(), |value| format!("idle={value}")))),
         severity: Medium,
         why: "idle=poll answers fast, heats the processor, starves its sibling, and in a guest burns the host",
         fix: &[],
@@ -260,13 +260,13 @@ fn sleep_states(facts: &Facts) -> Judged {
     }
 }
 
-fn pm_qos(facts: &Facts) -> Judged {
+fn pm_qos(facts: &Facts) -> Known<String> {
     let us = facts.number("@pm_qos_us")?;
     let holders = facts.text("@pm_qos_holders").unwrap_or_default().replace('\n', ", ");
     let by = if holders.is_empty() { String::new() } else { format!(", held by {holders}") };
     const NO_LIMIT: i64 = 2_000_000_000; // PM_QOS_CPU_LATENCY_DEFAULT_VALUE, include/linux/pm_qos.h
     let allowed = if us >= NO_LIMIT { "no limit".to_owned() } else { format!("at most {us} us") };
-    Answer::reported(format!("{allowed}{by}"))
+    Ok(format!("{allowed}{by}"))
 }
 
 fn smt(facts: &Facts) -> Judged {

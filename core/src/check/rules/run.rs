@@ -1,7 +1,7 @@
 //! What has to be looked at while a measurement runs, and how long it has to be.
 
-use super::super::facts::{number, Facts};
-use super::super::rule::Expect::Judge;
+use super::super::facts::{number, Facts, Known};
+use super::super::rule::Expect::{Judge, Show};
 use super::super::rule::Fix::Do;
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -13,7 +13,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "interrupt-counts",
         title: "Interrupts during the watch",
         facts: &["/proc/interrupts", "/sys/devices/system/cpu/online", "/sys/devices/system/cpu/isolated"],
-        expect: Judge(interrupt_counts),
+        expect: Show(interrupt_counts),
         severity: High,
         why: "each is a gap for whatever runs on that CPU: compare before and after a measurement",
         fix: &[],
@@ -46,10 +46,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "length",
         title: "Length of a measurement",
         facts: &["CONFIG_HZ"],
-        expect: Judge(|_| {
-            Answer::reported(
-                "a day at 1 kHz has 8.6e7 samples; maxima still grow then: take at least 1e8, under load",
-            )
+        expect: Show(|_| {
+            Ok("a day at 1 kHz has 8.6e7 samples; maxima still grow then: take at least 1e8, under load"
+                .to_owned())
         }),
         severity: Info,
         why: "the largest latency of a short run says little about the next one",
@@ -60,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// By class, on the CPUs of the real-time work, and on the others.
-fn interrupt_counts(facts: &Facts) -> Judged {
+fn interrupt_counts(facts: &Facts) -> Known<String> {
     let (before, after) = facts.twice("/proc/interrupts")?;
     let came = between(&parse(before, ""), &parse(after, ""));
     let apart = !facts.housekeeping().is_empty();
@@ -81,7 +80,7 @@ fn interrupt_counts(facts: &Facts) -> Judged {
         shown.join(", ")
     };
     let seconds = facts.watched_s().unwrap_or(0.0);
-    Answer::reported(match apart {
+    Ok(match apart {
         true => format!(
             "on CPU {}: {}; elsewhere: {}; in {seconds:.1} s",
             facts.cpus,

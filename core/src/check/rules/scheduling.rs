@@ -1,7 +1,7 @@
 //! Who may run, and before whom.
 
-use super::super::facts::{Facts, Thread};
-use super::super::rule::Expect::{Judge, OneOf};
+use super::super::facts::{Facts, Known, Thread};
+use super::super::rule::Expect::{Judge, OneOf, Show};
 use super::super::rule::Fix::{Build, Do, Run};
 use super::super::rule::Severity::{Fatal, High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "container",
         title: "Limits of a container",
         facts: &[STATUS, "/proc/self/cgroup", "/sys/fs/cgroup/cpuset.cpus.effective"],
-        expect: Judge(container),
+        expect: Show(container),
         severity: Medium,
         why: "a seccomp filter or a cpuset refuses or restricts without saying so",
         fix: &[],
@@ -92,7 +92,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "kernel-threads",
         title: "Priorities of the kernel's threads",
         facts: &[TASKS],
-        expect: Judge(kernel_threads),
+        expect: Show(kernel_threads),
         severity: Medium,
         why: "too low they starve, above the real-time work they preempt it",
         fix: &[],
@@ -108,6 +108,21 @@ pub(super) const RULES: &[Rule] = &[
         why: "ordinary threads follow other rules than in the tests of the kernel's makers",
         fix: &[Do("end the program that loaded it")],
         source: "practice",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "core-scheduling",
+        title: "Threads that share their core with their like only (core scheduling)",
+        facts: &["@core_cookies"],
+        expect: Judge(|facts| match facts.maybe("@core_cookies")? {
+            None => Missing::not_here("no hyperthreads, or a kernel without core scheduling"),
+            Some("") => Answer::good("none"),
+            Some(names) => Answer::bad(names.replace('\n', ", ")),
+        }),
+        severity: Info,
+        why: "while one of them runs, the sibling of its core stands idle, whatever waits there",
+        fix: &[Do("end the programs named, or start them without a cookie (prctl PR_SCHED_CORE)")],
+        source: "Documentation/admin-guide/hw-vuln/core-scheduling.rst",
         profiles: EVERY,
     },
 ];
@@ -181,7 +196,7 @@ fn privilege(facts: &Facts) -> Judged {
     Answer::is(lacking.is_empty(), if lacking.is_empty() { "granted".to_owned() } else { lacking.join(", ") })
 }
 
-fn container(facts: &Facts) -> Judged {
+fn container(facts: &Facts) -> Known<String> {
     let status = facts.text(STATUS)?;
     let seccomp = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map_or("unknown", str::trim);
     let group = facts.text("/proc/self/cgroup").unwrap_or("unknown");
@@ -189,7 +204,7 @@ fn container(facts: &Facts) -> Judged {
     let cpus = facts
         .text("/sys/fs/cgroup/cpuset.cpus.effective")
         .map_or(String::new(), |cpus| format!(", cpuset {cpus}"));
-    Answer::reported(format!("seccomp mode {seccomp}, control group {group}{cpus}"))
+    Ok(format!("seccomp mode {seccomp}, control group {group}{cpus}"))
 }
 
 fn other_tasks(facts: &Facts) -> Judged {
@@ -241,7 +256,7 @@ fn higher_priority(facts: &Facts) -> Judged {
     Answer::is(found.is_empty(), if found.is_empty() { "none".to_owned() } else { found.join(", ") })
 }
 
-fn kernel_threads(facts: &Facts) -> Judged {
+fn kernel_threads(facts: &Facts) -> Known<String> {
     facts.some(TASKS)?;
     let threads = facts.threads();
     let kinds = ["ksoftirqd/", "ktimers/", "rcuc/", "rcub/", "rcu_preempt", "irq/", "migration/"];
@@ -256,6 +271,6 @@ fn kernel_threads(facts: &Facts) -> Judged {
     let found: Vec<String> = kinds.into_iter().filter_map(shown).collect();
     match found.is_empty() {
         true => Missing::unknown("no thread of the kernel is visible (a container?)"),
-        false => Answer::reported(format!("{} (0: ordinary)", found.join(", "))),
+        false => Ok(format!("{} (0: ordinary)", found.join(", "))),
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use lathunt_core::cpuset::CpuSet;
 
+use super::network;
 use crate::facts::{counters, Tree, LIVE};
 use crate::{arch, pm_qos};
 
@@ -23,6 +24,8 @@ pub(super) fn read(name: &str) -> Result<String> {
         "@smi_count" => smi_count(),
         "@bpf_links" => bpf_links(),
         "@perf_users" => Ok(perf_users().join("\n")),
+        "@core_cookies" => core_cookies(),
+        "@nic_coalescing" => network::coalescing(),
         _ => Err(ErrorKind::NotFound.into()),
     }
 }
@@ -113,4 +116,41 @@ fn perf_users() -> Vec<String> {
         .collect();
     users.sort();
     users
+}
+
+/// Names of the programs with a thread that has a cookie of core scheduling; those of other users are visible to root.
+fn core_cookies() -> Result<String> {
+    let cookie = |tid: libc::c_ulong| -> Result<u64> {
+        const PR_SCHED_CORE: libc::c_int = 62; // include/uapi/linux/prctl.h, since 5.14
+        const GET: libc::c_ulong = 0;
+        const THIS_THREAD_ONLY: libc::c_ulong = 0; // PIDTYPE_PID
+        let mut cookie = 0u64;
+        // SAFETY: a valid pointer to 8 bytes, which is all this operation writes.
+        match unsafe { libc::prctl(PR_SCHED_CORE, GET, tid, THIS_THREAD_ONLY, &raw mut cookie) } {
+            0 => Ok(cookie),
+            _ => Err(Error::last_os_error()),
+        }
+    };
+    match cookie(0) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENODEV)) => {
+            return Err(ErrorKind::NotFound.into()); // not built in, or no hyperthreads
+        }
+        other => other?,
+    };
+    let numbers = |path: &str| -> Vec<libc::c_ulong> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    };
+    let mut names: Vec<String> = numbers("/proc")
+        .into_iter()
+        .filter(|pid| {
+            numbers(&format!("/proc/{pid}/task"))
+                .into_iter()
+                .any(|tid| cookie(tid).is_ok_and(|cookie| cookie > 0))
+        })
+        .map(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    Ok(names.join("\n"))
 }
