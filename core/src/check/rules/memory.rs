@@ -1,7 +1,7 @@
 //! Memory: what moves, merges, compacts or swaps pages under a running program.
 
 use super::super::facts::{chosen, Facts};
-use super::super::rule::Expect::{Judge, NotBuilt, OneOf, Report, Within};
+use super::super::rule::Expect::{Judge, OneOf, Report, Show, Within};
 use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
@@ -92,9 +92,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "page-migration",
-        title: "Page migration built in",
-        facts: &[],
-        expect: NotBuilt(&["MIGRATION"]),
+        title: "Page migration",
+        facts: &["CONFIG_MIGRATION"],
+        expect: Show(|facts| {
+            let built = facts.config("MIGRATION")? != "n";
+            Ok(if built { "built in".to_owned() } else { "not built in".to_owned() })
+        }),
         severity: Info,
         why: "pages in use can be moved (compaction, memory nodes, cpusets); whoever touches one meanwhile waits",
         fix: &[],
