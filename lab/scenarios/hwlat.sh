@@ -35,7 +35,7 @@ mode=/sys/kernel/tracing/hwlat_detector/mode
 cat $mode >mode-before
 lathunt hwlat --detector both --per-cpu -D 2s --window 200ms --width 50ms --threshold 1us --json >both.json &
 both=$!
-await_watch $both
+until grep -qs hwlat $instance/current_tracer || [ ! -d /proc/$both ]; do usleep 20000; done
 cat $mode >mode-during
 wait $both
 cat $mode >mode-after

@@ -116,6 +116,7 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
         }
     }
     let watched = begin.elapsed().as_nanos() as u64 / options.window.0.max(1) * options.width.0;
+    drop(pipe); // an instance with an open file cannot be removed
     drop(instance);
     let left = knobs.restore()?;
     let notes = left
