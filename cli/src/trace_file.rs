@@ -11,7 +11,7 @@ use lathunt_core::trace::flight::{self, source::Flight};
 use lathunt_core::trace::ftrace_text::FtraceText;
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::merge::Stream;
-use lathunt_core::trace::source::{About, Events, OpenError, Source, Span};
+use lathunt_core::trace::source::{About, Events, OpenError, Pieces, Source, Span};
 use lathunt_core::trace::together::Together;
 use lathunt_core::trace::{perf_data, trace_dat};
 use lathunt_host::mapped::Mapped;
@@ -214,6 +214,10 @@ impl Source for WithSymbols<'_> {
 
     fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
         self.source.streams(span)
+    }
+
+    fn pieces(&self) -> Vec<Pieces<'_>> {
+        self.source.pieces()
     }
 
     fn enrich(&self, window: &mut Window) {
