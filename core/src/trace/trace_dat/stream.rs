@@ -55,7 +55,10 @@ impl<'t> Stream<'t> {
     }
 
     /// The walk in pieces.
-    pub fn pieces(trace: &'t TraceDat<'t>, pages: &'t CpuPages<'t>) -> impl Iterator<Item = Self> + Send + 't {
+    pub fn pieces(
+        trace: &'t TraceDat<'t>,
+        pages: &'t CpuPages<'t>,
+    ) -> impl Iterator<Item = Self> + Send + 't {
         (0..pages.len()).step_by(pages.in_a_piece()).map(move |page| {
             let mut stream = Stream::nowhere(trace, pages);
             stream.page = page;
