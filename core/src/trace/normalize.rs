@@ -296,7 +296,13 @@ impl Recipe {
             fields: [Access::None; MOST_FIELDS],
             current: Access::of(
                 class,
-                class.field_of(&["common_pid", "perf_tid", "tid_context", "vtid_context"]),
+                class.field_of(&[
+                    "common_pid",
+                    "perf_tid",
+                    "perf_tid_context",
+                    "tid_context",
+                    "vtid_context",
+                ]),
             ),
             syscall: -1,
         };

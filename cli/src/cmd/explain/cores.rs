@@ -128,7 +128,7 @@ impl<'s> State<'s> {
     /// The batch that will be missed first, if one can be filled: of the stream that has the fewest.
     fn task(&mut self) -> Option<Task<'s>> {
         loop {
-            let open = |lane: &Lane| !lane.spare.is_empty() && !(lane.all_opened && lane.walks.is_empty());
+            let open = |lane: &Lane| !lane.spare.is_empty() && (!lane.all_opened || !lane.walks.is_empty());
             let lanes = self.lanes.iter_mut().enumerate().filter(|(_, lane)| open(lane));
             let (index, lane) = lanes.max_by_key(|(_, lane)| lane.spare.len())?;
             if let Some((piece, walk)) = lane.walk() {
