@@ -1,5 +1,7 @@
 //! The pieces of a stream, one after the other, are the stream.
 
+#![allow(clippy::disallowed_methods)] // the test reads a recording; the crate itself reads no file
+
 use std::path::Path;
 
 use lathunt_core::time::Cpu;
