@@ -2,8 +2,9 @@
 //!
 //! The traces are made here: `perf bench sched pipe` under `lathunt trace`, at least five million events, and the same
 //! as CTF through `explain --ctf`; the perf.data is one of `perf sched record`. Compared is CPU time (user and system)
-//! on one core, both sides in turn, the median of the rounds' ratios; what two cores gain is a ratio of durations.
-//! A second trace of a tenth of the length shows what memory depends on.
+//! for an event, both sides in turn, ours on one core, the median of the rounds' ratios; what two cores gain is a
+//! ratio of durations. The others, which are slow, read a second trace of a tenth of the length: their time for an
+//! event does not depend on it. It also shows what memory depends on.
 
 #[path = "../../core/benches/figure/mod.rs"]
 mod figure;
@@ -16,8 +17,8 @@ use std::time::{Duration, Instant};
 use figure::{at_least, at_most, median, median_ratio, plain, rounds, skipped};
 
 const LATHUNT: &str = env!("CARGO_BIN_EXE_lathunt");
-/// A round trip of the pipe is some ten events in `lathunt trace`, some six in `perf sched record`.
-const LOOPS: u32 = 1_000_000;
+/// A round trip of the pipe is six to eighteen events in `lathunt trace`, some six in `perf sched record`.
+const LOOPS: u32 = 400_000;
 const ENOUGH: f64 = 5e6;
 /// System calls that mark a passage, and how often there is one.
 const MARKS: [i64; 2] = [600, 601];
@@ -35,14 +36,29 @@ fn main() {
     let place = place.path();
     let rounds = rounds(5);
     ftrace(place, rounds);
-    perf_data(place, rounds.min(3));
+    perf_data(place, rounds);
+}
+
+/// A recording that is long enough, and one of a tenth; how many events are in them.
+fn recordings(long: &Path, short: &Path, record: impl Fn(&Path, u32) -> Option<()>) -> Option<[f64; 2]> {
+    let mut loops = LOOPS;
+    record(long, loops)?;
+    let mut found = events(long)?;
+    if found < ENOUGH {
+        loops = (f64::from(loops) * 1.2 * ENOUGH / found.max(1.0)) as u32;
+        let removed = if long.is_dir() { std::fs::remove_dir_all(long) } else { std::fs::remove_file(long) };
+        removed.ok()?;
+        record(long, loops)?;
+        found = events(long)?;
+    }
+    record(short, loops / 10)?;
+    Some([found, events(short)?])
 }
 
 /// trace.dat, and the same as CTF.
 fn ftrace(place: &Path, rounds: usize) {
     let (long, short) = (place.join("long"), place.join("short"));
-    let recorded = record(&long, LOOPS).and_then(|()| record(&short, LOOPS / 10));
-    let Some(events) = recorded.and_then(|()| events(&long)) else {
+    let Some([events, few]) = recordings(&long, &short, record) else {
         skipped("reading traces", "nothing could be recorded (perf is needed)");
         return;
     };
@@ -52,12 +68,11 @@ fn ftrace(place: &Path, rounds: usize) {
         return;
     }
     let summary = ["explain", text(&long), "--summary"];
-    let file = long.join("trace.dat");
+    let file = short.join("trace.dat");
     let report = ["trace-cmd", "report", text(&file)];
-    if let Some(seconds) =
-        beside("trace.dat: times faster than trace-cmd report", &summary, &report, 20.0, rounds)
-    {
-        at_least("trace.dat: events per second of one core", events / seconds / 1e6, "million/s", 10.0);
+    let what = "trace.dat: times faster than trace-cmd report";
+    if let Some(seconds) = beside(what, (&summary, events), (&report, few), 20.0, rounds) {
+        at_least("trace.dat: events per second of one core", 1e-6 / seconds, "million/s", 10.0);
     }
     two_cores(&summary, rounds);
     memory("trace.dat", &short, &long);
@@ -67,11 +82,11 @@ fn ftrace(place: &Path, rounds: usize) {
     let (ctf, short_ctf) = (place.join("ctf"), place.join("short-ctf"));
     let convert = |from: &Path, to: &Path| run(&ours(&["explain", text(from), "--ctf", text(to)], false));
     if convert(&long, &ctf).and(convert(&short, &short_ctf)).is_some() {
-        let theirs = ["babeltrace2", text(&ctf), "-c", "sink.utils.dummy"];
+        let theirs = ["babeltrace2", text(&short_ctf), "-c", "sink.utils.dummy"];
         let asked = ["explain", text(&ctf), "--summary"];
         let what = "CTF: times faster than babeltrace2 into nothing";
-        if let Some(seconds) = beside(what, &asked, &theirs, 5.0, rounds.min(3)) {
-            plain("CTF: events per second of one core", events / seconds / 1e6, "million/s");
+        if let Some(seconds) = beside(what, (&asked, events), (&theirs, few), 5.0, rounds) {
+            plain("CTF: events per second of one core", 1e-6 / seconds, "million/s");
         }
         memory("CTF", &short_ctf, &ctf);
     }
@@ -101,17 +116,19 @@ fn record(directory: &Path, loops: u32) -> Option<()> {
 fn perf_data(place: &Path, rounds: usize) {
     let what = "perf.data: times faster than perf sched timehist";
     let (long, short) = (place.join("long.data"), place.join("short.data"));
-    for (data, loops) in [(&long, LOOPS), (&short, LOOPS / 10)] {
+    let record = |data: &Path, loops: u32| {
         let loops = loops.to_string();
         let record = ["perf", "sched", "record", "-m", "32M", "-o", text(data), "--"];
-        if run(&[&record[..], &["perf", "bench", "sched", "pipe", "-l", &loops]].concat()).is_none() {
-            skipped(what, "perf sched record does not work here");
-            return;
-        }
-    }
-    plain("events in the perf.data", events(&long).unwrap_or(f64::NAN), "");
+        run(&[&record[..], &["perf", "bench", "sched", "pipe", "-l", &loops]].concat()).map(drop)
+    };
+    let Some([events, few]) = recordings(&long, &short, record) else {
+        skipped(what, "perf sched record does not work here");
+        return;
+    };
+    plain("events in the perf.data", events, "");
     let asked = ["explain", text(&long), "--summary"];
-    let _ = beside(what, &asked, &["perf", "sched", "timehist", "-i", text(&long)], 4.0, rounds);
+    let theirs = ["perf", "sched", "timehist", "-i", text(&short)];
+    let _ = beside(what, (&asked, events), (&theirs, few), 4.0, rounds);
     memory("perf.data", &short, &long);
 }
 
@@ -121,16 +138,19 @@ fn ours<'c>(arguments: &[&'c str], alone: bool) -> Vec<&'c str> {
     [one, &[LATHUNT], arguments].concat()
 }
 
-/// Prints how many times less CPU time ours takes on one core than `theirs`; gives the median of ours.
-fn beside(what: &str, arguments: &[&str], theirs: &[&str], goal: f64, rounds: usize) -> Option<f64> {
+/// A command's arguments, and how many events it reads.
+type Reading<'c> = (&'c [&'c str], f64);
+
+/// Prints how many times less CPU time ours takes for an event on one core than `theirs`; gives the median of ours.
+fn beside(what: &str, our: Reading<'_>, their: Reading<'_>, goal: f64, rounds: usize) -> Option<f64> {
     let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let (Some(our), Some(their)) = (run(&ours(arguments, true)), run(theirs)) else {
+        let (Some(of_us), Some(of_them)) = (run(&ours(our.0, true)), run(their.0)) else {
             skipped(what, "one of the two could not read it");
             return None;
         };
-        our_times.push(our);
-        their_times.push(their);
+        our_times.push(of_us / our.1);
+        their_times.push(of_them / their.1);
     }
     at_least(what, median_ratio(&their_times, &our_times), "times", goal);
     Some(median(&our_times))

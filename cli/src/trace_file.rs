@@ -11,13 +11,13 @@ use lathunt_core::trace::flight::{self, source::Flight};
 use lathunt_core::trace::ftrace_text::FtraceText;
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::merge::Stream;
-use lathunt_core::trace::source::{About, Events, OpenError, Source, Span};
+use lathunt_core::trace::source::{About, Events, OpenError, Pieces, Source, Span};
 use lathunt_core::trace::together::Together;
 use lathunt_core::trace::{perf_data, trace_dat};
 use lathunt_host::mapped::Mapped;
 use lathunt_host::tracefs::{pages_of_unfinished, FILE, HEAD_FILE};
 
-use crate::trace::{FLIGHT_FILE, KALLSYMS_FILE};
+use crate::trace::{BESIDE_CTF, FLIGHT_FILE, KALLSYMS_FILE};
 
 /// The files of a trace, mapped.
 pub struct TraceFile {
@@ -42,6 +42,8 @@ struct CtfDirectory {
     name: String,
     metadata: Mapped,
     streams: Vec<(String, Mapped)>,
+    /// Of the kernel that was traced, where we exported it.
+    symbols: Option<Mapped>,
 }
 
 /// Deepest nesting of directories in which traces of one session are looked for.
@@ -97,7 +99,13 @@ impl TraceFile {
 impl Kind {
     fn source(&self) -> std::result::Result<Box<dyn Source + '_>, OpenError> {
         Ok(match self {
-            Kind::Ctf(directories) => Box::new(ctf(directories)?),
+            Kind::Ctf(directories) => {
+                let trace = Box::new(ctf(directories)?);
+                match directories.iter().find_map(|directory| directory.symbols.as_ref()) {
+                    Some(symbols) => Box::new(WithSymbols::new(trace, symbols.bytes())),
+                    None => trace,
+                }
+            }
             Kind::Both(kernel, directories) => {
                 Box::new(Together::new(kernel.source()?, vec![Box::new(ctf(directories)?)])?)
             }
@@ -175,7 +183,9 @@ fn collect(root: &Path, directory: &Path, depth: usize, found: &mut Vec<CtfDirec
             }
         }
         let name = directory.strip_prefix(root).unwrap_or(directory).display().to_string();
-        found.push(CtfDirectory { name, metadata: Mapped::open(&metadata).with_context(doing)?, streams });
+        let symbols = Mapped::open(&directory.join(BESIDE_CTF).join(KALLSYMS_FILE)).ok();
+        let metadata = Mapped::open(&metadata).with_context(doing)?;
+        found.push(CtfDirectory { name, metadata, streams, symbols });
         return Ok(());
     }
     if depth < DEEPEST {
@@ -194,7 +204,7 @@ pub struct WithSymbols<'s> {
 
 impl<'s> WithSymbols<'s> {
     /// `source` with the symbols in the text of a `kallsyms` file.
-    pub fn new(source: Box<dyn Source + 's>, kallsyms: Vec<u8>) -> Self {
+    pub fn new(source: Box<dyn Source + 's>, kallsyms: impl Into<Box<[u8]>>) -> Self {
         WithSymbols { source, symbols: Symbols::new(kallsyms) }
     }
 }
@@ -214,6 +224,10 @@ impl Source for WithSymbols<'_> {
 
     fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
         self.source.streams(span)
+    }
+
+    fn pieces(&self) -> Vec<Pieces<'_>> {
+        self.source.pieces()
     }
 
     fn enrich(&self, window: &mut Window) {

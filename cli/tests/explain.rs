@@ -38,6 +38,29 @@ fn explained(node: &Value) -> u64 {
 }
 
 #[test]
+fn a_trace_that_was_exported_as_ctf_is_explained_as_before() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut functions = 0;
+    for name in ["futex_pi", "softirq_storm", "pty_worker", "page_fault", "udp_wake"] {
+        let (original, exported) = (case(name), place.path().join(name));
+        let [original, exported] = [&original, &exported].map(|path| path.to_str().unwrap());
+        assert!(explain(&[original, "--ctf", exported]).status.success());
+        for question in [["--wakeups", "--evidence"].as_slice(), &["--between", "sys:600", "sys:601"]] {
+            let told = |trace| {
+                let all = [&[trace, "--worst", "9"], question].concat();
+                let text = String::from_utf8(explain(&all).stdout).unwrap();
+                // The first line is the file's name and format.
+                text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap()
+            };
+            let as_recorded = told(original);
+            assert_eq!(told(exported), as_recorded, "{name} {question:?}");
+            functions += as_recorded.matches("tick_nohz_handler").count();
+        }
+    }
+    assert!(functions > 0, "kernel functions have names");
+}
+
+#[test]
 fn every_explained_passage_adds_up_in_the_json() {
     let path = case("inversion");
     let path = path.to_str().unwrap();

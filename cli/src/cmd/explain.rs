@@ -99,7 +99,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let source = &*source;
     if let Some(directory) = &args.exports.ctf {
-        exports::ctf(source, directory)?;
+        exports::ctf(source, &args.trace, directory)?;
         if !args.asks() {
             return Ok(ExitCode::SUCCESS);
         }

@@ -16,7 +16,7 @@ use lathunt_host::tracefs::{self, EventSet};
 use lathunt_host::{facts, sched, wall};
 use serde::Serialize;
 
-use super::{code_of, Plan, CONDITIONS_FILE, FLIGHT_FILE, KALLSYMS_FILE, MAPS_FILE};
+use super::{code_of, Plan, CONDITIONS_FILE, FLIGHT_FILE, KALLSYMS_FILE};
 use crate::file::write_atomic;
 
 /// Ring per CPU when everything is written, and when only the newest is kept.
@@ -203,7 +203,7 @@ impl Ended {
     ///
     /// # Errors
     /// The file that cannot be written.
-    pub fn write(self, maps: &str) -> Result<u8> {
+    pub fn write(self) -> Result<u8> {
         let Ended { what, directory, mut record, conditions, started } = self;
         let file = match what {
             What::Pages(recorded) => {
@@ -222,7 +222,6 @@ impl Ended {
                 FLIGHT_FILE
             }
         };
-        write_atomic(&directory.join(MAPS_FILE), maps.as_bytes())?;
         write_conditions(&directory, &record, &conditions)?;
         Ok(said(&directory.join(file), &record, started))
     }

@@ -1,37 +1,84 @@
 //! Memory maps of processes: they name the files behind page faults, and code addresses, after the processes are gone.
 //!
-//! Processes that run at the end are read then. The command and its children are gone by then: they are looked at
-//! while they run, soon after their start and then ever more rarely, because reading the maps of a process holds
-//! up its page faults for some µs.
+//! Processes that run at the begin or at the end are read then. The command and its children are neither: they are
+//! looked at while they run, soon after their start and then ever more rarely, because reading the maps of a process
+//! holds up its page faults for some µs. What was seen is written each time, so that it is there also when the recorder
+//! is killed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use crate::file::write_atomic;
 
 /// First distance of two looks at a command; it doubles up to [`RAREST`].
 const FIRST: Duration = Duration::from_millis(40);
 const RAREST: Duration = Duration::from_secs(2);
+/// The same for all processes of the machine.
+const FIRST_OF_ALL: Duration = Duration::from_secs(2);
+const RAREST_OF_ALL: Duration = Duration::from_secs(60);
 /// Processes of one command that are looked at.
 const MOST_PROCESSES: usize = 256;
 
 /// Maps of processes, by their numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Maps {
     of: BTreeMap<u32, (String, String)>,
-    next: Option<(Instant, Duration)>,
+    file: PathBuf,
+    family: Turn,
+    all: Turn,
+}
+
+/// When to look again.
+#[derive(Debug)]
+struct Turn {
+    due: Instant,
+    distance: Duration,
+    rarest: Duration,
+}
+
+impl Turn {
+    fn new(first: Duration, rarest: Duration) -> Turn {
+        Turn { due: Instant::now() + first, distance: first, rarest }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let due = now >= self.due;
+        if due {
+            self.distance = (2 * self.distance).min(self.rarest);
+            self.due = now + self.distance;
+        }
+        due
+    }
 }
 
 impl Maps {
-    /// Looks at `process` and its descendants, if it is time to.
-    pub fn look_at_family(&mut self, process: u32) {
-        let now = Instant::now();
-        let (due, distance) = *self.next.get_or_insert((now + FIRST, FIRST));
-        if now < due {
+    /// To be written into `directory`.
+    pub fn new(directory: &Path) -> Maps {
+        Maps {
+            of: BTreeMap::new(),
+            file: directory.join(super::MAPS_FILE),
+            family: Turn::new(FIRST, RAREST),
+            all: Turn::new(FIRST_OF_ALL, RAREST_OF_ALL),
+        }
+    }
+
+    /// Looks at all processes, or at the command `child` and its descendants, if it is time to.
+    pub fn look(&mut self, child: Option<u32>) {
+        if self.all.is_due() {
+            self.take_all();
+        } else if let Some(child) = child.filter(|_| self.family.is_due()) {
+            self.take_family(child);
+        } else {
             return;
         }
-        let distance = (2 * distance).min(RAREST);
-        self.next = Some((now + distance, distance));
+        let _ = self.write(); // at the end it is written again, and then said
+    }
+
+    fn take_family(&mut self, process: u32) {
         let mut left = VecDeque::from([process]);
         for _ in 0..MOST_PROCESSES {
             let Some(process) = left.pop_front() else { return };
@@ -62,12 +109,16 @@ impl Maps {
         }
     }
 
-    /// `# PID COMM`, then lines as in /proc/PID/maps, of each process.
-    #[must_use]
-    pub fn into_text(self) -> String {
-        let sections =
-            self.of.into_iter().map(|(process, (comm, files))| format!("# {process} {comm}\n{files}"));
-        sections.collect()
+    /// Writes all that was seen: `# PID COMM`, then lines as in /proc/PID/maps, of each process.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self) -> anyhow::Result<()> {
+        let mut text = String::new();
+        for (process, (comm, files)) in &self.of {
+            let _ = write!(text, "# {process} {comm}\n{files}");
+        }
+        write_atomic(&self.file, text.as_bytes())
     }
 }
 
@@ -86,16 +137,19 @@ mod tests {
 
     #[test]
     fn the_maps_of_a_child_are_there_when_it_is_gone() {
-        let mut maps = Maps::default();
+        let directory = tempfile::tempdir().unwrap();
+        let mut maps = Maps::new(directory.path());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let written = || fs::read_to_string(directory.path().join("maps")).unwrap_or_default();
+        let named = format!("# {} sleep\n", child.id());
         let begin = Instant::now();
-        while !maps.of.contains_key(&child.id()) && begin.elapsed() < Duration::from_secs(20) {
-            maps.look_at_family(child.id());
+        while !written().contains(&named) && begin.elapsed() < Duration::from_secs(20) {
+            maps.look(Some(child.id()));
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let text = maps.into_text();
-        assert!(text.starts_with(&format!("# {} ", child.id())), "{text}");
+        let text = written();
+        assert!(text.starts_with(&named), "{text}");
         assert!(text.lines().any(|line| line.contains("/sleep") || line.contains("/coreutils")), "{text}");
     }
 }

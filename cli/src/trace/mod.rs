@@ -27,6 +27,8 @@ use maps::Maps;
 pub const MAPS_FILE: &str = "maps";
 /// Kernel symbols, where the trace has none in itself.
 pub const KALLSYMS_FILE: &str = "kallsyms";
+/// Where they are beside a trace exported as CTF, whose own directory holds nothing but streams.
+pub const BESIDE_CTF: &str = "lathunt";
 /// What was recorded under which conditions.
 pub const CONDITIONS_FILE: &str = "conditions.json";
 /// The rings of the BPF recorder.
@@ -66,15 +68,19 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
         true => Some(Consumer::start(plan.place.clone(), trace_user::session_of(&plan.session)?)?),
         false => None,
     };
+    let mut maps = plan.events.map(|_| Maps::new(directory));
+    if let Some(maps) = &mut maps {
+        maps.take_all();
+        maps.write()?;
+    }
     let mut kernel = plan.events.map(|events| Kernel::start(events, plan)).transpose()?;
     let mut child = start(&plan.command)?;
     let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let done = AtomicBool::new(false);
-    let mut maps = Maps::default();
     let (drained, status) = std::thread::scope(|threads| {
         let drain = kernel.as_mut().map(|kernel| threads.spawn(|| kernel.drain_until(&done)));
         let user = consumer.map(|consumer| threads.spawn(|| consumer.run(&done)));
-        wait(stop, end, child.as_mut(), kernel_wants_maps(plan), &mut maps);
+        wait(stop, end, child.as_mut(), maps.as_mut());
         done.store(true, Ordering::Relaxed);
         let drained = drain.map(|thread| thread.join().unwrap_or_else(|_| Ok(())));
         (drained, user.map(std::thread::ScopedJoinHandle::join))
@@ -83,9 +89,13 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     let recorded = kernel.map(Kernel::finish).transpose();
     let ended = child.map(conclude_child);
     let mut code = 0;
-    if let Some(recorded) = recorded? {
+    let recorded = recorded?;
+    if let Some(maps) = &mut maps {
         maps.take_all();
-        code = recorded.write(&maps.into_text())?;
+        maps.write()?;
+    }
+    if let Some(recorded) = recorded {
+        code = recorded.write()?;
     }
     drained.transpose()?;
     if let Some(status) = status {
@@ -98,25 +108,21 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-fn kernel_wants_maps(plan: &Plan) -> bool {
-    plan.events.is_some()
-}
-
 fn start(command: &[OsString]) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
     let child = Command::new(program).args(arguments).spawn();
     Ok(Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?))
 }
 
-fn wait(stop: &AtomicBool, end: Option<Instant>, mut child: Option<&mut Child>, look: bool, maps: &mut Maps) {
+fn wait(stop: &AtomicBool, end: Option<Instant>, mut child: Option<&mut Child>, mut maps: Option<&mut Maps>) {
     while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
         if let Some(child) = &mut child {
             if !matches!(child.try_wait(), Ok(None)) {
                 return;
             }
-            if look {
-                maps.look_at_family(child.id());
-            }
+        }
+        if let Some(maps) = &mut maps {
+            maps.look(child.as_ref().map(|child| child.id()));
         }
         std::thread::sleep(TURN);
     }

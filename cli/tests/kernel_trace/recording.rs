@@ -100,6 +100,8 @@ fn what_was_written_before_a_recording_was_killed_is_explained() {
     }
     recording.kill().unwrap();
     recording.wait().unwrap();
+    let maps = std::fs::read_to_string(out.path().join("maps")).unwrap();
+    assert!(maps.contains(&format!("# {} ", std::process::id())), "what ran at the begin: {maps}");
     lathunt_ok(&["restore"]);
     let ask = |question: &str| -> Value {
         let said = lathunt_ok(&["explain", shown(out.path()), question, "--json"]);

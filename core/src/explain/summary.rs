@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Cpu, Ns, Tid};
 
-pub use digest::{digesters, Batch, Digester};
+pub use digest::{Batch, Digester, Walk};
 pub use in_order::{combine, summarize};
 
 /// What one CPU did.

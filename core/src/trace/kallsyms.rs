@@ -22,6 +22,12 @@ impl Symbols {
         Symbols { text: text.into(), sorted: OnceLock::new() }
     }
 
+    /// The text that they were read from; empty where the trace has none.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// The symbol that `address` lies in, and how far behind its beginning. `None` below the first symbol,
     /// and where all addresses are hidden (`kptr_restrict`).
     #[must_use]

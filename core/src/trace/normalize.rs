@@ -54,9 +54,12 @@ pub struct Normalizer<'t> {
     classes: &'t [EventClass],
     recipes: Vec<Recipe>,
     texts: Texts<'t>,
-    /// Thread per CPU after its last sched_switch, for traces whose events do not say.
-    running: Vec<Option<Tid>>,
+    running: Running,
 }
+
+/// Thread per CPU after its last sched_switch, for traces whose events do not say.
+#[derive(Debug, Default)]
+pub struct Running(Vec<Option<Tid>>);
 
 /// What numbers in events mean in words, and whose scale priorities have.
 #[derive(Debug)]
@@ -93,7 +96,7 @@ impl<'t> Normalizer<'t> {
             functions: vec![(0, None); 1 << 10],
             prio_bias: source.info().prio_bias,
         };
-        Normalizer { classes, recipes, texts, running: Vec::new() }
+        Normalizer { classes, recipes, texts, running: Running::default() }
     }
 
     /// The texts of all events made so far.
@@ -152,16 +155,21 @@ impl<'t> Normalizer<'t> {
         Event { at: loss.before, cpu: loss.cpu, current: None, kind: Kind::Lost { count: loss.count } }
     }
 
+    /// Goes on with another walk, and gives what is known of this one.
+    pub fn swap_running(&mut self, running: &mut Running) {
+        std::mem::swap(&mut self.running, running);
+    }
+
     fn running(&self, cpu: Cpu) -> Option<Tid> {
-        self.running.get(cpu.0 as usize).copied().flatten()
+        self.running.0.get(cpu.0 as usize).copied().flatten()
     }
 
     fn set_running(&mut self, cpu: Cpu, tid: Option<Tid>) {
         let index = cpu.0 as usize;
-        if index >= self.running.len() && index < MOST_CPUS {
-            self.running.resize(index + 1, None);
+        if index >= self.running.0.len() && index < MOST_CPUS {
+            self.running.0.resize(index + 1, None);
         }
-        if let Some(slot) = self.running.get_mut(index) {
+        if let Some(slot) = self.running.0.get_mut(index) {
             *slot = tid;
         }
     }
@@ -288,7 +296,13 @@ impl Recipe {
             fields: [Access::None; MOST_FIELDS],
             current: Access::of(
                 class,
-                class.field_of(&["common_pid", "perf_tid", "tid_context", "vtid_context"]),
+                class.field_of(&[
+                    "common_pid",
+                    "perf_tid",
+                    "perf_tid_context",
+                    "tid_context",
+                    "vtid_context",
+                ]),
             ),
             syscall: -1,
         };

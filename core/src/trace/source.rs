@@ -24,13 +24,21 @@ pub struct Damage {
     pub offset: u64,
     /// What is wrong there and, where reading goes on, what was skipped.
     pub what: String,
+    /// It is so in the whole trace: one mention is enough.
+    pub is_general: bool,
 }
 
 impl Damage {
     /// Damage at `offset`.
     #[must_use]
     pub fn new(offset: u64, what: impl Into<String>) -> Self {
-        Damage { offset, what: what.into() }
+        Damage { offset, what: what.into(), is_general: false }
+    }
+
+    /// What is so in the whole trace, first met at `offset`.
+    #[must_use]
+    pub fn general(offset: u64, what: impl Into<String>) -> Self {
+        Damage { is_general: true, ..Damage::new(offset, what) }
     }
 }
 
@@ -155,6 +163,9 @@ pub struct About {
     pub symbols: Symbols,
 }
 
+/// A stream as the pieces that it is made of, in their order.
+pub type Pieces<'s> = Box<dyn Iterator<Item = Box<dyn Stream + 's>> + Send + 's>;
+
 /// An opened trace.
 pub trait Source: Sync {
     /// What it is, which events it may have, how its kernel's addresses are called.
@@ -162,6 +173,13 @@ pub trait Source: Sync {
     /// Its streams, each in its own order of time: usually one per CPU. One that begins late finds its place without
     /// reading all that is before.
     fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>>;
+    /// The whole streams of [`Source::streams`], each cut into pieces that follow one another, where that is cheap: the
+    /// pieces can be walked at once, also those of one stream. A piece is some ms of work, and opened when it is asked
+    /// for.
+    fn pieces(&self) -> Vec<Pieces<'_>> {
+        let whole = |stream| Box::new(std::iter::once(stream)) as Pieces<'_>;
+        self.streams(Span::ALL).into_iter().map(whole).collect()
+    }
     /// What it says of itself.
     fn info(&self) -> &Info {
         &self.about().info

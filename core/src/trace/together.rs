@@ -7,7 +7,7 @@
 use super::event::Window;
 use super::kallsyms::Symbols;
 use super::merge::Stream;
-use super::source::{About, Item, Loss, OpenError, Record, Source, Span};
+use super::source::{About, Item, Loss, OpenError, Pieces, Record, Source, Span};
 
 /// Several sources as one.
 pub struct Together<'s> {
@@ -76,13 +76,27 @@ impl Source for Together<'_> {
         let of_part = |part| Part::streams(part, span);
         self.parts.iter().flat_map(of_part).collect()
     }
+
+    fn pieces(&self) -> Vec<Pieces<'_>> {
+        self.parts.iter().flat_map(Part::pieces).collect()
+    }
 }
 
 impl Part<'_> {
     fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
-        let Part { source, first_class, first_origin } = self;
-        let shifted = |stream| Shifted { stream, class: *first_class, origin: *first_origin };
-        source.streams(span).into_iter().map(|stream| Box::new(shifted(stream)) as _).collect()
+        self.source.streams(span).into_iter().map(|stream| self.shifted(stream)).collect()
+    }
+
+    fn pieces(&self) -> Vec<Pieces<'_>> {
+        self.source.pieces().into_iter().map(|pieces| self.all_shifted(pieces)).collect()
+    }
+
+    fn all_shifted<'s>(&'s self, pieces: Pieces<'s>) -> Pieces<'s> {
+        Box::new(pieces.map(|stream| self.shifted(stream)))
+    }
+
+    fn shifted<'s>(&self, stream: Box<dyn Stream + 's>) -> Box<dyn Stream + 's> {
+        Box::new(Shifted { stream, class: self.first_class, origin: self.first_origin })
     }
 }
 

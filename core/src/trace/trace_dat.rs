@@ -20,7 +20,7 @@ mod stream;
 
 use super::catalogue::Catalogue;
 use super::merge::{self, Merged};
-use super::source::{About, Damage, Events, OpenError, Source, Span};
+use super::source::{About, Damage, Events, OpenError, Pieces, Source, Span};
 use crate::time::Cpu;
 use metadata::{Buffer, CpuData, Metadata};
 use pages::CpuPages;
@@ -132,5 +132,10 @@ impl Source for TraceDat<'_> {
 
     fn streams(&self, span: Span) -> Vec<Box<dyn merge::Stream + '_>> {
         self.cpus.iter().map(|pages| Box::new(Stream::begin(self, pages, span)) as _).collect()
+    }
+
+    fn pieces(&self) -> Vec<Pieces<'_>> {
+        let boxed = |piece| Box::new(piece) as Box<dyn merge::Stream + '_>;
+        self.cpus.iter().map(|pages| Box::new(Stream::pieces(self, pages).map(boxed)) as _).collect()
     }
 }

@@ -1,67 +1,215 @@
-//! The summary of a trace by all cores: its streams are digested by threads, and summed up here in their order.
+//! The summary of a trace by all cores: pieces of its streams are digested by threads, and summed up here in their order.
 //!
-//! Each stream is a batch ahead of what is summed up, so that memory is bounded and nobody waits for long. The result
-//! is that of one core, because the order is decided here alone.
+//! Each stream is some batches ahead of what is summed up, so that memory is bounded. Who sums up digests, too, while
+//! the batch that comes next is not there: there are as many threads as cores, and none of them waits for another
+//! that waits for a core. The result is that of one core, because the order is decided here alone.
 
-use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use lathunt_core::explain::summary::{combine, digesters, summarize, Batch, Digester, Summary};
-use lathunt_core::trace::source::Source;
+use lathunt_core::explain::summary::{combine, summarize, Batch, Digester, Summary, Walk};
+use lathunt_core::trace::source::{Pieces, Source};
 
-/// A stream with the batch to fill.
-type Work<'s> = (Digester<'s>, Batch);
+/// Batches of a stream, filled and to be filled: more where there are few streams, one of which may have most events.
+const MOST_BATCHES: usize = 6;
 
-/// Summarizes `source` with at most `cores` threads beside this one.
+/// Summarizes `source` with at most `cores` threads, this one among them.
 pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
     if cores < 2 {
         return summarize(source);
     }
-    let digesters = digesters(source);
-    let lanes = digesters.len();
-    let (asked, questions) = channel::<(usize, Work)>();
-    let questions = Mutex::new(questions);
-    let (done, filled): (Vec<_>, Vec<_>) = (0..lanes).map(|_| channel::<Work>()).unzip();
-    for (lane, digester) in digesters.into_iter().enumerate() {
-        let _ = asked.send((lane, (digester, Batch::default())));
-    }
+    let pieces = source.pieces();
+    let lanes = pieces.len();
+    let batches = (16 / lanes.max(1)).clamp(2, MOST_BATCHES);
+    let lane = |pieces| Lane::new(pieces, batches);
+    let state = State { lanes: pieces.into_iter().map(lane).collect(), over: false };
+    let work = Work { state: Mutex::new(state), changed: Condvar::new() };
     thread::scope(|threads| {
-        for _ in 0..cores.min(lanes) {
-            let (questions, done) = (&questions, done.clone());
-            threads.spawn(move || work(questions, &done));
+        let work = &work;
+        let _over = Over(work);
+        for _ in 1..cores.min(lanes * batches) {
+            threads.spawn(move || {
+                let _over = Over(work);
+                work.digest(&mut Digester::new(source, lanes));
+            });
         }
-        drop(done);
-        combine(source, lanes, move |lane, spent| next(lane, spent, &filled, &asked))
+        let mut digester = Digester::new(source, lanes);
+        combine(source, lanes, |lane, spent| work.next(lane, spent, &mut digester))
     })
 }
 
-/// Fills batches until nobody asks for more.
-fn work<'s>(questions: &Mutex<Receiver<(usize, Work<'s>)>>, done: &[Sender<Work<'s>>]) {
-    loop {
-        let question = questions.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((lane, (mut digester, mut batch))) = question else { return };
-        digester.fill(&mut batch);
-        if done[lane].send((digester, batch)).is_err() {
-            return;
+/// One stream.
+struct Lane<'s> {
+    pieces: Pieces<'s>,
+    /// So many pieces were opened, and whether these are all.
+    opened: usize,
+    all_opened: bool,
+    /// Pieces that are read, without those that a thread is reading.
+    walks: BTreeMap<usize, Walk<'s>>,
+    spare: Vec<Batch>,
+    /// By piece; `None` is behind its last batch.
+    filled: BTreeMap<usize, VecDeque<Option<Batch>>>,
+    /// The piece that is being summed up.
+    current: usize,
+}
+
+struct State<'s> {
+    lanes: Vec<Lane<'s>>,
+    /// All is summed up, or a thread has failed.
+    over: bool,
+}
+
+/// What there is to do, for all threads.
+struct Work<'s> {
+    state: Mutex<State<'s>>,
+    changed: Condvar,
+}
+
+/// Of which stream and piece the next batch is to be filled.
+struct Task<'s> {
+    lane: usize,
+    piece: usize,
+    walk: Walk<'s>,
+    batch: Batch,
+}
+
+impl<'s> Lane<'s> {
+    fn new(pieces: Pieces<'s>, batches: usize) -> Self {
+        // One more is with whoever sums up.
+        let spare = std::iter::repeat_with(Batch::default).take(batches - 1).collect();
+        Lane {
+            pieces,
+            opened: 0,
+            all_opened: false,
+            walks: BTreeMap::new(),
+            spare,
+            filled: BTreeMap::new(),
+            current: 0,
+        }
+    }
+
+    /// The earliest piece that can be read on.
+    fn walk(&mut self) -> Option<(usize, Walk<'s>)> {
+        if let Some(begun) = self.walks.pop_first() {
+            return Some(begun);
+        }
+        match self.pieces.next() {
+            Some(stream) => {
+                self.opened += 1;
+                Some((self.opened - 1, Walk::begin(stream)))
+            }
+            None => {
+                self.all_opened = true;
+                None
+            }
+        }
+    }
+
+    /// The next batch, if it is there; [`Batch::last`] behind all.
+    fn batch(&mut self) -> Option<Batch> {
+        while let Some(filled) = self.filled.get_mut(&self.current) {
+            if let Some(batch) = filled.pop_front()? {
+                return Some(batch);
+            }
+            self.filled.remove(&self.current);
+            self.current += 1;
+        }
+        self.is_over().then(Batch::last)
+    }
+
+    /// Whether all of it was summed up.
+    fn is_over(&self) -> bool {
+        self.all_opened && self.current == self.opened
+    }
+}
+
+impl<'s> State<'s> {
+    /// The batch that will be missed first, if one can be filled: of the stream that has the fewest.
+    fn task(&mut self) -> Option<Task<'s>> {
+        loop {
+            let open = |lane: &Lane| !lane.spare.is_empty() && (!lane.all_opened || !lane.walks.is_empty());
+            let lanes = self.lanes.iter_mut().enumerate().filter(|(_, lane)| open(lane));
+            let (index, lane) = lanes.max_by_key(|(_, lane)| lane.spare.len())?;
+            if let Some((piece, walk)) = lane.walk() {
+                return Some(Task { lane: index, piece, walk, batch: lane.spare.pop()? });
+            }
         }
     }
 }
 
-/// The next batch of `lane`; the one behind it is asked for.
-fn next<'s>(
-    lane: usize,
-    spent: Batch,
-    filled: &[Receiver<Work<'s>>],
-    asked: &Sender<(usize, Work<'s>)>,
-) -> Batch {
-    match filled[lane].recv() {
-        Ok((digester, batch)) => {
-            let _ = asked.send((lane, (digester, spent)));
-            batch
+impl<'s> Work<'s> {
+    fn lock(&self) -> MutexGuard<'_, State<'s>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'g>(&self, state: MutexGuard<'g, State<'s>>) -> MutexGuard<'g, State<'s>> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fills batches until all is summed up.
+    fn digest(&self, digester: &mut Digester<'_>) {
+        let mut state = self.lock();
+        while !state.over {
+            state = match state.task() {
+                Some(task) => self.fill(state, task, digester),
+                None => self.wait(state),
+            };
         }
-        // Only a thread that failed is gone: the scope says so when it ends.
-        Err(_) => Batch::last(),
+    }
+
+    /// Fills a batch while others do what they like.
+    fn fill<'g>(
+        &'g self,
+        state: MutexGuard<'g, State<'s>>,
+        task: Task<'s>,
+        digester: &mut Digester<'_>,
+    ) -> MutexGuard<'g, State<'s>> {
+        drop(state);
+        let Task { lane, piece, mut walk, mut batch } = task;
+        let goes_on = digester.fill(&mut walk, &mut batch);
+        let mut state = self.lock();
+        let lane = &mut state.lanes[lane];
+        let filled = lane.filled.entry(piece).or_default();
+        filled.push_back(Some(batch));
+        if goes_on {
+            lane.walks.insert(piece, walk);
+        } else {
+            filled.push_back(None);
+        }
+        self.changed.notify_all();
+        state
+    }
+
+    /// The next batch of `lane`; `spent` can be filled again.
+    fn next(&self, lane: usize, spent: Batch, digester: &mut Digester<'_>) -> Batch {
+        let mut state = self.lock();
+        state.lanes[lane].spare.push(spent);
+        self.changed.notify_all();
+        loop {
+            if let Some(batch) = state.lanes[lane].batch() {
+                return batch;
+            }
+            // A thread that failed: the scope says so when it ends.
+            if state.over {
+                return Batch::last();
+            }
+            state = match state.task() {
+                Some(task) => self.fill(state, task, digester),
+                None if state.lanes[lane].is_over() => state,
+                None => self.wait(state),
+            };
+        }
+    }
+}
+
+/// Tells all threads when one ends, also by a panic.
+struct Over<'w, 's>(&'w Work<'s>);
+
+impl Drop for Over<'_, '_> {
+    fn drop(&mut self) {
+        self.0.lock().over = true;
+        self.0.changed.notify_all();
     }
 }
 

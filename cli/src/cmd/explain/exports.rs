@@ -15,7 +15,9 @@ use lathunt_core::time::Cpu;
 use lathunt_core::trace::event::Window;
 use lathunt_core::trace::source::Source;
 
+use super::files::saved;
 use crate::file::write_atomic;
+use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, KALLSYMS_FILE, MAPS_FILE};
 
 /// Files to write beside the answer.
 #[derive(Debug, clap::Args)]
@@ -79,11 +81,12 @@ impl Drawing {
     }
 }
 
-/// Writes all of `source` as CTF into `directory`, which must be new or empty.
+/// Writes all of `source`, which is `trace`, as CTF into `directory`, which must be new or empty. What CTF has no place
+/// for, kernel symbols, maps and conditions, goes into a directory in it: readers of CTF pass over those.
 ///
 /// # Errors
 /// The directory has files, cannot be written, or the trace is CTF already.
-pub fn ctf(source: &dyn Source, directory: &Path) -> Result<()> {
+pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
     let shown = directory.display();
     if !kernel_ctf::is_possible(source) {
         bail!("cannot write {shown}: the trace is CTF already; Trace Compass opens it as it is");
@@ -103,5 +106,13 @@ pub fn ctf(source: &dyn Source, directory: &Path) -> Result<()> {
         file.write_all(packet)
     })
     .with_context(|| format!("cannot write {shown}"))?;
+    let beside = directory.join(BESIDE_CTF);
+    let texts = [MAPS_FILE, CONDITIONS_FILE].map(|name| (name, saved(trace, name).map(String::into_bytes)));
+    let symbols = Some(source.symbols().text()).filter(|text| !text.is_empty()).map(<[u8]>::to_vec);
+    for (name, text) in texts.into_iter().chain([(KALLSYMS_FILE, symbols)]) {
+        let Some(text) = text else { continue };
+        fs::create_dir_all(&beside).with_context(|| format!("cannot make {}", beside.display()))?;
+        write_atomic(&beside.join(name), &text)?;
+    }
     write_atomic(&directory.join("metadata"), kernel_ctf::metadata(source).as_bytes())
 }

@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use lathunt_core::trace::event::{Kind, Window};
 use lathunt_core::trace::source::Info;
 
+use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, MAPS_FILE};
+
 /// What is known of device and inode numbers.
 pub struct Names {
     /// By device (major << 20 | minor) and inode.
@@ -42,7 +44,7 @@ impl Names {
 
     /// The maps that `lathunt trace` left in its directory, if `trace` is one.
     pub fn read_saved(&mut self, trace: &Path) {
-        if let Ok(text) = fs::read_to_string(trace.join(crate::trace::MAPS_FILE)) {
+        if let Some(text) = saved(trace, MAPS_FILE) {
             self.read(&text);
         }
     }
@@ -113,9 +115,15 @@ impl Names {
     }
 }
 
+/// A file that `lathunt trace` left, in its directory or beside the CTF made of it.
+pub fn saved(trace: &Path, name: &str) -> Option<String> {
+    let places = [trace.join(name), trace.join(BESIDE_CTF).join(name)];
+    places.iter().find_map(|path| fs::read_to_string(path).ok())
+}
+
 /// The preemption model in force when `lathunt trace` recorded the directory `trace`.
 pub fn preemption(trace: &Path) -> Option<String> {
-    let text = fs::read_to_string(trace.join(crate::trace::CONDITIONS_FILE)).ok()?;
+    let text = saved(trace, CONDITIONS_FILE)?;
     let file: serde_json::Value = serde_json::from_str(&text).ok()?;
     let kernel = &file["conditions"]["kernel"];
     match kernel["realtime"].as_bool() {

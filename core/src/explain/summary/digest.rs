@@ -1,24 +1,24 @@
 //! What of a stream's events is summed up, in a few words each.
 //!
-//! Decoding is most of the work and needs no other stream: each stream is digested by itself, a batch at a time, if
-//! one likes by a thread of its own. What depends on the order across CPUs is done with the digest
-//! ([`super::in_order`]).
+//! Decoding is most of the work and needs no other stream, nor what is before in the same one: streams are digested
+//! piece by piece, a batch at a time, by as many threads as one likes. What depends on the order is done with the
+//! digest ([`super::in_order`]).
 
 use std::ops::ControlFlow;
 
 use crate::time::{Cpu, Mono, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Sym, Vector};
+use crate::trace::event::{Event, Kind, LeftAs, Strings, Sym, Vector};
 use crate::trace::merge::Stream;
-use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Item, Record, Source, Span};
+use crate::trace::normalize::{Normalizer, Running};
+use crate::trace::source::{Damage, Item, Source};
 
-/// Steps of all streams' batches together: 8 MiB. A batch is worth some ms of work, so that what it costs to wake a
-/// thread (up to 0.3 ms on a virtual CPU) does not count.
+/// Steps of one batch of each stream together: 8 MiB. A batch is worth some ms of work, so that what it costs to wake
+/// a thread (up to 0.3 ms on a virtual CPU) does not count.
 const STEPS: usize = 1 << 18;
 /// CPUs that are summed up; the kernel has 8192 at most.
 pub(super) const MOST_CPUS: usize = 1 << 14;
 
-/// One event, as far as it is summed up. Symbols are those of its stream.
+/// One event, as far as it is summed up. Symbols are those of its batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     pub at: Mono,
@@ -30,7 +30,7 @@ pub(super) struct Step {
 /// itself names as interrupted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum What {
-    /// The first event of this CPU.
+    /// The first event of this CPU in the batch.
     First,
     Switch {
         prev: Tid,
@@ -73,40 +73,58 @@ pub struct Batch {
     pub(super) counts: Vec<(Cpu, u64)>,
     pub(super) reach: Option<(Mono, Mono)>,
     pub(super) losses: Vec<u64>,
-    pub(super) damage: Vec<String>,
-    /// Texts of the stream's symbols that no batch before had.
+    pub(super) damage: Vec<Damage>,
+    /// Texts of the batch's symbols.
     pub(super) texts: Vec<String>,
-    /// Nothing follows.
+    /// Holds nothing, and nothing follows.
     pub(super) is_last: bool,
 }
 
-/// Reads one stream into batches.
-pub struct Digester<'s> {
+/// A stream, or a piece of one, on its way into batches.
+pub struct Walk<'s> {
     stream: Box<dyn Stream + 's>,
+    running: Running,
+}
+
+impl<'s> Walk<'s> {
+    /// From the beginning of `stream`.
+    #[must_use]
+    pub fn begin(stream: Box<dyn Stream + 's>) -> Self {
+        Walk { stream, running: Running::default() }
+    }
+}
+
+/// Reads walks into batches, any of them in any order.
+pub struct Digester<'s> {
     normalizer: Normalizer<'s>,
     /// Classes that are summed up; all others are only counted.
     needed: Vec<bool>,
-    seen: Vec<bool>,
-    /// Symbols whose texts were given away.
-    told: usize,
+    told: Told,
     most: usize,
 }
 
-/// One digester for each stream of `source`.
-#[must_use]
-pub fn digesters(source: &dyn Source) -> Vec<Digester<'_>> {
-    let streams = source.streams(Span::ALL);
-    let most = (STEPS / streams.len().max(1)).clamp(256, 1 << 15);
-    let needed: Vec<bool> = source.catalogue().classes().iter().map(|class| is_needed(&class.name)).collect();
-    let of = |stream| Digester {
-        stream,
-        normalizer: Normalizer::new(source),
-        needed: needed.clone(),
-        seen: Vec::new(),
-        told: 0,
-        most,
-    };
-    streams.into_iter().map(of).collect()
+/// The symbols that a batch has for those of the normalizer.
+#[derive(Default)]
+struct Told {
+    batch: u64,
+    /// By number; valid where they are of this batch.
+    known: Vec<(u64, Sym)>,
+}
+
+impl Told {
+    #[inline]
+    fn sym(&mut self, sym: Option<Sym>, strings: &Strings, texts: &mut Vec<String>) -> Sym {
+        let Some(sym) = sym.filter(|sym| *sym != Sym(0)) else { return Sym(0) };
+        let index = sym.0 as usize;
+        if index >= self.known.len() {
+            self.known.resize(index + 1, (0, Sym(0)));
+        }
+        if self.known[index].0 != self.batch {
+            self.known[index] = (self.batch, Sym(texts.len() as u32));
+            texts.push(strings.get(sym).to_owned());
+        }
+        self.known[index].1
+    }
 }
 
 /// Whether events of this name are summed up.
@@ -120,25 +138,40 @@ fn is_needed(name: &str) -> bool {
         })
 }
 
-impl Digester<'_> {
-    /// Fills `batch` with what comes next.
-    pub fn fill(&mut self, batch: &mut Batch) {
-        let Digester { stream, normalizer, needed, seen, told, most } = self;
+impl<'s> Digester<'s> {
+    /// Reads streams of `source`, of which there are so many.
+    #[must_use]
+    pub fn new(source: &'s dyn Source, streams: usize) -> Self {
+        Digester {
+            normalizer: Normalizer::new(source),
+            needed: source.catalogue().classes().iter().map(|class| is_needed(&class.name)).collect(),
+            told: Told::default(),
+            most: (STEPS / streams.max(1)).clamp(256, 1 << 15),
+        }
+    }
+
+    /// Fills `batch` with what comes next; says whether something may follow.
+    pub fn fill(&mut self, walk: &mut Walk<'_>, batch: &mut Batch) -> bool {
+        let Digester { normalizer, needed, told, most } = self;
+        let Walk { stream, running } = walk;
         batch.clear();
-        batch.is_last = true;
+        told.batch += 1;
+        normalizer.swap_running(running);
         let mut count = Count::default();
+        let mut goes_on = false;
         stream.each(&mut |item| {
             match item {
                 Item::Event(record) => {
                     if count.of != Some(record.cpu) {
                         count.change(record.cpu, &mut batch.counts);
-                        batch.first_of(record, seen);
+                        batch.steps.push(Step { at: record.at, cpu: record.cpu, what: What::First });
                     }
                     count.add(record.at);
                     // Most events say nothing that is summed up: they are counted and not looked into.
                     if needed.get(record.class as usize).copied().unwrap_or(false) {
                         let event = normalizer.event(record);
-                        if let Some(what) = what_of(&event) {
+                        let strings = normalizer.strings();
+                        if let Some(what) = what_of(&event, |sym| told.sym(sym, strings, &mut batch.texts)) {
                             batch.steps.push(Step { at: event.at, cpu: event.cpu, what });
                         }
                     }
@@ -151,22 +184,20 @@ impl Digester<'_> {
                 }
                 Item::Damage(damage) => {
                     let what = What::Damage(batch.damage.len() as u32);
-                    batch.damage.push(damage.to_string());
+                    batch.damage.push(damage.clone());
                     let at = batch.steps.last().map_or(count.last, |step| step.at);
                     batch.steps.push(Step { at, cpu: Cpu(0), what });
                 }
             }
-            if batch.steps.len() < *most {
-                return ControlFlow::Continue(());
+            goes_on = batch.steps.len() >= *most;
+            if goes_on {
+                return ControlFlow::Break(());
             }
-            batch.is_last = false;
-            ControlFlow::Break(())
+            ControlFlow::Continue(())
         });
         count.finish(batch);
-        while let Some(text) = normalizer.strings().nth(*told) {
-            batch.texts.push(text.to_owned());
-            *told += 1;
-        }
+        normalizer.swap_running(running);
+        goes_on
     }
 }
 
@@ -220,35 +251,24 @@ impl Batch {
         losses.clear();
         damage.clear();
         texts.clear();
+        texts.push(String::new());
         (*reach, *is_last) = (None, false);
-    }
-
-    /// Marks a CPU's first event.
-    fn first_of(&mut self, record: &Record<'_>, seen: &mut Vec<bool>) {
-        let index = record.cpu.0 as usize;
-        if index >= seen.len() && index < MOST_CPUS {
-            seen.resize(index + 1, false);
-        }
-        if let Some(seen) = seen.get_mut(index).filter(|seen| !**seen) {
-            *seen = true;
-            self.steps.push(Step { at: record.at, cpu: record.cpu, what: What::First });
-        }
     }
 }
 
-fn what_of(event: &Event) -> Option<What> {
+fn what_of(event: &Event, mut own: impl FnMut(Option<Sym>) -> Sym) -> Option<What> {
     let current = event.current;
     Some(match event.kind {
         Kind::Switch { prev, left_as, next } => What::Switch {
             prev: prev.tid,
-            prev_comm: prev.comm.unwrap_or_default(),
+            prev_comm: own(prev.comm),
             still_runnable: left_as == LeftAs::Runnable,
             next: next.tid,
-            next_comm: next.comm.unwrap_or_default(),
+            next_comm: own(next.comm),
         },
         Kind::Waking { task, .. } => What::Waking(task.tid),
         Kind::Migrate { task, .. } => What::Migrate(task.tid),
-        Kind::IrqEntry { irq, name } => What::IrqEntry { irq, name: name.unwrap_or_default() },
+        Kind::IrqEntry { irq, name } => What::IrqEntry { irq, name: own(name) },
         Kind::IrqExit { irq } => What::IrqExit { irq, current },
         Kind::VectorEntry(vector) => What::VectorEntry(vector),
         Kind::VectorExit(vector) => What::VectorExit { vector, current },

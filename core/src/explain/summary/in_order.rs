@@ -1,9 +1,9 @@
 //! The digests of all streams, step by step in the order of time.
 //!
 //! The order is that of [`crate::trace::merge`]: equal times keep the order of the streams, and a stream whose time
-//! goes backwards is not sorted. It does not depend on who digests the streams, nor when.
+//! goes backwards is not sorted. It does not depend on who digests what, nor when.
 
-use super::digest::{digesters, Batch};
+use super::digest::{Batch, Digester, Walk};
 use super::reader::Reader;
 use super::Summary;
 use crate::time::Mono;
@@ -14,7 +14,7 @@ use crate::trace::source::Source;
 struct Lane {
     batch: Batch,
     next: usize,
-    /// The reader's symbol for each of the stream's.
+    /// The reader's symbol for each of the batch's.
     symbols: Vec<Sym>,
 }
 
@@ -27,9 +27,14 @@ impl Lane {
 /// Summarizes a trace.
 #[must_use]
 pub fn summarize(source: &dyn Source) -> Summary {
-    let mut digesters = digesters(source);
-    combine(source, digesters.len(), |lane, mut spent| {
-        digesters[lane].fill(&mut spent);
+    let mut lanes: Vec<_> = source.pieces().into_iter().map(|pieces| (pieces, None)).collect();
+    let mut digester = Digester::new(source, lanes.len());
+    combine(source, lanes.len(), |lane, mut spent| {
+        let (pieces, walk) = &mut lanes[lane];
+        let Some(mut at_hand) = walk.take().or_else(|| pieces.next().map(Walk::begin)) else {
+            return Batch::last();
+        };
+        *walk = digester.fill(&mut at_hand, &mut spent).then_some(at_hand);
         spent
     })
 }
@@ -85,6 +90,7 @@ impl Lane {
             self.batch = refill(index, std::mem::take(&mut self.batch));
             self.next = 0;
             reader.count(&self.batch);
+            self.symbols.clear();
             self.symbols.extend(self.batch.texts.iter().map(|text| reader.intern(text)));
         }
     }

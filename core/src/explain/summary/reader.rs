@@ -9,7 +9,7 @@ use crate::explain::record::{softirq_name, vector_name};
 use crate::histogram::{Histogram, Layout};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Strings, Sym, Vector};
-use crate::trace::source::Source;
+use crate::trace::source::{Damage, Source};
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Doing {
@@ -28,6 +28,49 @@ struct Task {
     doing: Doing,
     since: Mono,
     woken: Option<Mono>,
+}
+
+/// Damage that is told.
+const MOST_DAMAGE: usize = 20;
+
+/// All threads. Few of them are in most events: those are found by the low bits of their numbers.
+#[derive(Default)]
+struct Tasks {
+    all: Vec<(Tid, Task)>,
+    places: HashMap<Tid, u32, BuildHasherDefault<ByNumber>>,
+    recent: Vec<u32>,
+}
+
+impl Tasks {
+    const RECENT: usize = 1 << 10;
+
+    /// The thread, new or known.
+    #[inline]
+    fn of(&mut self, tid: Tid) -> &mut Task {
+        let slot = tid.0 as usize % Self::RECENT;
+        let place = self.recent.get(slot).map(|place| *place as usize);
+        match place.filter(|&place| self.all.get(place).is_some_and(|(known, _)| *known == tid)) {
+            Some(place) => &mut self.all[place].1,
+            None => self.find(tid, slot),
+        }
+    }
+
+    #[cold]
+    fn find(&mut self, tid: Tid, slot: usize) -> &mut Task {
+        let new = self.all.len() as u32;
+        let place = *self.places.entry(tid).or_insert(new);
+        if place == new {
+            self.all.push((tid, Task::default()));
+        }
+        self.recent.resize(Self::RECENT, 0);
+        self.recent[slot] = place;
+        &mut self.all[place as usize].1
+    }
+
+    /// The thread, if an event has named it.
+    fn known(&mut self, tid: Tid) -> Option<&mut Task> {
+        self.places.get(&tid).map(|&place| &mut self.all[place as usize].1)
+    }
 }
 
 /// An interrupt line; the name of a hard one is empty where no event says it.
@@ -60,13 +103,13 @@ pub(super) struct Reader {
     strings: Strings,
     /// By number; `None` where no event was.
     cpus: Vec<Option<State>>,
-    tasks: HashMap<Tid, Task, BuildHasherDefault<ByNumber>>,
+    tasks: Tasks,
     lines: HashMap<Line, Sums, BuildHasherDefault<ByNumber>>,
     latencies: Histogram,
     reach: Option<(Mono, Mono)>,
     events: u64,
     counts: Vec<(Cpu, u64)>,
-    damage: Vec<String>,
+    damage: Vec<Damage>,
 }
 
 /// Of an interrupt line.
@@ -82,7 +125,7 @@ impl Default for Reader {
         Reader {
             strings: Strings::default(),
             cpus: Vec::new(),
-            tasks: HashMap::default(),
+            tasks: Tasks::default(),
             lines: HashMap::default(),
             latencies: Histogram::new(Layout::LATENCY),
             reach: None,
@@ -163,7 +206,7 @@ impl Reader {
         let own = |sym: Sym| symbols.get(sym.0 as usize).copied().unwrap_or_default();
         let Step { at, cpu, what } = *step;
         if let What::Damage(index) = what {
-            self.damage.extend(batch.damage.get(index as usize).filter(|_| self.damage.len() < 20).cloned());
+            self.damaged(batch.damage.get(index as usize));
             return;
         }
         let Some(state) = self.cpu(cpu, at) else { return };
@@ -173,13 +216,13 @@ impl Reader {
                 self.switch(at, cpu, left, next, own(next_comm));
             }
             What::Waking(tid) => {
-                let task = self.tasks.entry(tid).or_default();
+                let task = self.tasks.of(tid);
                 if task.doing != Doing::Running && task.doing != Doing::Ready {
                     task.change(Doing::Ready, at);
                     task.woken = Some(at);
                 }
             }
-            What::Migrate(tid) => self.tasks.entry(tid).or_default().sums.migrations += 1,
+            What::Migrate(tid) => self.tasks.of(tid).sums.migrations += 1,
             What::IrqEntry { irq, name } => state.hard = Some((Line::Irq(irq, own(name)), at)),
             What::VectorEntry(vector) => state.hard = Some((Line::Vector(vector), at)),
             What::SoftirqEntry(vec) => state.soft = Some((Line::Softirq(vec), at, Ns::ZERO)),
@@ -196,6 +239,16 @@ impl Reader {
                 state.since = at;
             }
             What::First | What::Damage(_) => {}
+        }
+    }
+
+    fn damaged(&mut self, damage: Option<&Damage>) {
+        let Some(damage) = damage.filter(|_| self.damage.len() < MOST_DAMAGE) else { return };
+        let is_known = |known: &Damage| {
+            known.what == damage.what && (known.offset == damage.offset || damage.is_general)
+        };
+        if !self.damage.iter().any(is_known) {
+            self.damage.push(damage.clone());
         }
     }
 
@@ -223,7 +276,7 @@ impl Reader {
         let Some(state) = self.cpu(cpu, at) else { return };
         state.sums.interrupted_ns = state.sums.interrupted_ns + net;
         let current = current.or(state.running);
-        if let Some(task) = current.and_then(|tid| self.tasks.get_mut(&tid)) {
+        if let Some(task) = current.and_then(|tid| self.tasks.known(tid)) {
             task.sums.interrupted_ns = task.sums.interrupted_ns + net;
         }
     }
@@ -240,7 +293,7 @@ impl Reader {
         state.since = at;
         state.running = Some(next);
         if prev.tid != Tid::IDLE {
-            let task = self.tasks.entry(prev.tid).or_default();
+            let task = self.tasks.of(prev.tid);
             task.is_named(prev.comm);
             if let (Some(began), Doing::Unknown) = (began, task.doing) {
                 (task.doing, task.since) = (Doing::Running, began);
@@ -250,7 +303,7 @@ impl Reader {
             task.woken = None;
         }
         if next != Tid::IDLE {
-            let task = self.tasks.entry(next).or_default();
+            let task = self.tasks.of(next);
             task.is_named(next_comm);
             task.change(Doing::Running, at);
             if let Some(woken) = task.woken.take() {
@@ -279,7 +332,7 @@ impl Reader {
             cpus.push(OfCpu { cpu, events, ..state.sums });
         }
         let mut threads = Vec::new();
-        for (tid, mut task) in std::mem::take(&mut self.tasks) {
+        for (tid, mut task) in std::mem::take(&mut self.tasks.all) {
             task.change(Doing::Unknown, last);
             let saved = || source.info().comms.get(&tid).cloned().unwrap_or_default();
             let comm = if task.comm == Sym(0) { saved() } else { text(task.comm) };
@@ -308,8 +361,8 @@ impl Reader {
             p999_ns: at(0.999),
             worst_ns: self.latencies.max().unwrap_or_default(),
         };
-        let mut damage: Vec<String> = source.info().damage.iter().take(20).map(ToString::to_string).collect();
-        damage.append(&mut self.damage);
+        let damage = source.info().damage.iter().take(MOST_DAMAGE).chain(&self.damage);
+        let damage = damage.map(ToString::to_string).collect();
         Summary {
             events: self.events,
             span_ns: last.since(first),

@@ -111,6 +111,12 @@ impl<'a> CpuPages<'a> {
         self.pages
     }
 
+    /// How many pages are a piece: 256 KiB, a MiB where the page before it must be decompressed for it.
+    pub fn in_a_piece(&self) -> usize {
+        let bytes = if self.how == Compression::None { 1 << 18 } else { 1 << 20 };
+        (bytes / self.page_size).max(1)
+    }
+
     /// Where in the file page `index` is, as far as compression lets one say.
     pub fn file_offset(&self, index: usize) -> u64 {
         match self.chunk_of(index) {
@@ -131,11 +137,12 @@ impl<'a> CpuPages<'a> {
         let chunk = self.chunks[number];
         if unpacked.chunk != Some(number) {
             let packed = &self.data[chunk.begin..chunk.begin + chunk.packed as usize];
-            unpacked.chunk = Some(number);
+            unpacked.chunk = None;
             unpacked
                 .decompressor
                 .unpack(self.how, packed, chunk.unpacked.into(), &mut unpacked.bytes)
                 .map_err(|what| Damage::new(self.file_offset(index), format!("CPU {}: {what}", self.cpu)))?;
+            unpacked.chunk = Some(number);
         }
         Ok(self.place(index - chunk.first_page, unpacked.bytes.len(), true))
     }

@@ -26,6 +26,8 @@ pub(super) struct Stream<'t> {
     unpacked: Unpacked,
     /// Number of the page being read, and where its bytes are.
     page: usize,
+    /// First page that is another walk's.
+    end: usize,
     place: PagePlace,
     walk: PageWalk,
     head: Head,
@@ -43,11 +45,37 @@ pub(super) struct Stream<'t> {
 
 impl<'t> Stream<'t> {
     pub fn begin(trace: &'t TraceDat<'t>, pages: &'t CpuPages<'t>, span: Span) -> Self {
-        let mut stream = Stream {
+        let mut stream = Stream::nowhere(trace, pages);
+        stream.page = if span.from.0 == 0 { 0 } else { stream.page_before(span.from.0) };
+        stream.start();
+        while !matches!(stream.head, Head::End) && stream.at < span.from.0 {
+            merge::Stream::advance(&mut stream);
+        }
+        stream
+    }
+
+    /// The walk in pieces.
+    pub fn pieces(
+        trace: &'t TraceDat<'t>,
+        pages: &'t CpuPages<'t>,
+    ) -> impl Iterator<Item = Self> + Send + 't {
+        (0..pages.len()).step_by(pages.in_a_piece()).map(move |page| {
+            let mut stream = Stream::nowhere(trace, pages);
+            stream.page = page;
+            stream.end = (page + pages.in_a_piece()).min(pages.len());
+            stream.last = stream.last_before(page);
+            stream.start();
+            stream
+        })
+    }
+
+    fn nowhere(trace: &'t TraceDat<'t>, pages: &'t CpuPages<'t>) -> Self {
+        Stream {
             trace,
             pages,
             unpacked: Unpacked::default(),
             page: 0,
+            end: pages.len(),
             place: PagePlace::default(),
             walk: PageWalk::nowhere(),
             head: Head::End,
@@ -56,13 +84,23 @@ impl<'t> Stream<'t> {
             last: None,
             unknown: Vec::new(),
             backwards: false,
-        };
-        stream.page = if span.from.0 == 0 { 0 } else { stream.page_before(span.from.0) };
-        stream.head = stream.open_page().or_else(|| stream.find()).unwrap_or(Head::End);
-        while !matches!(stream.head, Head::End) && stream.at < span.from.0 {
-            merge::Stream::advance(&mut stream);
         }
-        stream
+    }
+
+    fn start(&mut self) {
+        self.head = self.open_page().or_else(|| self.find()).unwrap_or(Head::End);
+    }
+
+    /// Time of the last event in the page before `page`, if there is one: a piece knows no more of what is before it.
+    fn last_before(&mut self, page: usize) -> Option<u64> {
+        let place = self.pages.load(page.checked_sub(1)?, &mut self.unpacked).ok()?;
+        let page = self.pages.bytes(&place, &self.unpacked);
+        let mut walk = PageWalk::begin(page, &self.pages.layout).ok()?;
+        let mut last = None;
+        while let Step::Record { at, .. } = walk.step(page) {
+            last = Some(self.trace.time.ns(at));
+        }
+        last
     }
 
     /// The last page that begins before `time`, by bisection over page stamps.
@@ -87,7 +125,7 @@ impl<'t> Stream<'t> {
     /// Opens the page with number `self.page`; gives what comes before its first record, if anything.
     fn open_page(&mut self) -> Option<Head> {
         self.walk = PageWalk::nowhere();
-        if self.page >= self.pages.len() {
+        if self.page >= self.end {
             return Some(Head::End);
         }
         match self.pages.load(self.page, &mut self.unpacked) {
@@ -156,7 +194,7 @@ impl<'t> Stream<'t> {
         self.unknown.push(id);
         let offset = self.pages.file_offset(self.page) + u64::from(from);
         let what = format!("CPU {}: events of unknown id {id} are skipped", self.pages.cpu);
-        Head::Damage(Damage::new(offset, what))
+        Head::Damage(Damage::general(offset, what))
     }
 
     fn time_went_back(&mut self) -> Head {
