@@ -167,7 +167,8 @@ fn injected_latencies_are_among_the_worst_at_their_size_with_the_injector_to_bla
         let place = tempfile::tempdir().unwrap();
         let mut victim = victim("6s");
         let directory = place.path().to_str().unwrap();
-        let record = command(&["record", "-D", "4s", "-o", directory, "-q"])
+        // More than the injected ones: what a host takes from this guest can be worse than they are.
+        let record = command(&["record", "-D", "4s", "--peaks", "64", "-o", directory, "-q"])
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::piped())
             .spawn()
@@ -194,7 +195,7 @@ fn injected_latencies_are_among_the_worst_at_their_size_with_the_injector_to_bla
             .collect();
         let worst: Vec<_> =
             run.peaks.iter().take(8).map(|p| (p.total_ns, &p.culprit, &p.no_evidence)).collect();
-        assert!(blamed.len() >= 5, "{kind}: {} of 8; {worst:?}", blamed.len());
+        assert!(blamed.len() >= 5, "{kind}: {} of 12; {worst:?}", blamed.len());
         let explained: Vec<_> =
             blamed.iter().filter_map(|peak| Some((peak, peak.explanation.as_ref()?))).collect();
         // On a machine whose CPUs are all busy the others may find no free flight buffer; each then says so.

@@ -15,6 +15,7 @@ use lathunt_host::symbols::Symbols;
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 const PULSES: u32 = 9;
+const ATTEMPTS: usize = 4;
 /// How long before the thread's expiry a pulse begins.
 const AHEAD: Ns = Ns(50_000);
 
@@ -75,8 +76,10 @@ fn disturb(kind: Kind, cpu: Cpu, length: Ns) -> (Vec<Seen>, Ns) {
 
 /// Most pulses were caught, and the median of the time from a pulse's end to the victim's arrival is at most what a
 /// wake-up takes without disturbance. Other load on the machine may disturb single ones.
-fn sized(kind: Kind, cpu: Cpu, length: Ns, seen: &[Seen], undisturbed: Ns) {
-    assert!(seen.len() * 3 >= PULSES as usize * 2, "{kind} {length} on CPU {cpu}: {} caught", seen.len());
+fn sized(kind: Kind, cpu: Cpu, length: Ns, seen: &[Seen], undisturbed: Ns) -> Result<(), String> {
+    if seen.len() * 3 < PULSES as usize * 2 {
+        return Err(format!("{kind} {length} on CPU {cpu}: {} caught", seen.len()));
+    }
     let mut off: Vec<i64> = seen
         .iter()
         .map(|seen| {
@@ -88,11 +91,12 @@ fn sized(kind: Kind, cpu: Cpu, length: Ns, seen: &[Seen], undisturbed: Ns) {
     let median = off[off.len() / 2];
     let allowed = (length.0 as i64 / 10).max(20_000);
     let fits = (-allowed..=undisturbed.0 as i64 + allowed).contains(&median);
-    assert!(fits, "{kind} {length} on CPU {cpu}: undisturbed {undisturbed}, off by {off:?} ns");
+    let told = || format!("{kind} {length} on CPU {cpu}: undisturbed {undisturbed}, off by {off:?} ns");
+    fits.then_some(()).ok_or_else(told)
 }
 
 /// In most windows `holds` finds its evidence.
-fn blamed(kind: Kind, seen: &[Seen], holds: impl Fn(&Seen) -> bool) {
+fn blamed(kind: Kind, seen: &[Seen], holds: impl Fn(&Seen) -> bool) -> Result<(), String> {
     let found = seen.iter().filter(|seen| holds(seen)).count();
     let lacking = seen.iter().find(|seen| !holds(seen)).map(|seen| {
         let near = |event: &&Event| event.at >= Mono(seen.pulse.begin.0 - 200_000);
@@ -100,7 +104,8 @@ fn blamed(kind: Kind, seen: &[Seen], holds: impl Fn(&Seen) -> bool) {
         format!("{:?} {:?}\n{events:#?}\n{:?}", seen.pulse, seen.frozen.trigger, seen.window.comms)
     });
     let (all, lacking) = (seen.len(), lacking.unwrap_or_default());
-    assert!(found * 3 >= all * 2, "{kind}: evidence in {found} of {all} windows; none in {lacking}");
+    let told = || format!("{kind}: evidence in {found} of {all} windows; none in {lacking}");
+    (found * 3 >= all * 2).then_some(()).ok_or_else(told)
 }
 
 fn name(window: &Window, tid: Tid) -> Option<&str> {
@@ -138,9 +143,14 @@ fn everywhere(kind: Kind, holds: impl Fn(&Seen) -> bool) {
     }
     for cpu in online() {
         for length in [Ns::from_us(500), Ns::from_ms(2)] {
-            let (seen, undisturbed) = disturb(kind, cpu, length);
-            sized(kind, cpu, length, &seen, undisturbed);
-            blamed(kind, &seen, &holds);
+            let attempt = || {
+                let (seen, undisturbed) = disturb(kind, cpu, length);
+                sized(kind, cpu, length, &seen, undisturbed)?;
+                blamed(kind, &seen, &holds)
+            };
+            // A host that takes whole milliseconds from this guest spoils most pulses of an attempt, at times.
+            let spoilt: Vec<String> = (0..ATTEMPTS).map_while(|_| attempt().err()).collect();
+            assert!(spoilt.len() < ATTEMPTS, "{}", spoilt.join("\n"));
         }
     }
 }

@@ -106,10 +106,19 @@ fn prometheus_knows_the_injected_maximum_with_native_histograms_and_without() {
     assert!(without.value(&format!("histogram_count(lathunt_wakeup_latency_seconds{{{of}}})")).is_none());
     let range = "start=2020-01-01T00:00:00Z&end=2099-01-01T00:00:00Z";
     let query = http::encoded(&format!("lathunt_wakeup_latency_seconds_bucket{{{of}}}"));
-    wait_for("the culprit in an exemplar", Duration::from_secs(20), || {
+    let named = || {
         let exemplars = without.api(&format!("query_exemplars?query={query}&{range}")).unwrap_or_default();
         exemplars.to_string().contains("lathunt-inject")
-    });
+    };
+    // A window tells its worst case, which may be the host's.
+    let again = || {
+        disturb();
+        (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            named()
+        })
+    };
+    assert!(named() || (0..8).any(|_| again()), "the culprit is in no exemplar");
 }
 
 #[test]
