@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A one in each byte.
@@ -65,7 +64,8 @@ impl<'de> Deserialize<'de> for Comm {
     }
 }
 
-impl JsonSchema for Comm {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Comm {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         String::schema_name()
     }

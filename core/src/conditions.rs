@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Cpu, Ns};
 
 /// Machine, kernel, knobs, load and tools of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conditions {
     /// Wall-clock time of the start, RFC 3339.
     pub started: Option<String>,
@@ -41,7 +41,8 @@ pub struct Conditions {
 }
 
 /// What happened between the begin and the end of the measurement, from counters read at both.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct During {
     /// Time that the host took from each CPU, in steps of a clock tick (10 ms); `None`: not counted here.
     #[serde(default)]
@@ -62,7 +63,8 @@ pub struct During {
 }
 
 /// Time that the host took from one CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuSteal {
     /// Which CPU.
     pub cpu: Cpu,
@@ -71,7 +73,8 @@ pub struct CpuSteal {
 }
 
 /// A count on one CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuCount {
     /// Which CPU.
     pub cpu: Cpu,
@@ -80,7 +83,8 @@ pub struct CpuCount {
 }
 
 /// Hardware, firmware, host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// `x86_64`, `aarch64`.
     pub architecture: Option<String>,
@@ -103,7 +107,8 @@ pub struct Machine {
 }
 
 /// Kernel and its boot.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// `uname -r`.
     pub release: Option<String>,
@@ -126,7 +131,8 @@ pub struct Kernel {
 }
 
 /// Settings that change latency.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knobs {
     /// Clock source in use.
     pub clocksource: Option<String>,
@@ -152,7 +158,8 @@ pub struct Knobs {
 }
 
 /// An idle state of the CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleState {
     /// Number.
     pub state: u32,
@@ -165,7 +172,8 @@ pub struct IdleState {
 }
 
 /// Something the tool needs, whether it is there, and what its absence costs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capability {
     /// `bpf`, `btf`, `sched_fifo`, `mlock`, `kernel_symbols`, …
     pub name: String,

@@ -332,8 +332,8 @@ pub enum BadCounts {
 }
 
 /// The form in run files: occupied bins only, `[index, count]` ascending.
-#[derive(Serialize, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "Histogram")]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Histogram"))]
 struct Wire {
     width_ns: u32,
     linear_bins: u32,
@@ -376,6 +376,7 @@ impl<'de> Deserialize<'de> for Histogram {
     }
 }
 
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Histogram {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Histogram".into()

@@ -1,6 +1,5 @@
 //! A peak: one of the worst samples, with who suffered, who did it, and (where evidence exists) why.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::Explanation;
@@ -8,7 +7,8 @@ use crate::series::{Quantity, Thread};
 use crate::time::{Cpu, Mono, Ns};
 
 /// One of the K worst samples of a series.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peak {
     /// What was measured.
     pub quantity: Quantity,
@@ -33,7 +33,8 @@ pub struct Peak {
 }
 
 /// The circumstances of a late wake-up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Context {
     /// Scheduling policy of the victim.
     pub policy: String,

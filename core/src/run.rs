@@ -1,6 +1,5 @@
 //! The run: everything one measurement found, in one versioned file (`*.lathunt.json`, docs/FORMAT.md).
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::application::Task;
@@ -16,7 +15,8 @@ pub const FORMAT: &str = "lathunt-run";
 pub const VERSION: u32 = 1;
 
 /// One measurement with all it rests on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Always `lathunt-run`.
     pub format: String,
@@ -52,7 +52,8 @@ pub struct Run {
 }
 
 /// One of the runs that were merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MergedRun {
     /// Its name in reasons, peaks and sources of interference.
     pub name: String,
@@ -67,7 +68,8 @@ pub struct MergedRun {
 }
 
 /// What one run contributed to a quantity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MergedSeries {
     /// What was measured.
     pub quantity: Quantity,
@@ -78,7 +80,8 @@ pub struct MergedSeries {
 }
 
 /// A known disturbance and what was seen of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// On which CPU.
     pub cpu: Cpu,
@@ -100,7 +103,8 @@ pub struct Calibration {
 }
 
 /// Time that one source of interrupts took on one CPU, net of what interrupted it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interference {
     /// Where.
     pub cpu: Cpu,
@@ -115,7 +119,8 @@ pub struct Interference {
 }
 
 /// Round trips of two ordinary threads through a pipe, bare and recorded, in turns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Penalty {
     /// Where.
     pub cpu: Cpu,
@@ -132,7 +137,8 @@ pub struct Penalty {
 }
 
 /// A loss counter above zero.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Loss {
     /// Name of the counter.
     pub counter: String,

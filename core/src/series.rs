@@ -1,13 +1,13 @@
 //! A series: one latency quantity on one CPU or of one thread, with everything that may be said of it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// What was measured, from which moment to which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Quantity {
@@ -67,7 +67,8 @@ impl Quantity {
 }
 
 /// A thread as it was when seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
     /// Thread id.
     pub tid: Tid,
@@ -89,7 +90,8 @@ impl std::fmt::Display for Thread {
 }
 
 /// The largest latency of one second of the run; the time order that tests of independence need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SecondMax {
     /// Seconds since the series began.
     pub second: u32,
@@ -111,7 +113,8 @@ fn is_one(value: &u32) -> bool {
 }
 
 /// One latency quantity on one CPU (or of one thread).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
     /// What was measured.
     pub quantity: Quantity,

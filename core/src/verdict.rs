@@ -10,13 +10,13 @@ mod judge;
 
 pub use judge::{exit_code, judge, Rules};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Ns;
 
 /// The answer to "does it meet its deadline?".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
     /// Nothing observed above the deadline, and nothing that makes the observation doubtful.
@@ -28,7 +28,8 @@ pub enum Outcome {
 }
 
 /// A verdict with what it rests on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The answer; `None` when no deadline was given.
     pub outcome: Option<Outcome>,
@@ -43,7 +44,8 @@ pub struct Verdict {
 }
 
 /// "N samples, k above X: with confidence c fewer than 1 in M".
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelFree {
     /// Samples.
     pub samples: u64,
@@ -60,7 +62,8 @@ pub struct ModelFree {
 }
 
 /// A named rule with its source.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleOfThumb {
     /// Name of the rule.
     pub name: String,

@@ -1,12 +1,12 @@
 //! What a place is where a thread blocks.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::trace::activation::Point;
 
 /// Kinds of places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// It sleeps until a time.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::places::{Id, Places};
@@ -23,7 +22,8 @@ const MEDIAN_EVERY: u64 = 64;
 const PERIODIC: f64 = 0.1;
 
 /// A thread of the recorded system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Task {
     /// Who.
     pub thread: Thread,
@@ -60,7 +60,8 @@ pub struct Task {
 }
 
 /// A period that was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Period {
     /// Median distance of two releases.
     pub median_ns: Ns,
@@ -73,7 +74,8 @@ pub struct Period {
 }
 
 /// Smallest, mean and largest of something.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
     /// Smallest.
     pub min_ns: Ns,
@@ -84,7 +86,8 @@ pub struct Span {
 }
 
 /// A place that is not the thread's main wait, and what it cost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Blocking {
     /// What it is.
     pub class: Class,

@@ -1,6 +1,5 @@
 //! The answer to a question about a trace, as a file and on the terminal.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::passages::{Found, Passage};
@@ -10,7 +9,8 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
 /// All of it, as `lathunt explain --json` prints it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answers {
     /// `lathunt-explain`.
     pub format: String,
@@ -31,7 +31,8 @@ pub struct Answers {
 }
 
 /// What was read.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceFacts {
     /// File or directory.
     pub path: String,
@@ -46,7 +47,8 @@ pub struct TraceFacts {
 }
 
 /// One passage, and where it is among the worst its explanation.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
     /// Whose it is: the thread that ended it.
     pub thread: Thread,

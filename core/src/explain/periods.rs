@@ -10,7 +10,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::passages::Whose;
@@ -31,7 +30,8 @@ const MOSTLY: f64 = 0.8;
 const SAME_CLOCK: Ns = Ns::from_ms(1_000);
 
 /// All periodic threads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Periods {
     /// `lathunt-periods`.
     pub format: String,
@@ -42,7 +42,8 @@ pub struct Periods {
 }
 
 /// One periodic thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Periodic {
     /// Which.
     pub tid: Tid,
@@ -67,7 +68,8 @@ pub struct Periodic {
 }
 
 /// A quantity over all jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// The shortest.
     pub least_ns: Ns,
@@ -78,7 +80,8 @@ pub struct Spread {
 }
 
 /// One job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Job {
     /// When it was due.
     pub release: Mono,

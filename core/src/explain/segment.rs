@@ -1,13 +1,13 @@
 //! The tree of an explanation.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
 
 /// What a stretch of time was spent on. Stable names in files; the label beside it is for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
@@ -50,7 +50,8 @@ pub enum Kind {
 }
 
 /// An event that proves a segment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Name of the event (`sched_switch`), with the fields that matter.
     pub event: String,
@@ -61,7 +62,8 @@ pub struct Evidence {
 }
 
 /// A stretch that no evidence explains.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
     /// Which part of the passage it is: `timer late`.
     pub label: String,
@@ -73,7 +75,8 @@ pub struct Gap {
 
 /// One node. Invariants: children's durations plus gaps equal `duration_ns`; a leaf has no gaps, so that
 /// *the sum of the leaves plus the sum of all gaps is the total*. (The root alone may be a leaf that is all gap.)
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Segment {
     /// What the time was spent on.
     pub kind: Kind,
@@ -199,7 +202,8 @@ impl Segment {
 }
 
 /// Where the time of one passage went. `total_ns` is the explained leaves plus `unexplained_ns`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The answer in one sentence.
     pub sentence: String,

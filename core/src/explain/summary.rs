@@ -7,7 +7,6 @@ mod digest;
 mod in_order;
 mod reader;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Cpu, Ns, Tid};
@@ -16,7 +15,8 @@ pub use digest::{Batch, Digester, Walk};
 pub use in_order::{combine, summarize};
 
 /// What one CPU did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfCpu {
     /// Which.
     pub cpu: Cpu,
@@ -35,7 +35,8 @@ pub struct OfCpu {
 }
 
 /// What one thread did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfThread {
     /// Which.
     pub tid: Tid,
@@ -58,7 +59,8 @@ pub struct OfThread {
 }
 
 /// An interrupt source.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interrupter {
     /// `hard IRQ 25 (virtio0)`, `vector local_timer`, `softirq NET_RX`.
     pub name: String,
@@ -71,7 +73,8 @@ pub struct Interrupter {
 }
 
 /// Wake-up latencies of all threads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wakeups {
     /// How many.
     pub count: u64,
@@ -86,7 +89,8 @@ pub struct Wakeups {
 }
 
 /// All of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// Events read.
     pub events: u64,
