@@ -39,6 +39,23 @@ fn a_measurement_ends_in_a_run_file_with_series_and_worst_samples() {
 }
 
 #[test]
+fn what_was_measured_is_saved_also_when_nobody_can_read_stdout() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    for (name, stdout, code) in [("full.json", "/dev/full", 1), ("null.json", "/dev/null", 0)] {
+        let file = format!("{path}/{name}");
+        let output = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+            .args(["cyclic", "-p0", "--no-mlock", "-l", "20", "-q", "-o", &file])
+            .stdout(std::fs::OpenOptions::new().write(true).open(stdout).unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("cannot write to stdout"), code == 1);
+        Run::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
+    }
+}
+
+#[test]
 fn exit_codes_tell_a_missed_deadline_from_an_error() {
     let measure = |extra: &[&str]| {
         let words = [&["cyclic", "-p0", "--no-mlock", "-l", "20", "-q"][..], extra].concat();

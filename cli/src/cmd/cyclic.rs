@@ -1,7 +1,7 @@
 //! `lathunt cyclic`: the cyclic instrument with clear flags. cyclictest's own flags are in [`super::cyclictest`].
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use lathunt_host::{pm_qos, signals};
 
 use super::units::{microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
+use crate::out;
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
 pub trait BreakWatch {
@@ -140,10 +141,10 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
             }
         }
     }
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to stdout")?;
-    if let Some(file) = file {
-        write_atomic(&file, run.to_json().as_bytes())?;
-    }
+    // Neither a file that cannot be written nor a stdout that cannot takes the other along.
+    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
+    out::print(&text).context("cannot write to stdout")?;
+    saved?;
     Ok(exit_code(&args, &run, broke.is_some()))
 }
 

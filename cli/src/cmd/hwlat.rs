@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::hwlat::{text, Hwlat, FORMAT, VERSION};
 use lathunt_core::peak::Peak;
@@ -118,10 +118,11 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     if args.histogram && !args.json {
         told += &histograms(&report);
     }
-    out::print(&told)?;
-    if let Some(file) = output {
-        write_atomic(&file, to_run(&report, &cpus, started).to_json().as_bytes())?;
-    }
+    // Neither a file that cannot be written nor a stdout that cannot takes the other along.
+    let run = || to_run(&report, &cpus, started).to_json();
+    let saved = output.map_or(Ok(()), |file| write_atomic(&file, run().as_bytes()));
+    out::print(&told).context("cannot write to stdout")?;
+    saved?;
     Ok(args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit)))
 }
 

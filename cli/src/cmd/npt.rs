@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::npt::text;
@@ -165,13 +165,11 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     if args.histogram {
         text.push_str(&text::histogram(&run));
     }
-    out::print(&text)?; // first: what cannot be written now is seen at least
-    if let Some((file, gaps)) = gaps {
-        write_atomic(&file, gaps.as_bytes())?;
-    }
-    if let Some(file) = file {
-        write_atomic(&file, run.to_json().as_bytes())?;
-    }
+    // Neither a file that cannot be written nor a stdout that cannot takes the others along.
+    let listed = gaps.map_or(Ok(()), |(file, gaps)| write_atomic(&file, gaps.as_bytes()));
+    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
+    out::print(&text).context("cannot write to stdout")?;
+    listed.and(saved)?;
     Ok(exit_code(&args, &run))
 }
 

@@ -88,9 +88,7 @@ impl Walk<'_, '_> {
             let at = event.at.clamp(a, b);
             match self.linked.actor(index).filter(|_| at > a) {
                 Some(issuer) if issuer.tid != thread.tid => {
-                    let before = self.life(&issuer, a, at, depth + 1);
-                    let label = format!("until {issuer} issues the request");
-                    parts.push(Segment::group(Kind::Blocked, label, a, at.since(a), before));
+                    parts.push(self.until(&issuer, "issues the request", (a, at), depth));
                 }
                 _ if at > a => parts.push(self.leaf(
                     Kind::Blocked,
@@ -196,14 +194,8 @@ impl Walk<'_, '_> {
             if sent_at > a {
                 let text = format!("the network packet it waited for came from {sender} over {device} (socket, softirq NET_RX) after {{}}");
                 self.say(Weight::Frame, sent_at.since(a), text, String::new(), "");
-                let before = self.life(&sender, a, sent_at, depth + 1);
-                let mut group = Segment::group(
-                    Kind::Blocked,
-                    format!("until {sender} sends the packet over {device}"),
-                    a,
-                    sent_at.since(a),
-                    before,
-                );
+                let did = format!("sends the packet over {device}");
+                let mut group = self.until(&sender, &did, (a, sent_at), depth);
                 group.evidence.push(self.record.evidence(index));
                 parts.push(group);
             }
@@ -258,14 +250,7 @@ impl Walk<'_, '_> {
         if let Some((index, caller)) = queued.and_then(|index| Some((index, self.linked.actor(index)?))) {
             let at = self.record.event(index).at.clamp(a, b);
             if at > a {
-                let before = self.life(&caller, a, at, depth + 1);
-                parts.push(Segment::group(
-                    Kind::Blocked,
-                    format!("until {caller} sends the IPI"),
-                    a,
-                    at.since(a),
-                    before,
-                ));
+                parts.push(self.until(&caller, "sends the IPI", (a, at), depth));
             }
             from = at;
         }

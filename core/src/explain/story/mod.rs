@@ -116,6 +116,12 @@ impl<'r, 'w> Walk<'r, 'w> {
 }
 
 impl Walk<'_, '_> {
+    /// What another thread did in `[a, b)`, before it `did` what was waited for.
+    fn until(&mut self, who: &Thread, did: &str, (a, b): (Mono, Mono), depth: usize) -> Segment {
+        let before = self.life(who, a, b, depth + 1);
+        Segment::group(Kind::Blocked, format!("until {who} {did}"), a, b.since(a), before)
+    }
+
     /// The life of `thread` in `[a, b)` as parts that cover it exactly.
     fn life(&mut self, thread: &Thread, a: Mono, b: Mono, depth: usize) -> Vec<Segment> {
         if a >= b {

@@ -4,7 +4,7 @@ use super::clauses::Weight;
 use super::reason::call_name;
 use super::Walk;
 use crate::explain::lateness::{self, Firing};
-use crate::explain::segment::{Kind, Segment};
+use crate::explain::segment::Segment;
 use crate::explain::share::{tally, Phase};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono};
@@ -77,14 +77,7 @@ impl Walk<'_, '_> {
         if let (Some(who), Some(index)) = (&who, armed) {
             let at = self.record.event(index).at.clamp(a, due);
             if at > a {
-                let before = self.life(who, a, at, depth + 1);
-                parts.push(Segment::group(
-                    Kind::Blocked,
-                    format!("until {who} arms the timer"),
-                    a,
-                    at.since(a),
-                    before,
-                ));
+                parts.push(self.until(who, "arms the timer", (a, at), depth));
             }
             from = at;
         }
