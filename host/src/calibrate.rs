@@ -21,7 +21,8 @@ use crate::symbols::Symbols;
 
 /// Samples before the first pulse: what is undisturbed.
 const QUIET_SAMPLES: u64 = 100;
-const QUIET_LONGEST: Ns = Ns::from_ms(1_000);
+/// Or as many as come in this time, for long intervals.
+const QUIET_LONGEST: Ns = Ns::from_ms(300);
 
 /// What to inject, and into what.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,8 @@ pub struct Seen {
     pub sights: Vec<Sight>,
 }
 
-/// Disturbs, and collects what was seen. Takes `pulses` × 20 ms and the time of 100 samples.
+/// Disturbs, and collects what was seen. Takes `pulses` × 20 ms and the time of 100 samples, 300 ms of
+/// them at most.
 ///
 /// # Errors
 /// When the measuring thread cannot run, or nothing can be injected.

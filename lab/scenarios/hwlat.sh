@@ -1,34 +1,29 @@
 # The kernel's tracer as our command reads it, and as it prints: while our reader stands still, the lines are read from
-# the same instance.
+# the same instance. The judge outside stops the whole machine for 300 ms whenever it reads "freeze me" on the console.
 instance='/sys/kernel/tracing/instances/lathunt-hwlat-*'
-# The watch has begun: the tracer is set, or there is a loop on each CPU.
-await_watch() {
-    until grep -qs hwlat $instance/current_tracer || [ "$(ls /proc/$1/task | wc -l)" -gt 2 ]; do usleep 100000; done
-    sleep 1
-}
+freeze() { echo "lab: freeze me" >/dev/console; }
 
-lathunt hwlat --detector tracer -D 5s --threshold 1us --json >tracer.json &
+lathunt hwlat --detector tracer -D 4s --threshold 1us --json >tracer.json &
 reader=$!
-await_watch $reader
+until grep -qs hwlat $instance/current_tracer; do usleep 100000; done
+freeze
+sleep 1
 kill -STOP $reader
 sleep 2
 cat $instance/trace >raw
 kill -CONT $reader
 wait $reader
 
-# The judge outside stops the whole machine for 300 ms when it reads this line on the console. Both detectors must see
-# it: the tracer, which watches 19 of 20 ms, and the loop. Three times, because the loop begins when its record of the
-# kernel does, which takes seconds here.
-for detector in tracer spin; do
-    lathunt hwlat --detector $detector -D 5s --window 1s --width 950ms --threshold 100ms --json >frozen-$detector.json &
-    watcher=$!
-    await_watch $watcher
-    for again in 1 2 3; do
-        echo "lab: freeze me" >/dev/console
-        usleep 1200000
-    done
-    wait $watcher
+# The loop must see it, too, and on all CPUs at once. Three times, because it begins when its record of the kernel does,
+# which takes seconds here.
+lathunt hwlat --detector spin -D 4s --window 1s --width 950ms --threshold 100ms --json >spin.json &
+spin=$!
+until [ "$(ls /proc/$spin/task | wc -l)" -gt 2 ]; do usleep 100000; done
+for again in 1 2 3; do
+    usleep 900000
+    freeze
 done
+wait $spin
 
 # One after the other and compared, the tracer on all CPUs at once; the machine is as before then.
 mode=/sys/kernel/tracing/hwlat_detector/mode

@@ -2,6 +2,7 @@
 uname -r >release
 uname -v >version
 cat /sys/kernel/realtime >realtime
+cat /sys/kernel/tracing/available_tracers >tracers
 lathunt --version >lathunt-version
 # Which commands this binary has, so that the tests of those to come are skipped by name.
 for command in hunt inject record monitor; do

@@ -11,10 +11,10 @@ begun() {
 }
 lathunt cyclic -c 1 -p 80 -i 2000 -D 60s -q >/dev/null 2>&1 &
 cyclic=$!
-lathunt record -c 1 -D 60s --threshold 50ms --json -o injected >injected.json 2>injected.talk &
+lathunt record -c 1 -D 60s --threshold 50ms --peaks 24 --json -o injected >injected.json 2>injected.talk &
 record=$!
 begun injected
-for kind in preemptoff thread; do
+for kind in irqoff preemptoff thread; do
     lathunt inject $kind -c 1 --length 100ms --every 400ms --count 3 --json >"$kind.injected" 2>>injected.talk
 done
 kill -TERM $record
@@ -33,7 +33,7 @@ lathunt record --tasks 'comm:timerlat*' -D 60s --json -o timerlat >timerlat.json
 record=$!
 begun timerlat
 echo 1 >$instance/tracing_on
-sleep 4
+sleep 3
 echo 0 >$instance/tracing_on
 kill -TERM $record
 wait $record

@@ -75,7 +75,7 @@ fn a_machine_that_is_stopped_from_outside_is_blamed_on_hardware_or_host() {
     let frozen = freeze::LENGTH.as_nanos() as u64 * 9 / 10;
     // The kernel's tracer samples: it can miss the moment. The spinner never stops looking.
     for (detector, must_see) in [("tracer", false), ("spin", true)] {
-        let report = json(&lab, &format!("frozen-{detector}.json"));
+        let report = json(&lab, &format!("{detector}.json"));
         let worst = report["found"][0]["worst"].as_array().unwrap().clone();
         let seen: Vec<_> = worst.iter().filter(|gap| gap["gap_ns"].as_u64().unwrap() >= frozen).collect();
         assert!(!(must_see && seen.is_empty()), "{detector}: not seen: {report:#}");

@@ -8,7 +8,6 @@ mod boot;
 mod freeze;
 mod machine;
 mod monitor;
-mod peers;
 mod record;
 mod runs;
 
@@ -20,5 +19,12 @@ fn the_guest_runs_a_preempt_rt_kernel_and_our_binary_starts_there() {
     let Some(kernel) = Outcome::of("kernel", "lab: kernel") else { return };
     assert!(kernel.text("version").contains("PREEMPT_RT"), "{}", kernel.text("version"));
     assert_eq!(kernel.text("realtime").trim(), "1");
+    let tracers = kernel.text("tracers");
+    for peer in ["timerlat", "osnoise", "hwlat"] {
+        assert!(
+            tracers.split_ascii_whitespace().any(|tracer| tracer == peer),
+            "{peer} is not among {tracers}"
+        );
+    }
     assert_eq!(kernel.text("lathunt-version").trim(), concat!("lathunt ", env!("CARGO_PKG_VERSION")));
 }

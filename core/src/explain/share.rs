@@ -10,7 +10,7 @@ use super::record::{softirq_name, vector_name, Record};
 use super::segment::{Evidence, Kind, Segment};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{LeftAs, Sym};
+use crate::trace::event::{Kind as Event, LeftAs, Sym, TaskRef};
 
 /// Which part of a passage a share belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +196,7 @@ fn gap(slice: &Slice, label: &str) -> Segment {
 
 impl Sum {
     fn new(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> Sum {
-        let (kind, name, thread) = source(record, slice);
+        let (kind, name, thread) = source(record, cpu, slice);
         let role = match slice.context {
             Context::Idle(_) => Role::Idle,
             Context::Thread(_) => Role::Unranked,
@@ -264,8 +264,16 @@ impl Share {
     }
 }
 
-/// Kind, name and thread of a slice's source.
-fn source(record: &Record, slice: &Slice) -> (Kind, String, Option<Thread>) {
+/// Who next leaves `cpu`, from `slice` on.
+fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
+    record.events_on(cpu, slice.begin, Mono(u64::MAX)).find_map(|(_, event)| match event.kind {
+        Event::Switch { prev, .. } if event.at > slice.begin => Some(prev),
+        _ => None,
+    })
+}
+
+/// Kind, name and thread of a slice's source on `cpu`; a thread with the highest priority it showed there.
+fn source(record: &Record, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thread>) {
     match slice.context {
         Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
         Context::Thread(tid) => {
@@ -273,6 +281,10 @@ fn source(record: &Record, slice: &Slice) -> (Kind, String, Option<Thread>) {
                 Some(task) => record.thread(task),
                 None => record.thread_by_id(tid),
             };
+            // It may have raised itself while it ran (sched_setscheduler): then only its departure tells.
+            let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid).and_then(|prev| prev.prio);
+            let thread =
+                Thread { prio: thread.prio.zip(left).map(|(a, b)| a.min(b)).or(thread.prio), ..thread };
             (Kind::Thread, thread.to_string(), Some(thread))
         }
         Context::HardIrq(irq) => (Kind::HardIrq, record.irq_name(irq, slice.proof), None),

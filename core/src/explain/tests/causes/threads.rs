@@ -78,6 +78,43 @@ fn a_fifo_hog_of_higher_priority_interferes_by_right() {
 }
 
 #[test]
+fn a_hog_that_made_itself_fifo_after_it_was_switched_in_interferes_by_right() {
+    expect(
+        "
+          0   c1 switch idle > hog/99
+        100   c1 vec+ local_timer
+        101   c1 timer+ hrtimer_wakeup 99
+        102   c1 waking rt/50@95
+        102   c1 stack hog/99 kernel syscall_exit_work
+        103   c1 timer-
+        104   c1 vec- local_timer
+        600   c1 switch hog/99@98:S > rt/50@95
+        620   c1 switch rt/50@95:S > idle
+        ",
+        99,
+        602,
+        "
+        cause thread: hog
+        waited 503 µs: hog/99 (RT 98), of equal or higher priority, held CPU 1 for 496 µs (99 %)
+        → lower the priority of hog, shorten its runs, or pin it to another CPU
+                µs      %       begin   what
+             503.0  100.0        +0.0   programmed wake-up → user space
+               2.0    0.4        +0.0     timer late
+               1.0    0.2        +1.0       vector local_timer
+               1.0    0.2        +0.0 ?     unexplained: timer late by little; hog/99 (RT 98) was in the
+                                            kernel
+               1.0    0.2        +2.0     timer interrupt
+               1.0    0.2        +2.0       vector local_timer: hrtimer_wakeup
+             498.0   99.0        +3.0     waking → switched in
+             496.0   98.6        +5.0       hog/99 (RT 98), of equal or higher priority
+               2.0    0.4        +3.0       vector local_timer: hrtimer_wakeup
+               2.0    0.4      +501.0     switched in → user space
+               2.0    0.4      +501.0       return to user space
+        ",
+    );
+}
+
+#[test]
 fn a_thread_that_takes_page_faults_says_so() {
     expect(
         "
