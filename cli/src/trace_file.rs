@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Context, Result};
-use lathunt_core::time::Cpu;
+use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
 use lathunt_core::trace::event::Window;
 use lathunt_core::trace::flight::{self, source::Flight};
@@ -34,6 +34,8 @@ enum Kind {
     Both(Box<Kind>, Vec<CtfDirectory>),
     /// A recording of the kernel that did not come to its end: what describes it, and the pages of each CPU.
     Unfinished(Mapped, Vec<(Cpu, Mapped)>),
+    /// A perf.data that was made plain.
+    Perf(perf_data::Plain),
     /// A flight recording, with the symbols beside it.
     Flight(Mapped, Option<Mapped>),
 }
@@ -83,7 +85,9 @@ impl TraceFile {
             let symbols = Mapped::open(&path.with_file_name(KALLSYMS_FILE)).ok();
             return Ok(TraceFile { path: path.to_owned(), kind: Kind::Flight(mapped, symbols) });
         }
-        Ok(TraceFile { path: path.to_owned(), kind: Kind::File(mapped) })
+        let plain = perf_data::plain(mapped.bytes()).map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
+        let kind = plain.map_or(Kind::File(mapped), Kind::Perf);
+        Ok(TraceFile { path: path.to_owned(), kind })
     }
 
     /// Opens what was mapped.
@@ -116,6 +120,9 @@ impl Kind {
             Kind::Flight(mapped, symbols) => {
                 let symbols = symbols.as_ref().map_or(Symbols::default(), |text| Symbols::new(text.bytes()));
                 Box::new(Flight::open(mapped.bytes(), symbols)?)
+            }
+            Kind::Perf(plain) => {
+                Box::new(perf_data::PerfData::open(&plain.bytes)?.with(plain.damage.clone()))
             }
             Kind::File(mapped) => {
                 let bytes = mapped.bytes();
@@ -228,6 +235,10 @@ impl Source for WithSymbols<'_> {
 
     fn pieces(&self) -> Vec<Pieces<'_>> {
         self.source.pieces()
+    }
+
+    fn complete_from(&self) -> Option<Mono> {
+        self.source.complete_from()
     }
 
     fn enrich(&self, window: &mut Window) {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::passages::{Found, Passage};
 use super::segment::{Explanation, Segment};
-use super::text::{render, Options, WIDTH};
+use super::text::{render, wrap, Options, WIDTH};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
@@ -66,6 +66,9 @@ pub struct Answer {
     pub end: Mono,
     /// Its length: the explained leaves of `tree` plus `unexplained_ns`.
     pub total_ns: Ns,
+    /// Events were lost between begin and end: these may belong to different passages.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spans_loss: bool,
     /// The parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Segment>,
@@ -98,6 +101,7 @@ impl Answer {
             begin: passage.begin,
             end: passage.end,
             total_ns: passage.total(),
+            spans_loss: passage.spans_loss,
             tree: None,
             unexplained_ns: None,
             sentence: None,
@@ -152,6 +156,12 @@ impl Answers {
         if found.lost > 0 {
             limits.push(format!("the recorder lost {} events: enlarge its buffers", found.lost));
         }
+        if found.spanning_losses > 0 {
+            let (count, s) = (found.spanning_losses, if found.spanning_losses == 1 { "s" } else { "" });
+            limits.push(format!(
+                "{count} of the passages span{s} lost events (marked ?): begin and end may belong to different ones"
+            ));
+        }
         limits.extend(found.damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
         Answers {
             format: "lathunt-explain".to_owned(),
@@ -180,14 +190,15 @@ impl Answers {
             self.question, self.unmatched_begins, self.unmatched_ends
         )));
         for limit in &self.limits {
-            text.push_str(&cut(&format!("! {limit}")));
+            wrap(&mut text, "! ", limit);
         }
         for (place, answer) in self.passages.iter().take(MOST_LISTED).enumerate() {
             let key = answer.key.as_ref().map_or(String::new(), |key| format!("  key {key}"));
             let begun = answer.begun_by.map_or(String::new(), |tid| format!("  begun by {tid}"));
             text.push_str(&cut(&format!(
-                "{:>5}  {:>12}  {}/{}{key}{begun}  CPU {}  from {}",
+                "{:>5}{} {:>12}  {}/{}{key}{begun}  CPU {}  from {}",
                 place + 1,
+                if answer.spans_loss { '?' } else { ' ' },
                 answer.total_ns.to_string(),
                 answer.thread.comm,
                 answer.thread.tid,

@@ -51,6 +51,8 @@ struct Search<'s> {
     by_key: HashMap<String, Begun>,
     comms: HashMap<Tid, Sym>,
     mappings: Mappings,
+    /// The latest moment before which events are missing.
+    lost_until: Mono,
     found: Found,
 }
 
@@ -92,6 +94,7 @@ impl<'s> Search<'s> {
             by_key: HashMap::new(),
             comms: HashMap::new(),
             mappings: Mappings::new(source),
+            lost_until: source.complete_from().unwrap_or_default(),
             found,
         }
     }
@@ -101,6 +104,7 @@ impl<'s> Search<'s> {
             Item::Event(record) => record,
             Item::Lost(loss) => {
                 self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
+                self.lost_until = self.lost_until.max(loss.before);
                 let _ = self.normalizer.item(item);
                 return;
             }
@@ -192,7 +196,12 @@ impl<'s> Search<'s> {
     fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
             (Question::Wakeups, Kind::Waking { task, .. }) => {
-                self.by_thread.entry(task.tid).or_insert(Begun { at: event.at, tid: task.tid, key: None });
+                // One that waits is not woken again: where it is, its switch-in is among what was lost.
+                let begun = Begun { at: event.at, tid: task.tid, key: None };
+                let waits = self.by_thread.get(&task.tid).is_some_and(|begun| begun.at >= self.lost_until);
+                if !waits {
+                    self.by_thread.insert(task.tid, begun);
+                }
             }
             (Question::Wakeups, Kind::Switch { prev, next, .. }) => {
                 // A waking while it still ran was none.
@@ -258,7 +267,9 @@ impl<'s> Search<'s> {
         if !self.whose.fits(tid, &comm) {
             return;
         }
+        let spans_loss = begun.at < self.lost_until;
         self.found.count += 1;
+        self.found.spanning_losses += u64::from(spans_loss);
         self.found.passages.push(Passage {
             tid,
             comm,
@@ -267,6 +278,7 @@ impl<'s> Search<'s> {
             cpu: event.cpu,
             begin: begun.at,
             end: event.at.max(begun.at),
+            spans_loss,
         });
         if self.found.passages.len() >= 2 * MOST {
             sort(&mut self.found.passages);

@@ -86,6 +86,13 @@ pub struct Wakeups {
     pub p999_ns: Ns,
     /// The longest.
     pub worst_ns: Ns,
+    /// Wake-ups with lost events on the way, which are not among those above: where the switch-in was lost, the next
+    /// one stands for it.
+    #[serde(default)]
+    pub spanning_losses: u64,
+    /// The longest of them, if each is what it seems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_spanning_ns: Option<Ns>,
 }
 
 /// All of it.
@@ -141,10 +148,16 @@ impl Summary {
             let (count, total, worst) = (interrupter.count, interrupter.total_ns, interrupter.worst_ns);
             text.push_str(&format!("{name:<36} {count:>9} {total:>11} {worst:>11}\n"));
         }
-        let Wakeups { count, median_ns, p99_ns, p999_ns, worst_ns } = &self.wakeups;
+        let Wakeups { count, median_ns, p99_ns, p999_ns, worst_ns, spanning_losses, longest_spanning_ns } =
+            &self.wakeups;
         text.push_str(&format!(
             "\n{count} wake-ups: median {median_ns}, 99 % {p99_ns}, 99.9 % {p999_ns}, worst {worst_ns}\n"
         ));
+        if let Some(longest) = longest_spanning_ns {
+            text.push_str(&format!(
+                "! {spanning_losses} more with lost events on the way (seeming up to {longest}) are not counted\n"
+            ));
+        }
         for damage in &self.damage {
             text.push_str(&format!("! the file is damaged at {damage}\n"));
         }

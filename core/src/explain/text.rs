@@ -102,7 +102,8 @@ fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-fn wrap(text: &mut String, head: &str, words: &str) {
+/// Appends `words` behind `head`, in lines of at most [`WIDTH`] columns.
+pub(super) fn wrap(text: &mut String, head: &str, words: &str) {
     let mut line = head.to_owned();
     let mut empty = true;
     for word in words.split_whitespace() {

@@ -88,6 +88,44 @@ impl Decompressor {
     }
 }
 
+/// A zstd stream that comes in pieces, unpacked as far as they go.
+#[derive(Default)]
+pub struct Inflater {
+    zstd: Option<zstd::stream::raw::Decoder<'static>>,
+}
+
+impl Inflater {
+    /// Appends what the next piece unfolds to, until `out` has `most` bytes.
+    ///
+    /// # Errors
+    /// It is not what follows in the stream, or too much.
+    pub fn unpack(&mut self, packed: &[u8], most: usize, out: &mut Vec<u8>) -> Result<(), String> {
+        use zstd::stream::raw::Operation;
+        let error = |error: std::io::Error| format!("zstd: {error}");
+        let zstd = match &mut self.zstd {
+            Some(zstd) => zstd,
+            none => none.insert(zstd::stream::raw::Decoder::new().map_err(error)?),
+        };
+        let mut rest = packed;
+        let mut chunk = [0; 1 << 16];
+        loop {
+            let done = zstd.run_on_buffers(rest, &mut chunk).map_err(error)?;
+            rest = &rest[done.bytes_read..];
+            out.extend_from_slice(&chunk[..done.bytes_written]);
+            if out.len() > most {
+                return Err(format!("zstd: unfolds to more than {most} bytes"));
+            }
+            // A full chunk: more may be held back in the decoder.
+            if rest.is_empty() && done.bytes_written < chunk.len() {
+                return Ok(());
+            }
+            if done.bytes_read == 0 && done.bytes_written == 0 {
+                return Err("zstd: the stream does not go on".to_owned());
+            }
+        }
+    }
+}
+
 /// One piece of metadata, decompressed where it is compressed.
 ///
 /// # Errors

@@ -52,14 +52,17 @@ impl FtraceText {
     /// No line in it looks like an event.
     pub fn open(text: &[u8]) -> Result<Self, OpenError> {
         let text = String::from_utf8_lossy(text);
-        if !text
-            .lines()
-            .take(LINES_TO_RECOGNISE)
-            .any(|line| matches!(line::parse(line), Some(Line::Event(_))))
-        {
-            return Err(OpenError::Foreign(
-                "not a text of ftrace: no line of an event among the first".into(),
-            ));
+        let mut first = text.lines().take(LINES_TO_RECOGNISE).filter_map(line::parse);
+        match first.find(|line| matches!(line, Line::Event(_) | Line::Timeless)) {
+            Some(Line::Event(_)) => {}
+            Some(_) => {
+                let what = "its times are not seconds (clock x86-tsc, counter or uptime): record with `trace-cmd record -C mono`, or `echo mono > trace_clock`";
+                return Err(OpenError::Unsupported(what.into()));
+            }
+            None => {
+                let what = "not a text of ftrace: no line of an event among the first";
+                return Err(OpenError::Foreign(what.into()));
+            }
         }
         let mut reading = Reading::default();
         let mut offset = 0u64;
@@ -84,6 +87,9 @@ struct Reading {
     functions: HashMap<String, u64>,
     kallsyms: String,
     not_understood: u64,
+    overwritten: u64,
+    /// The CPU whose buffer begins last.
+    started: Option<u32>,
     last: u64,
 }
 
@@ -106,8 +112,10 @@ impl Reading {
                 // Printed before the first event behind the gap.
                 self.entries.push(Entry { at: self.last, cpu, what: What::Lost { count } });
             }
+            Some(Line::Overwritten(count)) => self.overwritten = count,
+            Some(Line::Started(cpu)) => self.started = Some(cpu),
             Some(Line::Comment) => {}
-            None => {
+            Some(Line::Timeless) | None => {
                 self.not_understood += 1;
                 if self.not_understood == 1 {
                     let shown: String = text.chars().take(60).collect();
@@ -180,6 +188,14 @@ impl Reading {
         if self.not_understood > 1 {
             let what = format!("{} more lines that are no events", self.not_understood - 1);
             self.info.notes.push(what);
+        }
+        if self.overwritten > 0 {
+            // Until the last CPU's first event the record has gaps.
+            let begins = |entry: &&Entry| self.started.is_none_or(|cpu| entry.cpu == cpu);
+            if let Some(first) = self.entries.iter().find(begins).copied() {
+                let what = What::Lost { count: Some(self.overwritten) };
+                self.entries.insert(0, Entry { what, ..first });
+            }
         }
         // A loss is printed before the event behind it: it takes that event's time.
         let mut behind: HashMap<u32, u64> = HashMap::new();

@@ -8,18 +8,21 @@
 //! Order: perf writes the ring buffers of the CPUs one after the other, in rounds. A first pass finds the ascending
 //! runs in the file and puts runs that follow one another into lanes, about one per CPU; the lanes are merged.
 //!
-//! Not here: pipe mode and compressed files (`perf record -z`), which are refused with the command that converts them.
+//! Pipe mode and compressed files (`perf record -z`) are made [`plain`] first, in memory.
 
 mod header;
 mod lanes;
+mod plain;
 mod sample;
 
 use super::catalogue::Catalogue;
 use super::merge::{Merged, Stream};
-use super::source::{About, Events, OpenError, Source, Span};
+use super::source::{About, Damage, Events, OpenError, Source, Span};
 use header::Header;
 use lanes::{Lane, Lanes};
 use sample::Samples;
+
+pub use plain::{plain, Plain};
 
 /// An opened perf.data.
 #[derive(Debug)]
@@ -48,18 +51,22 @@ impl<'a> PerfData<'a> {
         }
         let mut info = header.tracing.info;
         let samples = header.samples;
-        let Lanes { lanes, comms, damage, compressed, cpus, .. } = Lanes::find(&samples);
-        if compressed {
-            let text =
-                "a compressed perf.data (perf record -z): convert it with `perf inject -i FILE -o PLAIN`";
-            return Err(OpenError::Unsupported(text.into()));
-        }
+        let Lanes { lanes, comms, damage, cpus, .. } = Lanes::find(&samples);
         info.damage.extend(damage);
         info.comms = comms;
         info.cpus = info.cpus.or(cpus);
         info.origins = vec![String::new()];
         let about = About { info, catalogue, symbols: header.tracing.symbols };
         Ok(PerfData { about, class_of_id, samples, lanes })
+    }
+}
+
+impl PerfData<'_> {
+    /// Notes what was wrong when the file was made [`plain`].
+    #[must_use]
+    pub fn with(mut self, damage: Option<Damage>) -> Self {
+        self.about.info.damage.extend(damage);
+        self
     }
 }
 

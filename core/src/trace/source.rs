@@ -196,6 +196,11 @@ pub trait Source: Sync {
     fn events(&self, span: Span) -> Box<dyn Events + '_> {
         Box::new(Merged::new(self.streams(span), span))
     }
+    /// From when on all CPUs are recorded, where a recorder kept the newest events only: before that moment some are
+    /// missing without a mark. `None`: from the beginning.
+    fn complete_from(&self) -> Option<Mono> {
+        None
+    }
     /// Adds to `window` what this source knows beside its events: stacks, from when on each CPU is recorded.
     fn enrich(&self, window: &mut Window) {
         let _ = window;

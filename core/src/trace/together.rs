@@ -7,6 +7,7 @@
 use super::event::Window;
 use super::kallsyms::Symbols;
 use super::merge::Stream;
+use crate::time::Mono;
 use super::source::{About, Item, Loss, OpenError, Pieces, Record, Source, Span};
 
 /// Several sources as one.
@@ -66,6 +67,10 @@ impl Source for Together<'_> {
 
     fn symbols(&self) -> &Symbols {
         self.parts.first().map_or(&self.about.symbols, |part| part.source.symbols())
+    }
+
+    fn complete_from(&self) -> Option<Mono> {
+        self.parts.iter().filter_map(|part| part.source.complete_from()).max()
     }
 
     fn enrich(&self, window: &mut Window) {

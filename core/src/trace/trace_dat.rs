@@ -69,6 +69,7 @@ impl<'a> TraceDat<'a> {
     /// The file is of another kind, needs what is not supported, or is broken before its event formats.
     pub fn open(file: &'a [u8]) -> Result<Self, OpenError> {
         let mut metadata = Metadata::read(file)?;
+        metadata.tells_time()?;
         let buffers = std::mem::take(&mut metadata.buffers);
         let mut cpus = Vec::new();
         for (origin, buffer) in buffers.iter().enumerate() {

@@ -23,6 +23,8 @@ pub struct Passage {
     pub begin: Mono,
     /// When it ended.
     pub end: Mono,
+    /// Events were lost on the way: begin and end may belong to different passages.
+    pub spans_loss: bool,
 }
 
 impl Passage {
@@ -78,6 +80,8 @@ pub struct Found {
     pub passages: Vec<Passage>,
     /// How many there were, also those not kept ([`MOST`](super::MOST)).
     pub count: u64,
+    /// Of them, those with lost events between begin and end.
+    pub spanning_losses: u64,
     /// Begins without an end: a second begin came first, or the trace ended.
     pub unmatched_begins: u64,
     /// Ends without a begin.

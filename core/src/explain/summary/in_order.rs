@@ -43,7 +43,7 @@ pub fn summarize(source: &dyn Source) -> Summary {
 /// stream's are asked for in order, until one says that it is the last.
 #[must_use]
 pub fn combine(source: &dyn Source, lanes: usize, mut refill: impl FnMut(usize, Batch) -> Batch) -> Summary {
-    let mut reader = Reader::default();
+    let mut reader = Reader::complete_from(source.complete_from());
     let empty = || Lane { batch: Batch::default(), next: 0, symbols: Vec::new() };
     let mut all: Vec<Lane> = std::iter::repeat_with(empty).take(lanes).collect();
     for (index, lane) in all.iter_mut().enumerate() {

@@ -110,6 +110,10 @@ pub(super) struct Reader {
     events: u64,
     counts: Vec<(Cpu, u64)>,
     damage: Vec<Damage>,
+    /// The latest moment before which events are missing.
+    lost_until: Mono,
+    spanning_losses: u64,
+    longest_spanning: Option<Ns>,
 }
 
 /// Of an interrupt line.
@@ -132,6 +136,9 @@ impl Default for Reader {
             events: 0,
             counts: Vec::new(),
             damage: Vec::new(),
+            lost_until: Mono(0),
+            spanning_losses: 0,
+            longest_spanning: None,
         }
     }
 }
@@ -168,6 +175,11 @@ impl Hasher for ByNumber {
 }
 
 impl Reader {
+    /// Reads what is complete from this moment on.
+    pub fn complete_from(from: Option<Mono>) -> Self {
+        Reader { lost_until: from.unwrap_or_default(), ..Reader::default() }
+    }
+
     /// The reader's own symbol for a text.
     pub fn intern(&mut self, text: &str) -> Sym {
         self.strings.intern(text)
@@ -216,11 +228,13 @@ impl Reader {
                 self.switch(at, cpu, left, next, own(next_comm));
             }
             What::Waking(tid) => {
+                let lost_until = self.lost_until;
                 let task = self.tasks.of(tid);
                 if task.doing != Doing::Running && task.doing != Doing::Ready {
                     task.change(Doing::Ready, at);
-                    task.woken = Some(at);
                 }
+                // One that waits is not woken again: where it is, its switch-in is among what was lost.
+                task.woken = task.woken.filter(|&woken| woken >= lost_until).or(Some(at));
             }
             What::Migrate(tid) => self.tasks.of(tid).sums.migrations += 1,
             What::IrqEntry { irq, name } => state.hard = Some((Line::Irq(irq, own(name)), at)),
@@ -235,8 +249,13 @@ impl Reader {
             What::SoftirqExit { vec, current } => self.soft_exit(at, cpu, current, vec),
             What::Lost(index) => {
                 state.sums.lost += batch.losses.get(index as usize).copied().unwrap_or(1);
-                (state.hard, state.soft, state.running) = (None, None, None);
+                let was_running = state.running.take();
+                (state.hard, state.soft) = (None, None);
                 state.since = at;
+                self.lost_until = self.lost_until.max(at);
+                if let Some(task) = was_running.and_then(|tid| self.tasks.known(tid)) {
+                    task.change(Doing::Unknown, at);
+                }
             }
             What::First | What::Damage(_) => {}
         }
@@ -308,6 +327,11 @@ impl Reader {
             task.change(Doing::Running, at);
             if let Some(woken) = task.woken.take() {
                 let latency = at.since(woken);
+                if woken < self.lost_until {
+                    self.spanning_losses += 1;
+                    self.longest_spanning = self.longest_spanning.max(Some(latency));
+                    return;
+                }
                 task.sums.wakeups += 1;
                 task.sums.worst_wakeup_ns = Some(task.sums.worst_wakeup_ns.unwrap_or_default().max(latency));
                 self.latencies.record(latency);
@@ -360,6 +384,8 @@ impl Reader {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             worst_ns: self.latencies.max().unwrap_or_default(),
+            spanning_losses: self.spanning_losses,
+            longest_spanning_ns: self.longest_spanning,
         };
         let damage = source.info().damage.iter().take(MOST_DAMAGE).chain(&self.damage);
         let damage = damage.map(ToString::to_string).collect();

@@ -261,6 +261,10 @@ impl Source for Flight<'_> {
         streams.map(|stream| Box::new(stream) as _).collect()
     }
 
+    fn complete_from(&self) -> Option<Mono> {
+        self.complete_from.values().max().copied()
+    }
+
     fn enrich(&self, window: &mut Window) {
         for (&cpu, &from) in &self.complete_from {
             let known = window.complete_from.entry(cpu).or_insert(from);

@@ -21,7 +21,7 @@ pub(super) fn parse<'a>(name: &'a str, text: &str) -> (&'a str, Fields) {
     let special = match name {
         "sched_switch" if !text.contains("prev_pid=") => short_switch(text),
         "sched_waking" | "sched_wakeup" | "sched_wakeup_new" if !text.contains("pid=") => short_wakeup(text),
-        "sys_enter" => sys_enter(text),
+        "sys_enter" => sys_enter(text).or_else(|| raw_sys_enter(text)),
         "sys_exit" => sys_exit(text),
         "tracing_mark_write" => return ("print", vec![field("buf", Text(text.to_owned()))]),
         "print" => {
@@ -91,7 +91,7 @@ fn value_of(name: &str, text: &str) -> FieldValue {
         _ => match number(first) {
             // `3 [action=x]` is a number with an explanation, `3 blind mice` is a text.
             Some(number)
-                if first.len() == text.len() || text[first.len()..].trim_start().starts_with('[') =>
+                if first.len() == text.len() || text[first.len()..].trim_start().starts_with(['[', '(']) =>
             {
                 Number(number)
             }
@@ -125,8 +125,11 @@ fn function_of(text: &str) -> FieldValue {
     }
 }
 
-/// Letters of `prev_state` (TASK_STATE_TO_CHAR_STR) as the kernel's bits; `+` is "preempted".
+/// Letters of `prev_state` (TASK_STATE_TO_CHAR_STR) as the kernel's bits; `+` is "preempted". Raw texts have the bits.
 fn state(text: &str) -> i64 {
+    if let Some(bits) = number(text) {
+        return bits;
+    }
     text.chars().fold(0, |bits, letter| {
         bits | match letter {
             'S' => 1,
@@ -145,17 +148,21 @@ fn state(text: &str) -> i64 {
 
 /// `comm:pid [prio]`, and what is behind.
 fn task(text: &str) -> Option<(&str, i64, i64, &str)> {
-    let (head, behind) = text.split_once(" [")?;
-    let (prio, behind) = behind.split_once(']')?;
-    let (comm, pid) = head.rsplit_once(':')?;
-    Some((comm.trim(), pid.parse().ok()?, prio.trim().parse().ok()?, behind.trim()))
+    text.match_indices(" [").find_map(|(at, _)| {
+        let (prio, behind) = text[at + 2..].split_once(']')?;
+        let (comm, pid) = text[..at].rsplit_once(':')?;
+        Some((comm.trim(), pid.parse().ok()?, prio.trim().parse().ok()?, behind.trim()))
+    })
 }
 
 /// trace-cmd: `comm:pid [prio] S ==> comm:pid [prio]`.
 fn short_switch(text: &str) -> Option<Fields> {
-    let (prev, next) = text.split_once("==>")?;
-    let (prev_comm, prev_pid, prev_prio, letters) = task(prev.trim())?;
-    let (next_comm, next_pid, next_prio, _) = task(next.trim())?;
+    // A name may hold the arrow, too.
+    let tasks = text.match_indices("==>").find_map(|(at, _)| {
+        let next = task(text[at + 3..].trim()).filter(|(.., behind)| behind.is_empty())?;
+        Some((task(text[..at].trim())?, next))
+    });
+    let ((prev_comm, prev_pid, prev_prio, letters), (next_comm, next_pid, next_prio, _)) = tasks?;
     Some(vec![
         field("prev_comm", Text(prev_comm.to_owned())),
         field("prev_pid", Number(prev_pid)),
@@ -183,6 +190,19 @@ fn sys_enter(text: &str) -> Option<Fields> {
     let mut fields = vec![field("id", Number(id.trim().parse().ok()?))];
     for (index, arg) in args.trim_end_matches(')').split(',').enumerate() {
         let arg = u64::from_str_radix(arg.trim().trim_start_matches("0x"), 16).ok()?;
+        fields.push(field(&format!("args[{index}]"), Number(arg as i64)));
+    }
+    Some(fields)
+}
+
+/// `id=59 args=ARRAY[b4, 2a, …]` of `trace-cmd report -R`: the bytes of six numbers, of a little-endian machine.
+fn raw_sys_enter(text: &str) -> Option<Fields> {
+    let (id, bytes) = text.split_once(" args=ARRAY[")?;
+    let bytes = bytes.trim_end_matches(']').split(',');
+    let bytes: Option<Vec<u8>> = bytes.map(|byte| u8::from_str_radix(byte.trim(), 16).ok()).collect();
+    let mut fields = pairs("sys_enter", id);
+    for (index, arg) in bytes?.chunks_exact(8).enumerate() {
+        let arg = arg.iter().rev().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
         fields.push(field(&format!("args[{index}]"), Number(arg as i64)));
     }
     Some(fields)
@@ -308,6 +328,11 @@ mod tests {
         assert_eq!(value("sched_switch", text, "prev_state"), Some(Number(0x100)));
         assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(9)));
         assert_eq!(value("softirq_raise", "vec=9 [action=RCU]", "vec"), Some(Number(9)));
+        // The option `fields` of the kernel, and `trace-cmd report -R`.
+        let text = "prev_comm=a b prev_pid=0x227 (551) prev_state=0x100 (256) next_comm=swapper/1 next_pid=0x0 (0)";
+        assert_eq!(value("sched_switch", text, "prev_pid"), Some(Number(551)));
+        assert_eq!(value("sched_switch", text, "prev_state"), Some(Number(256)));
+        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("a b".into())));
         let text = "func=sched_ttwu_pending, csd=0xffff888100000000";
         assert_eq!(value("csd_function_entry", text, "func"), Some(Function("sched_ttwu_pending".into())));
         assert_eq!(value("csd_function_entry", text, "csd"), Some(Number(0xffff_8881_0000_0000_u64 as i64)));
@@ -317,6 +342,13 @@ mod tests {
     fn forms_without_names_have_their_rules() {
         assert_eq!(value("sys_enter", "NR 600 (7, ff, 0, 0, 0, 0)", "args[1]"), Some(Number(255)));
         assert_eq!(value("sys_exit", "NR 600 = -38", "ret"), Some(Number(-38)));
+        let raw = "id=600 args=ARRAY[07, 00, 00, 00, 00, 00, 00, 00, ff, 01, 00, 00, 00, 00, 00, 00]";
+        assert_eq!(value("sys_enter", raw, "args[1]"), Some(Number(0x1ff)));
+        assert_eq!(value("sys_enter", raw, "id"), Some(Number(600)));
+        let text = "d==> e [1]:7 [120] S ==> a ==> b:8 [49]";
+        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("d==> e [1]".into())));
+        assert_eq!(value("sched_switch", text, "next_comm"), Some(Text("a ==> b".into())));
+        assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(49)));
         let text = "work struct 0xffff888100000010: function flush_to_ldisc";
         assert_eq!(
             value("workqueue_execute_start", text, "function"),

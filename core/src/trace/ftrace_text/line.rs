@@ -8,6 +8,12 @@ pub(super) enum Line<'a> {
         cpu: u32,
         count: Option<u64>,
     },
+    /// The kernel's heading: so many events were written, and are not in the text.
+    Overwritten(u64),
+    /// Where this CPU's buffer begins, behind those of others.
+    Started(u32),
+    /// An event whose time is a number without a point: of a clock that does not count nanoseconds.
+    Timeless,
     /// Comments, headings, stacks, empty lines.
     Comment,
 }
@@ -26,11 +32,29 @@ pub(super) struct EventLine<'a> {
 /// `None` for a line of no known form.
 pub(super) fn parse(line: &str) -> Option<Line<'_>> {
     let trimmed = line.trim();
-    let heading = ["#", "=>", "cpus=", "CPU ", "version =", "trace-cmd"];
-    if trimmed.is_empty() || heading.iter().any(|start| trimmed.starts_with(start)) {
+    if trimmed.is_empty() || trimmed.starts_with('#') {
+        let said = overwritten(trimmed).map(Line::Overwritten).or_else(|| started(trimmed).map(Line::Started));
+        return Some(said.unwrap_or(Line::Comment));
+    }
+    // Threads may be called like the heading of a tool: events first.
+    if let Some(event) = usual(trimmed).or_else(|| latency(trimmed)).or_else(|| short(trimmed)) {
+        return Some(Line::Event(event));
+    }
+    if let Some(loss) = lost(trimmed) {
+        return Some(loss);
+    }
+    let heading = ["=>", "cpus=", "CPU ", "version =", "trace-cmd"];
+    if heading.iter().any(|start| trimmed.starts_with(start)) {
         return Some(Line::Comment);
     }
-    lost(trimmed).or_else(|| usual(trimmed).or_else(|| latency(trimmed)).map(Line::Event))
+    is_timeless(trimmed).then_some(Line::Timeless)
+}
+
+/// `# entries-in-buffer/entries-written: 2953/417539   #P:2`
+fn overwritten(line: &str) -> Option<u64> {
+    let numbers = line.split_once("entries-in-buffer/entries-written:")?.1.trim_start();
+    let (there, written) = numbers.split(char::is_whitespace).next()?.split_once('/')?;
+    written.parse::<u64>().ok()?.checked_sub(there.parse().ok()?).filter(|&lost| lost > 0)
 }
 
 /// `CPU:1 [LOST 5 EVENTS]` of the kernel, `CPU:1 [5 EVENTS DROPPED]` and `CPU:1 [EVENTS DROPPED]` of trace-cmd.
@@ -45,24 +69,55 @@ fn lost(line: &str) -> Option<Line<'_>> {
     Some(Line::Lost { cpu: cpu.trim().parse().ok()?, count })
 }
 
-/// `[BUFFER:] COMM-TID [(TGID)] [CPU] [FLAGS] TIME: NAME: FIELDS`
+/// `##### CPU 1 buffer started ####`
+fn started(line: &str) -> Option<u32> {
+    let (cpu, rest) = line.strip_prefix("##### CPU ")?.split_once(' ')?;
+    rest.starts_with("buffer started").then(|| cpu.parse().ok())?
+}
+
+/// `[BUFFER:] COMM-TID [(TGID)] [CPU] [FLAGS] TIME: [(+N)] NAME: FIELDS`
 fn usual(line: &str) -> Option<EventLine<'_>> {
-    let (at_bracket, cpu, rest) = cpu_in_brackets(line)?;
-    let mut who = line[..at_bracket].trim_end();
+    let (who, cpu, rest) = cpus_in_brackets(line).find(|(who, ..)| thread(who).is_some())?;
+    let (comm, tid) = thread(who)?;
+    let (at, rest) = timed(rest, time)?;
+    let (name, fields) = name_and_fields(behind_difference(rest));
+    Some(EventLine { comm, tid, cpu, at, name, fields })
+}
+
+/// `COMM-TID [(TGID)]`, as printed before the CPU.
+fn thread(who: &str) -> Option<(&str, i32)> {
+    let mut who = who.trim_end();
     if who.ends_with(')') {
         who = who[..who.rfind('(')?].trim_end();
     }
     let (comm, tid) = who.rsplit_once('-')?;
-    let mut rest = rest.trim_start();
+    Some((comm_of(comm), tid.parse().ok()?))
+}
+
+/// The time, which stands behind up to two words of flags, and what is behind it.
+fn timed<T>(text: &str, time: impl Fn(&str) -> Option<T>) -> Option<(T, &str)> {
+    let mut rest = text.trim_start();
     for _ in 0..3 {
         let (word, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        if let Some(at) = word.strip_suffix(':').and_then(time) {
-            let (name, fields) = name_and_fields(behind.trim_start());
-            return Some(EventLine { comm: comm_of(comm), tid: tid.parse().ok()?, cpu, at, name, fields });
+        let behind = behind.trim_start();
+        if let Some(at) = word.strip_suffix(':').and_then(&time) {
+            return Some((at, behind));
         }
-        rest = behind.trim_start();
+        rest = behind;
     }
     None
+}
+
+/// Without the `(+17)` of `trace-cmd report --ts-diff`.
+fn behind_difference(text: &str) -> &str {
+    let behind = text.strip_prefix("(+").and_then(|inside| inside.split_once(')'));
+    behind.map_or(text, |(_, behind)| behind.trim_start())
+}
+
+/// The form of an event whose time is `121022741547397:`.
+fn is_timeless(line: &str) -> bool {
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then_some(());
+    cpus_in_brackets(line).any(|(who, _, rest)| thread(who).is_some() && timed(rest, number).is_some())
 }
 
 /// The name behind `BUFFER: `, which trace-cmd prints for named buffers.
@@ -70,15 +125,13 @@ fn comm_of(text: &str) -> &str {
     text.rsplit_once(": ").map_or(text, |(_, comm)| comm).trim()
 }
 
-/// Finds ` [012]`; gives where it begins, the CPU, and what is behind.
-fn cpu_in_brackets(line: &str) -> Option<(usize, u32, &str)> {
-    for (at, _) in line.match_indices(" [") {
+/// Each ` [012]`: what is before it, the CPU, and what is behind.
+fn cpus_in_brackets(line: &str) -> impl Iterator<Item = (&str, u32, &str)> {
+    line.match_indices(" [").filter_map(|(at, _)| {
         let (inside, behind) = line[at + 2..].split_once(']')?;
-        if inside.len() >= 3 && inside.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Some((at, inside.parse().ok()?, behind));
-        }
-    }
-    None
+        let is_cpu = inside.len() >= 3 && inside.bytes().all(|byte| byte.is_ascii_digit());
+        is_cpu.then_some((&line[..at], inside.parse().ok()?, behind))
+    })
 }
 
 /// Seconds with six or nine digits behind the point.
@@ -126,6 +179,19 @@ fn latency(line: &str) -> Option<EventLine<'_>> {
     Some(EventLine { comm: comm.trim(), tid: tid.trim().parse().ok()?, cpu, at, name, fields })
 }
 
+/// `COMM-TID  0d..2. TIME: NAME: FIELDS` of `trace-cmd report -l`: CPU and flags are one word.
+fn short(line: &str) -> Option<EventLine<'_>> {
+    let (head, behind) = line.split_once(": ")?;
+    let (head, stamp) = head.rsplit_once(char::is_whitespace)?;
+    let at = time(stamp)?;
+    let (who, flags) = head.trim_end().rsplit_once(char::is_whitespace)?;
+    let digits = flags.find(|c: char| !c.is_ascii_digit())?;
+    let cpu = flags[..digits].parse().ok()?;
+    let (comm, tid) = thread(who)?;
+    let (name, fields) = name_and_fields(behind_difference(behind.trim_start()));
+    Some(EventLine { comm, tid, cpu, at, name, fields })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +211,10 @@ mod tests {
             "          <idle>-0       [001] d.h1.  3469.824588: softirq_entry: vec=9 [action=RCU]",
             "          <idle>-0       [001] d..h.13  3469.824588: softirq_entry: vec=9 [action=RCU]",
             "          <idle>-0       (-----) [001] d.h1.  3469.824588: softirq_entry: vec=9 [action=RCU]",
+            "          <idle>-0       [001] dLh1.  3469.824588: softirq_entry: vec=9 [action=RCU]",
+            "          <idle>-0       [001] bBh1.13  3469.824588: softirq_entry: vec=9 [action=RCU]",
+            "  <idle>-0       1d.h1. 3469.824588: softirq_entry:         vec=9 [action=RCU]",
+            "          <idle>-0     [001]  3469.824588: (+17)    softirq_entry:   vec=9 [action=RCU]",
         ];
         for form in forms {
             let expected = EventLine {
@@ -163,6 +233,17 @@ mod tests {
     fn names_with_spaces_and_dashes_keep_them() {
         let line = event("   opt cgu.00-x-7375  [000] d..2. 1.000002: sched_switch: a ==> b");
         assert_eq!((line.comm, line.tid), ("opt cgu.00-x", 7375));
+        let line = event(" a [012] b-7  [000] d..2. 1.000002: sched_switch: a ==> b");
+        assert_eq!((line.comm, line.tid, line.cpu), ("a [012] b", 7, 0));
+    }
+
+    #[test]
+    fn threads_may_be_called_like_headings() {
+        for name in ["trace-cmd", "CPU 0", "cpus=2", "version =", "=>"] {
+            let text = format!("{name}-920   [000] ..... 1.000002: sys_exit: NR 0 = 8");
+            let line = event(&text);
+            assert_eq!((line.comm, line.tid, line.name), (name, 920, "sys_exit"));
+        }
     }
 
     #[test]
@@ -181,9 +262,15 @@ mod tests {
         assert_eq!(parse("CPU:1 [LOST 512 EVENTS]"), Some(Line::Lost { cpu: 1, count: Some(512) }));
         assert_eq!(parse("fxl: CPU:0 [145 EVENTS DROPPED]"), Some(Line::Lost { cpu: 0, count: Some(145) }));
         assert_eq!(parse("CPU:3 [EVENTS DROPPED]"), Some(Line::Lost { cpu: 3, count: None }));
-        for comment in ["# tracer: nop", " => __schedule", "", "cpus=2", "##### CPU 1 buffer started ####"] {
+        for comment in ["# tracer: nop", " => __schedule", "", "cpus=2", "CPU 3 is empty"] {
             assert_eq!(parse(comment), Some(Line::Comment), "{comment}");
         }
         assert_eq!(parse("hello world"), None);
+        let heading = "# entries-in-buffer/entries-written: 2953/417539   #P:2";
+        assert_eq!(parse(heading), Some(Line::Overwritten(414_586)));
+        assert_eq!(parse("# entries-in-buffer/entries-written: 970/970   #P:2"), Some(Line::Comment));
+        assert_eq!(parse("##### CPU 1 buffer started ####"), Some(Line::Started(1)));
+        let cycles = " names-30385 [000] d..2. 121022741547397: sched_switch: a ==> b";
+        assert_eq!(parse(cycles), Some(Line::Timeless));
     }
 }

@@ -5,7 +5,7 @@ use super::super::source::{Clock, Damage, OpenError};
 use super::super::trace_dat::metadata::Metadata;
 use super::sample::{Attribute, SampleLayout, Samples};
 
-const TRACING_DATA: u32 = 1;
+pub(super) const TRACING_DATA: u32 = 1;
 const HOSTNAME: u32 = 3;
 const OSRELEASE: u32 = 4;
 const ARCH: u32 = 6;
@@ -34,10 +34,7 @@ impl<'a> Header<'a> {
         };
         let mut reader = Reader::new(file, 0, order);
         reader.take(8, "magic number")?;
-        if reader.u64("size of the header")? == 16 {
-            let text = "a perf.data in pipe mode: convert it with `perf inject -i FILE -o PLAIN`";
-            return Err(OpenError::Unsupported(text.into()));
-        }
+        reader.u64("size of the header")?;
         let attribute_size = reader.u64("size of an attribute")?;
         let attributes = section(&mut reader)?;
         let data = section(&mut reader)?;

@@ -26,7 +26,6 @@ pub(super) struct Lanes {
     pub lanes: Vec<Vec<Run>>,
     pub comms: HashMap<Tid, String>,
     pub damage: Vec<Damage>,
-    pub compressed: bool,
     pub cpus: Option<u32>,
     /// Lanes by the time of their last record.
     ends: std::collections::BTreeMap<(u64, usize), ()>,
@@ -61,7 +60,6 @@ impl Lanes {
 
     fn note(&mut self, record: &PerfRecord<'_>) {
         match record.kind {
-            kind::COMPRESSED | kind::COMPRESSED2 => self.compressed = true,
             kind::COMM => {
                 let tid =
                     record.body.get(4..8).map(|tid| i32::from_le_bytes([tid[0], tid[1], tid[2], tid[3]]));

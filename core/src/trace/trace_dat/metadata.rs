@@ -211,6 +211,22 @@ impl Metadata {
         Ok(())
     }
 
+    /// Refuses clocks by which no time can be told.
+    ///
+    /// # Errors
+    /// The stamps count something else, and the file does not say how long that takes.
+    pub fn tells_time(&self) -> Result<(), OpenError> {
+        let counts = match self.info.clock.name.as_str() {
+            "x86-tsc" | "ppc-tb" if self.time.mult == 0 => "cycles, and the file does not say how many are a second",
+            "uptime" => "jiffies",
+            "counter" => "events",
+            _ => return Ok(()),
+        };
+        let clock = &self.info.clock.name;
+        let text = format!("its clock {clock} counts {counts}, no times can be told: record with -C mono");
+        Err(OpenError::Unsupported(text))
+    }
+
     pub fn read_header_info(&mut self, reader: &mut Reader<'_>) -> Result<(), Damage> {
         reader.expect(b"header_page\0", "header_page")?;
         let len = reader.u64("size of header_page")?;
