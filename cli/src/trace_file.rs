@@ -14,7 +14,7 @@ use lathunt_core::trace::merge::Stream;
 use lathunt_core::trace::source::{About, Events, OpenError, Pieces, Source, Span};
 use lathunt_core::trace::together::Together;
 use lathunt_core::trace::{perf_data, trace_dat};
-use lathunt_host::mapped::Mapped;
+use lathunt_host::mapped::{read_now, Mapped};
 use lathunt_host::tracefs::{pages_of_unfinished, FILE, HEAD_FILE};
 
 use crate::trace::{BESIDE_CTF, FLIGHT_FILE, KALLSYMS_FILE};
@@ -34,6 +34,8 @@ enum Kind {
     Both(Box<Kind>, Vec<CtfDirectory>),
     /// A recording of the kernel that did not come to its end: what describes it, and the pages of each CPU.
     Unfinished(Mapped, Vec<(Cpu, Mapped)>),
+    /// What a file without length gave: text of ftrace.
+    Text(Vec<u8>),
     /// A perf.data that was made plain.
     Perf(perf_data::Plain),
     /// A flight recording, with the symbols beside it.
@@ -79,13 +81,19 @@ impl TraceFile {
         }
         let mapped = Mapped::open(path).with_context(|| format!("cannot read {shown}"))?;
         if mapped.bytes().is_empty() {
-            bail!("cannot read {shown}: the file is empty");
+            // Pseudo-files have no length: the kernel's own trace may be read where it stands.
+            let text = read_now(path).with_context(|| format!("cannot read {shown}"))?;
+            if text.is_empty() {
+                bail!("cannot read {shown}: the file is empty");
+            }
+            return Ok(TraceFile { path: path.to_owned(), kind: Kind::Text(text) });
         }
         if mapped.bytes().starts_with(&flight::MAGIC) {
             let symbols = Mapped::open(&path.with_file_name(KALLSYMS_FILE)).ok();
             return Ok(TraceFile { path: path.to_owned(), kind: Kind::Flight(mapped, symbols) });
         }
-        let plain = perf_data::plain(mapped.bytes()).map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
+        let plain =
+            perf_data::plain(mapped.bytes()).map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
         let kind = plain.map_or(Kind::File(mapped), Kind::Perf);
         Ok(TraceFile { path: path.to_owned(), kind })
     }
@@ -106,7 +114,7 @@ impl Kind {
             Kind::Ctf(directories) => {
                 let trace = Box::new(ctf(directories)?);
                 match directories.iter().find_map(|directory| directory.symbols.as_ref()) {
-                    Some(symbols) => Box::new(WithSymbols::new(trace, symbols.bytes())),
+                    Some(symbols) => Box::new(WithSymbols::new(trace, Symbols::new(symbols.bytes()))),
                     None => trace,
                 }
             }
@@ -121,6 +129,7 @@ impl Kind {
                 let symbols = symbols.as_ref().map_or(Symbols::default(), |text| Symbols::new(text.bytes()));
                 Box::new(Flight::open(mapped.bytes(), symbols)?)
             }
+            Kind::Text(text) => Box::new(FtraceText::open(text).map_err(unknown)?),
             Kind::Perf(plain) => {
                 Box::new(perf_data::PerfData::open(&plain.bytes)?.with(plain.damage.clone()))
             }
@@ -132,12 +141,19 @@ impl Kind {
                 } else if bytes.starts_with(magic) || magic.starts_with(bytes) {
                     Box::new(trace_dat::TraceDat::open(bytes)?)
                 } else {
-                    let unknown =
-                        "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace";
-                    Box::new(FtraceText::open(bytes).map_err(|_| OpenError::Foreign(unknown.into()))?)
+                    Box::new(FtraceText::open(bytes).map_err(unknown)?)
                 }
             }
         })
+    }
+}
+
+/// What is no text of ftrace either is of no known format.
+fn unknown(error: OpenError) -> OpenError {
+    let formats = "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace";
+    match error {
+        OpenError::Foreign(_) => OpenError::Foreign(formats.into()),
+        known => known,
     }
 }
 
@@ -210,9 +226,9 @@ pub struct WithSymbols<'s> {
 }
 
 impl<'s> WithSymbols<'s> {
-    /// `source` with the symbols in the text of a `kallsyms` file.
-    pub fn new(source: Box<dyn Source + 's>, kallsyms: impl Into<Box<[u8]>>) -> Self {
-        WithSymbols { source, symbols: Symbols::new(kallsyms) }
+    /// `source` with the symbols of another file.
+    pub fn new(source: Box<dyn Source + 's>, symbols: Symbols) -> Self {
+        WithSymbols { source, symbols }
     }
 }
 

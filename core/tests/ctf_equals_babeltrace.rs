@@ -205,6 +205,57 @@ fn skipped<T>(name: &str, reason: &str) -> Option<T> {
     None
 }
 
+/// Old LTTng kernels traces in which a packet begins before the one before has ended: babeltrace2 stops there, we
+/// read on and say so. Given one packet at a time, babeltrace2 has exactly our events.
+#[test]
+#[ignore = "two hundred thousand events: run with --include-ignored"]
+fn behind_a_packet_whose_time_goes_back_are_the_events_that_babeltrace2_finds_packet_by_packet() {
+    let name = "behind_a_packet_whose_time_goes_back";
+    let (_keep, path) = match unpacked("public-ctf.tar.xz") {
+        Ok(unpacked) => unpacked,
+        Err(reason) => return skipped(name, &reason).unwrap_or_default(),
+    };
+    for (trace, events) in [("scp_dest", 85_729), ("scp_src", 110_771)] {
+        let directory = path.join("public/tracecompass/synctraces").join(trace);
+        let metadata = std::fs::read(directory.join("metadata")).unwrap();
+        let stream = std::fs::read(directory.join("channel0_0")).unwrap();
+        let streams = vec![("channel0_0".to_owned(), stream.as_slice())];
+        let ctf = Ctf::open(&[TraceFiles { name: String::new(), metadata: &metadata, streams }]).unwrap();
+        let (mut ours, mut backwards) = (Vec::new(), 0);
+        let mut walk = ctf.events(Span::ALL);
+        while let Some(item) = walk.next() {
+            match item {
+                Item::Event(record) => ours.push(ctf.class(&record).unwrap().full_name()),
+                Item::Damage(damage) if damage.what.contains("time goes back") => backwards += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(ours.len() == events && backwards > 0, "{trace}: {} events, {backwards}", ours.len());
+        let magic = 0xc1fc_1fc1_u32.to_le_bytes();
+        let mut begins: Vec<usize> =
+            (0..stream.len()).step_by(4096).filter(|&at| stream[at..].starts_with(&magic)).collect();
+        begins.push(stream.len());
+        let mut theirs = 0;
+        for packet in begins.windows(2) {
+            let single = tempfile::tempdir().unwrap();
+            std::fs::write(single.path().join("metadata"), &metadata).unwrap();
+            std::fs::write(single.path().join("channel0_0"), &stream[packet[0]..packet[1]]).unwrap();
+            let mut oracle = Command::new("babeltrace2");
+            oracle.args(["--clock-cycles", "--no-delta"]).arg(single.path());
+            let Ok(output) = oracle.output() else {
+                return skipped(name, "babeltrace2 is not installed").unwrap_or_default();
+            };
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            for line in String::from_utf8_lossy(&output.stdout).lines() {
+                let event = line.split_once(": {").and_then(|(head, _)| head.split(' ').next_back());
+                assert_eq!(event, ours.get(theirs).map(String::as_str), "{trace}: event {theirs}: {line}");
+                theirs += 1;
+            }
+        }
+        assert_eq!(theirs, events, "{trace}");
+    }
+}
+
 fn against_babeltrace2(name: &str, archive: &str, below: &str) -> Option<Compared> {
     let (_keep, path) = match unpacked(archive) {
         Ok(unpacked) => unpacked,

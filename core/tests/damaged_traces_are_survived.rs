@@ -11,9 +11,11 @@ use lathunt_core::explain::record::Record;
 use lathunt_core::explain::summary::summarize;
 use lathunt_core::time::Mono;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
+use lathunt_core::trace::flight::source::Flight;
 use lathunt_core::trace::ftrace_text::FtraceText;
+use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::normalize::Normalizer;
-use lathunt_core::trace::perf_data::PerfData;
+use lathunt_core::trace::perf_data::{plain, PerfData};
 use lathunt_core::trace::source::{Item, Source, Span};
 use lathunt_core::trace::trace_dat::TraceDat;
 
@@ -90,7 +92,23 @@ fn trace_dat(parts: &[Vec<u8>]) -> Option<Met> {
 }
 
 fn perf_data(parts: &[Vec<u8>]) -> Option<Met> {
-    PerfData::open(&parts[0]).ok().map(|trace| walk(&trace, parts[0].len()))
+    match plain(&parts[0]).ok()? {
+        None => PerfData::open(&parts[0]).ok().map(|trace| walk(&trace, parts[0].len())),
+        Some(plain) => {
+            assert!(plain.bytes.len() <= 1000 * parts[0].len() + (1 << 17), "{}", plain.bytes.len());
+            let trace = PerfData::open(&plain.bytes).ok()?;
+            Some(walk(&trace.with(plain.damage), plain.bytes.len()))
+        }
+    }
+}
+
+/// A flight recording, with the text of kernel symbols beside it.
+fn flight(parts: &[Vec<u8>]) -> Option<Met> {
+    let symbols = Symbols::new(&parts[1][..]);
+    for page in 0..64 {
+        let _ = symbols.resolve(0xffff_ffff_8100_0000 + (page << 12));
+    }
+    Flight::open(&parts[0], symbols).ok().map(|trace| walk(&trace, parts[0].len()))
 }
 
 fn text(parts: &[Vec<u8>]) -> Option<Met> {
@@ -114,6 +132,9 @@ macro_rules! case {
     };
 }
 
+const KALLSYMS: &[u8] =
+    b"ffffffff81000000 T _stext\nffffffff81001000 T hrtimer_wakeup\nffffffff81002000 t tick [virtio]\n";
+
 fn cases() -> Vec<Case> {
     vec![
         case!("v7_zstd", trace_dat, "trace_dat/v7_zstd.dat"),
@@ -124,6 +145,13 @@ fn cases() -> Vec<Case> {
         case!("little", ctf, "ctf/little/metadata", "ctf/little/channel_0", "ctf/little/channel_1"),
         case!("big", ctf, "ctf/big/metadata", "ctf/big/stream"),
         case!("perf", perf_data, "perf_data/small.data"),
+        case!("packed", perf_data, "perf_data/packed.data"),
+        case!("piped", perf_data, "perf_data/piped.data"),
+        Case {
+            name: "flight",
+            open: flight,
+            parts: vec![include_bytes!("data/flight/small.bin").to_vec(), KALLSYMS.to_vec()],
+        },
         case!("report", text, "trace_dat/v7_zstd.text"),
         case!("tracefs", text, "ftrace_text/tracefs.txt"),
     ]
@@ -181,6 +209,9 @@ fn truncations(step: usize) {
             continue; // a text that ends early is a text
         }
         for part in 0..case.parts.len() {
+            if (case.name, part) == ("flight", 1) {
+                continue; // fewer symbols are no damage
+            }
             for len in (0..case.parts[part].len()).step_by(step) {
                 let mut parts = case.parts.clone();
                 parts[part].truncate(len);

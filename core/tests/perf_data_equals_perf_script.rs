@@ -1,6 +1,6 @@
 //! Our reading of perf.data against `perf script` of the same file (see tests/data/perf_data/README.md).
 
-use lathunt_core::trace::perf_data::PerfData;
+use lathunt_core::trace::perf_data::{plain, PerfData};
 use lathunt_core::trace::source::{Item, Source, Span};
 
 const FILE: &[u8] = include_bytes!("data/perf_data/small.data");
@@ -19,10 +19,53 @@ fn parts(line: &str) -> (i64, u32, u64, &str, &str) {
 
 #[test]
 fn every_event_with_its_time_and_numbers_equals_perf_script() {
-    let trace = PerfData::open(FILE).unwrap();
+    compare(&PerfData::open(FILE).unwrap(), SCRIPT);
+}
+
+const PACKED: &[u8] = include_bytes!("data/perf_data/packed.data");
+const PIPED: &[u8] = include_bytes!("data/perf_data/piped.data");
+
+#[test]
+fn compressed_records_and_pipe_mode_hold_the_events_that_perf_script_shows() {
+    for (file, script) in [
+        (PACKED, include_str!("data/perf_data/packed.script")),
+        (PIPED, include_str!("data/perf_data/piped.script")),
+    ] {
+        let plain = plain(file).unwrap().unwrap();
+        assert_eq!(plain.damage, None);
+        compare(&PerfData::open(&plain.bytes).unwrap(), script);
+    }
+    assert!(plain(FILE).unwrap().is_none(), "the usual form is read as it is");
+}
+
+#[test]
+fn a_stream_that_breaks_off_is_read_up_to_there() {
+    for file in [PACKED, PIPED] {
+        let whole = count(&plain(file).unwrap().unwrap().bytes);
+        let (mut most, mut damaged) = (0, 0);
+        for length in (0..file.len()).step_by(97) {
+            let Ok(Some(plain)) = plain(&file[..length]) else { continue };
+            damaged += usize::from(plain.damage.is_some());
+            most = most.max(count(&plain.bytes));
+        }
+        assert!(most > 0 && most <= whole && damaged > 10, "{most} of {whole}, {damaged} damaged");
+    }
+}
+
+fn count(file: &[u8]) -> usize {
+    let Ok(trace) = PerfData::open(file) else { return 0 };
+    let mut walk = trace.events(Span::ALL);
+    let mut events = 0;
+    while let Some(item) = walk.next() {
+        events += usize::from(matches!(item, Item::Event(_)));
+    }
+    events
+}
+
+fn compare(trace: &PerfData<'_>, script: &str) {
     assert_eq!(trace.info().damage, vec![]);
     assert_eq!(trace.info().clock.name, "mono");
-    let mut lines = SCRIPT.lines();
+    let mut lines = script.lines();
     let (mut events, mut fields_compared) = (0, 0);
     let mut walk = trace.events(Span::ALL);
     while let Some(item) = walk.next() {
@@ -45,13 +88,10 @@ fn every_event_with_its_time_and_numbers_equals_perf_script() {
         events += 1;
     }
     assert_eq!(lines.next(), None, "perf script has more events");
-    assert!(events > 50 && fields_compared > 200, "{events} {fields_compared}");
+    assert!(events > 30 && fields_compared > 100, "{events} {fields_compared}");
 }
 
 #[test]
-fn other_forms_of_perf_data_are_refused_by_name() {
-    let mut pipe = FILE.to_vec();
-    pipe[8..16].copy_from_slice(&16u64.to_le_bytes());
-    assert!(PerfData::open(&pipe).unwrap_err().to_string().contains("perf inject"));
+fn another_file_is_refused_by_name() {
     assert!(PerfData::open(b"PERF").unwrap_err().to_string().starts_with("not a perf.data"));
 }

@@ -1,7 +1,9 @@
 //! Files as bytes, mapped: a trace of many gigabytes costs address space, not memory.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// A file mapped for reading. An empty one is no bytes.
@@ -56,6 +58,23 @@ impl Drop for Mapped {
             // SAFETY: the mapping made by `open`, unmapped once.
             unsafe { libc::munmap(self.address, self.length) };
         }
+    }
+}
+
+/// Most that is read from a file without length.
+const MOST: u64 = 1 << 30;
+
+/// What there is to read now in a file without length, such as the kernel's own: one that would wait for more ends
+/// there, and so does one without end.
+///
+/// # Errors
+/// It cannot be opened or read.
+pub fn read_now(path: &Path) -> std::io::Result<Vec<u8>> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let mut bytes = Vec::new();
+    match file.take(MOST).read_to_end(&mut bytes) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(bytes),
+        read => read.map(|_| bytes),
     }
 }
 

@@ -7,7 +7,7 @@ mod files;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{anyhow, bail, Result};
 use lathunt_core::explain::answers::{Answer, Answers, TraceFacts};
 use lathunt_core::explain::explain_passage;
 use lathunt_core::explain::load::window;
@@ -18,6 +18,7 @@ use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::text::Options;
 use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
+use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::source::Source;
 use lathunt_core::trace::syscall_names::SyscallTable;
 
@@ -94,8 +95,12 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     let file = TraceFile::open(&args.trace)?;
     let mut source = file.source()?;
     if let Some(path) = &args.kallsyms {
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        source = Box::new(WithSymbols::new(source, text));
+        let text = files::bounded(path)?;
+        let symbols = Symbols::new(text);
+        if symbols.is_empty() {
+            bail!("cannot use {}: no symbol in it (of /proc/kallsyms, read as root)", path.display());
+        }
+        source = Box::new(WithSymbols::new(source, symbols));
     }
     let source = &*source;
     if let Some(directory) = &args.exports.ctf {

@@ -71,9 +71,11 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     let mut maps = plan.events.map(|_| Maps::new(directory));
     if let Some(maps) = &mut maps {
         maps.take_all();
-        maps.write()?;
     }
     let mut kernel = plan.events.map(|events| Kernel::start(events, plan)).transpose()?;
+    if let Some(maps) = &maps {
+        maps.write()?;
+    }
     let mut child = start(&plan.command)?;
     let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let done = AtomicBool::new(false);

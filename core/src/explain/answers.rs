@@ -162,6 +162,10 @@ impl Answers {
                 "{count} of the passages span{s} lost events (marked ?): begin and end may belong to different ones"
             ));
         }
+        if found.only_in_order {
+            let text = "no event shows that these interrupts lead to the thread: each is paired with its next switch-in";
+            limits.push(text.to_owned());
+        }
         limits.extend(found.damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
         Answers {
             format: "lathunt-explain".to_owned(),

@@ -3,6 +3,9 @@
 //! One walk over the whole trace; what is kept is a few words a passage. Threads pair begins with ends unless a value
 //! does: a passage may begin in one thread and end in another, and then it is the life of the one that ends it.
 
+mod fed;
+#[cfg(test)]
+mod fed_tests;
 mod question;
 
 use std::collections::HashMap;
@@ -10,10 +13,11 @@ use std::collections::HashMap;
 use super::mappings::Mappings;
 use super::markers::Matcher;
 use crate::time::{Mono, Tid};
-use crate::trace::event::{Event, Kind, Sym};
+use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::{Item, Source, Span};
 
+use fed::Feeding;
 pub use question::{Found, Passage, Question, Whose};
 
 /// Passages kept; of more only the worst stay.
@@ -50,6 +54,11 @@ struct Search<'s> {
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
     comms: HashMap<Tid, Sym>,
+    feeding: Option<Feeding>,
+    /// Since which interrupt the thread that it feeds was last switched in.
+    fed_since: Option<Mono>,
+    /// Interrupts and the next switch-in of the thread, should nothing show that they lead there.
+    in_order: Vec<(Mono, Event)>,
     mappings: Mappings,
     /// The latest moment before which events are missing.
     lost_until: Mono,
@@ -73,12 +82,21 @@ impl<'s> Search<'s> {
             }
             _ => None,
         };
+        let feeding = match question {
+            Question::IrqToThread(line, _) => {
+                let is_raise = |name: &str| matches!(name, "softirq_raise" | "irq_softirq_raise");
+                let classes = source.catalogue().classes();
+                Some(Feeding::new(*line, classes.iter().any(|class| is_raise(&class.name))))
+            }
+            _ => None,
+        };
         let needs = |name: &str| match name {
-            "sched_switch" => true,
+            _ if feeding.is_some() => true,
+            "sched_switch" | "sched_process_exit" | "sched_process_fork" => true,
             "sys_enter" => true,
             "sys_exit" => matches!(question, Question::Syscall(_)),
             "sched_waking" | "sched_wakeup_new" | "sched_wakeup" | "irq_handler_entry" => {
-                matches!(question, Question::Wakeups | Question::IrqToThread(..))
+                matches!(question, Question::Wakeups)
             }
             name => name.starts_with("syscall_") && matches!(question, Question::Syscall(_)),
         };
@@ -93,6 +111,9 @@ impl<'s> Search<'s> {
             by_thread: HashMap::new(),
             by_key: HashMap::new(),
             comms: HashMap::new(),
+            feeding,
+            fed_since: None,
+            in_order: Vec::new(),
             mappings: Mappings::new(source),
             lost_until: source.complete_from().unwrap_or_default(),
             found,
@@ -105,6 +126,9 @@ impl<'s> Search<'s> {
             Item::Lost(loss) => {
                 self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
                 self.lost_until = self.lost_until.max(loss.before);
+                if let Some(feeding) = &mut self.feeding {
+                    feeding.lost(loss.cpu);
+                }
                 let _ = self.normalizer.item(item);
                 return;
             }
@@ -142,13 +166,34 @@ impl<'s> Search<'s> {
                 self.begin(&event, key);
             }
         } else {
+            self.fed(&event);
             self.scheduled(&event);
         }
     }
 
+    /// From an interrupt to the thread it feeds: each wake-up ends one passage.
+    fn fed(&mut self, event: &Event) {
+        let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
+            return;
+        };
+        let Some((tid, at)) = feeding.take(event, self.normalizer.strings()).filter(|(tid, _)| tid == wanted)
+        else {
+            return;
+        };
+        // Preempted and back on the CPU, it is in the same passage.
+        if self.fed_since.replace(at) != Some(at) {
+            self.keep(Begun { at, tid, key: None }, tid, event);
+        }
+    }
+
+    /// What does not depend on the question: names, calls whose effect lasts, and that a number is another thread's now.
     fn lasting(&mut self, event: &Event) {
         match event.kind {
-            Kind::Switch { next, prev, .. } => {
+            Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid),
+            Kind::Switch { next, prev, left_as } => {
+                if left_as == LeftAs::Dead {
+                    self.over(prev.tid);
+                }
                 for task in [prev, next] {
                     if let Some(comm) = task.comm {
                         self.comms.insert(task.tid, comm);
@@ -159,6 +204,14 @@ impl<'s> Search<'s> {
                 self.found.lasting.push(*event);
             }
             _ => {}
+        }
+    }
+
+    /// What this thread began has no end: the next thread with its number is another.
+    fn over(&mut self, tid: Tid) {
+        if matches!(self.question, Question::Between { .. } | Question::Syscall(_)) {
+            let open = self.by_thread.remove(&tid);
+            self.found.unmatched_begins += u64::from(open.is_some());
         }
     }
 
@@ -240,8 +293,8 @@ impl<'s> Search<'s> {
                 self.by_thread.entry(*tid).or_insert(begun);
             }
             (Question::IrqToThread(_, tid), Kind::Switch { next, .. }) if next.tid == *tid => {
-                if let Some(begun) = self.by_thread.remove(tid) {
-                    self.keep(begun, *tid, event);
+                if let Some(begun) = self.by_thread.remove(tid).filter(|_| self.in_order.len() < MOST) {
+                    self.in_order.push((begun.at, *event));
                 }
             }
             _ => {}
@@ -287,6 +340,13 @@ impl<'s> Search<'s> {
     }
 
     fn finish(mut self) -> Found {
+        if let (Question::IrqToThread(_, tid), 0) = (self.question, self.found.count) {
+            let in_order = std::mem::take(&mut self.in_order);
+            self.found.only_in_order = !in_order.is_empty();
+            for (at, event) in in_order {
+                self.keep(Begun { at, tid: *tid, key: None }, *tid, &event);
+            }
+        }
         let open: Vec<Tid> =
             self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
         if !matches!(self.question, Question::Wakeups | Question::IrqToThread(..) | Question::At(_)) {

@@ -32,6 +32,10 @@ pub struct OfCpu {
     pub interrupted_ns: Ns,
     /// Context switches.
     pub switches: u64,
+    /// Switches that are missing without a mark of loss: who left the CPU is not who was switched in last. What both did
+    /// meanwhile is not counted.
+    #[serde(default)]
+    pub unseen_switches: u64,
 }
 
 /// What one thread did.
@@ -99,6 +103,12 @@ pub struct Wakeups {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
+    /// `lathunt-summary`.
+    #[serde(default)]
+    pub format: String,
+    /// Version of this format.
+    #[serde(default)]
+    pub version: u32,
     /// Events read.
     pub events: u64,
     /// From the first to the last.
@@ -153,6 +163,12 @@ impl Summary {
         text.push_str(&format!(
             "\n{count} wake-ups: median {median_ns}, 99 % {p99_ns}, 99.9 % {p999_ns}, worst {worst_ns}\n"
         ));
+        let unseen: u64 = self.cpus.iter().map(|cpu| cpu.unseen_switches).sum();
+        if unseen > 0 {
+            text.push_str(&format!(
+                "! {unseen} context switches were not recorded (nor marked as lost): what went on around them is not counted\n"
+            ));
+        }
         if let Some(longest) = longest_spanning_ns {
             text.push_str(&format!(
                 "! {spanning_losses} more with lost events on the way (seeming up to {longest}) are not counted\n"

@@ -7,8 +7,8 @@
 use super::event::Window;
 use super::kallsyms::Symbols;
 use super::merge::Stream;
-use crate::time::Mono;
 use super::source::{About, Item, Loss, OpenError, Pieces, Record, Source, Span};
+use crate::time::Mono;
 
 /// Several sources as one.
 pub struct Together<'s> {

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use lathunt_core::trace::event::{Kind, Window};
 use lathunt_core::trace::source::Info;
 
@@ -35,9 +36,14 @@ impl Names {
                 Ok(pid) => PathBuf::from(format!("/proc/{pid}/maps")),
                 Err(_) => PathBuf::from(maps),
             };
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            names.read(&text);
+            let before = names.known.len();
+            names.read(&String::from_utf8_lossy(&bounded(&path)?));
+            if names.known.len() == before {
+                bail!("cannot use {}: no line of it maps a file (of /proc/PID/maps)", path.display());
+            }
+        }
+        if let Some(root) = names.root.as_ref().filter(|root| !root.is_dir()) {
+            bail!("cannot read {}: no directory", root.display());
         }
         Ok(names)
     }
@@ -113,6 +119,30 @@ impl Names {
             }
         }
     }
+}
+
+/// Most of a file that helps to read a trace.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// The bytes of a file that was named on the command line; pseudo-files, which have no length, included.
+///
+/// # Errors
+/// It cannot be read, is no file, or too large.
+pub fn bounded(path: &Path) -> Result<Vec<u8>> {
+    let doing = || format!("cannot read {}", path.display());
+    if !fs::metadata(path).with_context(doing)?.is_file() {
+        bail!("cannot read {}: no regular file", path.display());
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)
+        .with_context(doing)?
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .with_context(doing)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("cannot read {}: larger than 1 GiB", path.display());
+    }
+    Ok(bytes)
 }
 
 /// A file that `lathunt trace` left, in its directory or beside the CTF made of it.

@@ -51,7 +51,8 @@ pub enum Question {
     Wakeups,
     /// From the entry to the exit of a system call.
     Syscall(i32),
-    /// From an interrupt line's handler to the switch-in of a thread that it leads to.
+    /// From an interrupt line's handler to the switch-in of a thread that it leads to, through softirqs, work items and
+    /// other threads.
     IrqToThread(u32, Tid),
     /// The turn on the CPU, or (of a named thread) the time off it, that holds this moment.
     At(Mono),
@@ -82,6 +83,8 @@ pub struct Found {
     pub count: u64,
     /// Of them, those with lost events between begin and end.
     pub spanning_losses: u64,
+    /// The interrupts are paired with what came next: nothing shows that they led there.
+    pub only_in_order: bool,
     /// Begins without an end: a second begin came first, or the trace ended.
     pub unmatched_begins: u64,
     /// Ends without a begin.

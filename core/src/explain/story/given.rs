@@ -144,6 +144,7 @@ impl Walk<'_, '_> {
             }
         }
         match of.into_iter().max_by_key(|(_, count)| *count) {
+            Some((who, 1)) => format!(", on a device that was also given a request of {who}"),
             Some((who, count)) => format!(", on a device that was also given {count} requests of {who}"),
             None => String::new(),
         }

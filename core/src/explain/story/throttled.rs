@@ -1,8 +1,9 @@
-//! Whether a real-time thread was runnable and the scheduler chose a lower class all the same.
+//! Whether a thread was runnable and the scheduler chose a lower class, or idle, all the same.
 //!
 //! Throttling has no event of its own. The proof is a switch to a thread of a lower class, or to idle, while the
-//! real-time thread is on that run queue; the timer near it tells which mechanism it was. Two coexist: RT bandwidth
-//! (`sched_rt_period_timer` ends it; sched_rt_runtime_us, cgroups) and the fair server (`dl_task_timer` begins it).
+//! thread is on that run queue; the timer near it tells which mechanism it was. For real-time threads two coexist: RT
+//! bandwidth (`sched_rt_period_timer` ends it; sched_rt_runtime_us, cgroups) and the fair server (`dl_task_timer` begins
+//! it). Ordinary threads wait for the next period of their cgroup's CPU quota (`sched_cfs_period_timer` ends it).
 
 use std::collections::BTreeMap;
 
@@ -20,19 +21,35 @@ const PERIOD: Ns = Ns(1_000_000_000);
 /// Shorter stretches are the scheduler's own delays.
 const SHORTEST: Ns = Ns::from_us(500);
 
+/// Which throttling it was.
+pub(super) struct Throttled {
+    /// What shows it.
+    pub why: String,
+    /// Its short name.
+    pub cause: &'static str,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
+/// The callbacks of the timers that end the wait for a cgroup's quota.
+const QUOTA_TIMERS: [&str; 2] = ["sched_cfs_period_timer", "sched_cfs_slack_timer"];
+
 impl Walk<'_, '_> {
-    /// The words for it, if `thread` was throttled on `cpu` in the stretch.
+    /// What there is to say, if `thread` was throttled on `cpu` in the stretch.
     pub(super) fn throttled(
         &self,
         thread: &Thread,
         prio: Option<Prio>,
         stretch: &Stretch,
         cpu: Cpu,
-    ) -> Option<String> {
-        let prio = prio.filter(|prio| prio.is_realtime() && prio.0 >= 0)?;
+    ) -> Option<Throttled> {
         if stretch.length() < SHORTEST {
             return None;
         }
+        if prio.is_some_and(|prio| !prio.is_realtime()) {
+            return self.over_quota(thread, stretch, cpu);
+        }
+        let prio = prio.filter(|prio| prio.0 >= 0)?;
         let since = self.queued_since(thread, stretch);
         let chosen = self.record.events_on(cpu, since, stretch.end).any(|(_, event)| match event.kind {
             What::Switch { next, .. } if next.tid != thread.tid => {
@@ -50,7 +67,40 @@ impl Walk<'_, '_> {
         } else {
             format!("; in the second before, {used} used CPU {cpu}")
         };
-        Some(format!("real-time throttling ({mechanism}){used}"))
+        Some(Throttled {
+            why: format!("real-time throttling ({mechanism}){used}"),
+            cause: "RT throttling",
+            advice: "real-time throttling: shorten what the real-time threads of this CPU use, see sched_rt_runtime_us, cgroup limits (RT_GROUP_SCHED) and /sys/kernel/debug/sched/fair_server",
+        })
+    }
+
+    /// An ordinary thread that stays on the run queue of a CPU which goes idle, or is let run when the timer of the
+    /// quota fires.
+    fn over_quota(&self, thread: &Thread, stretch: &Stretch, cpu: Cpu) -> Option<Throttled> {
+        let since = self.queued_since(thread, stretch);
+        let idled = self
+            .record
+            .events_on(cpu, since, stretch.end)
+            .any(|(_, event)| matches!(event.kind, What::Switch { next, .. } if next.tid == Tid::IDLE));
+        let last = Mono(stretch.end.0.saturating_sub(NEAR.0)).max(stretch.begin);
+        let released = self.record.cpus().any(|on| {
+            self.record.events_on(on, last, stretch.end).any(|(_, event)| {
+                matches!(event.kind, What::TimerExpireEntry { function: Some(function), .. }
+                    if QUOTA_TIMERS.contains(&self.record.text(function)))
+            })
+        });
+        let why = match (released, idled) {
+            (true, _) => "its cgroup had used up its CPU quota (sched_cfs_period_timer ends it)",
+            (false, true) => {
+                "the scheduler went idle instead of running it, as with a used-up CPU quota of its cgroup"
+            }
+            (false, false) => return None,
+        };
+        Some(Throttled {
+            why: why.to_owned(),
+            cause: "CPU quota of the cgroup",
+            advice: "raise the CPU quota of its cgroup (cpu.max, or cpu.cfs_quota_us), or move the thread to another one",
+        })
     }
 
     fn mechanism(&self, stretch: &Stretch, cpu: Cpu) -> &'static str {

@@ -3,6 +3,7 @@
 use super::clauses::Weight;
 use super::reason::call_name;
 use super::running::interrupt_advice;
+use super::throttled::Throttled;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
@@ -49,20 +50,12 @@ impl Walk<'_, '_> {
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
                         said_elsewhere = elsewhere.is_some();
-                        self.held(
-                            thread,
-                            &share,
-                            &holder,
-                            elsewhere.as_deref(),
-                            throttled.as_deref(),
-                            a,
-                            depth,
-                        )
+                        self.held(thread, &share, &holder, elsewhere.as_deref(), throttled.as_ref(), a, depth)
                     } else {
-                        self.held(thread, &share, &holder, None, throttled.as_deref(), a, depth)
+                        self.held(thread, &share, &holder, None, throttled.as_ref(), a, depth)
                     }
                 }
-                Context::Idle(_) => self.idle(thread, &share, stretch, throttled.as_deref(), depth),
+                Context::Idle(_) => self.idle(thread, &share, stretch, throttled.as_ref(), depth),
                 _ => {
                     let label = self.source(&share, a, b);
                     let text = format!("{label} kept {} waiting for {{}}", self.subject(thread, depth));
@@ -136,7 +129,7 @@ impl Walk<'_, '_> {
         share: &Share,
         holder: &Thread,
         elsewhere: Option<&str>,
-        throttled: Option<&str>,
+        throttled: Option<&Throttled>,
         waiting_since: Mono,
         depth: usize,
     ) -> String {
@@ -149,7 +142,7 @@ impl Walk<'_, '_> {
             Role::Switching => (format!("switching away from {holder}"), String::new(), String::new()),
             Role::Keeps { .. } => {
                 let (why, advice) = match throttled {
-                    Some(why) => (why.to_owned(), "real-time throttling: shorten what the real-time threads of this CPU use, see sched_rt_runtime_us, cgroup limits (RT_GROUP_SCHED) and /sys/kernel/debug/sched/fair_server".to_owned()),
+                    Some(throttled) => (throttled.why.clone(), throttled.advice.to_owned()),
                     None => self.not_preempted(holder, share, waiting_since),
                 };
                 let short = why.split(';').next().unwrap_or_default();
@@ -236,21 +229,15 @@ impl Walk<'_, '_> {
         thread: &Thread,
         share: &Share,
         stretch: &Stretch,
-        throttled: Option<&str>,
+        throttled: Option<&Throttled>,
         depth: usize,
     ) -> String {
         let subject = self.subject(thread, depth);
         let cpu = share.cpu;
-        if let Some(why) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
+        if let Some(Throttled { why, cause, advice }) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
             let text = format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}");
-            self.say(
-                Weight::Blame,
-                share.net,
-                text,
-                "RT throttling".to_owned(),
-                "real-time throttling: see sched_rt_runtime_us and cgroup limits",
-            );
-            return format!("{}: {why}", share.name);
+            self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
+            return format!("CPU {cpu} {}: {why}", share.name);
         }
         let vector =
             self.record.events_on(cpu, stretch.begin, stretch.end).find_map(|(_, event)| match event.kind {

@@ -35,7 +35,7 @@ pub(super) enum What {
     Switch {
         prev: Tid,
         prev_comm: Sym,
-        still_runnable: bool,
+        left_as: Left,
         next: Tid,
         next_comm: Sym,
     },
@@ -63,6 +63,14 @@ pub(super) enum What {
     Lost(u32),
     /// In [`Batch::damage`].
     Damage(u32),
+}
+
+/// How a thread leaves its CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Left {
+    Runnable,
+    Blocked,
+    Dead,
 }
 
 /// Some steps of one stream, and what was counted on the way.
@@ -262,7 +270,11 @@ fn what_of(event: &Event, mut own: impl FnMut(Option<Sym>) -> Sym) -> Option<Wha
         Kind::Switch { prev, left_as, next } => What::Switch {
             prev: prev.tid,
             prev_comm: own(prev.comm),
-            still_runnable: left_as == LeftAs::Runnable,
+            left_as: match left_as {
+                LeftAs::Runnable => Left::Runnable,
+                LeftAs::Blocked(_) => Left::Blocked,
+                LeftAs::Dead => Left::Dead,
+            },
             next: next.tid,
             next_comm: own(next.comm),
         },

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::digest::{Batch, Step, What, MOST_CPUS};
+use super::digest::{Batch, Left, Step, What, MOST_CPUS};
 use super::{Interrupter, OfCpu, OfThread, Summary, Wakeups};
 use crate::explain::record::{softirq_name, vector_name};
 use crate::histogram::{Histogram, Layout};
@@ -27,9 +27,13 @@ struct Task {
     comm: Sym,
     doing: Doing,
     since: Mono,
+    /// Where it was switched in last.
+    on: Cpu,
     woken: Option<Mono>,
 }
 
+/// Within this time the same switch is the same.
+const TWICE: Ns = Ns::from_us(20);
 /// Damage that is told.
 const MOST_DAMAGE: usize = 20;
 
@@ -82,10 +86,10 @@ enum Line {
 }
 
 /// The thread that a switch takes the CPU from.
-struct Left {
+struct Leaving {
     tid: Tid,
     comm: Sym,
-    still_runnable: bool,
+    left_as: Left,
 }
 
 #[derive(Default)]
@@ -93,6 +97,8 @@ struct State {
     sums: OfCpu,
     running: Option<Tid>,
     since: Mono,
+    /// Who was switched out last.
+    left: Tid,
     /// Open interrupt levels: hard, soft; when they began and how much a deeper one took.
     hard: Option<(Line, Mono)>,
     soft: Option<(Line, Mono, Ns)>,
@@ -223,9 +229,9 @@ impl Reader {
         }
         let Some(state) = self.cpu(cpu, at) else { return };
         match what {
-            What::Switch { prev, prev_comm, still_runnable, next, next_comm } => {
-                let left = Left { tid: prev, comm: own(prev_comm), still_runnable };
-                self.switch(at, cpu, left, next, own(next_comm));
+            What::Switch { prev, prev_comm, left_as, next, next_comm } => {
+                let leaving = Leaving { tid: prev, comm: own(prev_comm), left_as };
+                self.switch(at, cpu, leaving, next, own(next_comm));
             }
             What::Waking(tid) => {
                 let lost_until = self.lost_until;
@@ -254,7 +260,7 @@ impl Reader {
                 state.since = at;
                 self.lost_until = self.lost_until.max(at);
                 if let Some(task) = was_running.and_then(|tid| self.tasks.known(tid)) {
-                    task.change(Doing::Unknown, at);
+                    task.forget(at);
                 }
             }
             What::First | What::Damage(_) => {}
@@ -300,9 +306,15 @@ impl Reader {
         }
     }
 
-    fn switch(&mut self, at: Mono, cpu: Cpu, prev: Left, next: Tid, next_comm: Sym) {
+    fn switch(&mut self, at: Mono, cpu: Cpu, prev: Leaving, next: Tid, next_comm: Sym) {
         let Some(state) = self.cpu(cpu, at) else { return };
         let net = at.since(state.since);
+        if state.running == Some(next) && state.left == prev.tid && net < TWICE {
+            return; // two buffers recorded it
+        }
+        state.left = prev.tid;
+        let unseen = state.running.filter(|tid| *tid != prev.tid);
+        state.sums.unseen_switches += u64::from(unseen.is_some());
         if state.running.is_none_or(|tid| tid == prev.tid) {
             let sum = if prev.tid == Tid::IDLE { &mut state.sums.idle_ns } else { &mut state.sums.busy_ns };
             *sum = *sum + net;
@@ -311,20 +323,35 @@ impl Reader {
         state.sums.switches += 1;
         state.since = at;
         state.running = Some(next);
+        if let Some(tid) = unseen {
+            // How long the one ran, and since when the other, is not known.
+            if let Some(task) = self.tasks.known(tid).filter(|task| task.on == cpu) {
+                task.forget(at);
+            }
+            self.tasks.of(prev.tid).forget(at);
+        }
         if prev.tid != Tid::IDLE {
             let task = self.tasks.of(prev.tid);
             task.is_named(prev.comm);
             if let (Some(began), Doing::Unknown) = (began, task.doing) {
                 (task.doing, task.since) = (Doing::Running, began);
             }
-            let doing = if prev.still_runnable { Doing::Ready } else { Doing::Blocked };
+            let doing = match prev.left_as {
+                Left::Runnable => Doing::Ready,
+                Left::Blocked => Doing::Blocked,
+                Left::Dead => Doing::Unknown,
+            };
             task.change(doing, at);
             task.woken = None;
         }
         if next != Tid::IDLE {
             let task = self.tasks.of(next);
             task.is_named(next_comm);
+            if task.doing == Doing::Running {
+                task.forget(at); // it left another CPU unseen
+            }
             task.change(Doing::Running, at);
+            task.on = cpu;
             if let Some(woken) = task.woken.take() {
                 let latency = at.since(woken);
                 if woken < self.lost_until {
@@ -360,7 +387,9 @@ impl Reader {
             task.change(Doing::Unknown, last);
             let saved = || source.info().comms.get(&tid).cloned().unwrap_or_default();
             let comm = if task.comm == Sym(0) { saved() } else { text(task.comm) };
-            threads.push(OfThread { tid, comm, ..task.sums });
+            if tid != Tid::IDLE {
+                threads.push(OfThread { tid, comm, ..task.sums });
+            }
         }
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));
         let name = |line: Line| match line {
@@ -390,6 +419,8 @@ impl Reader {
         let damage = source.info().damage.iter().take(MOST_DAMAGE).chain(&self.damage);
         let damage = damage.map(ToString::to_string).collect();
         Summary {
+            format: "lathunt-summary".to_owned(),
+            version: 1,
             events: self.events,
             span_ns: last.since(first),
             cpus,
@@ -406,6 +437,11 @@ impl Task {
         if comm != Sym(0) {
             self.comm = comm;
         }
+    }
+
+    /// What it did since the last event is not known.
+    fn forget(&mut self, at: Mono) {
+        (self.doing, self.since) = (Doing::Unknown, at);
     }
 
     fn change(&mut self, doing: Doing, at: Mono) {

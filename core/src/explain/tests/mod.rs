@@ -4,6 +4,7 @@ mod causes;
 mod evidence;
 mod notation;
 mod oracle;
+mod quota;
 mod realtime_kernel;
 mod streams;
 

@@ -44,7 +44,7 @@ fn a_disk_request_is_followed_through_the_thread_of_its_interrupt() {
         "page fault on the memory-mapped file /data/model.bin (offset 0x2000",
         "the disk read of 8 sectors at sector 50160",
         "until hard IRQ 26 (virtio0-req.1) (block I/O)",
-        "1 requests of reader/258",
+        "a request of reader/258",
     ] {
         assert!(said.contains(words), "'{words}' in: {said}");
     }

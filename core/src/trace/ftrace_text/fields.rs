@@ -329,7 +329,8 @@ mod tests {
         assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(9)));
         assert_eq!(value("softirq_raise", "vec=9 [action=RCU]", "vec"), Some(Number(9)));
         // The option `fields` of the kernel, and `trace-cmd report -R`.
-        let text = "prev_comm=a b prev_pid=0x227 (551) prev_state=0x100 (256) next_comm=swapper/1 next_pid=0x0 (0)";
+        let text =
+            "prev_comm=a b prev_pid=0x227 (551) prev_state=0x100 (256) next_comm=swapper/1 next_pid=0x0 (0)";
         assert_eq!(value("sched_switch", text, "prev_pid"), Some(Number(551)));
         assert_eq!(value("sched_switch", text, "prev_state"), Some(Number(256)));
         assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("a b".into())));

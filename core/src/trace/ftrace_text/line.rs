@@ -33,7 +33,8 @@ pub(super) struct EventLine<'a> {
 pub(super) fn parse(line: &str) -> Option<Line<'_>> {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('#') {
-        let said = overwritten(trimmed).map(Line::Overwritten).or_else(|| started(trimmed).map(Line::Started));
+        let said =
+            overwritten(trimmed).map(Line::Overwritten).or_else(|| started(trimmed).map(Line::Started));
         return Some(said.unwrap_or(Line::Comment));
     }
     // Threads may be called like the heading of a tool: events first.

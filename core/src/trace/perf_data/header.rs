@@ -11,6 +11,8 @@ const OSRELEASE: u32 = 4;
 const ARCH: u32 = 6;
 const NRCPUS: u32 = 7;
 const CLOCK_DATA: u32 = 29;
+/// PERF_TYPE_TRACEPOINT.
+const TRACEPOINT: u32 = 2;
 /// Attributes of one file; perf opens one per event (and per CPU kind).
 const MOST_ATTRIBUTES: u64 = 1 << 16;
 
@@ -44,7 +46,7 @@ impl<'a> Header<'a> {
             let bits = reader.u64("features")?;
             features.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| word * 64 + bit));
         }
-        let (layouts, clock) = read_attributes(file, attributes, attribute_size, order)?;
+        let (layouts, clock, sampled) = read_attributes(file, attributes, attribute_size, order)?;
         let sections = feature_sections(file, &features, data, order);
         let find = |wanted: u32| {
             sections.iter().find(|(feature, _)| *feature == wanted).map(|(_, section)| *section)
@@ -71,6 +73,11 @@ impl<'a> Header<'a> {
             let what =
                 format!("{} bytes of records announced, the file has {} of them", data.size, there.len());
             info.damage.push(Damage::new(file.len() as u64, what));
+        }
+        if sampled {
+            let what =
+                "perf recorded only some of the events (-F or -c): what is between them is not what happened";
+            info.damage.push(Damage::general(attributes.offset, what));
         }
         let alike = layouts.windows(2).all(|pair| pair[0].1 == pair[1].1);
         Ok(Header { tracing, samples: Samples { data: there, offset: data.offset, order, layouts, alike } })
@@ -106,22 +113,25 @@ fn text(bytes: &[u8], order: Order) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// How samples of each attribute are laid out, and the name of the clock.
+/// How samples of each attribute are laid out, the name of the clock, and whether some tracepoint is only sampled.
 fn read_attributes(
     file: &[u8],
     attributes: Section,
     size: u64,
     order: Order,
-) -> Result<(Vec<Attribute>, String), OpenError> {
+) -> Result<(Vec<Attribute>, String, bool), OpenError> {
     let all = bytes(file, attributes);
     if size < 64 + 16 || attributes.size / size.max(1) > MOST_ATTRIBUTES {
         return Err(Damage::new(16, format!("attributes of {size} bytes")).into());
     }
     let mut layouts = Vec::new();
     let mut clock = "perf";
+    let mut sampled = false;
     for attribute in all.chunks_exact(size as usize) {
         let word = |at: usize| order.u64_at(attribute, at).unwrap_or(0);
         let flags = word(40);
+        let by_frequency = flags >> 10 & 1 == 1;
+        sampled |= order.u32_at(attribute, 0) == Some(TRACEPOINT) && (by_frequency || word(16) > 1);
         if flags >> 25 & 1 == 1 && size >= 96 + 16 {
             clock = match order.u32_at(attribute, 92) {
                 Some(1) => "mono",
@@ -140,5 +150,5 @@ fn read_attributes(
             Damage::new(attributes.offset, "no attributes: nothing says how records are laid out").into()
         );
     }
-    Ok((layouts, clock.to_owned()))
+    Ok((layouts, clock.to_owned(), sampled))
 }

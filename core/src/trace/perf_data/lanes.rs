@@ -59,16 +59,12 @@ impl Lanes {
     }
 
     fn note(&mut self, record: &PerfRecord<'_>) {
-        match record.kind {
-            kind::COMM => {
-                let tid =
-                    record.body.get(4..8).map(|tid| i32::from_le_bytes([tid[0], tid[1], tid[2], tid[3]]));
-                let comm = record.body.get(8..).map(super::super::catalogue::up_to_nul);
-                if let (Some(tid), Some(comm)) = (tid, comm) {
-                    self.comms.insert(Tid(tid), String::from_utf8_lossy(comm).into_owned());
-                }
+        if record.kind == kind::COMM {
+            let tid = record.body.get(4..8).map(|tid| i32::from_le_bytes([tid[0], tid[1], tid[2], tid[3]]));
+            let comm = record.body.get(8..).map(super::super::catalogue::up_to_nul);
+            if let (Some(tid), Some(comm)) = (tid, comm) {
+                self.comms.insert(Tid(tid), String::from_utf8_lossy(comm).into_owned());
             }
-            _ => {}
         }
         let known = self.cpus.unwrap_or(0);
         self.cpus = record.cpu.and_then(|cpu| cpu.checked_add(1)).map(|cpus| cpus.max(known)).or(self.cpus);

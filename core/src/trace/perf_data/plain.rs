@@ -193,7 +193,9 @@ impl Stream {
     }
 
     fn unpack(&mut self, packed: &[u8], at: usize) -> Option<usize> {
-        if let Err(error) = self.inflater.unpack(packed, self.most.saturating_sub(self.records.len()), &mut self.pending) {
+        if let Err(error) =
+            self.inflater.unpack(packed, self.most.saturating_sub(self.records.len()), &mut self.pending)
+        {
             self.broken(at, &format!("{error}; the rest of the file is not read"));
             return None;
         }
@@ -231,7 +233,8 @@ impl Stream {
     fn into_file(self) -> Result<Plain, OpenError> {
         let Stream { order, records, attributes, mut features, damage, .. } = self;
         let Some(longest) = attributes.iter().map(|(attribute, _)| attribute.len()).max() else {
-            let text = "a perf.data in pipe mode without attributes: nothing says how its records are laid out";
+            let text =
+                "a perf.data in pipe mode without attributes: nothing says how its records are laid out";
             return Err(OpenError::Unsupported(text.into()));
         };
         features.retain(|(feature, _)| *feature < 256);

@@ -217,7 +217,9 @@ impl Metadata {
     /// The stamps count something else, and the file does not say how long that takes.
     pub fn tells_time(&self) -> Result<(), OpenError> {
         let counts = match self.info.clock.name.as_str() {
-            "x86-tsc" | "ppc-tb" if self.time.mult == 0 => "cycles, and the file does not say how many are a second",
+            "x86-tsc" | "ppc-tb" if self.time.mult == 0 => {
+                "cycles, and the file does not say how many are a second"
+            }
             "uptime" => "jiffies",
             "counter" => "events",
             _ => return Ok(()),

@@ -1,0 +1,47 @@
+//! A CPU that idles although a thread is on its run queue: the CPU quota of a cgroup.
+
+use super::super::peak::TimerPassage;
+use super::super::record::Record;
+use super::super::segment::Explanation;
+use super::super::story::explain_passage;
+use super::notation;
+use crate::time::{Cpu, Mono, Tid};
+
+/// The passage of worker/50 from 1 to 101 ms, as `released` ends what keeps it from the CPU.
+fn explained(released: &str) -> Explanation {
+    let events = format!(
+        "
+             0 c1 switch idle > worker/50
+          1000 c1 call 600 1
+         12000 c1 switch worker/50:R > idle
+         30000 c1 vec+ local_timer
+         30009 c1 vec- local_timer
+         99990 c1 vec+ local_timer
+         {released}
+         99996 c1 vec- local_timer
+        100000 c1 switch idle > worker/50
+        101000 c1 call 601 1
+        "
+    );
+    let passage = TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(1_000_000), end: Mono(101_000_000) };
+    let window = notation::window(&events);
+    let explanation = explain_passage(&Record::new(&window), &passage);
+    assert!(explanation.tree.adds_up(), "{explanation:#?}");
+    explanation
+}
+
+#[test]
+fn a_thread_over_the_quota_of_its_cgroup_is_not_taken_for_a_cpu_slow_to_leave_idle() {
+    let told = explained("99991 c1 timer+ sched_cfs_period_timer 99990\n 99995 c1 timer-");
+    assert_eq!(told.cause, "CPU quota of the cgroup");
+    assert!(told.sentence.contains("sched_cfs_period_timer ends it"), "{}", told.sentence);
+    assert!(told.sentence.contains("87.9"), "{}", told.sentence);
+    assert!(told.advice.contains("cpu.max"), "{}", told.advice);
+}
+
+#[test]
+fn without_its_timer_the_quota_is_told_as_what_it_looks_like() {
+    let told = explained("");
+    assert_eq!(told.cause, "CPU quota of the cgroup");
+    assert!(told.sentence.contains("went idle instead of running it, as with"), "{}", told.sentence);
+}

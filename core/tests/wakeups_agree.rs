@@ -1,0 +1,113 @@
+//! The summary and the list of wake-ups count the same, in every recorded trace; what spans lost events is set apart.
+#![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
+
+use std::fs;
+use std::path::Path;
+
+use lathunt_core::explain::passages::{find, Question, Whose};
+use lathunt_core::explain::summary::summarize;
+use lathunt_core::trace::ftrace_text::FtraceText;
+use lathunt_core::trace::perf_data::PerfData;
+use lathunt_core::trace::source::Source;
+use lathunt_core::trace::trace_dat::TraceDat;
+
+#[test]
+fn the_summary_counts_the_wake_ups_that_are_listed() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut files = Vec::new();
+    for directory in ["cases", "trace_dat", "perf_data", "ftrace_text"] {
+        files.extend(fs::read_dir(data.join(directory)).unwrap().map(|entry| entry.unwrap().path()));
+    }
+    let mut compared = 0;
+    for path in files {
+        let bytes = fs::read(&path).unwrap();
+        let source: Box<dyn Source> = match path.extension().and_then(|end| end.to_str()) {
+            Some("dat") => Box::new(TraceDat::open(&bytes).unwrap()),
+            Some("data") if path.ends_with("small.data") => Box::new(PerfData::open(&bytes).unwrap()),
+            Some("text" | "txt") => Box::new(FtraceText::open(&bytes).unwrap()),
+            _ => continue,
+        };
+        let listed = find(&*source, &Question::Wakeups, &Whose::default());
+        let summed = summarize(&*source).wakeups;
+        let name = path.display();
+        let all = summarize(&*source);
+        let run: u64 = all.threads.iter().map(|thread| thread.run_ns.0).sum();
+        let busy: u64 = all.cpus.iter().map(|cpu| cpu.busy_ns.0).sum();
+        assert!(run <= busy, "{name}: threads ran {run} ns, the CPUs were busy for {busy} ns");
+        assert_eq!(summed.count + summed.spanning_losses, listed.count, "{name}");
+        assert_eq!(summed.spanning_losses, listed.spanning_losses, "{name}");
+        let worst = |spans| listed.passages.iter().find(|p| p.spans_loss == spans).map(|p| p.total());
+        assert_eq!(Some(summed.worst_ns).filter(|_| summed.count > 0), worst(false), "{name}");
+        assert_eq!(summed.longest_spanning_ns, worst(true), "{name}");
+        compared += 1;
+    }
+    assert!(compared >= 20, "{compared}");
+}
+
+/// `rt/9` is woken, events of the other CPU are lost, and it is switched in; woken `again` in between or not.
+fn over_a_loss(again: &str) -> (Vec<(u64, bool)>, (u64, u64)) {
+    let text = format!(
+        "
+          <idle>-0       [000] d..2.     1.000000: sched_waking: comm=rt pid=9 prio=49 target_cpu=001
+CPU:1 [LOST 5 EVENTS]
+             x-2         [001] d..2.     1.000300: sched_switch: prev_comm=y prev_pid=3 prev_prio=120 prev_state=S ==> next_comm=x next_pid=2 next_prio=120
+          {again}
+             x-2         [001] d..2.     1.000410: sched_switch: prev_comm=x prev_pid=2 prev_prio=120 prev_state=R ==> next_comm=rt next_pid=9 next_prio=49
+        "
+    );
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let listed = find(&source, &Question::Wakeups, &Whose::default());
+    let summed = summarize(&source).wakeups;
+    let passages = listed.passages.iter().map(|passage| (passage.total().0, passage.spans_loss));
+    (passages.collect(), (summed.count, summed.spanning_losses))
+}
+
+#[test]
+fn a_wake_up_whose_switch_in_may_be_lost_is_marked_and_not_counted() {
+    assert_eq!(over_a_loss(""), (vec![(410_000, true)], (0, 1)));
+}
+
+#[test]
+fn who_is_woken_again_was_switched_in_among_what_was_lost() {
+    let again = "<idle>-0  [000] d..2. 1.000400: sched_waking: comm=rt pid=9 prio=49 target_cpu=001";
+    assert_eq!(over_a_loss(again), (vec![(10_000, false)], (1, 0)));
+}
+
+/// The kernel says in the heading how many events were overwritten, and where the last buffer begins.
+#[test]
+fn the_heading_of_a_text_tells_what_was_overwritten() {
+    let text = "
+# entries-in-buffer/entries-written: 4/1004   #P:2
+          <idle>-0       [000] d..2.     1.000000: sched_waking: comm=rt pid=9 prio=49 target_cpu=001
+##### CPU 1 buffer started ####
+             y-3         [001] d..2.     1.000200: sched_waking: comm=z pid=4 prio=49 target_cpu=001
+             y-3         [001] d..2.     1.000300: sched_switch: prev_comm=y prev_pid=3 prev_prio=120 prev_state=S ==> next_comm=rt next_pid=9 next_prio=120
+             rt-9        [001] d..2.     1.000410: sched_switch: prev_comm=rt prev_pid=9 prev_prio=49 prev_state=S ==> next_comm=z next_pid=4 next_prio=49
+";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let listed = find(&source, &Question::Wakeups, &Whose::default());
+    let passages: Vec<_> = listed.passages.iter().map(|p| (p.total().0, p.spans_loss)).collect();
+    assert_eq!((listed.lost, passages), (1000, vec![(300_000, true), (210_000, false)]));
+}
+
+/// A thread begins a passage and ends; another that is given its number ends one that it did not begin.
+#[test]
+fn a_number_that_is_given_again_is_another_thread() {
+    let text = "
+           first-9     [001] d..2.     1.000000: sys_enter: NR 600 (1, 0, 0, 0, 0, 0)
+           first-9     [001] d..2.     1.001000: sched_switch: prev_comm=first prev_pid=9 prev_prio=120 prev_state=X ==> next_comm=swapper/1 next_pid=0 next_prio=120
+          <idle>-0     [001] d..2.     1.030000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=second next_pid=9 next_prio=120
+          second-9     [001] d..2.     1.041000: sys_enter: NR 601 (1, 0, 0, 0, 0, 0)
+          second-9     [001] d..2.     1.042000: sys_enter: NR 600 (2, 0, 0, 0, 0, 0)
+          second-9     [001] d..2.     1.044000: sys_enter: NR 601 (2, 0, 0, 0, 0, 0)
+";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let question =
+        Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair: None };
+    let found = find(&source, &question, &Whose::default());
+    let passages: Vec<_> = found.passages.iter().map(|p| (p.total().0, p.comm.as_str())).collect();
+    assert_eq!(passages, [(2_000_000, "second")]);
+    assert_eq!((found.unmatched_begins, found.unmatched_ends), (1, 1));
+    let summary = summarize(&source);
+    assert_eq!(summary.threads[0].blocked_ns.0, 0, "who has ended is not blocked");
+}
