@@ -208,6 +208,9 @@ fn truncations(step: usize) {
         if matches!(case.name, "report" | "tracefs") {
             continue; // a text that ends early is a text
         }
+        if case.name == "piped" {
+            continue; // so is a stream that ends between two records; perf_data_equals_perf_script cuts it, too
+        }
         for part in 0..case.parts.len() {
             if (case.name, part) == ("flight", 1) {
                 continue; // fewer symbols are no damage

@@ -111,3 +111,24 @@ fn a_number_that_is_given_again_is_another_thread() {
     let summary = summarize(&source);
     assert_eq!(summary.threads[0].blocked_ns.0, 0, "who has ended is not blocked");
 }
+
+/// Some kernels do not report every switch: what the thread did that left unseen is not made up.
+#[test]
+fn an_unseen_switch_is_said_and_no_time_is_made_up_for_it() {
+    let text = "
+           a-1     [001] d..2.     1.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120
+           d-4     [001] d..2.     1.500000: sched_waking: comm=b pid=2 prio=120 target_cpu=001
+           c-3     [001] d..2.     2.000000: sched_switch: prev_comm=c prev_pid=3 prev_prio=120 prev_state=S ==> next_comm=d next_pid=4 next_prio=120
+           d-4     [001] d..2.     2.100000: sched_waking: comm=b pid=2 prio=120 target_cpu=001
+           d-4     [001] d..2.     2.200000: sched_switch: prev_comm=d prev_pid=4 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120
+           b-2     [001] d..2.     2.300000: sched_switch: prev_comm=b prev_pid=2 prev_prio=120 prev_state=S ==> next_comm=d next_pid=4 next_prio=120
+";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let summary = summarize(&source);
+    assert_eq!(summary.cpus[0].unseen_switches, 1);
+    let of = |tid| summary.threads.iter().find(|thread| thread.tid.0 == tid).unwrap();
+    assert_eq!((of(2).run_ns.0, of(2).ready_ns.0, of(4).run_ns.0), (100_000_000, 100_000_000, 200_000_000));
+    assert_eq!(summary.wakeups.worst_ns.0 / 1_000_000, 100, "since it was woken last");
+    let listed = find(&source, &Question::Wakeups, &Whose::default());
+    assert_eq!(listed.passages.iter().map(|p| p.total().0).collect::<Vec<_>>(), [100_000_000]);
+}

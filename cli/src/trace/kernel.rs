@@ -16,7 +16,7 @@ use lathunt_host::tracefs::{self, EventSet};
 use lathunt_host::{facts, sched, wall};
 use serde::Serialize;
 
-use super::{code_of, Plan, CONDITIONS_FILE, FLIGHT_FILE, KALLSYMS_FILE};
+use super::{code_of, Plan, CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE};
 use crate::file::write_atomic;
 
 /// Ring per CPU when everything is written, and when only the newest is kept.
@@ -219,6 +219,8 @@ impl Ended {
                 write_atomic(&directory.join(FLIGHT_FILE), &bytes)?;
                 let symbols = fs::read("/proc/kallsyms").context("cannot read /proc/kallsyms")?;
                 write_atomic(&directory.join(KALLSYMS_FILE), &symbols)?;
+                let interrupts = fs::read("/proc/interrupts").context("cannot read /proc/interrupts")?;
+                write_atomic(&directory.join(INTERRUPTS_FILE), &interrupts)?;
                 FLIGHT_FILE
             }
         };

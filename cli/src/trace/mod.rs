@@ -25,6 +25,8 @@ use maps::Maps;
 
 /// Names of the files beside the traces in DIR.
 pub const MAPS_FILE: &str = "maps";
+/// /proc/interrupts, beside a flight recording: it has numbers of lines only.
+pub const INTERRUPTS_FILE: &str = "interrupts";
 /// Kernel symbols, where the trace has none in itself.
 pub const KALLSYMS_FILE: &str = "kallsyms";
 /// Where they are beside a trace exported as CTF, whose own directory holds nothing but streams.

@@ -151,7 +151,7 @@ fn the_newest_events_are_kept_by_bpf_and_explained_like_any_other() {
     }
     let out = directory();
     lathunt_ok(&["trace", "--flight", "-o", shown(out.path()), "--", "sh", "-c", "sleep 0.1; sleep 0.123"]);
-    for file in ["flight.bin", "kallsyms", "maps", "conditions.json"] {
+    for file in ["flight.bin", "kallsyms", "interrupts", "maps", "conditions.json"] {
         assert!(out.path().join(file).is_file(), "{file}");
     }
     let asked = ["explain", shown(out.path()), "--wakeups", "--comm", "sleep", "--json"];

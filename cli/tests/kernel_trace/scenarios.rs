@@ -134,6 +134,12 @@ fn throttling_is_named_although_it_has_no_event() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn the_cpu_quota_of_a_cgroup_is_named() {
+    explains("quota", "rt", &["worker", "CPU quota"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn a_flood_of_packets_is_charged_to_its_softirq_and_sender() {
     let _steering = Steering::of_loopback_to_cpu_1();
     explains("softirq_storm", "full", &["NET_RX", "flood", "packet"]);

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use super::mappings::Mappings;
 use super::markers::Matcher;
-use crate::time::{Mono, Tid};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::{Item, Source, Span};
@@ -22,6 +22,8 @@ pub use question::{Found, Passage, Question, Whose};
 
 /// Passages kept; of more only the worst stay.
 pub const MOST: usize = 100_000;
+/// Within this time the same event is the same, recorded by two buffers.
+pub(super) const TWICE: Ns = Ns::from_us(20);
 /// Lasting events kept.
 const MOST_LASTING: usize = 10_000;
 
@@ -209,9 +211,14 @@ impl<'s> Search<'s> {
 
     /// What this thread began has no end: the next thread with its number is another.
     fn over(&mut self, tid: Tid) {
-        if matches!(self.question, Question::Between { .. } | Question::Syscall(_)) {
-            let open = self.by_thread.remove(&tid);
-            self.found.unmatched_begins += u64::from(open.is_some());
+        let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
+        if !by_thread || self.by_thread.remove(&tid).is_none() {
+            return;
+        }
+        self.found.unmatched_begins += 1;
+        if self.found.begin_threads.len() < 8 {
+            let name = self.name(tid);
+            self.found.begin_threads.insert(name);
         }
     }
 
@@ -249,10 +256,10 @@ impl<'s> Search<'s> {
     fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
             (Question::Wakeups, Kind::Waking { task, .. }) => {
-                // One that waits is not woken again: where it is, its switch-in is among what was lost.
+                // One that waits is not woken again: where it is, its switch-in was not recorded.
                 let begun = Begun { at: event.at, tid: task.tid, key: None };
-                let waits = self.by_thread.get(&task.tid).is_some_and(|begun| begun.at >= self.lost_until);
-                if !waits {
+                let earlier = self.by_thread.get(&task.tid).map(|begun| event.at.since(begun.at));
+                if earlier.is_none_or(|earlier| earlier >= TWICE) {
                     self.by_thread.insert(task.tid, begun);
                 }
             }
@@ -351,7 +358,8 @@ impl<'s> Search<'s> {
             self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
         if !matches!(self.question, Question::Wakeups | Question::IrqToThread(..) | Question::At(_)) {
             self.found.unmatched_begins += open.len() as u64;
-            self.found.begin_threads = open.into_iter().take(8).map(|tid| self.name(tid)).collect();
+            let names: Vec<String> = open.into_iter().take(8).map(|tid| self.name(tid)).collect();
+            self.found.begin_threads.extend(names);
         }
         // Names may be known only later than the passage.
         let mut passages = std::mem::take(&mut self.found.passages);

@@ -6,6 +6,7 @@
 mod digest;
 mod in_order;
 mod reader;
+mod tasks;
 
 use serde::{Deserialize, Serialize};
 

@@ -35,6 +35,19 @@ pub fn render(explanation: &Explanation, options: Options) -> String {
     text
 }
 
+/// Parts of one part that the terminal shows; of more only the longest.
+const MOST_PARTS: usize = 24;
+
+/// The length from which on parts are shown.
+fn shortest_shown(parts: &[Segment]) -> Ns {
+    if parts.len() <= MOST_PARTS {
+        return Ns::ZERO;
+    }
+    let mut lengths: Vec<Ns> = parts.iter().map(|part| part.duration_ns).collect();
+    lengths.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
+    lengths[MOST_PARTS - 1]
+}
+
 struct Page {
     total: Ns,
     begin: Mono,
@@ -61,8 +74,15 @@ impl Page {
                 note(text, depth, &format!("by {} on CPU {} at {}", proof.event, proof.cpu, proof.at));
             }
         }
-        for child in &node.children {
+        let shortest = shortest_shown(&node.children);
+        for child in node.children.iter().filter(|child| child.duration_ns >= shortest) {
             self.node(text, child, depth + 1);
+        }
+        let short: Vec<Ns> =
+            node.children.iter().map(|c| c.duration_ns).filter(|ns| *ns < shortest).collect();
+        if !short.is_empty() {
+            let label = format!("… {} shorter parts together (--json has each)", short.len());
+            text.push_str(&self.line(short.into_iter().sum(), node.begin, ' ', depth + 1, &label));
         }
         for gap in &node.gaps {
             let label = format!("unexplained: {}", gap.label);
@@ -121,4 +141,29 @@ pub(super) fn wrap(text: &mut String, head: &str, words: &str) {
     }
     text.push_str(&line);
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::Kind;
+    use super::*;
+
+    #[test]
+    fn of_many_parts_the_longest_are_shown_and_the_others_summed_up() {
+        let part = |n: u64| Segment::leaf(Kind::Running, format!("part {n}"), Mono(n), Ns(1000 * n));
+        let parts: Vec<Segment> = (1..=100).map(part).collect();
+        let total: Ns = parts.iter().map(|part| part.duration_ns).sum();
+        let explanation = Explanation {
+            sentence: String::new(),
+            advice: String::new(),
+            tree: Segment::group(Kind::Passage, "all", Mono(0), total, parts),
+            total_ns: total,
+            unexplained_ns: Ns::ZERO,
+            cause: String::new(),
+            limits: Vec::new(),
+        };
+        let text = render(&explanation, Options::default());
+        assert!(text.contains("part 77") && text.contains("part 100") && !text.contains("part 76"), "{text}");
+        assert!(text.contains("2926.0") && text.contains("… 76 shorter parts together"), "{text}");
+    }
 }

@@ -44,6 +44,7 @@ pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
+pub use names::parse_interrupts;
 pub use parity::kernel_bins;
 pub use syscalls::name as syscall_name;
 

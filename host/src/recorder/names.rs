@@ -63,7 +63,9 @@ pub(super) fn interrupts() -> HashMap<u32, String> {
     parse_interrupts(&fs::read_to_string("/proc/interrupts").unwrap_or_default())
 }
 
-fn parse_interrupts(text: &str) -> HashMap<u32, String> {
+/// The names in a text of /proc/interrupts.
+#[must_use]
+pub fn parse_interrupts(text: &str) -> HashMap<u32, String> {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, |head| head.split_ascii_whitespace().count());
     let row = |line: &str| -> Option<(u32, String)> {

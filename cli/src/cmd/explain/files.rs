@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use lathunt_core::trace::event::{Kind, Window};
 use lathunt_core::trace::source::Info;
+use lathunt_host::recorder::parse_interrupts;
 
-use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, MAPS_FILE};
+use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
 
 /// What is known of device and inode numbers.
 pub struct Names {
@@ -18,6 +19,8 @@ pub struct Names {
     known: HashMap<(u32, u64), String>,
     root: Option<PathBuf>,
     walked: bool,
+    /// Names of interrupt lines, where the trace has only their numbers.
+    interrupts: HashMap<u32, String>,
 }
 
 /// Files and directories looked at under `--root`.
@@ -29,7 +32,7 @@ impl Names {
     /// # Errors
     /// The maps cannot be read.
     pub fn new(maps: Option<&str>, root: Option<PathBuf>, info: &Info) -> Result<Names> {
-        let mut names = Names { known: HashMap::new(), root, walked: false };
+        let mut names = Names { known: HashMap::new(), root, walked: false, interrupts: HashMap::new() };
         names.read(&info.proc_maps);
         if let Some(maps) = maps {
             let path = match maps.parse::<u32>() {
@@ -48,10 +51,13 @@ impl Names {
         Ok(names)
     }
 
-    /// The maps that `lathunt trace` left in its directory, if `trace` is one.
+    /// The maps and names of interrupts that `lathunt trace` left in its directory, if `trace` is one.
     pub fn read_saved(&mut self, trace: &Path) {
         if let Some(text) = saved(trace, MAPS_FILE) {
             self.read(&text);
+        }
+        if let Some(text) = saved(trace, INTERRUPTS_FILE) {
+            self.interrupts = parse_interrupts(&text);
         }
     }
 
@@ -71,8 +77,11 @@ impl Names {
         }
     }
 
-    /// Names the files that the window's page faults touch.
+    /// Names the files that the window's page faults touch, and its interrupt lines.
     pub fn fill(&mut self, window: &mut Window) {
+        if window.irq_names.is_empty() {
+            window.irq_names.clone_from(&self.interrupts);
+        }
         let mut wanted: HashSet<(u32, u64)> = HashSet::new();
         for event in &window.events {
             if let Kind::FilemapFault { dev, ino, .. } = event.kind {

@@ -82,9 +82,11 @@ impl Walk<'_, '_> {
             .record
             .events_on(cpu, since, stretch.end)
             .any(|(_, event)| matches!(event.kind, What::Switch { next, .. } if next.tid == Tid::IDLE));
+        // Alone, the timer must be what ends the wait; a CPU that idles may be left without an event.
         let last = Mono(stretch.end.0.saturating_sub(NEAR.0)).max(stretch.begin);
+        let from = if idled { stretch.begin } else { last };
         let released = self.record.cpus().any(|on| {
-            self.record.events_on(on, last, stretch.end).any(|(_, event)| {
+            self.record.events_on(on, from, stretch.end).any(|(_, event)| {
                 matches!(event.kind, What::TimerExpireEntry { function: Some(function), .. }
                     if QUOTA_TIMERS.contains(&self.record.text(function)))
             })
@@ -129,21 +131,19 @@ impl Walk<'_, '_> {
 
     /// Real-time threads that used `cpu` in the period before, most first.
     fn used(&self, cpu: Cpu, until: Mono) -> String {
-        let mut used: BTreeMap<Tid, Ns> = BTreeMap::new();
+        // With the priority it had there: the thread may have another one since.
+        let mut used: BTreeMap<Tid, (Ns, Thread)> = BTreeMap::new();
         for slice in self.record.slices(cpu, Mono(until.0.saturating_sub(PERIOD.0)), until) {
             let (Context::Thread(tid), Some(task)) = (slice.context, slice.task) else { continue };
-            if self.record.thread(task).prio.is_some_and(Prio::is_realtime) {
-                let time = used.entry(tid).or_default();
+            let thread = self.record.thread(task);
+            if thread.prio.is_some_and(Prio::is_realtime) {
+                let (time, _) = used.entry(tid).or_insert((Ns::ZERO, thread));
                 *time = *time + slice.length();
             }
         }
-        let mut used: Vec<(Tid, Ns)> = used.into_iter().filter(|(_, net)| *net > Ns::from_ms(5)).collect();
-        used.sort_by_key(|(_, net)| std::cmp::Reverse(*net));
-        let told: Vec<String> = used
-            .iter()
-            .take(3)
-            .map(|(tid, net)| format!("{} {net}", self.record.thread_by_id(*tid)))
-            .collect();
+        let mut used: Vec<_> = used.into_values().filter(|(net, _)| *net > Ns::from_ms(5)).collect();
+        used.sort_by_key(|(net, _)| std::cmp::Reverse(*net));
+        let told: Vec<String> = used.iter().take(3).map(|(net, thread)| format!("{thread} {net}")).collect();
         told.join(", ")
     }
 }

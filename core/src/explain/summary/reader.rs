@@ -1,81 +1,20 @@
 //! What a summary knows of each CPU and thread, step by step.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use super::digest::{Batch, Left, Step, What, MOST_CPUS};
+use super::tasks::{ByNumber, Doing, Tasks};
 use super::{Interrupter, OfCpu, OfThread, Summary, Wakeups};
+use crate::explain::passages::TWICE;
 use crate::explain::record::{softirq_name, vector_name};
 use crate::histogram::{Histogram, Layout};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Strings, Sym, Vector};
 use crate::trace::source::{Damage, Source};
 
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Doing {
-    #[default]
-    Unknown,
-    Running,
-    Ready,
-    Blocked,
-}
-
-#[derive(Default)]
-struct Task {
-    sums: OfThread,
-    /// Empty as long as no event names it.
-    comm: Sym,
-    doing: Doing,
-    since: Mono,
-    /// Where it was switched in last.
-    on: Cpu,
-    woken: Option<Mono>,
-}
-
-/// Within this time the same switch is the same.
-const TWICE: Ns = Ns::from_us(20);
 /// Damage that is told.
 const MOST_DAMAGE: usize = 20;
-
-/// All threads. Few of them are in most events: those are found by the low bits of their numbers.
-#[derive(Default)]
-struct Tasks {
-    all: Vec<(Tid, Task)>,
-    places: HashMap<Tid, u32, BuildHasherDefault<ByNumber>>,
-    recent: Vec<u32>,
-}
-
-impl Tasks {
-    const RECENT: usize = 1 << 10;
-
-    /// The thread, new or known.
-    #[inline]
-    fn of(&mut self, tid: Tid) -> &mut Task {
-        let slot = tid.0 as usize % Self::RECENT;
-        let place = self.recent.get(slot).map(|place| *place as usize);
-        match place.filter(|&place| self.all.get(place).is_some_and(|(known, _)| *known == tid)) {
-            Some(place) => &mut self.all[place].1,
-            None => self.find(tid, slot),
-        }
-    }
-
-    #[cold]
-    fn find(&mut self, tid: Tid, slot: usize) -> &mut Task {
-        let new = self.all.len() as u32;
-        let place = *self.places.entry(tid).or_insert(new);
-        if place == new {
-            self.all.push((tid, Task::default()));
-        }
-        self.recent.resize(Self::RECENT, 0);
-        self.recent[slot] = place;
-        &mut self.all[place as usize].1
-    }
-
-    /// The thread, if an event has named it.
-    fn known(&mut self, tid: Tid) -> Option<&mut Task> {
-        self.places.get(&tid).map(|&place| &mut self.all[place as usize].1)
-    }
-}
 
 /// An interrupt line; the name of a hard one is empty where no event says it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -149,37 +88,6 @@ impl Default for Reader {
     }
 }
 
-/// Hashes small numbers: threads' ids, interrupt lines.
-#[derive(Default)]
-struct ByNumber(u64);
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_i32(&mut self, number: i32) {
-        self.write_u64(u64::from(number as u32));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.write_u64(number as u64);
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32); // the table takes its place from the low bits and its tag from the high ones
-    }
-}
-
 impl Reader {
     /// Reads what is complete from this moment on.
     pub fn complete_from(from: Option<Mono>) -> Self {
@@ -234,13 +142,12 @@ impl Reader {
                 self.switch(at, cpu, leaving, next, own(next_comm));
             }
             What::Waking(tid) => {
-                let lost_until = self.lost_until;
                 let task = self.tasks.of(tid);
                 if task.doing != Doing::Running && task.doing != Doing::Ready {
                     task.change(Doing::Ready, at);
                 }
-                // One that waits is not woken again: where it is, its switch-in is among what was lost.
-                task.woken = task.woken.filter(|&woken| woken >= lost_until).or(Some(at));
+                // One that waits is not woken again: where it is, its switch-in was not recorded.
+                task.woken = task.woken.filter(|&woken| at.since(woken) < TWICE).or(Some(at));
             }
             What::Migrate(tid) => self.tasks.of(tid).sums.migrations += 1,
             What::IrqEntry { irq, name } => state.hard = Some((Line::Irq(irq, own(name)), at)),
@@ -429,29 +336,5 @@ impl Reader {
             wakeups,
             damage,
         }
-    }
-}
-
-impl Task {
-    fn is_named(&mut self, comm: Sym) {
-        if comm != Sym(0) {
-            self.comm = comm;
-        }
-    }
-
-    /// What it did since the last event is not known.
-    fn forget(&mut self, at: Mono) {
-        (self.doing, self.since) = (Doing::Unknown, at);
-    }
-
-    fn change(&mut self, doing: Doing, at: Mono) {
-        let net = at.since(self.since);
-        match self.doing {
-            Doing::Unknown => {}
-            Doing::Running => self.sums.run_ns = self.sums.run_ns + net,
-            Doing::Ready => self.sums.ready_ns = self.sums.ready_ns + net,
-            Doing::Blocked => self.sums.blocked_ns = self.sums.blocked_ns + net,
-        }
-        (self.doing, self.since) = (doing, at);
     }
 }

@@ -1,0 +1,124 @@
+//! All threads of a summary: what each did last, since when, and its sums.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::OfThread;
+use crate::time::{Cpu, Mono, Tid};
+use crate::trace::event::Sym;
+
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(super) enum Doing {
+    #[default]
+    Unknown,
+    Running,
+    Ready,
+    Blocked,
+}
+
+#[derive(Default)]
+pub(super) struct Task {
+    pub sums: OfThread,
+    /// Empty as long as no event names it.
+    pub comm: Sym,
+    pub doing: Doing,
+    pub since: Mono,
+    /// Where it was switched in last.
+    pub on: Cpu,
+    pub woken: Option<Mono>,
+}
+
+/// All threads. Few of them are in most events: those are found by the low bits of their numbers.
+#[derive(Default)]
+pub(super) struct Tasks {
+    pub all: Vec<(Tid, Task)>,
+    places: HashMap<Tid, u32, BuildHasherDefault<ByNumber>>,
+    recent: Vec<u32>,
+}
+
+impl Tasks {
+    const RECENT: usize = 1 << 10;
+
+    /// The thread, new or known.
+    #[inline]
+    pub fn of(&mut self, tid: Tid) -> &mut Task {
+        let slot = tid.0 as usize % Self::RECENT;
+        let place = self.recent.get(slot).map(|place| *place as usize);
+        match place.filter(|&place| self.all.get(place).is_some_and(|(known, _)| *known == tid)) {
+            Some(place) => &mut self.all[place].1,
+            None => self.find(tid, slot),
+        }
+    }
+
+    #[cold]
+    fn find(&mut self, tid: Tid, slot: usize) -> &mut Task {
+        let new = self.all.len() as u32;
+        let place = *self.places.entry(tid).or_insert(new);
+        if place == new {
+            self.all.push((tid, Task::default()));
+        }
+        self.recent.resize(Self::RECENT, 0);
+        self.recent[slot] = place;
+        &mut self.all[place as usize].1
+    }
+
+    /// The thread, if an event has named it.
+    pub fn known(&mut self, tid: Tid) -> Option<&mut Task> {
+        self.places.get(&tid).map(|&place| &mut self.all[place as usize].1)
+    }
+}
+
+impl Task {
+    pub fn is_named(&mut self, comm: Sym) {
+        if comm != Sym(0) {
+            self.comm = comm;
+        }
+    }
+
+    /// What it did since the last event is not known.
+    pub fn forget(&mut self, at: Mono) {
+        (self.doing, self.since) = (Doing::Unknown, at);
+    }
+
+    pub fn change(&mut self, doing: Doing, at: Mono) {
+        let net = at.since(self.since);
+        match self.doing {
+            Doing::Unknown => {}
+            Doing::Running => self.sums.run_ns = self.sums.run_ns + net,
+            Doing::Ready => self.sums.ready_ns = self.sums.ready_ns + net,
+            Doing::Blocked => self.sums.blocked_ns = self.sums.blocked_ns + net,
+        }
+        (self.doing, self.since) = (doing, at);
+    }
+}
+
+/// Hashes small numbers: threads' ids, interrupt lines.
+#[derive(Default)]
+pub(super) struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_i32(&mut self, number: i32) {
+        self.write_u64(u64::from(number as u32));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32); // the table takes its place from the low bits and its tag from the high ones
+    }
+}
