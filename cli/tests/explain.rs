@@ -149,3 +149,36 @@ fn periods_and_files_for_other_programs_are_written_on_request() {
     let periods = json(&[trace, "--periods", "--json"]);
     assert_eq!(periods["format"], "lathunt-periods");
 }
+
+#[test]
+fn what_names_files_and_symbols_must_be_something_that_does() {
+    let trace = case("page_fault");
+    let trace = trace.to_str().unwrap();
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    for (option, value) in [
+        ("--maps", "/dev/zero"),
+        ("--maps", "/proc"),
+        ("--maps", text),
+        ("--kallsyms", "/dev/zero"),
+        ("--kallsyms", text),
+        ("--root", "/dev/null"),
+    ] {
+        let said = refused(&[trace, "--wakeups", option, value]);
+        assert!(said.contains(value), "{option}: {said}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_leaves_no_trace_of_itself() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let out = place.path().join("trace");
+    for program in ["/no/such/program", "no-such-program"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+            .args(["trace", "-o", out.to_str().unwrap(), "--", program])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(program) && said.trim_end().lines().count() == 1 && !out.exists(), "{said}");
+    }
+}

@@ -108,6 +108,13 @@ fn a_number_that_is_given_again_is_another_thread() {
     let passages: Vec<_> = found.passages.iter().map(|p| (p.total().0, p.comm.as_str())).collect();
     assert_eq!(passages, [(2_000_000, "second")]);
     assert_eq!((found.unmatched_begins, found.unmatched_ends), (1, 1));
+    let question = Question::Between {
+        from: "sys:600".parse().unwrap(),
+        to: "event:sched_switch[prev_pid==9]".parse().unwrap(),
+        pair: None,
+    };
+    let found = find(&source, &question, &Whose::default());
+    assert_eq!(found.passages[0].total().0, 1_000_000, "the end of the thread may end the passage");
     let summary = summarize(&source);
     assert_eq!(summary.threads[0].blocked_ns.0, 0, "who has ended is not blocked");
 }

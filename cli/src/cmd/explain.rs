@@ -138,6 +138,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     if let Some(threshold) = args.threshold {
         found.passages.retain(|passage| passage.total() >= threshold);
+        found.count = found.passages.len() as u64;
     }
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
     names.read_saved(&args.trace);
@@ -245,7 +246,7 @@ fn moment(text: &str) -> Result<Mono> {
 
 /// Why there is no passage.
 fn nothing(found: &Found, paired: bool) -> String {
-    if found.unmatched_begins > 0 && found.unmatched_ends > 0 && !paired {
+    if !found.begin_threads.is_empty() && !found.end_threads.is_empty() && !paired {
         let names = |threads: &std::collections::BTreeSet<String>| {
             threads.iter().cloned().collect::<Vec<_>>().join(", ")
         };

@@ -104,6 +104,11 @@ impl Kernel {
             match Recorder::start(&recorder::Options::on(online.clone())) {
                 Ok(recorder) => {
                     record.notes.extend(recorder.notes().iter().cloned());
+                    if events == EventSet::Full {
+                        let note = "the flight recorder has its own set of events, without system calls: --events full needs a recording without --flight";
+                        eprintln!("lathunt: {note}");
+                        record.notes.push(note.to_owned());
+                    }
                     let way = Way::Flight(Box::new(recorder), online);
                     return Ok(Kernel { way, directory, record, conditions });
                 }

@@ -7,11 +7,12 @@ mod kernel;
 mod maps;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use lathunt_core::time::Ns;
 use lathunt_host::channel::consumer::{Consumer, Status};
 use lathunt_host::channel::daemon;
@@ -64,6 +65,9 @@ pub struct Plan {
 pub fn record(plan: &Plan) -> Result<ExitCode> {
     let stop = daemon::stop_on_signals();
     let directory = &plan.session.output;
+    if let Some(program) = plan.command.first() {
+        found(Path::new(program))?;
+    }
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make {}; choose another -o DIR", directory.display()))?;
     let consumer = match plan.user {
@@ -110,6 +114,20 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
         eprintln!("lathunt: {}: {ended}", plan.command[0].to_string_lossy());
     }
     Ok(ExitCode::from(code))
+}
+
+/// That there is such a program, before anything is written.
+fn found(program: &Path) -> Result<()> {
+    let shown = program.display();
+    let by_path = || {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    };
+    let named = program.components().count() > 1 || program.is_absolute();
+    if !(if named { program.is_file() } else { by_path() }) {
+        bail!("cannot start {shown}: no such program{}", if named { "" } else { " in PATH" });
+    }
+    Ok(())
 }
 
 fn start(command: &[OsString]) -> Result<Option<Child>> {

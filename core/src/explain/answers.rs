@@ -20,6 +20,9 @@ pub struct Answers {
     pub trace: TraceFacts,
     /// What was asked: `sys:600 → sys:601`.
     pub question: String,
+    /// How many passages there are; of more than 100,000 only the worst are in `passages`.
+    #[serde(default)]
+    pub count: u64,
     /// All passages, worst first; the worst of them explained.
     pub passages: Vec<Answer>,
     /// Begins without an end.
@@ -172,6 +175,7 @@ impl Answers {
             version: 1,
             trace,
             question,
+            count: found.count,
             passages: Vec::new(),
             unmatched_begins: found.unmatched_begins,
             unmatched_ends: found.unmatched_ends,
@@ -183,16 +187,17 @@ impl Answers {
     #[must_use]
     pub fn to_text(&self, options: Options) -> String {
         let mut text = String::new();
-        let count = self.passages.len();
+        let listed = self.passages.len();
         let clock = if self.trace.clock.is_empty() { "?" } else { &self.trace.clock };
         text.push_str(&cut(&format!(
             "{}: {}, {} events, clock {clock}",
             self.trace.path, self.trace.format, self.trace.events
         )));
-        text.push_str(&cut(&format!(
-            "{count} passages {}; {} begins and {} ends unmatched",
-            self.question, self.unmatched_begins, self.unmatched_ends
-        )));
+        let counts = format!(
+            "{} passages {}; {} begins and {} ends unmatched",
+            self.count, self.question, self.unmatched_begins, self.unmatched_ends
+        );
+        wrap(&mut text, "", &counts);
         for limit in &self.limits {
             wrap(&mut text, "! ", limit);
         }
@@ -210,8 +215,12 @@ impl Answers {
                 answer.begin
             )));
         }
-        if count > MOST_LISTED {
-            text.push_str(&format!("       … and {} more (--json lists all)\n", count - MOST_LISTED));
+        if listed > MOST_LISTED {
+            text.push_str(&format!("       … and {} more (--json lists all)\n", listed - MOST_LISTED));
+        }
+        let unlisted = self.count.saturating_sub(listed as u64);
+        if unlisted > 0 {
+            text.push_str(&format!("       … and {unlisted} shorter ones\n"));
         }
         for (place, answer) in self.passages.iter().enumerate() {
             if let Some(explanation) = answer.explanation() {

@@ -171,6 +171,11 @@ impl<'s> Search<'s> {
             self.fed(&event);
             self.scheduled(&event);
         }
+        match event.kind {
+            Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid),
+            Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid),
+            _ => {}
+        }
     }
 
     /// From an interrupt to the thread it feeds: each wake-up ends one passage.
@@ -188,14 +193,10 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// What does not depend on the question: names, calls whose effect lasts, and that a number is another thread's now.
+    /// What does not depend on the question: names, and calls whose effect lasts.
     fn lasting(&mut self, event: &Event) {
         match event.kind {
-            Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid),
-            Kind::Switch { next, prev, left_as } => {
-                if left_as == LeftAs::Dead {
-                    self.over(prev.tid);
-                }
+            Kind::Switch { next, prev, .. } => {
                 for task in [prev, next] {
                     if let Some(comm) = task.comm {
                         self.comms.insert(task.tid, comm);
