@@ -119,6 +119,30 @@ fn a_number_that_is_given_again_is_another_thread() {
     assert_eq!(summary.threads[0].blocked_ns.0, 0, "who has ended is not blocked");
 }
 
+/// Recordings of `sched_wakeup` alone have wake-ups, too.
+#[test]
+fn without_sched_waking_wake_ups_count_from_sched_wakeup() {
+    let text = |first: &str| {
+        format!(
+            "
+           {first}
+          <idle>-0     [001] d..2.     1.000010: sched_wakeup: comm=rt pid=9 prio=49 target_cpu=001
+          <idle>-0     [001] d..2.     1.000050: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=rt next_pid=9 next_prio=49
+"
+        )
+    };
+    let waking = "x-2 [000] d..2. 1.000000: sched_waking: comm=rt pid=9 prio=49 target_cpu=001";
+    for (first, expected) in [("", 40), (waking, 50)] {
+        let text = text(first);
+        let source = FtraceText::open(text.as_bytes()).unwrap();
+        let found = find(&source, &Question::Wakeups, &Whose::default());
+        assert_eq!(found.passages.iter().map(|p| p.total().0 / 1000).collect::<Vec<_>>(), [expected]);
+        assert_eq!(found.from_wakeup, first.is_empty());
+        let summary = summarize(&source);
+        assert_eq!((summary.wakeups.count, summary.wakeups.worst_ns.0 / 1000), (1, expected));
+    }
+}
+
 /// Some kernels do not report every switch: what the thread did that left unseen is not made up.
 #[test]
 fn an_unseen_switch_is_said_and_no_time_is_made_up_for_it() {

@@ -165,6 +165,10 @@ impl Answers {
                 "{count} of the passages span{s} lost events (marked ?): begin and end may belong to different ones"
             ));
         }
+        if found.from_wakeup {
+            let text = "sched_waking is not recorded: wake-ups count from sched_wakeup, which stands later";
+            limits.push(text.to_owned());
+        }
         if found.only_in_order {
             let text = "no event shows that these interrupts lead to the thread: each is paired with its next switch-in";
             limits.push(text.to_owned());

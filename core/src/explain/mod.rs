@@ -38,6 +38,7 @@ mod tests;
 pub mod text;
 pub mod thread;
 mod wait;
+mod waking;
 
 pub use peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};

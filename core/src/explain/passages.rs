@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use super::mappings::Mappings;
 use super::markers::Matcher;
+use super::waking;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::normalize::Normalizer;
@@ -92,14 +93,14 @@ impl<'s> Search<'s> {
             }
             _ => None,
         };
+        found.from_wakeup = matches!(question, Question::Wakeups) && waking::is_missing(source);
         let needs = |name: &str| match name {
             _ if feeding.is_some() => true,
             "sched_switch" | "sched_process_exit" | "sched_process_fork" => true,
             "sys_enter" => true,
             "sys_exit" => matches!(question, Question::Syscall(_)),
-            "sched_waking" | "sched_wakeup_new" | "sched_wakeup" | "irq_handler_entry" => {
-                matches!(question, Question::Wakeups)
-            }
+            "sched_wakeup" => found.from_wakeup,
+            "sched_waking" | "sched_wakeup_new" => matches!(question, Question::Wakeups),
             name => name.starts_with("syscall_") && matches!(question, Question::Syscall(_)),
         };
         let needed = source.catalogue().classes().iter().map(|class| needs(&class.name)).collect();
@@ -256,7 +257,7 @@ impl<'s> Search<'s> {
     /// The questions that are not about markers.
     fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
-            (Question::Wakeups, Kind::Waking { task, .. }) => {
+            (Question::Wakeups, Kind::Waking { task, .. } | Kind::Wakeup { task, .. }) => {
                 // One that waits is not woken again: where it is, its switch-in was not recorded.
                 let begun = Begun { at: event.at, tid: task.tid, key: None };
                 let earlier = self.by_thread.get(&task.tid).map(|begun| event.at.since(begun.at));

@@ -106,7 +106,7 @@ impl Feeding {
             Kind::WorkEnd { .. } => {
                 event.current.map(|tid| self.executing.insert(tid, None));
             }
-            Kind::Waking { task, .. } => {
+            Kind::Waking { task, .. } | Kind::Wakeup { task, .. } => {
                 if let Some(since) = self.context(event) {
                     let name = task.comm.map_or("", |comm| strings.get(comm));
                     let handles = HANDLERS.iter().any(|start| name.starts_with(start));

@@ -83,6 +83,8 @@ pub struct Found {
     pub count: u64,
     /// Of them, those with lost events between begin and end.
     pub spanning_losses: u64,
+    /// Wake-ups begin at `sched_wakeup`, for want of `sched_waking`.
+    pub from_wakeup: bool,
     /// The interrupts are paired with what came next: nothing shows that they led there.
     pub only_in_order: bool,
     /// Begins without an end: a second begin came first, or the trace ended.

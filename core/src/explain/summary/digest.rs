@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::explain::waking;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Strings, Sym, Vector};
 use crate::trace::merge::Stream;
@@ -107,6 +108,8 @@ pub struct Digester<'s> {
     normalizer: Normalizer<'s>,
     /// Classes that are summed up; all others are only counted.
     needed: Vec<bool>,
+    /// Wake-ups begin at `sched_wakeup`, for want of `sched_waking`.
+    from_wakeup: bool,
     told: Told,
     most: usize,
 }
@@ -150,9 +153,12 @@ impl<'s> Digester<'s> {
     /// Reads streams of `source`, of which there are so many.
     #[must_use]
     pub fn new(source: &'s dyn Source, streams: usize) -> Self {
+        let from_wakeup = waking::is_missing(source);
+        let needed = |name: &str| is_needed(name) || (from_wakeup && name == "sched_wakeup");
         Digester {
             normalizer: Normalizer::new(source),
-            needed: source.catalogue().classes().iter().map(|class| is_needed(&class.name)).collect(),
+            needed: source.catalogue().classes().iter().map(|class| needed(&class.name)).collect(),
+            from_wakeup,
             told: Told::default(),
             most: (STEPS / streams.max(1)).clamp(256, 1 << 15),
         }
@@ -160,7 +166,7 @@ impl<'s> Digester<'s> {
 
     /// Fills `batch` with what comes next; says whether something may follow.
     pub fn fill(&mut self, walk: &mut Walk<'_>, batch: &mut Batch) -> bool {
-        let Digester { normalizer, needed, told, most } = self;
+        let Digester { normalizer, needed, told, most, from_wakeup } = self;
         let Walk { stream, running } = walk;
         batch.clear();
         told.batch += 1;
@@ -179,6 +185,7 @@ impl<'s> Digester<'s> {
                     if needed.get(record.class as usize).copied().unwrap_or(false) {
                         let event = normalizer.event(record);
                         let strings = normalizer.strings();
+                        let event = if *from_wakeup { as_waking(event) } else { event };
                         if let Some(what) = what_of(&event, |sym| told.sym(sym, strings, &mut batch.texts)) {
                             batch.steps.push(Step { at: event.at, cpu: event.cpu, what });
                         }
@@ -261,6 +268,14 @@ impl Batch {
         texts.clear();
         texts.push(String::new());
         (*reach, *is_last) = (None, false);
+    }
+}
+
+/// A `sched_wakeup` as the `sched_waking` that it stands for.
+fn as_waking(event: Event) -> Event {
+    match event.kind {
+        Kind::Wakeup { task, target_cpu } => Event { kind: Kind::Waking { task, target_cpu }, ..event },
+        _ => event,
     }
 }
 

@@ -1,0 +1,34 @@
+//! From which event on a wake-up counts.
+//!
+//! `sched_waking` stands where somebody decides to wake a thread, `sched_wakeup` where it is put on a run queue, later
+//! and perhaps on another CPU. The first is the begin; recordings without it (older kernels, older habits) have the
+//! second only, and then it must do.
+
+use crate::trace::source::{Item, Source, Span};
+
+/// Events looked at: a trace with `sched_waking` has one among the first.
+const LOOKED_AT: usize = 100_000;
+
+/// Whether `source` has `sched_wakeup` but not `sched_waking`.
+#[must_use]
+pub fn is_missing(source: &dyn Source) -> bool {
+    let named = |name: &str| -> Vec<u32> {
+        let classes = source.catalogue().classes().iter().enumerate();
+        classes.filter(|(_, class)| class.name == name).map(|(index, _)| index as u32).collect()
+    };
+    let (waking, wakeup) = (named("sched_waking"), named("sched_wakeup"));
+    if wakeup.is_empty() || waking.is_empty() {
+        return waking.is_empty() && !wakeup.is_empty();
+    }
+    let mut walk = source.events(Span::ALL);
+    let mut woken = false;
+    for _ in 0..LOOKED_AT {
+        match walk.next() {
+            Some(Item::Event(record)) if waking.contains(&record.class) => return false,
+            Some(Item::Event(record)) => woken |= wakeup.contains(&record.class),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    woken
+}
