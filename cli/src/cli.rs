@@ -104,14 +104,14 @@ pub fn main() -> ExitCode {
 }
 
 /// What is wrong with the arguments, on one line, with clap's hint where it has one.
-fn usage_error(error: &clap::Error) -> String {
+pub(crate) fn usage_error(error: &clap::Error) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see --help".to_owned();
     }
     let text = error.render().to_string();
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let line = told.collect::<Vec<_>>().join("; ");
+    let line = told.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     format!("{}; see --help", line.trim_start_matches("error: "))
 }
 

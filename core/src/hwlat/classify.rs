@@ -5,7 +5,7 @@
 //! the probe, or all CPUs stood still together → it came from outside this kernel: hardware on a bare machine, hardware or
 //! host in a guest. Else it cannot be told, and why.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::time::Ns;
 
@@ -35,7 +35,7 @@ pub struct Evidence {
 }
 
 /// Who is to blame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Interrupts, softirqs or threads of this kernel.
@@ -71,7 +71,7 @@ impl Cause {
 }
 
 /// The answer with its reasons.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// Who.
     pub cause: Cause,
@@ -79,6 +79,31 @@ pub struct Judgement {
     pub remainder_ns: Option<Ns>,
     /// Evidence, one sentence each.
     pub reasons: Vec<String>,
+}
+
+impl Judgement {
+    /// What of a gap of this length is not known to be this kernel's own doing.
+    #[must_use]
+    pub fn foreign(&self, gap: Ns) -> Ns {
+        match (self.cause, self.remainder_ns) {
+            (Cause::Software, _) => Ns::ZERO,
+            (_, Some(rest)) => rest.min(gap),
+            (_, None) => gap,
+        }
+    }
+
+    /// Who took a gap of this length; where software took a part of it, who took how much, the larger part first.
+    #[must_use]
+    pub fn told(&self, gap: Ns) -> String {
+        let foreign = self.foreign(gap);
+        let software = Ns(gap.0 - foreign.0);
+        if foreign == Ns::ZERO || software == Ns::ZERO {
+            return self.cause.name().to_owned();
+        }
+        let mut parts = [(software, Cause::Software), (foreign, self.cause)];
+        parts.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+        parts.map(|(time, cause)| format!("{} {time}", cause.name())).join(", ")
+    }
 }
 
 /// Judges one gap.
@@ -193,6 +218,23 @@ mod tests {
         };
         let judged = classify(&by_irq);
         assert_eq!((judged.cause, judged.remainder_ns), (Cause::Software, Some(Ns::from_us(5))));
+    }
+
+    #[test]
+    fn of_a_gap_that_software_made_only_the_rest_is_somebody_elses() {
+        let preempted = Evidence {
+            software: Some(vec![("another program".to_owned(), Ns::from_us(15_960))]),
+            hypervisor: Some("KVM".to_owned()),
+            ..gap(16_000)
+        };
+        let judged = classify(&preempted);
+        assert_eq!((judged.cause, judged.foreign(preempted.gap_ns)), (Cause::CannotTell, Ns::from_us(40)));
+        let told = format!("software {}, cannot tell {}", Ns::from_us(15_960), Ns::from_us(40));
+        assert_eq!(judged.told(preempted.gap_ns), told);
+        let alone = classify(&gap(200));
+        assert_eq!((alone.told(Ns::from_us(200)), alone.foreign(Ns::from_us(200))), ("cannot tell".to_owned(), Ns::from_us(200)));
+        let unrecorded = classify(&Evidence { software: None, ..gap(200) });
+        assert_eq!(unrecorded.foreign(Ns::from_us(200)), Ns::from_us(200), "all of it, without a record");
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub(super) fn known_to_keep(survey: &Survey, request: &Request, later: bool) -> 
             continue;
         }
         match later && name.parse::<u32>().is_err() {
-            true => eprintln!("lathunt: --keep {name}: no program of this name runs now"),
+            true => eprintln!(
+                "lathunt: --keep {name}: no program of this name runs now; one that starts later is left where it is"
+            ),
             false => {
                 bail!("cannot keep {name} where it is: no program of this name or process id runs")
             }
@@ -124,6 +126,8 @@ struct Status {
     /// True after `apply`, false while `run` lasts or after it was killed.
     stays: bool,
     pid: u32,
+    /// Whether that process still runs; where it does not and nothing stays, it was killed.
+    runs: bool,
     changes: usize,
     threads: usize,
     interrupts: usize,
@@ -140,6 +144,7 @@ pub(super) fn status(common: &Common) -> Result<ExitCode> {
         newcomers: about.as_ref().map(newcomers).transpose()?.unwrap_or_default(),
         stays: left.kept,
         pid: left.pid,
+        runs: std::path::Path::new(&format!("/proc/{}", left.pid)).exists(),
         changes: left.changes.len(),
         threads: of(Kind::Affinity),
         interrupts: of(Kind::Interrupt),
@@ -185,9 +190,12 @@ impl Status {
     fn text(&self) -> String {
         let Some(about) = &self.isolated else { return "No CPU is isolated by lathunt.\n".to_owned() };
         let how = isolate::mechanism(&about.mechanism).map_or("", mechanism);
-        let until = match self.stays {
-            true => "until `lathunt isolate restore`".to_owned(),
-            false => format!("while process {} runs", self.pid),
+        let until = match (self.stays, self.runs) {
+            (true, _) => "until `lathunt isolate restore`".to_owned(),
+            (false, true) => format!("while process {} runs", self.pid),
+            (false, false) => {
+                format!("left so by process {}, which was killed (`lathunt isolate restore` ends it)", self.pid)
+            }
         };
         let mut text = format!(
             "CPU {} is isolated since {} by {how}, {until}; everything else is on CPU {}.\n\
@@ -205,5 +213,40 @@ impl Status {
             }
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_tells_one_that_works_from_one_that_was_killed() {
+        let about = About {
+            cpus: "1".to_owned(),
+            housekeeping: "0".to_owned(),
+            mechanism: "affinity".to_owned(),
+            since: "noon".to_owned(),
+            keep: Vec::new(),
+        };
+        let status = |stays, runs| {
+            let (newcomers, changed_by_others) = (Vec::new(), Vec::new());
+            let isolated = Some(about.clone());
+            Status {
+                isolated,
+                stays,
+                pid: 77,
+                runs,
+                changes: 1,
+                threads: 0,
+                interrupts: 1,
+                newcomers,
+                changed_by_others,
+            }
+            .text()
+        };
+        assert!(status(false, true).contains("while process 77 runs"));
+        assert!(status(false, false).contains("process 77, which was killed (`lathunt isolate restore`"));
+        assert!(status(true, false).contains("until `lathunt isolate restore`"));
     }
 }
