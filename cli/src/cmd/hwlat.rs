@@ -166,7 +166,11 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
         victim: Default::default(),
         culprit: None,
         explanation: None,
-        no_evidence: Some(format!("{}: {}", gap.judgement.told(gap.gap_ns), gap.judgement.reasons.join("; "))),
+        no_evidence: Some(format!(
+            "{}: {}",
+            gap.judgement.told(gap.gap_ns),
+            gap.judgement.reasons.join("; ")
+        )),
         context: None,
     }));
     run

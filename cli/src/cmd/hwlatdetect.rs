@@ -8,9 +8,7 @@ use std::process::ExitCode;
 use anyhow::{bail, Context, Result};
 use clap::Parser;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::hwlat::text::{
-    hwlatdetect_head, hwlatdetect_sample, hwlatdetect_smis, hwlatdetect_tail,
-};
+use lathunt_core::hwlat::text::{hwlatdetect_head, hwlatdetect_sample, hwlatdetect_smis, hwlatdetect_tail};
 use lathunt_core::hwlat::{Hwlat, FORMAT, VERSION};
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::instrument::hwlat::{smi_counts, tracer, Options};
@@ -97,7 +95,8 @@ fn detect(args: &Args) -> Result<ExitCode> {
         found: Vec::new(),
     };
     let say = |text: &str| if args.quiet { Ok(()) } else { out::print(text) };
-    let debug = |text: &str| if args.debug && !args.quiet { out::print(&format!("{text}\n")) } else { Ok(()) };
+    let debug =
+        |text: &str| if args.debug && !args.quiet { out::print(&format!("{text}\n")) } else { Ok(()) };
     signals::install()?;
     let seconds = args.duration.0 / 1_000_000_000;
     for line in settings(args, window, width, seconds, &options.cpus) {

@@ -62,7 +62,7 @@ pub enum Origin {
 #[non_exhaustive]
 pub enum NotASnapshot {
     /// Damaged, or another file.
-    #[error("not a snapshot of `lathunt check --snapshot`: {0}")]
+    #[error("not a snapshot of `lathunt check --snapshot` (a kernel configuration goes with --kconfig)")]
     Json(#[from] serde_json::Error),
     /// JSON of something else.
     #[error("not a snapshot of `lathunt check --snapshot`: its format is '{0}'")]

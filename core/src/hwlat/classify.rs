@@ -232,7 +232,10 @@ mod tests {
         let told = format!("software {}, cannot tell {}", Ns::from_us(15_960), Ns::from_us(40));
         assert_eq!(judged.told(preempted.gap_ns), told);
         let alone = classify(&gap(200));
-        assert_eq!((alone.told(Ns::from_us(200)), alone.foreign(Ns::from_us(200))), ("cannot tell".to_owned(), Ns::from_us(200)));
+        assert_eq!(
+            (alone.told(Ns::from_us(200)), alone.foreign(Ns::from_us(200))),
+            ("cannot tell".to_owned(), Ns::from_us(200))
+        );
         let unrecorded = classify(&Evidence { software: None, ..gap(200) });
         assert_eq!(unrecorded.foreign(Ns::from_us(200)), Ns::from_us(200), "all of it, without a record");
     }

@@ -346,7 +346,8 @@ impl Watched {
         let _ = writeln!(text, "\n{}", header.trim_end());
         for (name, latency) in rows {
             let Some(latency) = latency else { continue };
-            let mut cells = [latency.median_ns, latency.p999_ns, latency.max_ns].map(|ns| ns.to_string()).to_vec();
+            let mut cells =
+                [latency.median_ns, latency.p999_ns, latency.max_ns].map(|ns| ns.to_string()).to_vec();
             cells.extend(is_stolen.then(|| stolen(latency).map_or("-".to_owned(), |time| time.to_string())));
             let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
             let _ = writeln!(text, "{name:<16}{:>10}{cells}", grouped(latency.samples));

@@ -194,7 +194,10 @@ impl Status {
             (true, _) => "until `lathunt isolate restore`".to_owned(),
             (false, true) => format!("while process {} runs", self.pid),
             (false, false) => {
-                format!("left so by process {}, which was killed (`lathunt isolate restore` ends it)", self.pid)
+                format!(
+                    "left so by process {}, which was killed (`lathunt isolate restore` ends it)",
+                    self.pid
+                )
             }
         };
         let mut text = format!(

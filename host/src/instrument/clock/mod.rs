@@ -69,8 +69,7 @@ fn on_this_thread(options: &Options) -> Result<Clocks> {
     if arch::counter_is_invariant() == Some(false) {
         notes.push("the processor's counter changes its rate or stops: its rows mean little".to_owned());
     }
-    let pairs =
-        Pairs { count: options.pairs, sleeps: options.priority.is_some(), begins: options.begins };
+    let pairs = Pairs { count: options.pairs, sleeps: options.priority.is_some(), begins: options.begins };
     let costs = path::all(&pairs, 1e9 / counter_hz);
     let mut costs: Vec<Cost> = costs.into_iter().flatten().collect();
     for cost in &mut costs {
