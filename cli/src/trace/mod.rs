@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{anyhow, Context, Result};
 use lathunt_core::time::Ns;
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
@@ -62,7 +62,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     let stop = daemon::stop_on_signals();
     let directory = &plan.session.output;
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make {}; choose another -o DIR", directory.display()))?;
+        .map_err(|error| anyhow!("cannot make {}: {error}; choose another -o DIR", directory.display()))?;
     // A process of its own, as that of a session: what reads must not stand behind what is recorded.
     let consumer = plan.user.then(|| trace_user::session_of(&plan.session)).transpose()?;
     let consumer = consumer.map(|session| daemon::start_bound(&plan.place, &session)).transpose()?;
