@@ -20,6 +20,8 @@ pub struct Evidence {
     pub threshold_ns: Ns,
     /// Who ran on the CPU inside it by the kernel's record, with net times; `None`: no record.
     pub software: Option<Vec<(String, Ns)>>,
+    /// Why there is no record, where more is known than that.
+    pub unrecorded: Option<&'static str>,
     /// SMIs of this CPU across the gap.
     pub smi: Option<u64>,
     /// Time that the host says it stole across the gap; its steps are 10 ms.
@@ -138,7 +140,7 @@ fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
         return Some(Ns::ZERO);
     }
     let Some(all) = &evidence.software else {
-        reasons.push("there is no record of the kernel".to_owned());
+        reasons.push(evidence.unrecorded.unwrap_or("there is no record of the kernel").to_owned());
         return None;
     };
     let sum = all.iter().fold(Ns::ZERO, |sum, (_, ns)| Ns(sum.0.saturating_add(ns.0)));

@@ -97,7 +97,7 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         gaps: histograms.values().map(Histogram::count).sum(),
         max_ns: histograms.values().filter_map(Histogram::max).max(),
         histograms,
-        worst: judged(book, options),
+        worst: judged(book, options, recorder.is_some()),
         samples: Vec::new(),
         notes,
     })
@@ -234,7 +234,7 @@ fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>) -> Boo
 }
 
 /// The worst of all CPUs, each judged.
-fn judged(book: Book, options: &Options) -> Vec<Gap> {
+fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
     let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
     let hypervisor = arch::hypervisor();
     let spans: Vec<(Cpu, Mono, Mono)> = book.iter().map(|(raw, _)| (raw.cpu, raw.begin, raw.end)).collect();
@@ -252,6 +252,8 @@ fn judged(book: Book, options: &Options) -> Vec<Gap> {
             counter_ns: Some(Ns(raw.counter_ns)),
             threshold_ns: options.threshold,
             software: frozen.and_then(|frozen| software(&raw, &frozen, &symbols)),
+            unrecorded: recorded
+                .then_some("the recorder was busy with another gap, or its ring did not reach"),
             smi: raw.smi,
             steal_ns: raw.steal_ns,
             hypervisor: hypervisor.clone(),
