@@ -19,7 +19,7 @@ use crate::{exit, out};
 /// with seccomp. Then the CPUs' clocks are compared with each other. Exit code 2 when a clock went backwards.
 #[derive(Debug, clap::Args)]
 pub struct ClockArgs {
-    /// Pairs of reads of each path; 1e8 takes five to ten minutes
+    /// Pairs of reads of each path; 1e8 takes some ten minutes
     #[arg(short = 'n', long, value_name = "N", default_value = "1e6", value_parser = units::count)]
     count: u64,
     /// CPUs to compare; the costs are measured on the last of them
