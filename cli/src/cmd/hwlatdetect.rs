@@ -3,6 +3,7 @@
 //! Where that one ends with a Python traceback (no tracer in the kernel) there is one clear line, and exit code 1.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
@@ -15,6 +16,7 @@ use lathunt_host::instrument::hwlat::{smi_counts, tracer, Options};
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, pm_qos, signals};
 
+use crate::file::{target, write_atomic};
 use crate::{exit, out};
 
 /// Looks for latencies of the hardware with the kernel's hwlat tracer.
@@ -75,10 +77,11 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn detect(args: &Args) -> Result<ExitCode> {
+    let file = args.report.as_deref().map(|path| target(Path::new(path), "hwlatdetect.txt")).transpose()?;
     if let Some(reason) = tracer::missing() {
         bail!("{reason}; `lathunt hwlat --detector spin` works without it");
     }
-    let topology = Topology::read(std::path::Path::new(facts::LIVE))?;
+    let topology = Topology::read(Path::new(facts::LIVE))?;
     let wanted = args.cpulist.as_deref().map(str::parse::<CpuSet>).transpose()?;
     let cpus = topology.select(wanted.as_ref())?;
     let (window, width) = cycle(args.window, args.width);
@@ -134,8 +137,8 @@ fn detect(args: &Args) -> Result<ExitCode> {
         say(&format!("SMIs during run: {}\n", smi.iter().sum::<u64>()))?;
     }
     let samples: String = found.samples.iter().map(hwlatdetect_sample).collect();
-    let saved = args.report.as_ref().map(|path| {
-        crate::file::write_atomic(std::path::Path::new(path), samples.as_bytes())?;
+    let saved = file.zip(args.report.as_deref()).map(|(file, path)| {
+        write_atomic(&file, samples.as_bytes())?;
         out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))?;
         anyhow::Ok(())
     });
