@@ -70,6 +70,14 @@ pub(super) fn json(isolation: &Isolation) -> impl Serialize {
     })
 }
 
+/// An object as JSON, with its format and version.
+pub(super) fn versioned(what: &str, object: &impl Serialize) -> Result<String> {
+    let mut value = serde_json::to_value(object)?;
+    value["format"] = format!("lathunt-isolation-{what}").into();
+    value["version"] = 1.into();
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}
+
 /// How many could not be put back.
 pub(super) fn failed(restored: &[Restored]) -> usize {
     restored.iter().filter(|one| one.outcome.is_due()).count()
@@ -160,7 +168,7 @@ pub(super) fn status(common: &Common) -> Result<ExitCode> {
         isolated: about,
     };
     let text = match common.json {
-        true => serde_json::to_string_pretty(&status)? + "\n",
+        true => versioned("status", &status)?,
         false => status.text(),
     };
     out::print(&text)?;
@@ -222,6 +230,14 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_programs_read_names_its_format() {
+        let text = versioned("restored", &serde_json::json!({ "restored": [1] })).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&value["format"], &value["version"]), (&"lathunt-isolation-restored".into(), &1.into()));
+        assert_eq!(value["restored"][0], 1);
+    }
 
     #[test]
     fn the_status_tells_one_that_works_from_one_that_was_killed() {
