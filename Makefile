@@ -44,7 +44,7 @@ check: ## What must be clean before a commit: format, lints, docs, sizes, links,
 
 # Debian's own cyclictest is not shadowed unless asked: see docs/decisions/0003-install-layout.md.
 install: ## Install binary, links, manual pages and the tracer's header and libraries (PREFIX, DESTDIR; CYCLICTEST=yes puts the drop-in into bin)
-	@test -x $(BINARY) || { echo "make install: run 'make build' first (as yourself, not as root)" >&2; exit 1; }
+	@test -x $(BINARY) -a -e target/release/liblathunt_tracer.so || { echo "make install: run 'make build' first (as yourself, not as root)" >&2; exit 1; }
 	@scripts/install "$(DESTDIR)" "$(PREFIX)" "$(CYCLICTEST)"
 
 uninstall: ## Remove what install put there

@@ -14,47 +14,52 @@ pub struct Cli {
     command: Command,
 }
 
+// `about` and no comment: a comment would hide what the arguments' own says at length.
 #[derive(Subcommand)]
 enum Command {
-    /// Measure this machine under load, explain its worst latencies, give a verdict
+    #[command(about = "Measure this machine under load, explain its worst latencies, give a verdict")]
     Hunt(cmd::hunt::HuntArgs),
-    /// How late does a timed thread wake up? (drop-in cyclictest when called by that name)
+    #[command(about = "How late does a timed thread wake up? (drop-in cyclictest when called by that name)")]
     Cyclic(cmd::cyclic::CyclicArgs),
-    /// Is this machine set up for real time?
+    #[command(about = "Is this machine set up for real time?")]
     Check(cmd::check::CheckArgs),
-    /// Does hardware, firmware or the host steal time? (hwlatdetect when called by that name)
+    #[command(
+        about = "Does hardware, firmware or the host steal time? (hwlatdetect when called by that name)"
+    )]
     Hwlat(cmd::hwlat::HwlatArgs),
-    /// What interrupts a thread that must never stop?
+    #[command(about = "What interrupts a thread that must never stop?")]
     Npt(cmd::npt::NptArgs),
-    /// What does reading the clock cost, by which path?
+    #[command(about = "What does reading the clock cost, by which path?")]
     Clock(cmd::clock::ClockArgs),
-    /// Where did the time of a passage of a recorded trace go, and whose fault is it?
+    #[command(about = "Where did the time of a passage of a recorded trace go, and whose fault is it?")]
     Explain(cmd::explain::ExplainArgs),
-    /// Give CPUs to real time, prove it, put everything back
+    #[command(about = "Give CPUs to real time, prove it, put everything back")]
     Isolate(cmd::isolate::IsolateArgs),
-    /// How late is every real-time task of the production system, all the time? A daemon with a history
+    #[command(
+        about = "How late is every real-time task of the production system, all the time? A daemon with a history"
+    )]
     Monitor(cmd::monitor::MonitorArgs),
-    /// The maxima of consecutive windows that monitor has recorded
+    #[command(about = "The maxima of consecutive windows that monitor has recorded")]
     History(cmd::history::HistoryArgs),
-    /// The maxima of monitor as a plug-in for munin-node
+    #[command(about = "The maxima of monitor as a plug-in for munin-node")]
     Munin(cmd::munin::MuninArgs),
-    /// Make a known disturbance, to prove that the instruments see it
+    #[command(about = "Make a known disturbance, to prove that the instruments see it")]
     Inject(cmd::inject::InjectArgs),
-    /// How late is every real-time task of the running system, and whose fault is it?
+    #[command(about = "How late is every real-time task of the running system, and whose fault is it?")]
     Record(cmd::record::RecordArgs),
-    /// Draw the latency plot of one or more runs
+    #[command(about = "Draw the latency plot of one or more runs")]
     Plot(cmd::plot::PlotArgs),
-    /// Write the report of a run
+    #[command(about = "Write the report of a run")]
     Report(cmd::report::ReportArgs),
-    /// Put runs side by side
+    #[command(about = "Put runs side by side")]
     Compare(cmd::compare::CompareArgs),
-    /// Merge the runs of many machines into one
+    #[command(about = "Merge the runs of many machines into one")]
     Merge(cmd::merge::MergeArgs),
-    /// Turn output of cyclictest into a run
+    #[command(about = "Turn output of cyclictest into a run")]
     Import(cmd::import::ImportArgs),
-    /// Put back what a killed lathunt left changed
+    #[command(about = "Put back what a killed lathunt left changed")]
     Restore(cmd::restore::RestoreArgs),
-    /// Record the kernel's events and instrumented programs on one clock, for explain
+    #[command(about = "Record the kernel's events and instrumented programs on one clock, for explain")]
     Trace(cmd::trace::TraceArgs),
 }
 
@@ -104,14 +109,14 @@ pub fn main() -> ExitCode {
 }
 
 /// What is wrong with the arguments, on one line, with clap's hint where it has one.
-fn usage_error(error: &clap::Error) -> String {
+pub(crate) fn usage_error(error: &clap::Error) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see --help".to_owned();
     }
     let text = error.render().to_string();
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let line = told.collect::<Vec<_>>().join("; ");
+    let line = told.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     format!("{}; see --help", line.trim_start_matches("error: "))
 }
 
@@ -135,13 +140,7 @@ mod tests {
         let mut whole = Cli::command();
         whole.build();
         let mut pages = vec![("lathunt.1".to_owned(), page(whole.clone()))];
-        for command in whole.get_subcommands().filter(|command| command.get_name() != "help") {
-            let name = format!("lathunt-{}", command.get_name());
-            pages.push((
-                format!("{name}.1"),
-                page(command.clone().name(name).version(env!("CARGO_PKG_VERSION"))),
-            ));
-        }
+        add_pages_below(&whole, "lathunt", &mut pages);
         for (file, text) in pages {
             let path = folder.join(&file);
             if std::env::var_os("LATHUNT_BLESS").is_some() {
@@ -152,6 +151,16 @@ mod tests {
                 kept == text,
                 "docs/man/{file} is stale: LATHUNT_BLESS=1 cargo test -p lathunt writes it anew"
             );
+        }
+    }
+
+    /// Pages of the commands below `command`, and of theirs.
+    fn add_pages_below(command: &clap::Command, name: &str, pages: &mut Vec<(String, String)>) {
+        for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+            let name = format!("{name}-{}", below.get_name());
+            let named = below.clone().name(name.clone()).version(env!("CARGO_PKG_VERSION"));
+            pages.push((format!("{name}.1"), page(named)));
+            add_pages_below(below, &name, pages);
         }
     }
 

@@ -31,6 +31,25 @@ fn bad_input_is_one_clear_line() {
 }
 
 #[test]
+fn hwlatdetect_refuses_bad_options_on_one_line_as_argparse_numbers_it() {
+    let called = |argument: &str| {
+        Command::new(env!("CARGO_BIN_EXE_lathunt")).arg0("hwlatdetect").arg(argument).output().unwrap()
+    };
+    for (argument, code, says) in [
+        ("--nonsense", 2, "error: unexpected argument '--nonsense'"),
+        ("--duration=soon", 2, "error: invalid value 'soon'"),
+        ("--w=1", 2, "--w"),
+        ("--report=/nonexistent/report", 1, "the directory does not exist"),
+    ] {
+        let output = called(argument);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(code), 1), "{argument}: {stderr}");
+        assert!(stderr.starts_with("hwlatdetect: ") && stderr.contains(says), "{argument}: {stderr}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
 fn without_the_tracer_both_names_say_what_is_missing() {
     if has_tracer() {
         return; // then the lab's scenario shows it at work

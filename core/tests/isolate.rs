@@ -238,6 +238,7 @@ fn the_table_has_every_class_with_the_rate_on_the_isolated_cpu_and_both_latencie
         median_ns: Ns::from_us(us),
         p999_ns: Ns::from_us(us * 2),
         max_ns: Ns::from_us(us * 3),
+        stolen_ns: Some(Ns::ZERO),
     };
     (all.before, all.after) = (Some(latency(40)), Some(latency(5)));
     let text = all.text();
@@ -251,4 +252,30 @@ fn the_table_has_every_class_with_the_rate_on_the_isolated_cpu_and_both_latencie
     assert_eq!(row("rescheduling"), ["1", "250", "3", "625.0"]);
     assert_eq!(row("I/O"), ["0", "0", "0.0"]);
     assert_eq!(row("isolated  "), ["1", "000", "5.0", "µs", "10.0", "µs", "15.0", "µs"]);
+    assert!(
+        text.starts_with("ISOLATED  CPU 1: 0 interrupts that can be kept away came, and 0 foreign"),
+        "{text}"
+    );
+    assert!(!text.contains("stolen"), "{text}");
+}
+
+#[test]
+fn a_latency_measured_while_the_host_stole_time_is_not_compared_in_silence() {
+    let mut all = watched(BEFORE);
+    let latency = |stolen| Latency {
+        samples: 1,
+        median_ns: Ns(1),
+        p999_ns: Ns(1),
+        max_ns: Ns::from_ms(20),
+        stolen_ns: stolen,
+    };
+    (all.before, all.after) = (Some(latency(None)), Some(latency(Some(Ns::from_ms(20)))));
+    let text = all.text();
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(row("isolated  ").ends_with("20.000 ms   20.000 ms"), "{text}");
+    assert!(row("before").ends_with('-') && row("stolen:").contains("do not compare"), "{text}");
+    all.foreign = vec!["cron".to_owned()];
+    assert!(all
+        .text()
+        .starts_with("NOT ISOLATED  CPU 1: 0 interrupts that can be kept away came, and 1 foreign"));
 }

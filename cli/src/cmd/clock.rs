@@ -1,5 +1,6 @@
 //! `lathunt clock`: what does reading the clock cost, by which path, and do the CPUs agree?
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::{bail, Result};
@@ -18,7 +19,7 @@ use crate::{exit, out};
 /// with seccomp. Then the CPUs' clocks are compared with each other. Exit code 2 when a clock went backwards.
 #[derive(Debug, clap::Args)]
 pub struct ClockArgs {
-    /// Pairs of reads of each path; 1e8 takes about two minutes
+    /// Pairs of reads of each path; 1e8 takes some ten minutes
     #[arg(short = 'n', long, value_name = "N", default_value = "1e6", value_parser = units::count)]
     count: u64,
     /// CPUs to compare; the costs are measured on the last of them
@@ -44,7 +45,13 @@ pub fn run(args: ClockArgs) -> Result<ExitCode> {
     let cpus = topology.select(args.cpus.as_ref())?;
     let Some(cpu) = cpus.iter().next_back() else { bail!("cannot measure on no CPU at all") };
     signals::install()?;
-    let clocks = measure(&Options { pairs: args.count, cpu, priority: args.priority, cpus })?;
+    let terminal = std::io::stderr().is_terminal();
+    let begins: fn(&str) = if terminal { |path| eprint!("\rreading by {path} …\x1b[K") } else { |_| () };
+    let clocks = measure(&Options { pairs: args.count, cpu, priority: args.priority, cpus, begins });
+    if terminal {
+        eprint!("\r\x1b[K");
+    }
+    let clocks = clocks?;
     let text = if args.json { clocks.to_json() + "\n" } else { clocks.to_text(args.compare) };
     out::print(&text)?;
     Ok(if clocks.went_backwards() { exit::EXCEEDED.into() } else { ExitCode::SUCCESS })

@@ -17,6 +17,7 @@ use lathunt_host::{arch, facts, signals, wall};
 
 use super::units;
 use crate::file::{target, write_atomic, RUN_FILE};
+use crate::live::ticker::Ticker;
 use crate::{exit, out};
 
 /// Does hardware, firmware or the host steal time?
@@ -95,9 +96,11 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     let before = smi_counts(&cpus);
     let mut found = Vec::new();
     if with_tracer {
+        let _shown = Ticker::start("watching with the kernel's tracer", args.duration);
         found.push(tracer::run(&options, args.per_cpu, |_| ())?);
     }
     if with_spin {
+        let _shown = Ticker::start("watching with a loop", args.duration);
         let mut spun = spin::run(&options, &topology)?;
         spun.notes.extend(missing.filter(|_| args.detector == "auto"));
         found.push(spun);
@@ -163,7 +166,11 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
         victim: Default::default(),
         culprit: None,
         explanation: None,
-        no_evidence: Some(format!("{}: {}", gap.judgement.cause.name(), gap.judgement.reasons.join("; "))),
+        no_evidence: Some(format!(
+            "{}: {}",
+            gap.judgement.told(gap.gap_ns),
+            gap.judgement.reasons.join("; ")
+        )),
         context: None,
     }));
     run

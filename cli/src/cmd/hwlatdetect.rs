@@ -3,18 +3,20 @@
 //! Where that one ends with a Python traceback (no tracer in the kernel) there is one clear line, and exit code 1.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
 use clap::Parser;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::hwlat::text::{hwlatdetect_head, hwlatdetect_sample, hwlatdetect_tail};
+use lathunt_core::hwlat::text::{hwlatdetect_head, hwlatdetect_sample, hwlatdetect_smis, hwlatdetect_tail};
 use lathunt_core::hwlat::{Hwlat, FORMAT, VERSION};
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::instrument::hwlat::{smi_counts, tracer, Options};
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, pm_qos, signals};
 
+use crate::file::{target, write_atomic};
 use crate::{exit, out};
 
 /// Looks for latencies of the hardware with the kernel's hwlat tracer.
@@ -60,9 +62,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let args = match Args::try_parse_from(words) {
         Ok(args) => args,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-            // as argparse does
+            if !error.use_stderr() {
+                let _ = error.print(); // the help
+                return ExitCode::SUCCESS;
+            }
+            eprintln!("hwlatdetect: error: {}", crate::cli::usage_error(&error));
+            return ExitCode::from(2); // as argparse does
         }
     };
     detect(&args).unwrap_or_else(|error| {
@@ -72,10 +77,11 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn detect(args: &Args) -> Result<ExitCode> {
+    let file = args.report.as_deref().map(|path| target(Path::new(path), "hwlatdetect.txt")).transpose()?;
     if let Some(reason) = tracer::missing() {
         bail!("{reason}; `lathunt hwlat --detector spin` works without it");
     }
-    let topology = Topology::read(std::path::Path::new(facts::LIVE))?;
+    let topology = Topology::read(Path::new(facts::LIVE))?;
     let wanted = args.cpulist.as_deref().map(str::parse::<CpuSet>).transpose()?;
     let cpus = topology.select(wanted.as_ref())?;
     let (window, width) = cycle(args.window, args.width);
@@ -92,29 +98,47 @@ fn detect(args: &Args) -> Result<ExitCode> {
         found: Vec::new(),
     };
     let say = |text: &str| if args.quiet { Ok(()) } else { out::print(text) };
+    let debug =
+        |text: &str| if args.debug && !args.quiet { out::print(&format!("{text}\n")) } else { Ok(()) };
     signals::install()?;
     let seconds = args.duration.0 / 1_000_000_000;
-    say(&hwlatdetect_head(seconds, &report, args.cpulist.as_deref(), args.report.as_deref()))?;
-    if args.debug {
-        eprintln!("threshold {}, window {window}, width {}", options.threshold, options.width);
+    for line in settings(args, window, width, seconds, &options.cpus) {
+        debug(&line)?;
     }
-    let _held = pm_qos::hold(0).map_err(|error| eprintln!("hwlatdetect: {error}")).ok();
-    let before = smi_counts(&options.cpus);
+    say(&hwlatdetect_head(seconds, &report, args.cpulist.as_deref(), args.report.as_deref()))?;
+    let held = pm_qos::hold(0).map_err(|error| eprintln!("hwlatdetect: {error}")).ok();
+    if held.is_some() {
+        debug("c-states disabled")?;
+    }
+    let threshold_us = args.threshold.0 / 1000;
+    debug(&format!("enabling detector module (threshold: {threshold_us})"))?;
+    debug(&format!("detector module enabled (threshold: {threshold_us})"))?;
+    let before = smi_counts(&topology.online);
     let found = tracer::run(&options, false, |sample| {
         if args.watch {
             let _ = out::print(&hwlatdetect_sample(sample));
         }
     })?;
-    let smi = before.zip(smi_counts(&options.cpus)).map(|(before, after)| -> Vec<u64> {
-        after.iter().zip(before).map(|(after, before)| after - before).collect()
+    let smi = before.zip(smi_counts(&topology.online)).map(|(before, after)| -> Vec<u64> {
+        after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect()
     });
     if signals::stop_requested().is_some() {
         out::print("interrupted\n")?;
     }
-    say(&hwlatdetect_tail(&found, smi.as_deref()))?;
+    debug("disabling detector module")?;
+    if held.is_some() {
+        debug("c-states enabled")?;
+    }
+    drop(held);
+    debug("detector module disabled")?;
+    say(&hwlatdetect_tail(&found))?;
+    if let Some(smi) = smi {
+        out::print(&hwlatdetect_smis(&smi))?; // --quiet does not silence these there
+        say(&format!("SMIs during run: {}\n", smi.iter().sum::<u64>()))?;
+    }
     let samples: String = found.samples.iter().map(hwlatdetect_sample).collect();
-    let saved = args.report.as_ref().map(|path| {
-        crate::file::write_atomic(std::path::Path::new(path), samples.as_bytes())?;
+    let saved = file.zip(args.report.as_deref()).map(|(file, path)| {
+        write_atomic(&file, samples.as_bytes())?;
         out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))?;
         anyhow::Ok(())
     });
@@ -124,6 +148,33 @@ fn detect(args: &Args) -> Result<ExitCode> {
     saved.transpose().context("cannot save the report")?;
     let limit = args.hardlimit.unwrap_or(args.threshold);
     Ok(ExitCode::from(u8::from(found.max_ns.is_some_and(|max| max > limit))))
+}
+
+/// What `--debug` says of the settings before the test.
+fn settings(args: &Args, window: Ns, width: Ns, seconds: u64, cpus: &CpuSet) -> Vec<String> {
+    let us = |ns: Ns| ns.0 / 1000;
+    let mut lines = vec!["debugging prints turned on".to_owned()];
+    lines.push(format!("threshold set to {}us", us(args.threshold)));
+    lines.push(format!("hardlimit set to {}us", us(args.hardlimit.unwrap_or(args.threshold))));
+    if let Some(wanted) = args.window {
+        if args.width.is_none() && width != cycle(None, None).1 {
+            lines.push(format!("shrinking width to {} for new window of {}", us(width), us(wanted)));
+        }
+        lines.push(format!("window parameter = {}", us(wanted)));
+        lines.push(format!("window for sampling set to {}us", us(wanted)));
+    }
+    if let Some(wanted) = args.width {
+        if window != args.window.unwrap_or(cycle(None, None).0) {
+            lines.push(format!("widening window to {} for new width of {}", us(window), us(wanted)));
+        }
+        lines.push(format!("width parameter = {}", us(wanted)));
+        lines.push(format!("sample width set to {}us", us(wanted)));
+    }
+    lines.push(format!("test duration is {seconds}s"));
+    if args.cpulist.is_some() {
+        lines.push(format!("set tracing_cpumask to {}", cpus.to_mask()));
+    }
+    lines
 }
 
 /// The kernel's own window and width where none is given. A window too short for the width halves that, a width too long
@@ -167,6 +218,27 @@ mod tests {
         assert_eq!(cycle(Some(us(100_000)), None), (us(100_000), us(50_000)), "the width shrinks");
         assert_eq!(cycle(None, Some(us(2_000_000))), (us(4_000_000), us(2_000_000)), "the window grows");
         assert_eq!(cycle(Some(us(1_000)), Some(us(900))), (us(1_000), us(900)));
+    }
+
+    #[test]
+    fn debugging_tells_what_was_set_as_the_original_does() {
+        let words = ["hwlatdetect", "--debug", "--window", "100ms", "--cpu-list", "0-3"];
+        let args = Args::try_parse_from(words).unwrap();
+        let (window, width) = cycle(args.window, args.width);
+        let lines = settings(&args, window, width, 120, &"0-3".parse().unwrap());
+        assert_eq!(
+            lines,
+            [
+                "debugging prints turned on",
+                "threshold set to 10us",
+                "hardlimit set to 10us",
+                "shrinking width to 50000 for new window of 100000",
+                "window parameter = 100000",
+                "window for sampling set to 100000us",
+                "test duration is 120s",
+                "set tracing_cpumask to f",
+            ]
+        );
     }
 
     #[test]

@@ -170,7 +170,7 @@ pub fn run(args: IsolateArgs) -> Result<ExitCode> {
             show::known_to_keep(&survey, &request, false)?;
             let plan = plan(&survey, &request)?;
             let text = match what.more.common.json {
-                true => serde_json::to_string_pretty(&plan)? + "\n",
+                true => show::versioned("plan", &plan)?,
                 false => text::plan(&plan),
             };
             out::print(&text)?;
@@ -189,7 +189,7 @@ fn apply(what: &What) -> Result<ExitCode> {
     let common = &what.more.common;
     let isolation = start(&what.more.request(what.cpus.clone()), common, false)?;
     let text = match common.json {
-        true => serde_json::to_string_pretty(&show::json(&isolation))? + "\n",
+        true => show::versioned("applied", &show::json(&isolation))?,
         false if common.quiet => String::new(),
         false => show::applied(&isolation) + "`lathunt isolate restore` puts everything back.\n",
     };
@@ -214,7 +214,7 @@ fn start(request: &Request, common: &Common, later: bool) -> Result<Isolation> {
 fn restore(common: &Common, patience: Ns) -> Result<ExitCode> {
     let restored = isolate::restore(&common.directory(), std::time::Duration::from_nanos(patience.0))?;
     if common.json {
-        out::print(&(serde_json::to_string_pretty(&restored)? + "\n"))?;
+        out::print(&show::versioned("restored", &serde_json::json!({ "restored": restored }))?)?;
     } else {
         out::print(&show::restored(&restored, common.quiet))?;
     }

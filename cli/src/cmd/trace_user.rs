@@ -214,7 +214,9 @@ pub fn conclude(status: &Status) -> u8 {
     println!("{}: {}, {} bytes", status.dir.display(), tally_text(&status.tally), status.written_bytes);
     let Tally { discarded, unfinished, damaged, .. } = status.tally;
     if let Some(problem) = &status.problem {
-        eprintln!("lathunt: cannot write all events: {problem}");
+        eprintln!(
+            "lathunt: cannot write all events: {problem}; `lathunt trace recover -o DIR` writes elsewhere what is still in memory"
+        );
         return exit::COULD_NOT_MEASURE;
     }
     match discarded + unfinished + damaged {

@@ -3,6 +3,7 @@
 //! [`state`] never draws, [`view`] never computes; [`Display`] owns the terminal and nothing else.
 
 pub mod state;
+pub mod ticker;
 pub mod view;
 
 use std::io::{IsTerminal, Write};

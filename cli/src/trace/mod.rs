@@ -12,9 +12,8 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::time::Ns;
-use lathunt_host::channel::consumer::{Consumer, Status};
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
 use lathunt_host::tracefs::EventSet;
@@ -69,11 +68,10 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
         found(Path::new(program))?;
     }
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make {}; choose another -o DIR", directory.display()))?;
-    let consumer = match plan.user {
-        true => Some(Consumer::start(plan.place.clone(), trace_user::session_of(&plan.session)?)?),
-        false => None,
-    };
+        .map_err(|error| anyhow!("cannot make {}: {error}; choose another -o DIR", directory.display()))?;
+    // A process of its own, as that of a session: what reads must not stand behind what is recorded.
+    let consumer = plan.user.then(|| trace_user::session_of(&plan.session)).transpose()?;
+    let consumer = consumer.map(|session| daemon::start_bound(&plan.place, &session)).transpose()?;
     let mut maps = plan.events.map(|_| Maps::new(directory));
     if let Some(maps) = &mut maps {
         maps.take_all();
@@ -85,17 +83,16 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     let mut child = start(&plan.command)?;
     let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let done = AtomicBool::new(false);
-    let (drained, status) = std::thread::scope(|threads| {
+    let drained = std::thread::scope(|threads| {
         let drain = kernel.as_mut().map(|kernel| threads.spawn(|| kernel.drain_until(&done)));
-        let user = consumer.map(|consumer| threads.spawn(|| consumer.run(&done)));
         wait(stop, end, child.as_mut(), maps.as_mut());
         done.store(true, Ordering::Relaxed);
-        let drained = drain.map(|thread| thread.join().unwrap_or_else(|_| Ok(())));
-        (drained, user.map(std::thread::ScopedJoinHandle::join))
+        drain.map(|thread| thread.join().unwrap_or_else(|_| Ok(())))
     });
     // The recording ends before anything else is done: what follows is not part of it.
     let recorded = kernel.map(Kernel::finish).transpose();
     let ended = child.map(conclude_child);
+    let status = consumer.map(|_| daemon::stop(&plan.place)).transpose()?.flatten();
     let mut code = 0;
     let recorded = recorded?;
     if let Some(maps) = &mut maps {
@@ -107,7 +104,6 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     }
     drained.transpose()?;
     if let Some(status) = status {
-        let status: Status = status.map_err(|_| anyhow::anyhow!("the reader of programs has failed"))??;
         code = code.max(trace_user::conclude(&status));
     }
     if let Some(ended) = ended.flatten() {

@@ -96,6 +96,7 @@ const EVERYTHING: &str = r#"
 LATHUNT_ENUM(mode, s16, (IDLE, 0), (RUN, 1), (BAD, -1));
 LATHUNT_EVENT(t, all, (u8, a), (u16, b), (u32, c), (u64, d), (s8, e), (s16, f), (s32, g), (s64, h), (f32, i), (f64, j),
               (bool, k), (enum, l, mode), (str, m, 8), (chars, n, 4), (bytes, o, 3), (blob, p, 5));
+LATHUNT_EVENT(t, text, (str, a, 32));
 LATHUNT_EVENT(t, none);
 LATHUNT_EVENT(t, unused, (u8, a));
 LATHUNT_SPAN(t, passage, (u32, a));
@@ -105,6 +106,7 @@ int main(void)
     lathunt_thread_init("main");
     LATHUNT_EMIT_INIT(t, none);
     LATHUNT_EMIT_INIT(t, unused, 1);
+    LATHUNT_EMIT(t, text, "shorter than its field");
     if (LATHUNT_WANTED(t, all))
         LATHUNT_EMIT(t, all, 1, 2, 3, 4, -1, -2, -3, -4, 1.5f, 2.5, true, -1, "long text", "abcdef", "xyz", "123456", 6);
     else
@@ -127,7 +129,10 @@ fn every_macro_compiles_without_a_warning_as_c_and_as_cpp_under_gcc_and_clang() 
         let source = lab.path(&format!("everything.{extension}"));
         let program = lab.path(compiler);
         std::fs::write(&source, EVERYTHING).unwrap();
-        build(compiler, &[standard], &source, &program);
+        for level in ["-O0", "-O2"] {
+            let flags = [standard, level, "-Wconversion", "-Wsign-conversion", "-Wshadow"];
+            build(compiler, &flags, &source, &program);
+        }
         let out = lab.path(&format!("out-{compiler}"));
         lab.trace_ok(&["--user", "-o", out.to_str().unwrap(), "--", program.to_str().unwrap()]);
         let Some(text) = babeltrace(&out) else { return };

@@ -137,3 +137,35 @@ fn a_snapshot_of_a_flight_recorder_holds_the_newest_events_without_a_hole() {
     let numbers = &stream::read(&written[0]).numbers[&0];
     assert!(numbers.last().unwrap() + 1 >= last, "{last} {:?}", numbers.last());
 }
+
+#[test]
+fn killed_in_the_foreground_its_consumer_writes_everything_and_leaves_no_session() {
+    let lab = Lab::new();
+    let (program, file, out) = (lab.program("emitter"), lab.path("counters"), lab.path("out"));
+    let mut recorder = lab
+        .command(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["trace", "--user", "-o", out.to_str().unwrap()])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut child = lab.spawn(&program, &[file.to_str().unwrap(), "1", "0", "5"]);
+    advance(&file, 1_000);
+    let autogroup = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/autogroup"));
+    let consumer = lab.trace_ok(&["status"]);
+    let consumer = consumer.split("(consumer ").nth(1).and_then(|rest| rest.split(')').next());
+    let consumer: u32 = consumer.unwrap().parse().unwrap();
+    if let (Ok(own), Ok(ours)) = (autogroup(consumer), autogroup(recorder.id())) {
+        assert_ne!(own, ours, "a group of its own, or it stands behind the load");
+    }
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !lab.trace_ok(&["status"]).contains("no session") {
+        assert!(Instant::now() < patience, "{}", lab.trace_ok(&["status"]));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let content = stream::read(&lab.traces("out")[0]);
+    assert!(content.numbers[&0].len() >= 1_000, "{}", content.numbers[&0].len());
+}

@@ -62,7 +62,7 @@ pub enum Origin {
 #[non_exhaustive]
 pub enum NotASnapshot {
     /// Damaged, or another file.
-    #[error("not a snapshot of `lathunt check --snapshot`: {0}")]
+    #[error("not a snapshot of `lathunt check --snapshot` (a kernel configuration goes with --kconfig)")]
     Json(#[from] serde_json::Error),
     /// JSON of something else.
     #[error("not a snapshot of `lathunt check --snapshot`: its format is '{0}'")]
@@ -192,7 +192,7 @@ mod tests {
         snapshot.unreadable.insert("/x".to_owned(), "EPERM".to_owned());
         assert_eq!(Snapshot::from_json(&snapshot.to_json()).unwrap(), snapshot);
         for (bad, says) in [
-            ("", "EOF"),
+            ("", "--kconfig"),
             ("{}", "format is 'none'"),
             (r#"{"format":"lathunt-run","version":1}"#, "lathunt-run"),
             (r#"{"format":"lathunt-snapshot","version":7}"#, "version 7"),

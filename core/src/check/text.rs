@@ -96,13 +96,9 @@ fn section(text: &mut String, title: &str, findings: &[&Finding], shown: Shown) 
     let _ = writeln!(text, "\n{}", paint(title, title, shown));
     for finding in findings {
         let line = format!("{}: {}", finding.rule.title, printable::line(&finding.found));
-        let _ = writeln!(text, "  {}", printable::cut(&line, shown.width.saturating_sub(2)));
+        wrapped(text, "  ", &line, shown);
         if finding.outcome == Outcome::Bad {
-            let _ = writeln!(
-                text,
-                "      why: {}",
-                printable::cut(finding.rule.why, shown.width.saturating_sub(11))
-            );
+            wrapped(text, "      why: ", finding.rule.why, shown);
         }
         for (kind, fix) in &finding.fix {
             for (at, line) in fix.lines().enumerate() {
@@ -113,6 +109,15 @@ fn section(text: &mut String, title: &str, findings: &[&Finding], shown: Shown) 
         if shown.all {
             let _ = writeln!(text, "      [{}; source: {}]", finding.rule.id, finding.rule.source);
         }
+    }
+}
+
+/// Nothing is cut: the end of a reason may be what matters.
+fn wrapped(text: &mut String, head: &str, line: &str, shown: Shown) {
+    let lines = printable::wrap(line, shown.width.saturating_sub(head.len().max(6)));
+    for (at, line) in lines.iter().enumerate() {
+        let indent = if at == 0 { head.to_owned() } else { " ".repeat(head.len().max(6)) };
+        let _ = writeln!(text, "{indent}{line}");
     }
 }
 

@@ -5,7 +5,7 @@
 //! the probe, or all CPUs stood still together → it came from outside this kernel: hardware on a bare machine, hardware or
 //! host in a guest. Else it cannot be told, and why.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::time::Ns;
 
@@ -20,6 +20,8 @@ pub struct Evidence {
     pub threshold_ns: Ns,
     /// Who ran on the CPU inside it by the kernel's record, with net times; `None`: no record.
     pub software: Option<Vec<(String, Ns)>>,
+    /// Why there is no record, where more is known than that.
+    pub unrecorded: Option<&'static str>,
     /// SMIs of this CPU across the gap.
     pub smi: Option<u64>,
     /// Time that the host says it stole across the gap; its steps are 10 ms.
@@ -35,7 +37,7 @@ pub struct Evidence {
 }
 
 /// Who is to blame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Interrupts, softirqs or threads of this kernel.
@@ -71,7 +73,7 @@ impl Cause {
 }
 
 /// The answer with its reasons.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// Who.
     pub cause: Cause,
@@ -79,6 +81,31 @@ pub struct Judgement {
     pub remainder_ns: Option<Ns>,
     /// Evidence, one sentence each.
     pub reasons: Vec<String>,
+}
+
+impl Judgement {
+    /// What of a gap of this length is not known to be this kernel's own doing.
+    #[must_use]
+    pub fn foreign(&self, gap: Ns) -> Ns {
+        match (self.cause, self.remainder_ns) {
+            (Cause::Software, _) => Ns::ZERO,
+            (_, Some(rest)) => rest.min(gap),
+            (_, None) => gap,
+        }
+    }
+
+    /// Who took a gap of this length; where software took a part of it, who took how much, the larger part first.
+    #[must_use]
+    pub fn told(&self, gap: Ns) -> String {
+        let foreign = self.foreign(gap);
+        let software = Ns(gap.0 - foreign.0);
+        if foreign == Ns::ZERO || software == Ns::ZERO {
+            return self.cause.name().to_owned();
+        }
+        let mut parts = [(software, Cause::Software), (foreign, self.cause)];
+        parts.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+        parts.map(|(time, cause)| format!("{} {time}", cause.name())).join(", ")
+    }
 }
 
 /// Judges one gap.
@@ -113,7 +140,7 @@ fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
         return Some(Ns::ZERO);
     }
     let Some(all) = &evidence.software else {
-        reasons.push("there is no record of the kernel".to_owned());
+        reasons.push(evidence.unrecorded.unwrap_or("there is no record of the kernel").to_owned());
         return None;
     };
     let sum = all.iter().fold(Ns::ZERO, |sum, (_, ns)| Ns(sum.0.saturating_add(ns.0)));
@@ -193,6 +220,26 @@ mod tests {
         };
         let judged = classify(&by_irq);
         assert_eq!((judged.cause, judged.remainder_ns), (Cause::Software, Some(Ns::from_us(5))));
+    }
+
+    #[test]
+    fn of_a_gap_that_software_made_only_the_rest_is_somebody_elses() {
+        let preempted = Evidence {
+            software: Some(vec![("another program".to_owned(), Ns::from_us(15_960))]),
+            hypervisor: Some("KVM".to_owned()),
+            ..gap(16_000)
+        };
+        let judged = classify(&preempted);
+        assert_eq!((judged.cause, judged.foreign(preempted.gap_ns)), (Cause::CannotTell, Ns::from_us(40)));
+        let told = format!("software {}, cannot tell {}", Ns::from_us(15_960), Ns::from_us(40));
+        assert_eq!(judged.told(preempted.gap_ns), told);
+        let alone = classify(&gap(200));
+        assert_eq!(
+            (alone.told(Ns::from_us(200)), alone.foreign(Ns::from_us(200))),
+            ("cannot tell".to_owned(), Ns::from_us(200))
+        );
+        let unrecorded = classify(&Evidence { software: None, ..gap(200) });
+        assert_eq!(unrecorded.foreign(Ns::from_us(200)), Ns::from_us(200), "all of it, without a record");
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod tracer_line;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::time::{Cpu, Mono, Ns};
@@ -21,7 +21,7 @@ pub const FORMAT: &str = "lathunt-hwlat";
 pub const VERSION: u32 = 1;
 
 /// One gap: a loop that never stops did not run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
     /// Where.
     pub cpu: Cpu,
@@ -80,11 +80,12 @@ pub struct Hwlat {
 }
 
 impl Hwlat {
-    /// The largest gap that is not the kernel's own doing; with the tracer every sample is, because interrupts are off.
+    /// The most of a gap that is not known to be the kernel's own doing; with the tracer all of it, because interrupts
+    /// are off.
     #[must_use]
     pub fn worst_not_software(&self) -> Option<Ns> {
         let gaps = self.found.iter().flat_map(|found| &found.worst);
-        gaps.filter(|gap| gap.judgement.cause != classify::Cause::Software).map(|gap| gap.gap_ns).max()
+        gaps.map(|gap| gap.judgement.foreign(gap.gap_ns)).filter(|time| *time > Ns::ZERO).max()
     }
 
     /// How many gaps above `limit` are not among the judged ones, which are the worst of each detector.

@@ -40,16 +40,12 @@ fn one(text: &mut String, found: &Found) {
     let max = found.max_ns.map_or("none above the threshold".to_owned(), |max| format!("largest {max}"));
     let _ = writeln!(text, "\n{}: {} gaps, {max}", found.detector, found.gaps);
     for gap in &found.worst {
-        let rest = gap
-            .judgement
-            .remainder_ns
-            .map_or(String::new(), |rest| format!(", {rest} not explained by software"));
         let _ = writeln!(
             text,
-            "  CPU {:<3} {:>12}  {}: {}{rest}",
+            "  CPU {:<3} {:>12}  {}: {}",
             gap.cpu,
             gap.gap_ns.to_string(),
-            gap.judgement.cause.name(),
+            gap.judgement.told(gap.gap_ns),
             printable::line(&gap.judgement.reasons.join("; "))
         );
     }
@@ -80,22 +76,22 @@ pub fn hwlatdetect_head(
     )
 }
 
-/// What it prints after the test; `smi`: SMIs by CPU where they can be counted.
+/// What it prints after the test.
 #[must_use]
-pub fn hwlatdetect_tail(found: &Found, smi: Option<&[u64]>) -> String {
+pub fn hwlatdetect_tail(found: &Found) -> String {
     let max = found.max_ns.map_or("Below threshold".to_owned(), |max| format!("{}us", max.0 / 1000));
-    let mut text = format!(
+    format!(
         "test finished\nMax Latency: {max}\nSamples recorded: {}\nSamples exceeding threshold: {}\n",
         found.samples.len(),
         found.samples.len(), // there, too: every sample exceeds the threshold
-    );
-    if let Some(counts) = smi {
-        for (cpu, count) in counts.iter().enumerate().filter(|(_, &count)| count > 0) {
-            let _ = writeln!(text, "{count} SMIs occured on cpu {cpu}");
-        }
-        let _ = writeln!(text, "SMIs during run: {}", counts.iter().sum::<u64>());
-    }
-    text
+    )
+}
+
+/// The CPUs on which SMIs were counted; `by_cpu` begins with CPU 0.
+#[must_use]
+pub fn hwlatdetect_smis(by_cpu: &[u64]) -> String {
+    let counted = by_cpu.iter().enumerate().filter(|(_, &count)| count > 0);
+    counted.map(|(cpu, count)| format!("{count} SMIs occured on cpu {cpu}\n")).collect()
 }
 
 /// A sample as it prints it.
@@ -164,10 +160,11 @@ mod tests {
             notes: Vec::new(),
         };
         assert_eq!(
-            hwlatdetect_tail(&found, Some(&[0, 3])),
-            "test finished\nMax Latency: 14us\nSamples recorded: 1\nSamples exceeding threshold: 1\n3 SMIs occured on cpu 1\nSMIs during run: 3\n"
+            hwlatdetect_tail(&found),
+            "test finished\nMax Latency: 14us\nSamples recorded: 1\nSamples exceeding threshold: 1\n"
         );
+        assert_eq!(hwlatdetect_smis(&[0, 3]), "3 SMIs occured on cpu 1\n");
         let none = Found { gaps: 0, max_ns: None, samples: Vec::new(), ..found };
-        assert!(hwlatdetect_tail(&none, None).contains("Max Latency: Below threshold\nSamples recorded: 0\n"));
+        assert!(hwlatdetect_tail(&none).contains("Max Latency: Below threshold\nSamples recorded: 0\n"));
     }
 }

@@ -66,6 +66,8 @@ pub struct Latency {
     pub p999_ns: Ns,
     /// The worst.
     pub max_ns: Ns,
+    /// Time that the host took from these CPUs meanwhile; `None`: it does not say.
+    pub stolen_ns: Option<Ns>,
 }
 
 /// All that was watched.
@@ -255,8 +257,12 @@ impl Watched {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
-            "CPU {} isolated, watched for {:.1} s, load: {}\n\n",
+            "{}  CPU {}: {} interrupts that can be kept away came, and {} foreign threads; the rest is below\n\
+             Watched for {:.1} s, load: {}\n\n",
+            if self.holds() { "ISOLATED" } else { "NOT ISOLATED" },
             self.cpus,
+            grouped(self.movable()),
+            self.foreign.len(),
             self.seconds,
             printable::line(&self.load)
         );
@@ -330,22 +336,24 @@ impl Watched {
         if rows.iter().all(|(_, latency)| latency.is_none()) {
             return;
         }
-        let _ = writeln!(
-            text,
-            "\n{:<16}{:>10}{:>12}{:>12}{:>12}",
+        let stolen = |latency: &Latency| latency.stolen_ns.filter(|time| *time > Ns::ZERO);
+        let is_stolen = rows.iter().any(|(_, latency)| latency.as_ref().and_then(stolen).is_some());
+        let last = if is_stolen { "stolen" } else { "" };
+        let header = format!(
+            "{:<16}{:>10}{:>12}{:>12}{:>12}{last:>12}",
             "cyclic latency", "samples", "median", "p99.9", "max"
         );
+        let _ = writeln!(text, "\n{}", header.trim_end());
         for (name, latency) in rows {
             let Some(latency) = latency else { continue };
-            let cells = [latency.median_ns, latency.p999_ns, latency.max_ns].map(|ns| ns.to_string());
-            let _ = writeln!(
-                text,
-                "{name:<16}{:>10}{:>12}{:>12}{:>12}",
-                grouped(latency.samples),
-                cells[0],
-                cells[1],
-                cells[2]
-            );
+            let mut cells =
+                [latency.median_ns, latency.p999_ns, latency.max_ns].map(|ns| ns.to_string()).to_vec();
+            cells.extend(is_stolen.then(|| stolen(latency).map_or("-".to_owned(), |time| time.to_string())));
+            let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
+            let _ = writeln!(text, "{name:<16}{:>10}{cells}", grouped(latency.samples));
+        }
+        if is_stolen {
+            text.push_str("stolen: the host did not run these CPUs for so long; such rows do not compare\n");
         }
     }
 }

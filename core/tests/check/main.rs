@@ -171,7 +171,7 @@ fn a_machine_that_is_well_set_up_has_nothing_to_mend() {
 fn what_else_is_set_decides_about_a_value() {
     /// Rule, facts in which the machine differs from the real-time box, outcome, what is said.
     type Case = (&'static str, &'static [(&'static str, &'static str)], Outcome, &'static str);
-    let cases: [Case; 8] = [
+    let cases: [Case; 12] = [
         (
             "timer-migration",
             &[("/proc/sys/kernel/timer_migration", "1")],
@@ -195,6 +195,25 @@ fn what_else_is_set_decides_about_a_value() {
             "2 of 4 CPUs: 0-1; none on node1",
         ),
         ("irqbalance", &[("/proc/77/task/77/stat", BALANCE)], Outcome::Bad, "running"),
+        ("efi-runtime", &[("/proc/cmdline", "efi=runtime")], Outcome::Bad, "are on"),
+        (
+            "efi-runtime",
+            &[("/proc/cmdline", "efi=runtime"), ("/sys/devices/virtual/workqueue/efi_runtime/cpumask", "3")],
+            Outcome::Good,
+            "on CPU 0-1 alone",
+        ),
+        (
+            "efi-runtime",
+            &[("/proc/cmdline", "efi=runtime"), ("/sys/devices/virtual/workqueue/efi_runtime/cpumask", "f")],
+            Outcome::Bad,
+            "are on",
+        ),
+        (
+            "governor",
+            &[("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave")],
+            Outcome::Bad,
+            "powersave (cpu0)",
+        ),
         (
             "irqbalance",
             &[
@@ -245,7 +264,7 @@ fn a_machine_with_everything_wrong_is_told_so_and_a_script_mends_what_can_be() {
     let script = fix_script(&findings);
     for says in [
         "echo 3 > /proc/irq/default_smp_affinity",
-        "for f in /proc/irq/*/smp_affinity_list; do echo 0-1 > $f; done",
+        "for f in /proc/irq/*/smp_affinity_list; do echo 0-1 > \"$f\"; done",
         "nohz_full=2-3",
         "#   # CONFIG_KASAN is not set",
     ] {
@@ -268,7 +287,7 @@ fn a_bare_configuration_gets_the_fragment_that_is_missing() {
     assert!(fragment(&plain).contains("CONFIG_PREEMPT_RT=y\n"), "{}", fragment(&plain));
     assert!(fragment(&plain).contains("CONFIG_HWLAT_TRACER=y\n"));
     assert!(!fragment(&rt).contains("PREEMPT_RT"));
-    assert_eq!(fragment(&rt), "# CONFIG_DEBUG_LIST is not set\n# CONFIG_PAGE_POISONING is not set\n# CONFIG_SCHEDSTATS is not set\n");
+    assert_eq!(fragment(&rt), "CONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y\n# CONFIG_DEBUG_LIST is not set\n# CONFIG_SCHEDSTATS is not set\n");
     let old = answers(&Facts::new(&of(2), Profile::Periodic, None));
     assert!(old.take.unwrap().contains("Linux 4.16, the nearest series below 4.17"));
     let debian = answers(&Facts::new(&plain, Profile::Periodic, None));

@@ -69,7 +69,8 @@ fn spawn(place: &Place, session: &Session, bound: bool) -> Result<u32> {
             let _ = ours.read_to_string(&mut answer);
             match answer.strip_prefix("ok") {
                 Some(_) => Ok(child as u32),
-                None => Err(Error::refused("start", "the consumer", answer)),
+                None if answer.is_empty() => Err(Error::refused("start", "the consumer", "it ended at once")),
+                None => Err(Error::stated(answer)),
             }
         }
     }

@@ -301,8 +301,13 @@ fn lock(directory: &Path) -> Result<Lock> {
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         let mut holder = String::new();
         let _ = file.read_to_string(&mut holder); // only to name it
-        let hint = format!("another lathunt (pid {}) holds knobs: wait for it or end it", holder.trim());
-        return Err(Error::last_os("lock", path.display().to_string()).hint(hint));
+        let who = match holder.trim() {
+            "" => "another lathunt".to_owned(), // it has not said yet who it is
+            pid => format!("another lathunt (pid {pid})"),
+        };
+        let what = directory.display().to_string();
+        let hint = format!("{who} changes settings or has changed them: wait for it or end it");
+        return Err(Error::refused("write the journal in", what, hint));
     }
     file.set_len(0).map_err(cannot)?;
     file.seek(SeekFrom::Start(0)).map_err(cannot)?;

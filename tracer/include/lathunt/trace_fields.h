@@ -22,7 +22,12 @@
 
 LATHUNT_INLINE size_t lathunt_text_length(const char *text, size_t max)
 {
-    const void *end = text ? memchr(text, 0, max) : text;
+    const void *end;
+#if !defined(__OPTIMIZE__)
+    /* memchr stops at the NUL (C11 7.24.5.1), but gcc -O0 compares `max` with the size of a literal, and warns. */
+    __asm__("" : "+r"(max));
+#endif
+    end = text ? memchr(text, 0, max) : text;
     return end ? (size_t)((const char *)end - text) : text ? max : 0;
 }
 

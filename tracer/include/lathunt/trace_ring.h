@@ -95,7 +95,7 @@ __attribute__((unused)) static const uint8_t lathunt_off = 0;
 LATHUNT_INLINE int lathunt_wanted(const struct lathunt_event *event)
 {
     const uint8_t *enabled = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
-    return __builtin_expect(__atomic_load_n(enabled, __ATOMIC_RELAXED), 0);
+    return __builtin_expect(__atomic_load_n(enabled, __ATOMIC_RELAXED), 0) != 0;
 }
 
 LATHUNT_INLINE uint64_t lathunt_counter(const struct lathunt_ring *ring)

@@ -26,7 +26,9 @@ pub(super) fn known_to_keep(survey: &Survey, request: &Request, later: bool) -> 
             continue;
         }
         match later && name.parse::<u32>().is_err() {
-            true => eprintln!("lathunt: --keep {name}: no program of this name runs now"),
+            true => eprintln!(
+                "lathunt: --keep {name}: no program of this name runs now; one that starts later is left where it is"
+            ),
             false => {
                 bail!("cannot keep {name} where it is: no program of this name or process id runs")
             }
@@ -66,6 +68,14 @@ pub(super) fn json(isolation: &Isolation) -> impl Serialize {
         "stays": isolation.stays,
         "boot": isolation.plan.boot,
     })
+}
+
+/// An object as JSON, with its format and version.
+pub(super) fn versioned(what: &str, object: &impl Serialize) -> Result<String> {
+    let mut value = serde_json::to_value(object)?;
+    value["format"] = format!("lathunt-isolation-{what}").into();
+    value["version"] = 1.into();
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
 /// How many could not be put back.
@@ -124,6 +134,8 @@ struct Status {
     /// True after `apply`, false while `run` lasts or after it was killed.
     stays: bool,
     pid: u32,
+    /// Whether that process still runs; where it does not and nothing stays, it was killed.
+    runs: bool,
     changes: usize,
     threads: usize,
     interrupts: usize,
@@ -140,6 +152,7 @@ pub(super) fn status(common: &Common) -> Result<ExitCode> {
         newcomers: about.as_ref().map(newcomers).transpose()?.unwrap_or_default(),
         stays: left.kept,
         pid: left.pid,
+        runs: std::path::Path::new(&format!("/proc/{}", left.pid)).exists(),
         changes: left.changes.len(),
         threads: of(Kind::Affinity),
         interrupts: of(Kind::Interrupt),
@@ -155,7 +168,7 @@ pub(super) fn status(common: &Common) -> Result<ExitCode> {
         isolated: about,
     };
     let text = match common.json {
-        true => serde_json::to_string_pretty(&status)? + "\n",
+        true => versioned("status", &status)?,
         false => status.text(),
     };
     out::print(&text)?;
@@ -185,9 +198,15 @@ impl Status {
     fn text(&self) -> String {
         let Some(about) = &self.isolated else { return "No CPU is isolated by lathunt.\n".to_owned() };
         let how = isolate::mechanism(&about.mechanism).map_or("", mechanism);
-        let until = match self.stays {
-            true => "until `lathunt isolate restore`".to_owned(),
-            false => format!("while process {} runs", self.pid),
+        let until = match (self.stays, self.runs) {
+            (true, _) => "until `lathunt isolate restore`".to_owned(),
+            (false, true) => format!("while process {} runs", self.pid),
+            (false, false) => {
+                format!(
+                    "left so by process {}, which was killed (`lathunt isolate restore` ends it)",
+                    self.pid
+                )
+            }
         };
         let mut text = format!(
             "CPU {} is isolated since {} by {how}, {until}; everything else is on CPU {}.\n\
@@ -205,5 +224,48 @@ impl Status {
             }
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_programs_read_names_its_format() {
+        let text = versioned("restored", &serde_json::json!({ "restored": [1] })).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&value["format"], &value["version"]), (&"lathunt-isolation-restored".into(), &1.into()));
+        assert_eq!(value["restored"][0], 1);
+    }
+
+    #[test]
+    fn the_status_tells_one_that_works_from_one_that_was_killed() {
+        let about = About {
+            cpus: "1".to_owned(),
+            housekeeping: "0".to_owned(),
+            mechanism: "affinity".to_owned(),
+            since: "noon".to_owned(),
+            keep: Vec::new(),
+        };
+        let status = |stays, runs| {
+            let (newcomers, changed_by_others) = (Vec::new(), Vec::new());
+            let isolated = Some(about.clone());
+            Status {
+                isolated,
+                stays,
+                pid: 77,
+                runs,
+                changes: 1,
+                threads: 0,
+                interrupts: 1,
+                newcomers,
+                changed_by_others,
+            }
+            .text()
+        };
+        assert!(status(false, true).contains("while process 77 runs"));
+        assert!(status(false, false).contains("process 77, which was killed (`lathunt isolate restore`"));
+        assert!(status(true, false).contains("until `lathunt isolate restore`"));
     }
 }

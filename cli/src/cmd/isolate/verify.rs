@@ -12,7 +12,7 @@ use lathunt_core::isolate::interrupts::{self, Line};
 use lathunt_core::isolate::verify::{Gap, Latency, Watched};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::time::Ns;
 use lathunt_host::isolate::tenant::Tenant;
 use lathunt_host::isolate::Isolation;
 use lathunt_host::load::{Load, LoadSpec};
@@ -199,7 +199,9 @@ fn latency(
     }
     let arguments = ["cyclic", "--json", "-q", "-D"].map(str::to_owned).into_iter();
     let arguments: Vec<String> = arguments.chain([format!("{}ns", duration.0)]).collect();
+    let before = stolen(cpus);
     let run = Run::from_json(&instrument(&arguments, cpus, cgroup, each)?)?;
+    let stolen_ns = before.zip(stolen(cpus)).map(|(before, after)| Ns(after.0.saturating_sub(before.0)));
     notes.extend(
         run.conditions.notes.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>(),
     );
@@ -213,8 +215,14 @@ fn latency(
     Ok(all.and_then(|sum| {
         let at = |share: f64| sum.quantile(share);
         let (samples, max_ns) = (sum.count(), sum.max()?);
-        Some(Latency { samples, median_ns: at(0.5)?, p999_ns: at(0.999)?, max_ns })
+        Some(Latency { samples, median_ns: at(0.5)?, p999_ns: at(0.999)?, max_ns, stolen_ns })
     }))
+}
+
+/// Time that the host has taken from `cpus` since the boot.
+fn stolen(cpus: &CpuSet) -> Option<Ns> {
+    let all = facts::counters::steal(&facts::Tree::new(std::path::Path::new(facts::LIVE)))?;
+    Some(Ns(all.iter().filter(|(cpu, _)| cpus.contains(**cpu)).map(|(_, time)| time.0).sum()))
 }
 
 /// The gaps in what `hwlat --json` printed.
@@ -222,17 +230,15 @@ fn gaps(said: &str, notes: &mut Vec<String>) -> Result<Vec<Gap>> {
     let value: serde_json::Value = serde_json::from_str(said).context("its report is no JSON")?;
     let found = &value["found"][0];
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
-    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().replace('_', " ");
     notes.extend(list(&found["notes"]).iter().map(|note| note.as_str().unwrap_or_default().to_owned()));
-    let gap = |one: &serde_json::Value| {
-        let reasons = list(&one["judgement"]["reasons"]);
-        let reasons: Vec<&str> = reasons.iter().filter_map(serde_json::Value::as_str).collect();
-        Some(Gap {
-            cpu: Cpu(u32::try_from(one["cpu"].as_u64()?).ok()?),
-            gap_ns: Ns(one["gap_ns"].as_u64()?),
-            cause: word(&one["judgement"]["cause"]),
-            reasons: reasons.join("; "),
+    let gap = |one: serde_json::Value| {
+        let one: lathunt_core::hwlat::Gap = serde_json::from_value(one).context("a gap of its report")?;
+        Ok(Gap {
+            cpu: one.cpu,
+            gap_ns: one.gap_ns,
+            cause: one.judgement.told(one.gap_ns),
+            reasons: one.judgement.reasons.join("; "),
         })
     };
-    Ok(list(&found["worst"]).iter().filter_map(gap).collect())
+    list(&found["worst"]).into_iter().map(gap).collect()
 }

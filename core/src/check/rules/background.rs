@@ -108,7 +108,7 @@ pub(super) const RULES: &[Rule] = &[
         expect: Judge(network_coalescing),
         severity: Info,
         why: "each packet waits so long for others, and an adaptive card changes its mind under load",
-        fix: &[Run("for n in /sys/class/net/*; do ethtool -C ${n##*/} adaptive-rx off rx-usecs 0; done")],
+        fix: &[Run("for n in /sys/class/net/*; do ethtool -C \"${n##*/}\" adaptive-rx off rx-usecs 0; done")],
         source: "practice (ethtool -C)",
         profiles: &[Profile::Network],
     },

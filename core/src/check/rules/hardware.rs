@@ -29,7 +29,7 @@ pub(super) const RULES: &[Rule] = &[
         expect: Judge(machine_checks),
         severity: Medium,
         why: "a timer on every CPU reads all error banks every five minutes",
-        fix: &[Run("for f in /sys/devices/system/machinecheck/machinecheck*/check_interval; do echo 0 > $f; done")],
+        fix: &[Run("for f in /sys/devices/system/machinecheck/machinecheck*/check_interval; do echo 0 > \"$f\"; done")],
         source: "tuned realtime",
         profiles: EVERY,
     },

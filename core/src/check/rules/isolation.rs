@@ -107,7 +107,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: High,
         why: "each hard interrupt stops whatever runs there",
         fix: &[
-            Run("for f in /proc/irq/*/smp_affinity_list; do echo {housekeeping} > $f; done"),
+            Run("for f in /proc/irq/*/smp_affinity_list; do echo {housekeeping} > \"$f\"; done"),
             Run("echo {housekeeping_mask} > /proc/irq/default_smp_affinity"),
             Boot("irqaffinity={housekeeping}"),
         ],

@@ -8,9 +8,11 @@ use super::super::rule::Fix::{Boot, Build, Do, Run};
 use super::super::rule::Severity::{Fatal, High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
 use super::EVERY;
+use crate::cpuset::CpuSet;
 
 const VERSION: &str = "/proc/sys/kernel/version";
 const REALTIME: &str = "/sys/kernel/realtime";
+const EFI_WORKQUEUE: &str = "/sys/devices/virtual/workqueue/efi_runtime/cpumask";
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -99,15 +101,24 @@ pub(super) const RULES: &[Rule] = &[
             "KCSAN",
             "DEBUG_KMEMLEAK",
             "DEBUG_VM",
-            "DEBUG_LIST",
             "DEBUG_PAGEALLOC",
             "SLUB_DEBUG_ON",
-            "PAGE_POISONING",
         ]),
         severity: High,
         why: "slow paths in the allocator and at every memory access",
         fix: &[],
         source: "xenomai kconf-checklist; practice",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "page-poisoning",
+        title: "Poisoning of freed pages",
+        facts: &["CONFIG_PAGE_POISONING", "/proc/cmdline"],
+        expect: Judge(page_poisoning),
+        severity: High,
+        why: "every page is filled when it is freed, and read through before it is used again",
+        fix: &[Do("remove page_poison from the command line")],
+        source: "mm/Kconfig.debug (built in, it does nothing without page_poison=1)",
         profiles: EVERY,
     },
     Rule {
@@ -119,6 +130,7 @@ pub(super) const RULES: &[Rule] = &[
             "DEBUG_PER_CPU_MAPS",
             "DEBUG_ENTRY",
             "DEBUG_PREEMPT",
+            "DEBUG_LIST",
             "SCHEDSTATS",
         ]),
         severity: Medium,
@@ -154,6 +166,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "Calls into the EFI firmware",
         facts: &[
             "/sys/firmware/efi/",
+            EFI_WORKQUEUE,
+            "/sys/devices/system/cpu/isolated",
             "/proc/cmdline",
             "CONFIG_EFI_DISABLE_RUNTIME",
             REALTIME,
@@ -163,7 +177,11 @@ pub(super) const RULES: &[Rule] = &[
         expect: Judge(efi_runtime),
         severity: Medium,
         why: "firmware runs with interrupts off as long as it likes (clock, variables)",
-        fix: &[Boot("efi=noruntime"), Build("CONFIG_EFI_DISABLE_RUNTIME=y")],
+        fix: &[
+            Boot("efi=noruntime"),
+            Build("CONFIG_EFI_DISABLE_RUNTIME=y"),
+            Do("or keep them away from the real-time work: its CPUs out of /sys/devices/virtual/workqueue/efi_runtime/cpumask"),
+        ],
         source: "KC; HW",
         profiles: EVERY,
     },
@@ -322,6 +340,16 @@ fn slabinfo(facts: &Facts) -> Judged {
     )
 }
 
+fn page_poisoning(facts: &Facts) -> Judged {
+    if facts.config("PAGE_POISONING")? == "n" {
+        return Answer::good("not built in");
+    }
+    match facts.boot("page_poison")? {
+        Some("1" | "on" | "y") => Answer::bad("page_poison is set"),
+        _ => Answer::good("built in, and off"),
+    }
+}
+
 fn threaded_irqs(facts: &Facts) -> Judged {
     if realtime(facts).0 == Some(true) {
         return Answer::good("PREEMPT_RT threads them all");
@@ -345,7 +373,12 @@ fn efi_runtime(facts: &Facts) -> Judged {
     if !on_purpose && (facts.config("EFI_DISABLE_RUNTIME") == Ok("y") || realtime(facts).0 == Some(true)) {
         return Answer::good("off by the kernel's configuration");
     }
-    Answer::bad("EFI runtime services are on")
+    // Calls of the same word size go through this workqueue (…/real-time/hardware.rst, "EFI").
+    let at = facts.maybe(EFI_WORKQUEUE)?.and_then(CpuSet::from_mask);
+    match at.filter(|at| !facts.housekeeping().is_empty() && !at.meets(&facts.cpus)) {
+        Some(at) => Answer::good(format!("on CPU {at} alone")),
+        None => Answer::bad("EFI runtime services are on"),
+    }
 }
 
 fn command_line(facts: &Facts) -> Judged {

@@ -2,7 +2,7 @@
 
 use super::super::facts::{chosen, number, Facts, Known};
 use super::super::rule::Expect::{Judge, OneOf, Report, Show};
-use super::super::rule::Fix::{Boot, Do, Run};
+use super::super::rule::Fix::{Boot, Build, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
 use super::{shown, EVERY};
@@ -17,11 +17,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "governor",
         title: "Frequency governor",
-        facts: &[],
-        expect: OneOf { path: GOVERNOR, values: &["performance"], absent: NO_SCALING },
+        facts: &[GOVERNOR, "CONFIG_CPU_FREQ", "CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE"],
+        expect: Judge(governor),
         severity: High,
         why: "the clock first has to rise when work arrives: the first milliseconds run slowly",
-        fix: &[Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $f; done")],
+        fix: &[
+            Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > \"$f\"; done"),
+            Build("CONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y"),
+        ],
         source: "KC; realtimeconfigquickscan; tuned latency-performance",
         profiles: EVERY,
     },
@@ -32,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
         expect: Judge(frequency_range),
         severity: Medium,
         why: "a clock that moves between limits changes every execution time",
-        fix: &[Run("for d in /sys/devices/system/cpu/cpu*/cpufreq; do cat $d/scaling_max_freq > $d/scaling_min_freq; done")],
+        fix: &[Run("for d in /sys/devices/system/cpu/cpu*/cpufreq; do cat \"$d/scaling_max_freq\" > \"$d/scaling_min_freq\"; done")],
         source: "KC; tuned latency-performance",
         profiles: EVERY,
     },
@@ -47,7 +50,7 @@ pub(super) const RULES: &[Rule] = &[
         },
         severity: High,
         why: "the processor itself lowers its clock whatever the governor says",
-        fix: &[Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference; do echo performance > $f; done")],
+        fix: &[Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference; do echo performance > \"$f\"; done")],
         source: "tuned latency-performance, realtime",
         profiles: EVERY,
     },
@@ -86,7 +89,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: High,
         why: "leaving a deep state takes up to hundreds of microseconds before anything runs",
         fix: &[
-            Run("for f in /sys/devices/system/cpu/cpu*/cpuidle/state*/disable; do [ $(cat ${f%/disable}/latency) -gt 10 ] && echo 1 > $f; done"),
+            Run("for f in /sys/devices/system/cpu/cpu*/cpuidle/state*/disable; do [ \"$(cat \"${f%/disable}/latency\")\" -gt 10 ] && echo 1 > \"$f\"; done"),
             Boot("processor.max_cstate=1 intel_idle.max_cstate=1"),
         ],
         source: "KC; CI; meta-nilrt",
@@ -157,7 +160,7 @@ pub(super) const RULES: &[Rule] = &[
         expect: Judge(device_sleep),
         severity: Medium,
         why: "a sleeping device answers its first access milliseconds late",
-        fix: &[Run("for f in /sys/bus/pci/devices/*/power/control; do echo on > $f; done")],
+        fix: &[Run("for f in /sys/bus/pci/devices/*/power/control; do echo on > \"$f\"; done")],
         source: "HW",
         profiles: EVERY,
     },
@@ -173,6 +176,22 @@ pub(super) const RULES: &[Rule] = &[
         profiles: EVERY,
     },
 ];
+
+/// The one at work; of a configuration alone, the one that it begins with.
+fn governor(facts: &Facts) -> Judged {
+    let all = facts.all(GOVERNOR);
+    if !all.is_empty() {
+        return Answer::is(all.iter().all(|(_, name)| *name == "performance"), shown(&all));
+    }
+    if facts.absence_means_something() {
+        return Missing::not_here(NO_SCALING);
+    }
+    match (facts.config("CPU_FREQ")?, facts.config("CPU_FREQ_DEFAULT_GOV_PERFORMANCE")?) {
+        ("n", _) => Answer::bad("CONFIG_CPU_FREQ=n: the clock stays as the boot loader left it"),
+        (_, "y") => Answer::good("performance by default"),
+        _ => Answer::bad("performance is not the default"),
+    }
+}
 
 fn frequency_range(facts: &Facts) -> Judged {
     let lowest = match facts.all(FREQ_MIN) {

@@ -29,7 +29,7 @@ pub(super) const RULES: &[Rule] = &[
         expect: Judge(fair_server),
         severity: High,
         why: "a real-time thread that never sleeps is stopped 50 ms in each second for ordinary ones",
-        fix: &[Run("for f in /sys/kernel/debug/sched/*_server/cpu*/runtime; do echo 0 > $f; done")],
+        fix: &[Run("for f in /sys/kernel/debug/sched/*_server/cpu*/runtime; do echo 0 > \"$f\"; done")],
         source: "kernel/sched/fair.c, since 6.12",
         profiles: &[super::super::rule::Profile::BusyPoll],
     },

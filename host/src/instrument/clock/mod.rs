@@ -33,6 +33,8 @@ pub struct Options {
     pub priority: Option<i32>,
     /// CPUs to compare; fewer than two: none.
     pub cpus: CpuSet,
+    /// Told the name of each path before it is measured, between the measurements.
+    pub begins: fn(&str),
 }
 
 /// Longest stretch without a sleep under a real-time policy, and the sleep: 91 %, below the usual limit of 95 %.
@@ -67,7 +69,7 @@ fn on_this_thread(options: &Options) -> Result<Clocks> {
     if arch::counter_is_invariant() == Some(false) {
         notes.push("the processor's counter changes its rate or stops: its rows mean little".to_owned());
     }
-    let pairs = Pairs { count: options.pairs, sleeps: options.priority.is_some() };
+    let pairs = Pairs { count: options.pairs, sleeps: options.priority.is_some(), begins: options.begins };
     let costs = path::all(&pairs, 1e9 / counter_hz);
     let mut costs: Vec<Cost> = costs.into_iter().flatten().collect();
     for cost in &mut costs {
@@ -112,6 +114,7 @@ fn counter_hz() -> (f64, &'static str) {
 struct Pairs {
     count: u64,
     sleeps: bool,
+    begins: fn(&str),
 }
 
 impl Pairs {
@@ -144,6 +147,7 @@ impl Pairs {
         read: impl Fn() -> T,
         count: impl Fn(&mut Tally, &T, &T),
     ) -> Option<Cost> {
+        (self.begins)(path);
         for _ in 0..1_000 {
             std::hint::black_box(read()); // caches and branches warm
         }

@@ -6,7 +6,7 @@
 //! recorder shows.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use lathunt_core::conditions::Capability;
@@ -83,7 +83,7 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         })
         .collect();
     drop(sender);
-    let book = collect(&receiver, recorder.as_mut());
+    let book = collect(&receiver, recorder.as_mut(), fifo);
     let (mut histograms, mut watched) = (BTreeMap::new(), Ns::ZERO);
     for thread in threads {
         let ended = |_| Error::refused("watch", "a CPU", "the watching thread ended early");
@@ -97,7 +97,7 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         gaps: histograms.values().map(Histogram::count).sum(),
         max_ns: histograms.values().filter_map(Histogram::max).max(),
         histograms,
-        worst: judged(book, options),
+        worst: judged(book, options, recorder.is_some()),
         samples: Vec::new(),
         notes,
     })
@@ -199,21 +199,21 @@ fn steal_of(cpu: Cpu) -> Option<Ns> {
 /// Gaps with the flight record that belongs to each.
 type Book = Vec<(Raw, Option<Frozen>)>;
 
-/// Gathers until the last thread ends; records come up to a second after their gap.
-fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>) -> Book {
+/// Gathers until the last thread ends; records come up to a second after their gap. `apart`: a CPU that is not watched
+/// does this, so that it may be done at once; else seldom, because it takes time from what is watched.
+fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>, apart: bool) -> Book {
+    const SELDOM: Duration = Duration::from_millis(100);
     let (mut gaps, mut records, mut open) = (Vec::new(), HashMap::new(), true);
     let mut ended: Option<Instant> = None;
     loop {
-        loop {
-            // Seldom, because it may have to run on a watched CPU.
-            match receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok(raw) => gaps.push(raw),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => break,
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
-                    open = false;
-                    break;
-                }
+        match receiver.recv_timeout(if apart { SELDOM / 10 } else { SELDOM }) {
+            Ok(raw) => {
+                gaps.push(raw);
+                std::thread::sleep(if apart { Duration::ZERO } else { SELDOM });
+                gaps.extend(receiver.try_iter());
             }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => open = false,
         }
         if let Some(recorder) = recorder.as_deref_mut() {
             records.extend(recorder.poll().into_iter().map(|frozen| ((frozen.cpu, frozen.id), frozen)));
@@ -234,7 +234,7 @@ fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>) -> Boo
 }
 
 /// The worst of all CPUs, each judged.
-fn judged(book: Book, options: &Options) -> Vec<Gap> {
+fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
     let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
     let hypervisor = arch::hypervisor();
     let spans: Vec<(Cpu, Mono, Mono)> = book.iter().map(|(raw, _)| (raw.cpu, raw.begin, raw.end)).collect();
@@ -247,11 +247,18 @@ fn judged(book: Book, options: &Options) -> Vec<Gap> {
             .filter(|(_, begin, end)| *begin < raw.end && raw.begin < *end)
             .map(|(cpu, ..)| *cpu)
             .collect();
+        let ran = frozen.as_ref().and_then(|frozen| software(&raw, frozen, &symbols));
+        let unrecorded = match (frozen, raw.freeze) {
+            (Some(_), _) => "the kernel's record does not reach so far back",
+            (None, Some(_)) => "the kernel's record of it did not come in time",
+            (None, None) => "all buffers of the kernel's record were full of earlier gaps",
+        };
         let evidence = Evidence {
             gap_ns: raw.end.since(raw.begin),
             counter_ns: Some(Ns(raw.counter_ns)),
             threshold_ns: options.threshold,
-            software: frozen.and_then(|frozen| software(&raw, &frozen, &symbols)),
+            software: ran,
+            unrecorded: recorded.then_some(unrecorded),
             smi: raw.smi,
             steal_ns: raw.steal_ns,
             hypervisor: hypervisor.clone(),
