@@ -192,14 +192,18 @@ mod tests {
         snapshot.unreadable.insert("/x".to_owned(), "EPERM".to_owned());
         assert_eq!(Snapshot::from_json(&snapshot.to_json()).unwrap(), snapshot);
         for (bad, says) in [
-            ("", "--kconfig"),
+            ("", "--kconfig): EOF"),
             ("{}", "format is 'none'"),
             (r#"{"format":"lathunt-run","version":1}"#, "lathunt-run"),
             (r#"{"format":"lathunt-snapshot","version":7}"#, "version 7"),
             (r#"{"format":"lathunt-snapshot","version":1,"of":"moon"}"#, "moon"),
         ] {
-            let error = Snapshot::from_json(bad).unwrap_err().to_string();
-            assert!(error.contains(says), "{bad}: {error}");
+            let error = Snapshot::from_json(bad).unwrap_err();
+            let whole = match std::error::Error::source(&error) {
+                Some(why) => format!("{error}: {why}"),
+                None => error.to_string(),
+            };
+            assert!(whole.contains(says), "{bad}: {whole}");
         }
     }
 
