@@ -15,6 +15,7 @@ mod memory;
 mod power;
 mod run;
 mod scheduling;
+mod telling;
 
 use super::facts::{Facts, Known};
 use super::rule::{Expect, Profile, Rule};
@@ -22,6 +23,7 @@ use super::rule::{Expect, Profile, Rule};
 /// The table of each subject.
 pub const TABLES: &[(&str, &[Rule])] = &[
     ("kernel", kernel::RULES),
+    ("kernel", telling::RULES),
     ("clock", clock::RULES),
     ("scheduling", scheduling::RULES),
     ("isolation", isolation::RULES),

@@ -1,0 +1,137 @@
+//! What the kernel tells of itself: its configuration, tracers, taint, and the command line that it was given.
+
+use super::super::facts::{Facts, Known};
+use super::super::rule::Expect::{Judge, Show};
+use super::super::rule::Fix::{Build, Do};
+use super::super::rule::Severity::{Info, Medium};
+use super::super::rule::{Answer, Judged, Rule};
+use super::EVERY;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "tracers",
+        title: "Tracers that find causes (hwlat, osnoise, timerlat)",
+        facts: &[
+            "/sys/kernel/tracing/available_tracers",
+            "CONFIG_HWLAT_TRACER",
+            "CONFIG_OSNOISE_TRACER",
+            "CONFIG_TIMERLAT_TRACER",
+        ],
+        expect: Judge(tracers),
+        severity: Medium,
+        why: "without them latencies of the hardware can only be guessed at; they cost nothing while off",
+        fix: &[Build(
+            "CONFIG_FTRACE=y\nCONFIG_HWLAT_TRACER=y\nCONFIG_OSNOISE_TRACER=y\nCONFIG_TIMERLAT_TRACER=y",
+        )],
+        source: "rt-tests (hwlatdetect)",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "taint",
+        title: "Taint of the kernel",
+        facts: &["/proc/sys/kernel/tainted"],
+        expect: Show(taint),
+        severity: Info,
+        why: "foreign modules run code that nobody has looked at for latency",
+        fix: &[],
+        source: "practice",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "command-line",
+        title: "Boot parameters that were misspelt or given twice",
+        facts: &["/proc/cmdline", "@kernel_log"],
+        expect: Judge(command_line),
+        severity: Medium,
+        why: "an unknown parameter is ignored without a word, and of two the last one counts",
+        fix: &[Do("correct the command line of the boot loader")],
+        source: "practice (init/main.c, since 5.14)",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "kernel-configuration",
+        title: "Kernel configuration",
+        facts: &["CONFIG_HZ"],
+        expect: Judge(configuration),
+        severity: Info,
+        why: "what was built in cannot be checked without it",
+        fix: &[Build("CONFIG_IKCONFIG=y\nCONFIG_IKCONFIG_PROC=y")],
+        source: "realtimeconfigquickscan; xenomai kconf-checklist",
+        profiles: EVERY,
+    },
+];
+
+/// The running kernel's own list; of a configuration alone, what is built in.
+fn tracers(facts: &Facts) -> Judged {
+    const WANTED: [(&str, &str); 3] =
+        [("hwlat", "HWLAT_TRACER"), ("osnoise", "OSNOISE_TRACER"), ("timerlat", "TIMERLAT_TRACER")];
+    let list = facts.text("/sys/kernel/tracing/available_tracers");
+    let mut lacking = Vec::new();
+    for (name, option) in WANTED {
+        let there = match list {
+            Ok(list) => list.split_ascii_whitespace().any(|word| word == name),
+            Err(_) => facts.config(option)? == "y",
+        };
+        if !there {
+            lacking.push(name);
+        }
+    }
+    match lacking.is_empty() {
+        true => Answer::good("all there"),
+        false => Answer::bad(format!("lacking: {}", lacking.join(", "))),
+    }
+}
+
+/// Bits of Documentation/admin-guide/tainted-kernels.rst that tell of foreign code or of trouble before.
+const TAINTS: [(u32, &str); 8] = [
+    (0, "a proprietary module"),
+    (1, "a module loaded by force"),
+    (4, "a machine check"),
+    (7, "the kernel died once"),
+    (9, "a warning of the kernel"),
+    (12, "a module from outside the kernel's tree"),
+    (14, "a lockup"),
+    (15, "a live patch"),
+];
+
+fn taint(facts: &Facts) -> Known<String> {
+    let bits = facts.number("/proc/sys/kernel/tainted")?;
+    let named: Vec<&str> =
+        TAINTS.iter().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, what)| *what).collect();
+    Ok(match (bits, named.is_empty()) {
+        (0, _) => "none".to_owned(),
+        (_, true) => bits.to_string(),
+        (_, false) => format!("{bits}: {}", named.join(", ")),
+    })
+}
+
+fn command_line(facts: &Facts) -> Judged {
+    let words = facts.boot_words()?;
+    // These add up or may be given more than once.
+    const REPEATABLE: [&str; 7] =
+        ["console", "earlycon", "initrd", "module_blacklist", "memmap", "dyndbg", "reserve_mem"];
+    let mut twice: Vec<&str> = Vec::new();
+    for (at, (name, value)) in words.iter().enumerate() {
+        let contrary = words[..at].iter().any(|(before, other)| before == name && other != value);
+        if contrary && !REPEATABLE.contains(name) && !twice.contains(name) {
+            twice.push(name);
+        }
+    }
+    let log = facts.text("@kernel_log").unwrap_or_default();
+    let unknown = log.lines().find_map(|line| line.split_once("Unknown kernel command line parameters "));
+    match (twice.is_empty(), unknown) {
+        (true, None) => Answer::good("none found"),
+        (false, None) => Answer::bad(format!("given twice with different values: {}", twice.join(", "))),
+        (_, Some((_, which))) => Answer::bad(format!("unknown to the kernel: {}", which.trim())),
+    }
+}
+
+fn configuration(facts: &Facts) -> Judged {
+    match facts.config("HZ") {
+        Ok(_) => Answer::good("readable"),
+        Err(_) if facts.absence_means_something() => {
+            Answer::bad("neither /proc/config.gz nor /boot/config-… is readable")
+        }
+        Err(missing) => Err(missing),
+    }
+}
