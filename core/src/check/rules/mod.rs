@@ -1,4 +1,4 @@
-//! The tables of rules, one file a subject. An entry is a rule; nothing else has to be touched to add one.
+//! The tables of rules, one file a subject (of the kernel two). An entry is a rule; nothing else has to be touched to add one.
 //!
 //! Sources, as the entries cite them: KC = Documentation/core-api/real-time/kernel-configuration.rst, HW =
 //! …/real-time/hardware.rst, CI = Documentation/admin-guide/cpu-isolation.rst, KK = …/kernel-per-CPU-kthreads.rst, KP =
@@ -20,7 +20,7 @@ mod telling;
 use super::facts::{Facts, Known};
 use super::rule::{Expect, Profile, Rule};
 
-/// The table of each subject.
+/// The tables with their subjects.
 pub const TABLES: &[(&str, &[Rule])] = &[
     ("kernel", kernel::RULES),
     ("kernel", telling::RULES),
