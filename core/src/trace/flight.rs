@@ -115,7 +115,10 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 self.lost(at, cpu, Some(torn));
                 torn = 0;
             }
-            oldest.get_or_insert(at);
+            // An NMI may be recorded later than what came after it.
+            if !matches!(kind, Kind::Nmi { .. }) {
+                oldest.get_or_insert(at);
+            }
             latest = latest.max(at);
             if let Kind::Switch { prev, next, .. } = kind {
                 if record[13] & SKIPPED != 0 {

@@ -13,6 +13,7 @@
 #define VECTOR_SLOTS 16
 #define SOFTIRQ_SLOTS 16
 #define SEEN_SLOTS 128 /* real-time priorities, rounded up */
+#define NMI_NOTES 8
 
 /* One event of the flight ring; the fields per kind are documented in core/src/trace/flight.rs, which decodes it. */
 struct flight_rec {
@@ -77,10 +78,19 @@ struct source {
 	__u64 max_ns;
 };
 
+/* An NMI on its way into the flight ring. */
+struct nmi_note {
+	__u64 at;
+	__u64 delta_ns;
+	__u64 handler;
+	__s32 current;
+	__s32 pad;
+};
+
 /* An interrupt that has begun and not ended, of one nesting level. */
 struct open_window {
 	__u64 start;
-	__u64 stolen; /* block->stolen at its start */
+	__u64 stolen; /* stolen_so_far() at its start */
 	__u32 id;
 	__u32 open;
 };
@@ -114,6 +124,7 @@ enum loss {
 	LOST_EARLY,	     /* a latency that would be negative */
 	LOST_STACK,	     /* a stack could not be taken */
 	LOST_SWITCH,	     /* a switch from another task than the last one seen */
+	LOST_NMI,	     /* an NMI that found NMI_NOTES before it in no record yet */
 	LOSSES = 16,
 };
 
@@ -127,10 +138,11 @@ struct cpu_block {
 	__u64 threshold_ns;
 	__u64 late_timer_ns;
 	__u64 freeze_head; /* active buffer's head when the request was first seen; 0: no request */
-	__u64 pad0[2];
+	__u64 nmi_ns;	   /* as `stolen`, of NMIs, which alone write it */
+	__u64 nmi_notes;   /* NMIs noted */
 
 	/* Bookkeeping of the programs. */
-	__u64 stolen; /* net time of all interrupts that ended: what nested inside is subtracted by it */
+	__u64 stolen; /* net time of all interrupts but NMIs that ended: what nested inside is subtracted by it */
 	__u64 faults; /* user page faults since the last switch */
 	__u64 fault_address;
 	__u64 hist_seq;
@@ -144,7 +156,8 @@ struct cpu_block {
 	__u32 skipped; /* OPT_LEAN left switches out since the last recorded one */
 	__u64 host_stole_ns; /* since boot, as of the last timer interrupt; 0: not known here */
 	__u64 steal_read_at; /* when that was read; 0: never */
-	__u64 pad2[2];
+	__u64 nmi_filed; /* of `nmi_notes`, those in the ring */
+	__u64 pad2;
 
 	struct source nmi;
 	struct source irq[IRQ_SLOTS];
@@ -162,6 +175,7 @@ struct cpu_block {
 	__u32 pad3;
 	struct seen seen[SEEN_SLOTS];
 	struct activation activation[ACTIVATION_SLOTS];
+	struct nmi_note nmi_note[NMI_NOTES];
 } __attribute__((aligned(4096)));
 
 enum option {

@@ -19,13 +19,26 @@ enum kind {
 /* Bit of `flag` of a switch beside `preempt`: switches between ordinary tasks were left out before it. */
 #define SWITCHES_SKIPPED 2
 
-/* Takes the next slot; fill it and give it to flight_close(). Nested interrupts take other slots. */
-static __always_inline struct flight_rec *flight_open(struct cpu_block *b, __u64 at, __u32 kind, __u32 *stamp)
+/* Whether an interrupt can come between two instructions of the program: known for each tracepoint. An NMI always can;
+ * its program stays out of the ring (flight_nmi). */
+enum irqs { IRQS_OFF, IRQS_ON };
+
+/* Takes the next slot; fill it and give it to flight_close(). Nested interrupts take other slots. A locked instruction
+ * waits until all earlier stores are done, and those into the ring miss the cache: a sixth of what a waking costs. */
+static __always_inline struct flight_rec *flight_open(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs,
+						      __u32 *stamp)
 {
 	struct flight_buffer *f = &b->buffer[b->active & (FLIGHT_BUFFERS - 1)];
-	__u64 seq = __sync_fetch_and_add(&f->head, 1);
-	struct flight_rec *r = &f->rec[seq & (FLIGHT_SLOTS - 1)];
+	struct flight_rec *r;
+	__u64 seq;
 
+	if (irqs == IRQS_ON) {
+		seq = __sync_fetch_and_add(&f->head, 1);
+	} else {
+		seq = f->head;
+		*(volatile __u64 *)&f->head = seq + 1;
+	}
+	r = &f->rec[seq & (FLIGHT_SLOTS - 1)];
 	*stamp = (__u32)(seq + 1);
 	r->at = at;
 	r->kind = kind;
@@ -38,11 +51,11 @@ static __always_inline void flight_close(struct flight_rec *r, __u32 stamp)
 	*(volatile __u32 *)&r->stamp = stamp;
 }
 
-/* A record of one number, in whatever context. */
-static __always_inline void flight_word(struct cpu_block *b, __u64 at, __u32 kind, __u32 word)
+/* A record of one number. */
+static __always_inline void flight_word(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs, __u32 word)
 {
 	__u32 stamp;
-	struct flight_rec *r = flight_open(b, at, kind, &stamp);
+	struct flight_rec *r = flight_open(b, at, kind, irqs, &stamp);
 
 	r->current = current_tid();
 	r->word = word;
@@ -50,10 +63,11 @@ static __always_inline void flight_word(struct cpu_block *b, __u64 at, __u32 kin
 }
 
 /* A record of two addresses. */
-static __always_inline void flight_wide(struct cpu_block *b, __u64 at, __u32 kind, __u64 first, __u64 second)
+static __always_inline void flight_wide(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs, __u64 first,
+					__u64 second)
 {
 	__u32 stamp;
-	struct flight_rec *r = flight_open(b, at, kind, &stamp);
+	struct flight_rec *r = flight_open(b, at, kind, irqs, &stamp);
 
 	r->current = current_tid();
 	r->wide[0] = first;
@@ -73,10 +87,11 @@ static __always_inline __u32 flight_target(struct task_struct *p)
 	return bpf_core_field_exists(p->thread_info.cpu) ? p->thread_info.cpu : (__u32)p->wake_cpu;
 }
 
-static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 kind, struct task_struct *p)
+static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs,
+					  struct task_struct *p)
 {
 	__u32 stamp;
-	struct flight_rec *r = flight_open(b, at, kind, &stamp);
+	struct flight_rec *r = flight_open(b, at, kind, irqs, &stamp);
 
 	r->current = current_tid();
 	r->tid = p->pid;
@@ -96,7 +111,7 @@ static __always_inline void flight_faults(struct cpu_block *b, __u64 at, __s32 t
 	if (!count)
 		return;
 	b->faults = 0;
-	r = flight_open(b, at, K_FAULTS, &stamp);
+	r = flight_open(b, at, K_FAULTS, IRQS_OFF, &stamp);
 	r->current = tid;
 	r->wide[0] = b->fault_address;
 	r->wide[1] = count;
@@ -119,7 +134,7 @@ static __always_inline void flight_skip(struct cpu_block *b, struct task_struct 
 static __always_inline void flight_name(struct cpu_block *b, __u64 at, struct task_struct *p)
 {
 	__u32 stamp;
-	struct flight_rec *r = flight_open(b, at, K_COMM, &stamp);
+	struct flight_rec *r = flight_open(b, at, K_COMM, IRQS_OFF, &stamp);
 
 	r->tid = p->pid;
 	flight_comm(r, p);
@@ -137,7 +152,7 @@ static __always_inline void flight_switch(struct cpu_block *b, __u64 at, bool pr
 		lose(b, LOST_SWITCH);
 	b->running = next->pid + 1;
 	flight_faults(b, at, prev->pid);
-	r = flight_open(b, at, K_SWITCH, &stamp);
+	r = flight_open(b, at, K_SWITCH, IRQS_OFF, &stamp);
 	r->flag = preempt | (b->skipped ? SWITCHES_SKIPPED : 0);
 	b->skipped = 0;
 	r->current = prev->pid;
@@ -152,7 +167,7 @@ static __always_inline void flight_switch(struct cpu_block *b, __u64 at, bool pr
 static __always_inline void flight_migrate(struct cpu_block *b, __u64 at, struct task_struct *p, __s32 to)
 {
 	__u32 stamp;
-	struct flight_rec *r = flight_open(b, at, K_MIGRATE, &stamp);
+	struct flight_rec *r = flight_open(b, at, K_MIGRATE, IRQS_OFF, &stamp);
 
 	r->current = current_tid();
 	r->tid = p->pid;
@@ -167,7 +182,7 @@ static __always_inline void flight_setprio(struct cpu_block *b, __u64 at, struct
 					   struct task_struct *donor)
 {
 	__u32 stamp;
-	struct flight_rec *r = flight_open(b, at, K_SETPRIO, &stamp);
+	struct flight_rec *r = flight_open(b, at, K_SETPRIO, IRQS_OFF, &stamp);
 
 	r->current = current_tid();
 	r->tid = p->pid;
@@ -220,11 +235,50 @@ static __noinline int flight_rotate(struct cpu_block *b, __u64 at)
 	return 0;
 }
 
-/* Call at the end of each program that runs with interrupts off. One load when nobody asks. */
+/* In an NMI, which may have interrupted any of our programs: noted beside the ring, until the next program takes it. */
+static __always_inline void flight_nmi(struct cpu_block *b, __u64 at, __u64 delta_ns, __u64 handler)
+{
+	struct nmi_note *note = &b->nmi_note[b->nmi_notes & (NMI_NOTES - 1)];
+
+	if (b->nmi_notes - b->nmi_filed >= NMI_NOTES) {
+		lose(b, LOST_NMI);
+		return;
+	}
+	note->at = at;
+	note->delta_ns = delta_ns;
+	note->handler = handler;
+	note->current = current_tid();
+	count_up(&b->nmi_notes);
+}
+
+/* The noted NMIs come into the ring: after records that are younger, so the reader sorts by time. Interrupts are off. */
+static __noinline int flight_file_nmis(struct cpu_block *b)
+{
+	struct nmi_note *note;
+	struct flight_rec *r;
+	__u32 i, stamp;
+
+	if (!b)
+		return 0;
+	for (i = 0; i < NMI_NOTES && b->nmi_filed != *(volatile __u64 *)&b->nmi_notes; i++) {
+		note = &b->nmi_note[b->nmi_filed & (NMI_NOTES - 1)];
+		r = flight_open(b, note->at, K_NMI, IRQS_OFF, &stamp);
+		r->current = note->current;
+		r->wide[0] = note->delta_ns;
+		r->wide[1] = note->handler;
+		flight_close(r, stamp);
+		count_up(&b->nmi_filed);
+	}
+	return 0;
+}
+
+/* Call at the end of each program that runs with interrupts off. Three loads when nobody asks. */
 static __always_inline void flight_freeze_if_asked(struct cpu_block *b, __u64 at, bool at_switch)
 {
 	__u64 head;
 
+	if (b->nmi_filed != *(volatile __u64 *)&b->nmi_notes)
+		flight_file_nmis(b);
 	if (!*(volatile __u32 *)&b->request)
 		return;
 	head = b->buffer[b->active & (FLIGHT_BUFFERS - 1)].head;

@@ -11,13 +11,18 @@ enum vector {
 	V_DEFERRED_ERROR, V_THRESHOLD_APIC, V_ERROR_APIC, V_SPURIOUS_APIC, V_PLATFORM_IPI, V_OTHER,
 };
 
-static __always_inline void charge(struct cpu_block *b, struct source *s, __u64 net)
+static __always_inline void charge(struct source *s, __u64 net)
 {
 	s->count++;
 	s->total_ns += net;
 	if (net > s->max_ns)
 		s->max_ns = net;
-	__sync_fetch_and_add(&b->stolen, net);
+}
+
+/* NMIs keep a total of their own: they come between the instructions that add to `stolen`. */
+static __always_inline __u64 stolen_so_far(struct cpu_block *b)
+{
+	return b->stolen + *(volatile __u64 *)&b->nmi_ns;
 }
 
 static __always_inline void window_opens(struct cpu_block *b, enum level level, __u64 at, __u32 id)
@@ -25,7 +30,7 @@ static __always_inline void window_opens(struct cpu_block *b, enum level level, 
 	struct open_window *w = &b->window[level];
 
 	w->start = at;
-	w->stolen = b->stolen;
+	w->stolen = stolen_so_far(b);
 	w->id = id;
 	w->open = 1;
 }
@@ -33,7 +38,7 @@ static __always_inline void window_opens(struct cpu_block *b, enum level level, 
 static __always_inline void window_closes(struct cpu_block *b, enum level level, __u64 at, __u32 id, struct source *s)
 {
 	struct open_window *w = &b->window[level];
-	__u64 gross, nested;
+	__u64 gross, nested, net;
 
 	if (!w->open || w->id != id) {
 		lose(b, LOST_UNMATCHED);
@@ -41,8 +46,13 @@ static __always_inline void window_closes(struct cpu_block *b, enum level level,
 	}
 	w->open = 0;
 	gross = at - w->start;
-	nested = b->stolen - w->stolen;
-	charge(b, s, gross > nested ? gross - nested : 0);
+	nested = stolen_so_far(b) - w->stolen;
+	net = gross > nested ? gross - nested : 0;
+	charge(s, net);
+	if (level == LEVEL_SOFTIRQ)
+		__sync_fetch_and_add(&b->stolen, net); /* interrupts are on, and add to it as well */
+	else
+		b->stolen += net;
 }
 
 /* No interrupt is under way where threads are switched: one whose end was not seen must not seem to go on. */
@@ -63,7 +73,7 @@ static __always_inline int irq_begins(__u32 irq)
 	if (!b)
 		return 0;
 	at = bpf_ktime_get_ns();
-	flight_word(b, at, K_IRQ_ENTRY, irq);
+	flight_word(b, at, K_IRQ_ENTRY, IRQS_OFF, irq);
 	window_opens(b, LEVEL_IRQ, at, irq);
 	return 0;
 }
@@ -83,7 +93,7 @@ static __always_inline int irq_ends(__u32 irq)
 	barrier_var(slot); /* or the compiler drops the mask that the verifier needs to see */
 	slot &= IRQ_SLOTS - 1;
 	at = bpf_ktime_get_ns();
-	flight_word(b, at, K_IRQ_EXIT, irq);
+	flight_word(b, at, K_IRQ_EXIT, IRQS_OFF, irq);
 	window_closes(b, LEVEL_IRQ, at, irq, &b->irq[slot]);
 	flight_freeze_if_asked(b, at, false);
 	return 0;
@@ -97,7 +107,7 @@ static __always_inline int vector_begins(enum vector vector)
 	if (!b)
 		return 0;
 	at = bpf_ktime_get_ns();
-	flight_word(b, at, K_VECTOR_ENTRY, vector);
+	flight_word(b, at, K_VECTOR_ENTRY, IRQS_OFF, vector);
 	window_opens(b, LEVEL_VECTOR, at, vector);
 	return 0;
 }
@@ -126,7 +136,7 @@ static __always_inline void note_steal(struct cpu_block *b, __u64 at)
 	b->host_stole_ns = sum;
 	b->steal_read_at = at;
 	if (since && sum - before >= STEAL_NS)
-		flight_wide(b, at, K_STEAL, sum - before, since);
+		flight_wide(b, at, K_STEAL, IRQS_OFF, sum - before, since);
 }
 
 static __always_inline int vector_ends(enum vector vector)
@@ -137,7 +147,7 @@ static __always_inline int vector_ends(enum vector vector)
 	if (!b)
 		return 0;
 	at = bpf_ktime_get_ns();
-	flight_word(b, at, K_VECTOR_EXIT, vector);
+	flight_word(b, at, K_VECTOR_EXIT, IRQS_OFF, vector);
 	window_closes(b, LEVEL_VECTOR, at, vector, &b->vector[vector & (VECTOR_SLOTS - 1)]);
 	if (vector == V_LOCAL_TIMER)
 		note_steal(b, at);
@@ -147,13 +157,13 @@ static __always_inline int vector_ends(enum vector vector)
 
 static __always_inline void softirq_begins(struct cpu_block *b, __u64 at, __u32 vec)
 {
-	flight_word(b, at, K_SOFTIRQ_ENTRY, vec);
+	flight_word(b, at, K_SOFTIRQ_ENTRY, IRQS_ON, vec);
 	window_opens(b, LEVEL_SOFTIRQ, at, vec);
 }
 
 static __always_inline void softirq_ends(struct cpu_block *b, __u64 at, __u32 vec)
 {
-	flight_word(b, at, K_SOFTIRQ_EXIT, vec);
+	flight_word(b, at, K_SOFTIRQ_EXIT, IRQS_ON, vec);
 	window_closes(b, LEVEL_SOFTIRQ, at, vec, &b->softirq[vec & (SOFTIRQ_SLOTS - 1)]);
 }
 

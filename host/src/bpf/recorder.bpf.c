@@ -55,7 +55,8 @@ static __always_inline int wakes(struct task_struct *p, enum kind kind)
 		return 0;
 	at = bpf_ktime_get_ns();
 	if (kept)
-		flight_waking(b, at, kind, p);
+		/* Who wakes itself may do so with interrupts on. */
+		flight_waking(b, at, kind, p->pid == current_tid() ? IRQS_ON : IRQS_OFF, p);
 	if (measured)
 		wakeup_waking(b, at, p);
 	return 0;
@@ -177,8 +178,9 @@ int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 
 	if (!b || delta_ns < 0)
 		return 0;
-	charge(b, &b->nmi, delta_ns);
-	flight_wide(b, bpf_ktime_get_ns(), K_NMI, delta_ns, (__u64)handler);
+	charge(&b->nmi, delta_ns);
+	b->nmi_ns += delta_ns;
+	flight_nmi(b, bpf_ktime_get_ns(), delta_ns, (__u64)handler);
 	return 0;
 }
 
@@ -188,7 +190,7 @@ int BPF_PROG(on_idle, __u32 state)
 	struct cpu_block *b = this_block();
 
 	if (b)
-		flight_word(b, bpf_ktime_get_ns(), K_IDLE, state);
+		flight_word(b, bpf_ktime_get_ns(), K_IDLE, IRQS_OFF, state);
 	return 0;
 }
 
@@ -199,7 +201,7 @@ int BPF_PROG(on_csd_entry, __u64 function, __u64 csd)
 	struct cpu_block *b = this_block();
 
 	if (b)
-		flight_wide(b, bpf_ktime_get_ns(), K_CSD_ENTRY, csd, function);
+		flight_wide(b, bpf_ktime_get_ns(), K_CSD_ENTRY, IRQS_OFF, csd, function);
 	return 0;
 }
 
@@ -209,7 +211,7 @@ int BPF_PROG(on_csd_exit, __u64 function, __u64 csd)
 	struct cpu_block *b = this_block();
 
 	if (b)
-		flight_wide(b, bpf_ktime_get_ns(), K_CSD_EXIT, csd, function);
+		flight_wide(b, bpf_ktime_get_ns(), K_CSD_EXIT, IRQS_OFF, csd, function);
 	return 0;
 }
 

@@ -229,15 +229,16 @@ static __always_inline void switch_ends(struct cpu_block *b, __u64 at)
 static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)
 {
 	__u64 expires = timer->node.expires - timer->base->offset;
-	struct open_timer *t = &b->timer[!!timer->is_soft];
+	bool soft = timer->is_soft;
+	struct open_timer *t = &b->timer[soft];
 	__s32 tid = current_tid();
 	struct flight_rec *r;
 	__u32 stamp;
 
 	if (b->on) {
-		r = flight_open(b, at, K_TIMER_ENTRY, &stamp);
+		r = flight_open(b, at, K_TIMER_ENTRY, soft ? IRQS_ON : IRQS_OFF, &stamp);
 		r->current = tid;
-		r->flag = !!timer->is_soft;
+		r->flag = soft;
 		r->expires = expires;
 		r->wide[0] = (__u64)timer;
 		r->wide[1] = bpf_core_field_exists(timer->function) ? (__u64)timer->function : 0;
@@ -256,14 +257,15 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 static __always_inline void timer_ends(struct cpu_block *b, void *ctx, __u64 at, struct hrtimer *timer)
 {
 	/* The callback may have freed the timer: its address is compared, nothing in it is read. */
-	struct open_timer *t = &b->timer[b->timer[0].timer != (__u64)timer];
+	bool soft = b->timer[0].timer != (__u64)timer;
+	struct open_timer *t = &b->timer[soft];
 
 	t->timer = 0;
 	if (!b->on)
 		return;
-	flight_wide(b, at, K_TIMER_EXIT, (__u64)timer, 0);
+	flight_wide(b, at, K_TIMER_EXIT, soft ? IRQS_ON : IRQS_OFF, (__u64)timer, 0);
 	/* What the interrupt interrupted is below us on the stack. Taken here, after the waking and only when that was
 	 * of a measured task, because a stack costs several us. */
-	if (t->late && t == &b->timer[0])
+	if (t->late && !soft)
 		flight_stack(b, ctx, t->entry, STACK_TIMER_LATE, t->tid);
 }

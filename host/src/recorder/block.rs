@@ -80,7 +80,7 @@ pub(super) struct CpuBlock {
     pub threshold_ns: AtomicU64,
     pub late_timer_ns: AtomicU64,
     freeze_head: u64,
-    pad0: [u64; 2],
+    private_first: [u64; 2],
     /// Written by the programs alone, as all that is private: running totals, open windows, open timers.
     stolen: u64,
     /// User page faults since the last switch.

@@ -3,7 +3,7 @@
 use lathunt_core::run::Loss;
 
 /// `enum loss` of src/bpf/block.h, in its order.
-const MEANINGS: [(&str, &str); 8] = [
+const MEANINGS: [(&str, &str); 9] = [
     ("no_flight_buffer", "a late task crossed the threshold while all flight buffers waited to be read: that peak has no evidence"),
     ("no_flight_buffer_asked", "a measuring thread asked for a freeze while all flight buffers waited to be read: that peak has no evidence"),
     ("waking_not_remembered", "no free slot for a thread (there are 8192, and four where each may sit): some wake-ups were not measured"),
@@ -12,6 +12,7 @@ const MEANINGS: [(&str, &str); 8] = [
     ("negative_latency", "an event lay before what it follows (clocks of two CPUs differ, or a clock was set): that sample was dropped"),
     ("stack_not_taken", "the kernel could not take a stack: that peak names no code"),
     ("switches_not_seen", "times that context switches went unseen (the task switched out was not the one last switched in; why the kernel did not report them is not known): wake-ups are missing"),
+    ("nmi_not_recorded", "more than eight NMIs came before anything else was recorded: their time is counted, the evidence of peaks lacks them"),
 ];
 
 /// The place of `no_flight_buffer_asked`, which user space counts.
