@@ -43,6 +43,8 @@ pub struct Disturbance {
     pub interval: Ns,
     /// Lock the memory of the process.
     pub lock_memory: bool,
+    /// Allowed on the machine's only CPU, as [`inject::Options::only_cpu`] says: tests alone set it.
+    pub only_cpu: bool,
 }
 
 /// What was seen of one pulse.
@@ -199,6 +201,7 @@ fn pulses(what: &Disturbance, first: Mono, every: Ns) -> Result<Vec<Pulse>> {
         every,
         count: what.pulses,
         first: Some(Mono(first.0 - what.lead.0)),
+        only_cpu: what.only_cpu,
         watch: Ns(what.interval.0 / 2).min(Ns::from_ms(2)),
         ..inject::Options::once(what.cpu, what.length)
     };

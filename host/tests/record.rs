@@ -70,6 +70,7 @@ fn gather(kind: Kind, cpu: Cpu, length: Ns, cell: &mut Cell) -> lathunt_host::er
         priority: 90,
         interval: length + Ns::from_ms(1),
         lock_memory: true,
+        only_cpu: false,
     };
     let seen = std::thread::scope(|scope| {
         let disturbing = scope.spawn(|| disturb(&what, None));

@@ -63,6 +63,7 @@ fn on_cpu(cpu: Cpu, setting: &Setting, recording: &mut Recording) -> Calibration
         // A slower grid than the pulse is long, so that each pulse covers one activation.
         interval: setting.interval.max(LENGTH + Ns::from_us(400)),
         lock_memory: setting.lock_memory,
+        only_cpu: false,
     };
     let seen = disturb(&what, recorder);
     seen.map_or_else(

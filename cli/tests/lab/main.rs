@@ -1,11 +1,13 @@
 //! The lab: does it also work on a real PREEMPT_RT kernel? Debian's is booted in QEMU with our static binary, runs the
 //! scenarios of `lab/scenarios/`, and what they left behind is judged here, outside.
 //!
-//! One boot serves all tests of this file. Sizes are judged generously: an emulated CPU is itself late by
-//! milliseconds. What is exact is *whom* a latency is blamed on, and that parts add up.
+//! Each machine of `guest.rs` is booted once, for all tests of this file. Where it has two CPUs, sizes are judged
+//! generously: an emulated CPU is itself late by milliseconds. What is exact there is *whom* a latency is blamed on, and
+//! that parts add up. In virtual time sizes are exact, too.
 
 mod boot;
 mod freeze;
+mod guest;
 mod machine;
 mod monitor;
 mod record;

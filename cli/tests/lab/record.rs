@@ -38,11 +38,7 @@ fn injected_latencies_are_among_the_worst_of_a_recording_and_blamed() {
         };
         let found: Vec<Vec<&Peak>> =
             pulses(&outcome, kind).iter().map(waited).filter(|peaks| !peaks.is_empty()).collect();
-        // Interrupts are kept off in a call from another CPU where BPF programs cannot turn them off themselves.
-        let blamed = |peak: &Peak| {
-            let culprit = peak.culprit.as_deref().unwrap_or_default();
-            culprit.contains("inject") || (kind == Kind::Irqoff && culprit.contains("call_function"))
-        };
+        let blamed = |peak: &Peak| peak.culprit.as_deref().is_some_and(|culprit| culprit.contains("inject"));
         let named = found.iter().filter(|peaks| peaks.iter().any(|peak| blamed(peak))).count();
         assert!(
             found.len() >= 2 && named >= 2,
@@ -83,10 +79,11 @@ fn timerlat(text: &str, context: &str) -> Vec<u64> {
     all
 }
 
+/// In virtual time: the tracer reads the clock some instructions after us, and our histogram has classes of 1 µs.
 #[test]
 #[ignore = "lab: run by make test"]
-fn a_recording_of_the_timerlat_threads_agrees_with_the_tracer() {
-    let Some(outcome) = Outcome::with(&["record"], "record", "lab: record beside timerlat") else { return };
+fn a_recording_of_the_timerlat_threads_agrees_with_the_tracer_to_microseconds() {
+    let Some(outcome) = Outcome::with(&["record"], "timerlat", "lab: record beside timerlat") else { return };
     let run = run_of(&outcome, "timerlat.json");
     let trace = outcome.text("timerlat.trace");
     let tasks: Vec<_> = run.tasks.iter().filter(|task| task.thread.comm.starts_with("timerlat")).collect();
@@ -97,22 +94,14 @@ fn a_recording_of_the_timerlat_threads_agrees_with_the_tracer() {
         for series in run.of(quantity) {
             ours.merge(&series.histogram).unwrap();
         }
-        assert!(
-            theirs.len() > 200 && ours.count() as usize > theirs.len() / 2,
-            "{} and {}",
-            theirs.len(),
-            ours.count()
-        );
-        // The recording began a second earlier, and the upper half is what the host does to an emulated CPU.
-        for q in [0.1, 0.25] {
-            let (their, our) = (theirs[(theirs.len() as f64 * q) as usize], ours.quantile(q).unwrap().0);
-            eprintln!("{} quantile {q}: timerlat {their} ns, recorded {our} ns", quantity.name());
-            let near = their.abs_diff(our) <= 300_000.max(their / 2);
-            assert!(near, "{} quantile {q}: timerlat {their} ns, recorded {our} ns", quantity.name());
-        }
-        if quantity == Quantity::Timer {
-            let (their, our) = (theirs[theirs.len() - 1], ours.max().unwrap().0);
-            assert!(their <= our + 1_000_000, "timerlat saw {their} ns, the recording at most {our} ns");
+        let (their, our) = (theirs.len(), ours.count());
+        assert!(their > 500 && our as usize >= their, "timerlat {their} samples, recorded {our}");
+        for q in [0.0, 0.1, 0.5, 0.9, 1.0] {
+            let their = theirs[((their - 1) as f64 * q) as usize];
+            let our = if q == 1.0 { ours.max() } else { ours.quantile(q) }.unwrap().0;
+            let told = format!("{} quantile {q}: timerlat {their} ns, recorded {our} ns", quantity.name());
+            eprintln!("{told}");
+            assert!(their.abs_diff(our) <= 5_000, "{told}");
         }
     }
 }

@@ -58,19 +58,30 @@ fn parts_add_up_in_every_explanation() {
     }
 }
 
-/// What each cell says is in the scenario's stdout; its status is the verdict.
-#[test]
-#[ignore = "lab: run by make test"]
-fn every_kind_of_disturbance_is_found_sized_and_blamed_on_both_cpus() {
-    let Some(outcome) = Outcome::of("matrix", "lab: matrix") else { return };
+/// The test program of `host/tests/matrix.rs` as `scenario`: it was there for each of these CPUs and lengths. What each
+/// cell says is in the scenario's stdout; its status is the verdict.
+fn matrix(scenario: &str, cpus: &[u32], lengths: &[&str]) {
+    let Some(outcome) = Outcome::of(scenario, &format!("lab: {scenario}")) else { return };
     let told = outcome.text("stdout");
     println!("{told}");
     for kind in Kind::ALL {
-        for cpu in [Cpu(0), Cpu(1)] {
-            let cell = format!("{kind} of 20.000 ms on CPU {cpu}: due ");
-            assert!(told.lines().any(|line| line.starts_with(&cell)), "no {cell:?} in\n{told}");
+        for (cpu, length) in cpus.iter().flat_map(|cpu| lengths.iter().map(move |length| (cpu, length))) {
+            let cell = format!("{kind} of {length} on CPU {cpu}: due ");
+            assert!(told.lines().any(|line| line.contains(&cell)), "no {cell:?} in\n{told}");
         }
     }
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn every_kind_of_disturbance_is_found_sized_and_blamed_on_both_cpus() {
+    matrix("matrix", &[0, 1], &["20.000 ms"]);
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn every_kind_of_disturbance_is_found_at_a_tenth_of_a_millisecond_and_more_in_virtual_time() {
+    matrix("exact", &[0], &["100 µs", "500 µs", "2.000 ms"]);
 }
 
 fn of_cpu(run: &Run, quantity: Quantity, cpu: Cpu) -> u64 {

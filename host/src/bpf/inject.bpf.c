@@ -8,6 +8,7 @@ struct pulse {
 	__u64 length_ns; /* in */
 	__u64 begin_ns;	 /* out, CLOCK_MONOTONIC */
 	__u64 end_ns;	 /* out; 0: has not run */
+	__u64 expires_ns; /* timer: hold when the one that expires then is started; 0: none */
 	__u32 armed;	 /* softirq: hold this CPU + 1 at the next packet */
 	__u32 cpu;	 /* out */
 };
@@ -60,7 +61,7 @@ static __always_inline struct pulse *the_pulse(void)
 	return bpf_map_lookup_elem(&pulses, &zero);
 }
 
-/* On the calling CPU: preemption is off. On another one: its function-call interrupt, interrupts are off. */
+/* On the calling CPU: preemption is off. */
 SEC("raw_tp")
 int hold_here(void *ctx)
 {
@@ -82,6 +83,19 @@ int hold_irqs_off(void *ctx)
 	bpf_local_irq_save(&flags);
 	hold(p);
 	bpf_local_irq_restore(&flags);
+	return 0;
+}
+
+/* Inside hrtimer_start(), which has interrupts off: for kernels without bpf_local_irq_save. */
+SEC("tp_btf/hrtimer_start")
+int BPF_PROG(hold_at_timer, struct hrtimer *timer)
+{
+	struct pulse *p = the_pulse();
+
+	if (!p || !p->expires_ns || (__u64)timer->node.expires != p->expires_ns)
+		return 0;
+	p->expires_ns = 0;
+	hold(p);
 	return 0;
 }
 

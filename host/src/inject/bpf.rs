@@ -1,7 +1,7 @@
 //! Pulses made by BPF programs.
 
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -25,6 +25,7 @@ struct Shared {
     length_ns: AtomicU64,
     begin_ns: AtomicU64,
     end_ns: AtomicU64,
+    expires_ns: AtomicU64,
     armed: AtomicU32,
     cpu: AtomicU32,
 }
@@ -62,14 +63,10 @@ impl Programs {
             .filter(|at| at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED)
             .ok_or_else(|| Error::last_os("map", "the memory of the injector"))?;
         let link = match name {
-            "hold_softirq" => object::attach_all(&object)?.pop(),
+            "hold_softirq" | "hold_at_timer" => object::attach_all(&object)?.pop(),
             _ => None,
         };
         Ok(Programs { name, object, shared, _link: link })
-    }
-
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     fn shared(&self) -> &Shared {
@@ -96,15 +93,13 @@ impl Programs {
         Ok(Pulse { begin: Mono(begin), end: Mono(end) })
     }
 
-    /// Runs the program: on this CPU, or from here on `cpu`.
-    pub fn run(&mut self, options: &Options<'_>, cpu: Option<Cpu>) -> Result<Pulse> {
+    /// Runs the program, on this CPU.
+    pub fn run(&mut self, options: &Options<'_>) -> Result<Pulse> {
         self.ready(options.length);
         let program = self.object.progs_mut().find(|program| program.name() == self.name);
         let program = program.ok_or_else(|| Error::refused("find", self.name, ""))?;
         let mut run = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
-            flags: cpu.map_or(0, |_| libbpf_sys::BPF_F_TEST_RUN_ON_CPU),
-            cpu: cpu.map_or(0, |cpu| cpu.0),
             ..Default::default()
         };
         // SAFETY: a loaded program's descriptor and zeroed options of their own size; no buffers are passed.
@@ -115,6 +110,15 @@ impl Programs {
             );
         }
         self.taken(options.cpu)
+    }
+
+    /// Starts the timer at whose start the program holds this CPU.
+    pub fn by_timer(&mut self, options: &Options<'_>, timer: &Timer) -> Result<Pulse> {
+        self.ready(options.length);
+        self.shared().expires_ns.store(Timer::EXPIRES.0, Release);
+        let started = timer.start();
+        self.shared().expires_ns.store(0, Release);
+        started.and_then(|()| self.taken(options.cpu))
     }
 
     /// Arms the program and sends the packet whose reception it holds. The softirq runs before `send` returns.
@@ -164,5 +168,40 @@ impl Softirq {
         self.from.send(&[0]).map_err(|error| Error::new("send", "a packet over loopback", error))?;
         while self.to.recv(&mut [0]).is_ok() {}
         Ok(())
+    }
+}
+
+/// A timer that is started and never expires.
+pub(super) struct Timer(OwnedFd);
+
+impl Timer {
+    /// When it would expire, since 1970: in the year 2043. No other timer does then, to the nanosecond.
+    const EXPIRES: Ns = Ns((1 << 61) + 1);
+
+    pub fn new() -> Result<Timer> {
+        // The kernel shifts the clocks that time namespaces have; this one it leaves as it is told.
+        // SAFETY: plain values.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(Error::last_os("open", "a timer"));
+        }
+        // SAFETY: a new descriptor that nobody else has.
+        Ok(Timer(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    fn start(&self) -> Result<()> {
+        let second = Ns::from_ms(1_000).0;
+        // SAFETY: a zeroed structure of plain numbers: no interval.
+        let mut when: libc::itimerspec = unsafe { std::mem::zeroed() };
+        when.it_value.tv_sec = (Timer::EXPIRES.0 / second) as libc::time_t;
+        when.it_value.tv_nsec = (Timer::EXPIRES.0 % second) as libc::c_long;
+        // SAFETY: our own descriptor and a valid structure; the old setting is not asked for.
+        let failed = unsafe {
+            libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &when, std::ptr::null_mut())
+        };
+        match failed {
+            0 => Ok(()),
+            _ => Err(Error::last_os("start", "a timer")),
+        }
     }
 }

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lathunt_core::time::Cpu;
 use serde::Serialize;
 
-use super::bpf::{Programs, Softirq};
+use super::bpf::{Programs, Softirq, Timer};
 use super::threads::{self, Faults};
 use super::{Options, Pulse};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What holds the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -63,14 +62,11 @@ impl FromStr for Kind {
 
 /// A kind, made ready for this kernel.
 pub(super) enum Method {
-    /// `syscall` program with interrupts off, on the CPU itself: disturbs nobody else.
-    IrqsOffHere(Programs),
-    /// Function call from another CPU, which waits for it.
-    IrqsOffByCall {
-        programs: Programs,
-        caller: Cpu,
-    },
-    /// `raw_tp` program on the CPU itself.
+    /// `syscall` program that turns interrupts off.
+    IrqsOff(Programs),
+    /// Where the kernel has them off to start a timer.
+    IrqsOffAtTimer(Programs, Timer),
+    /// `raw_tp` program.
     PreemptOff(Programs),
     Softirq(Programs, Softirq),
     Thread,
@@ -79,20 +75,12 @@ pub(super) enum Method {
 
 impl Method {
     /// Loads and allocates what `kind` needs.
-    pub fn prepare(kind: Kind, options: &Options<'_>, online: &[Cpu]) -> Result<Method> {
+    pub fn prepare(kind: Kind) -> Result<Method> {
         Ok(match kind {
-            Kind::Irqoff => {
-                let programs = Programs::load("hold_irqs_off").or_else(|_| Programs::load("hold_here"))?;
-                match programs.name() {
-                    "hold_irqs_off" => Method::IrqsOffHere(programs),
-                    _ => {
-                        let caller = online.iter().copied().find(|&cpu| cpu != options.cpu);
-                        let caller =
-                            caller.ok_or_else(|| Error::refused("inject:", "there is no other CPU", ""))?;
-                        Method::IrqsOffByCall { programs, caller }
-                    }
-                }
-            }
+            Kind::Irqoff => match Programs::load("hold_irqs_off") {
+                Ok(programs) => Method::IrqsOff(programs),
+                Err(_) => Method::IrqsOffAtTimer(Programs::load("hold_at_timer")?, Timer::new()?),
+            },
             Kind::Preemptoff => Method::PreemptOff(Programs::load("hold_here")?),
             Kind::Softirq => Method::Softirq(Programs::load("hold_softirq")?, Softirq::new()?),
             Kind::Thread => Method::Thread,
@@ -103,10 +91,8 @@ impl Method {
     /// How it is done, for the report.
     pub fn name(&self) -> &'static str {
         match self {
-            Method::IrqsOffHere(_) => "BPF program with bpf_local_irq_save, on the CPU itself",
-            Method::IrqsOffByCall { .. } => {
-                "BPF program in a function call from another CPU (interrupt context)"
-            }
+            Method::IrqsOff(_) => "BPF program with bpf_local_irq_save, on the CPU itself",
+            Method::IrqsOffAtTimer(..) => "BPF program where the kernel starts a timer, with interrupts off",
             Method::PreemptOff(_) => "BPF test run on the CPU itself (preemption off)",
             Method::Softirq(..) => "BPF program in NET_RX, by a packet to ourselves",
             Method::Thread => "FIFO thread",
@@ -116,23 +102,15 @@ impl Method {
 
     /// Side effects worth knowing.
     pub fn notes(&self, options: &Options<'_>) -> Vec<String> {
-        let mut notes = Vec::new();
         match self {
-            Method::IrqsOffByCall { caller, .. } => notes.push(format!(
-                "this kernel lacks bpf_local_irq_save: CPU {caller} called and was held as well while it waited"
-            )),
-            Method::Thread | Method::Faults(_) => notes.extend(threads::throttling(options.length)),
-            _ => {}
+            Method::Thread | Method::Faults(_) => threads::throttling(options.length).into_iter().collect(),
+            _ => Vec::new(),
         }
-        notes
     }
 
     /// Takes the calling thread to where the pulses are made.
     pub fn enter(&self, options: &Options<'_>) -> Result<()> {
-        match self {
-            Method::IrqsOffByCall { caller, .. } => threads::pin(*caller)?,
-            _ => threads::pin(options.cpu)?,
-        }
+        threads::pin(options.cpu)?;
         match self {
             Method::Thread | Method::Faults(_) => threads::fifo(options.priority, options.length),
             // Above ordinary load so that a pulse begins on time, below every measured thread. Without the right to
@@ -147,8 +125,8 @@ impl Method {
     /// One disturbance.
     pub fn pulse(&mut self, options: &Options<'_>) -> Result<Pulse> {
         match self {
-            Method::IrqsOffHere(programs) | Method::PreemptOff(programs) => programs.run(options, None),
-            Method::IrqsOffByCall { programs, .. } => programs.run(options, Some(options.cpu)),
+            Method::IrqsOff(programs) | Method::PreemptOff(programs) => programs.run(options),
+            Method::IrqsOffAtTimer(programs, timer) => programs.by_timer(options, timer),
             Method::Softirq(programs, softirq) => programs.by_packet(options, softirq),
             Method::Thread => Ok(threads::spin(options.length)),
             Method::Faults(faults) => Ok(faults.pulse(options.length)),

@@ -4,7 +4,7 @@
 //! the clock readings at both ends of every pulse, not what was asked for.
 //!
 //! Bounded by construction: every pulse ends by the clock, a pulse over [`LONGEST`] needs `yes_really`, and a machine's
-//! only CPU is never held. Peers: OSADL's blocksys and mklatency (kernel modules).
+//! only CPU is not held, but for [`LONGEST_ALONE`] by tests in a machine of their own. Peers: OSADL's blocksys and mklatency (kernel modules).
 
 mod bpf;
 mod method;
@@ -32,6 +32,9 @@ pub const WORKER: &str = "lathunt-inject";
 /// Beyond this, watchdogs and other machines notice; not even `yes_really` allows it.
 const LONGEST_EVER: Ns = Ns(10_000_000_000);
 
+/// The longest pulse on a machine's only CPU, with `only_cpu`.
+pub const LONGEST_ALONE: Ns = Ns(10_000_000);
+
 /// What to inject.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
@@ -53,6 +56,9 @@ pub struct Options<'a> {
     pub watch: Ns,
     /// Allow pulses longer than [`LONGEST`].
     pub yes_really: bool,
+    /// Allow pulses up to [`LONGEST_ALONE`] on the machine's only CPU. For tests in a machine of their own; no command
+    /// asks for it.
+    pub only_cpu: bool,
     /// Ends after the pulse in which it becomes true.
     pub stop: Option<&'a AtomicBool>,
 }
@@ -70,6 +76,7 @@ impl Options<'_> {
             first: None,
             watch: Ns::from_us(150),
             yes_really: false,
+            only_cpu: false,
             stop: None,
         }
     }
@@ -126,7 +133,7 @@ pub struct Report {
 pub fn inject(kind: Kind, options: &Options<'_>) -> Result<Report> {
     let online = online_cpus()?;
     check(options, &online)?;
-    let mut method = Method::prepare(kind, options, &online)?;
+    let mut method = Method::prepare(kind)?;
     let pulses = thread::scope(|scope| {
         let worker = thread::Builder::new().name(WORKER.to_owned());
         let worker = worker
@@ -143,7 +150,7 @@ fn check(options: &Options<'_>, online: &[Cpu]) -> Result<()> {
     if !online.contains(&cpu) {
         return refuse(format!("CPU {cpu} is not online"), "see /sys/devices/system/cpu/online");
     }
-    if online.len() < 2 {
+    if online.len() < 2 && !(options.only_cpu && length <= LONGEST_ALONE) {
         return refuse("this is the only CPU".to_owned(), "one CPU must stay for everything else");
     }
     if length > LONGEST_EVER {
@@ -242,10 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn the_only_cpu_is_never_held() {
+    fn the_only_cpu_is_not_held() {
         let options = Options { cpu: Cpu(0), yes_really: true, ..of(Ns::from_us(10)) };
         assert!(check(&options, &TWO[..1]).unwrap_err().to_string().contains("only CPU"));
         assert!(check(&options, &TWO).is_ok());
+    }
+
+    #[test]
+    fn a_test_may_hold_the_only_cpu_of_its_machine_for_a_moment() {
+        let alone = Options { cpu: Cpu(0), only_cpu: true, ..of(LONGEST_ALONE) };
+        assert!(check(&alone, &TWO[..1]).is_ok());
+        let longer = Options { length: LONGEST_ALONE + Ns(1), yes_really: true, ..alone };
+        assert!(check(&longer, &TWO[..1]).unwrap_err().to_string().contains("only CPU"));
     }
 
     #[test]
