@@ -239,6 +239,7 @@ fn the_table_has_every_class_with_the_rate_on_the_isolated_cpu_and_both_latencie
         p999_ns: Ns::from_us(us * 2),
         max_ns: Ns::from_us(us * 3),
         stolen_ns: Some(Ns::ZERO),
+        idle: None,
     };
     (all.before, all.after) = (Some(latency(40)), Some(latency(5)));
     let text = all.text();
@@ -251,12 +252,32 @@ fn the_table_has_every_class_with_the_rate_on_the_isolated_cpu_and_both_latencie
     assert_eq!(row("local timer"), ["500", "2", "000", "250.0"]);
     assert_eq!(row("rescheduling"), ["1", "250", "3", "625.0"]);
     assert_eq!(row("I/O"), ["0", "0", "0.0"]);
-    assert_eq!(row("isolated  "), ["1", "000", "5.0", "µs", "10.0", "µs", "15.0", "µs"]);
+    assert_eq!(row("isolated  "), ["1", "000", "5.0", "µs", "10.0", "µs", "15.0", "µs", "-"]);
     assert!(
         text.starts_with("ISOLATED  CPU 1: 0 interrupts that can be kept away came, and 0 foreign"),
         "{text}"
     );
     assert!(!text.contains("stolen"), "{text}");
+}
+
+#[test]
+fn a_higher_median_on_a_cpu_that_sleeps_more_is_said_to_come_from_that() {
+    let mut all = watched(BEFORE);
+    let latency = |us: u64, idle: f64| Latency {
+        samples: 1000,
+        median_ns: Ns::from_us(us),
+        p999_ns: Ns::from_us(100),
+        max_ns: Ns::from_us(100),
+        stolen_ns: None,
+        idle: Some(idle),
+    };
+    (all.before, all.after) = (Some(latency(31, 0.04)), Some(latency(62, 0.97)));
+    assert!(all.text().contains("97 %") && all.text().contains("finds it asleep"), "{}", all.text());
+    // Lower, or as sleepy as before: nothing to explain, or not by this.
+    for before in [latency(70, 0.04), latency(31, 0.9)] {
+        all.before = Some(before);
+        assert!(!all.text().contains("finds it asleep"), "{}", all.text());
+    }
 }
 
 #[test]
@@ -268,11 +289,12 @@ fn a_latency_measured_while_the_host_stole_time_is_not_compared_in_silence() {
         p999_ns: Ns(1),
         max_ns: Ns::from_ms(20),
         stolen_ns: stolen,
+        idle: None,
     };
     (all.before, all.after) = (Some(latency(None)), Some(latency(Some(Ns::from_ms(20)))));
     let text = all.text();
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    assert!(row("isolated  ").ends_with("20.000 ms   20.000 ms"), "{text}");
+    assert!(row("isolated  ").ends_with("20.000 ms       -   20.000 ms"), "{text}");
     assert!(row("before").ends_with('-') && row("stolen:").contains("do not compare"), "{text}");
     all.foreign = vec!["cron".to_owned()];
     assert!(all

@@ -70,9 +70,13 @@ impl Outcome {
 
     /// A file that the scenario wrote.
     pub fn text(&self, file: &str) -> String {
+        String::from_utf8_lossy(&self.bytes(file)).into_owned()
+    }
+
+    /// The same as it is.
+    pub fn bytes(&self, file: &str) -> Vec<u8> {
         let path = self.directory.join(file);
-        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        String::from_utf8_lossy(&bytes).into_owned()
+        fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 }
 

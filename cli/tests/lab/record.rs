@@ -5,7 +5,9 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns};
-use lathunt_host::inject::Kind;
+use lathunt_core::trace::event::Kind;
+use lathunt_core::trace::flight;
+use lathunt_host::inject;
 
 use crate::boot::Outcome;
 
@@ -15,7 +17,7 @@ fn run_of(outcome: &Outcome, file: &str) -> Run {
 }
 
 /// Pulses of `kind`, as the injector says.
-fn pulses(outcome: &Outcome, kind: Kind) -> Vec<(Mono, Mono)> {
+fn pulses(outcome: &Outcome, kind: inject::Kind) -> Vec<(Mono, Mono)> {
     let report: serde_json::Value = serde_json::from_str(&outcome.text(&format!("{kind}.injected"))).unwrap();
     let at = |pulse: &serde_json::Value, what: &str| Mono(pulse[what].as_u64().unwrap());
     report["pulses"].as_array().unwrap().iter().map(|pulse| (at(pulse, "begin"), at(pulse, "end"))).collect()
@@ -29,7 +31,7 @@ fn injected_latencies_are_among_the_worst_of_a_recording_and_blamed() {
     assert_ne!(outcome.text("injected-status").trim(), "1", "{}", outcome.text("injected.talk"));
     assert!(run.complete && run.conditions.kernel.realtime == Some(true));
     let worst: Vec<_> = run.peaks.iter().map(|p| (p.begin, p.total_ns, &p.victim.comm, &p.culprit)).collect();
-    for kind in [Kind::Irqoff, Kind::Preemptoff, Kind::Thread] {
+    for kind in [inject::Kind::Irqoff, inject::Kind::Preemptoff, inject::Kind::Thread] {
         // Whoever should have run in it (the emulated timer is late by some more) had to wait for its end.
         let waited = |&(begin, end): &(Mono, Mono)| -> Vec<&Peak> {
             let due = |peak: &&Peak| begin <= peak.begin + Ns::from_ms(2) && peak.begin < end;
@@ -49,6 +51,12 @@ fn injected_latencies_are_among_the_worst_of_a_recording_and_blamed() {
     for explanation in run.peaks.iter().filter_map(|peak| peak.explanation.as_ref()) {
         assert!(explanation.tree.adds_up(), "{explanation:#?}");
     }
+    // NMIs come between any two instructions of the programs: counted, and in the evidence of what they fell into.
+    let nmis = run.interference.iter().find(|source| source.cpu == Cpu(1) && source.source == "NMI");
+    assert!(nmis.is_some_and(|nmis| nmis.count >= 6 && nmis.max_ns > Ns(0)), "{nmis:?}");
+    let window = flight::decode(&outcome.bytes("injected/flight.bin"), |_| None).expect("flight records");
+    let recorded = window.events.iter().filter(|event| matches!(event.kind, Kind::Nmi { .. })).count();
+    assert!(recorded > 0, "{} events and no NMI", window.events.len());
 }
 
 /// The test program of `host/tests/beside_cyclictest.rs`, with cyclictest itself: activation by activation.

@@ -272,7 +272,7 @@ fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
     })
 }
 
-/// Kind, name and thread of a slice's source on `cpu`; a thread with the highest priority it showed there.
+/// Kind, name and thread of a slice's source on `cpu`; a thread with its last name and the highest priority it showed.
 fn source(record: &Record, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thread>) {
     match slice.context {
         Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
@@ -281,10 +281,14 @@ fn source(record: &Record, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thr
                 Some(task) => record.thread(task),
                 None => record.thread_by_id(tid),
             };
-            // It may have raised itself while it ran (sched_setscheduler): then only its departure tells.
-            let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid).and_then(|prev| prev.prio);
-            let thread =
-                Thread { prio: thread.prio.zip(left).map(|(a, b)| a.min(b)).or(thread.prio), ..thread };
+            // It may have raised or renamed itself while it ran (sched_setscheduler, exec, PR_SET_NAME): only its
+            // departure tells.
+            let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid);
+            let prio =
+                thread.prio.zip(left.and_then(|prev| prev.prio)).map(|(a, b)| a.min(b)).or(thread.prio);
+            let comm =
+                left.and_then(|prev| prev.comm).map_or(thread.comm, |comm| record.text(comm).to_owned());
+            let thread = Thread { prio, comm, ..thread };
             (Kind::Thread, thread.to_string(), Some(thread))
         }
         Context::HardIrq(irq) => (Kind::HardIrq, record.irq_name(irq, slice.proof), None),

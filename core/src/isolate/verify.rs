@@ -68,6 +68,8 @@ pub struct Latency {
     pub max_ns: Ns,
     /// Time that the host took from these CPUs meanwhile; `None`: it does not say.
     pub stolen_ns: Option<Ns>,
+    /// Share of the time in which these CPUs had nothing to run, 0 to 1; `None`: not known.
+    pub idle: Option<f64>,
 }
 
 /// All that was watched.
@@ -319,6 +321,13 @@ impl Watched {
         }
     }
 
+    /// Whether the isolated CPU is later in the middle, and sleeps where the other one had other work.
+    fn sleeps_more(&self) -> bool {
+        let (Some(other), Some(isolated)) = (self.before.or(self.beside), self.after) else { return false };
+        let slept = other.idle.zip(isolated.idle).is_some_and(|(other, isolated)| isolated > other + 0.25);
+        slept && isolated.median_ns > other.median_ns
+    }
+
     fn gaps_text(&self, text: &mut String) {
         let Some(gaps) = &self.gaps else { return };
         match gaps.first() {
@@ -340,17 +349,25 @@ impl Watched {
         let is_stolen = rows.iter().any(|(_, latency)| latency.as_ref().and_then(stolen).is_some());
         let last = if is_stolen { "stolen" } else { "" };
         let header = format!(
-            "{:<16}{:>10}{:>12}{:>12}{:>12}{last:>12}",
-            "cyclic latency", "samples", "median", "p99.9", "max"
+            "{:<16}{:>10}{:>12}{:>12}{:>12}{:>8}{last:>12}",
+            "cyclic latency", "samples", "median", "p99.9", "max", "idle"
         );
         let _ = writeln!(text, "\n{}", header.trim_end());
         for (name, latency) in rows {
             let Some(latency) = latency else { continue };
             let mut cells =
                 [latency.median_ns, latency.p999_ns, latency.max_ns].map(|ns| ns.to_string()).to_vec();
+            let idle = latency.idle.map_or("-".to_owned(), |share| format!("{:.0} %", 100.0 * share));
             cells.extend(is_stolen.then(|| stolen(latency).map_or("-".to_owned(), |time| time.to_string())));
-            let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
-            let _ = writeln!(text, "{name:<16}{:>10}{cells}", grouped(latency.samples));
+            let mut cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>12}")).collect();
+            cells.insert(3, format!("{idle:>8}"));
+            let _ = writeln!(text, "{name:<16}{:>10}{}", grouped(latency.samples), cells.concat());
+        }
+        if self.sleeps_more() {
+            text.push_str(
+                "idle: alone on its CPU, the thread finds it asleep at each activation and waits until it is awake:\n      \
+                 that is the higher median; `--idle-latency 0` or idle=poll keep it awake\n",
+            );
         }
         if is_stolen {
             text.push_str("stolen: the host did not run these CPUs for so long; such rows do not compare\n");

@@ -103,7 +103,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             let stamp = header.first_seq.wrapping_add(i as u64 + 1) as u32;
             let whole = u32_at(record, 8) == stamp;
             if whole && record[12] == COMM {
-                self.named(record);
+                self.named(at, record);
                 continue;
             }
             let kind = if whole { self.kind(record) } else { None };
@@ -154,10 +154,16 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         present == header.records as usize && stacks.len() / STACK_BYTES >= header.stacks as usize
     }
 
-    /// A task whose switch-in was left out.
-    fn named(&mut self, r: &[u8]) {
-        let name = r[32..48].split(|&b| b == 0).next().unwrap_or_default();
-        self.window.comms.insert(Tid(i32_at(r, 20)), String::from_utf8_lossy(name).into_owned());
+    /// The name of a task at its departure, which is the last event.
+    fn named(&mut self, departure: Mono, r: &[u8]) {
+        let (tid, name) = (Tid(i32_at(r, 20)), &r[32..48]);
+        if let Some(Event { at, kind: Kind::Switch { prev, .. }, .. }) = self.window.events.last_mut() {
+            if *at == departure && prev.tid == tid {
+                prev.comm = comm(&mut self.window.strings, name);
+            }
+        }
+        let name = name.split(|&b| b == 0).next().unwrap_or_default();
+        self.window.comms.insert(tid, String::from_utf8_lossy(name).into_owned());
     }
 
     fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {

@@ -135,10 +135,12 @@ fn switches_that_a_lean_recorder_left_out_are_a_gap_after_the_last_one_and_the_o
         window.events.iter().filter(|e| matches!(e.kind, Kind::Lost { .. })).map(|e| e.at).collect();
     assert_eq!(gaps, [Mono(201)], "and none at the switch");
     let left = window.events.iter().find_map(|event| match event.kind {
-        Kind::Switch { prev, left_as, .. } if event.at == Mono(900) => Some((prev.tid, left_as)),
+        Kind::Switch { prev, left_as, .. } if event.at == Mono(900) => Some((prev, left_as)),
         _ => None,
     });
-    assert_eq!(left, Some((Tid(77), LeftAs::Runnable)));
+    let (prev, left_as) = left.unwrap();
+    assert_eq!((prev.tid, left_as), (Tid(77), LeftAs::Runnable));
+    assert_eq!(prev.comm.map(|comm| window.strings.get(comm)), Some("culprit"));
     assert_eq!(window.comms[&Tid(77)], "culprit");
 }
 

@@ -130,7 +130,7 @@ static __always_inline void flight_skip(struct cpu_block *b, struct task_struct 
 		b->switch_at = 0;
 }
 
-/* The name of a task whose switch-in may have been left out. */
+/* The name of a task that leaves the CPU: its switch-in may have been left out, or it took another name since. */
 static __always_inline void flight_name(struct cpu_block *b, __u64 at, struct task_struct *p)
 {
 	__u32 stamp;

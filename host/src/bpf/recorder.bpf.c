@@ -30,8 +30,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		b->switch_at = 0; /* a new task leaves the scheduler elsewhere */
 	wakeup_switched_out(b, at, prev, preempt || !state);
 	if (wakeup_switched_in(b, at, prev, next)) {
-		if (options & OPT_LEAN)
-			flight_name(b, at, prev);
+		flight_name(b, at, prev);
 		flight_stack(b, ctx, at, STACK_LATE_SWITCH, prev->pid);
 		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 	}

@@ -72,12 +72,23 @@ fn counts(before: Option<&BTreeMap<Cpu, u64>>, now: Option<&BTreeMap<Cpu, u64>>)
 /// Stolen time of each CPU since boot, from `/proc/stat` (8th figure, in clock ticks; 0 on bare metal).
 #[must_use]
 pub fn steal(tree: &Tree) -> Option<BTreeMap<Cpu, Ns>> {
+    stat_column(tree, 7)
+}
+
+/// Time without a task of each CPU since boot, from `/proc/stat` (4th figure, in clock ticks).
+#[must_use]
+pub fn idle(tree: &Tree) -> Option<BTreeMap<Cpu, Ns>> {
+    stat_column(tree, 3)
+}
+
+/// One column of the lines of CPUs in `/proc/stat`, counted from 0 after the name.
+fn stat_column(tree: &Tree, column: usize) -> Option<BTreeMap<Cpu, Ns>> {
     let stat = tree.text("proc/stat")?;
     let tick_ns = 1_000_000_000 / ticks_per_second();
     let of = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let cpu = words.next()?.strip_prefix("cpu")?.parse().ok().map(Cpu)?;
-        let ticks: u64 = words.nth(7)?.parse().ok()?;
+        let ticks: u64 = words.nth(column)?.parse().ok()?;
         Some((cpu, Ns(ticks.saturating_mul(tick_ns))))
     };
     let by_cpu: BTreeMap<Cpu, Ns> = stat.lines().filter_map(of).collect();

@@ -2,6 +2,7 @@
 //!
 //! The instruments run there as programs of their own (this binary again), so that nothing else of this process does.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use lathunt_core::isolate::interrupts::{self, Line};
 use lathunt_core::isolate::verify::{Gap, Latency, Watched};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::Ns;
+use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::isolate::tenant::Tenant;
 use lathunt_host::isolate::Isolation;
 use lathunt_host::load::{Load, LoadSpec};
@@ -199,9 +200,13 @@ fn latency(
     }
     let arguments = ["cyclic", "--json", "-q", "-D"].map(str::to_owned).into_iter();
     let arguments: Vec<String> = arguments.chain([format!("{}ns", duration.0)]).collect();
-    let before = stolen(cpus);
+    let (begin, before) =
+        (Instant::now(), [facts::counters::steal, facts::counters::idle].map(|of| time(of, cpus)));
     let run = Run::from_json(&instrument(&arguments, cpus, cgroup, each)?)?;
-    let stolen_ns = before.zip(stolen(cpus)).map(|(before, after)| Ns(after.0.saturating_sub(before.0)));
+    let wall = begin.elapsed().as_nanos() as f64 * cpus.len() as f64;
+    let after = [facts::counters::steal, facts::counters::idle].map(|of| time(of, cpus));
+    let [stolen_ns, idle] = std::array::from_fn(|i| Some(Ns(after[i]?.0.saturating_sub(before[i]?.0))));
+    let idle = idle.map(|idle| (idle.0 as f64 / wall).min(1.0));
     notes.extend(
         run.conditions.notes.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>(),
     );
@@ -215,13 +220,13 @@ fn latency(
     Ok(all.and_then(|sum| {
         let at = |share: f64| sum.quantile(share);
         let (samples, max_ns) = (sum.count(), sum.max()?);
-        Some(Latency { samples, median_ns: at(0.5)?, p999_ns: at(0.999)?, max_ns, stolen_ns })
+        Some(Latency { samples, median_ns: at(0.5)?, p999_ns: at(0.999)?, max_ns, stolen_ns, idle })
     }))
 }
 
-/// Time that the host has taken from `cpus` since the boot.
-fn stolen(cpus: &CpuSet) -> Option<Ns> {
-    let all = facts::counters::steal(&facts::Tree::new(std::path::Path::new(facts::LIVE)))?;
+/// The sum over `cpus` of one of the times that the kernel keeps since the boot.
+fn time(of: fn(&facts::Tree) -> Option<BTreeMap<Cpu, Ns>>, cpus: &CpuSet) -> Option<Ns> {
+    let all = of(&facts::Tree::new(std::path::Path::new(facts::LIVE)))?;
     Some(Ns(all.iter().filter(|(cpu, _)| cpus.contains(**cpu)).map(|(_, time)| time.0).sum()))
 }
 

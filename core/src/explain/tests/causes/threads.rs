@@ -78,10 +78,10 @@ fn a_fifo_hog_of_higher_priority_interferes_by_right() {
 }
 
 #[test]
-fn a_hog_that_made_itself_fifo_after_it_was_switched_in_interferes_by_right() {
+fn a_hog_that_made_itself_fifo_and_renamed_itself_is_named_as_it_left_and_interferes_by_right() {
     expect(
         "
-          0   c1 switch idle > hog/99
+          0   c1 switch idle > parent/99
         100   c1 vec+ local_timer
         101   c1 timer+ hrtimer_wakeup 99
         102   c1 waking rt/50@95
