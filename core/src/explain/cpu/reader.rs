@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::carve::carve;
 use super::{blank, Context, Slice};
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym, TaskRef, Vector};
@@ -384,41 +385,4 @@ fn task_context(tid: Tid, idle_state: Option<u32>) -> Context {
     } else {
         Context::Thread(tid)
     }
-}
-
-/// Cuts the NMIs (ascending in their ends) out of the slices.
-fn carve(slices: Vec<Slice>, nmis: &[Slice]) -> Vec<Slice> {
-    let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return slices };
-    let (from, until) = (first.begin, last.end);
-    let mut free_from = from;
-    let mut cuts: Vec<Slice> = Vec::with_capacity(nmis.len());
-    for nmi in nmis {
-        let cut = Slice { begin: nmi.begin.max(free_from), end: nmi.end.min(until), ..*nmi };
-        if cut.begin < cut.end {
-            free_from = cut.end;
-            cuts.push(cut);
-        }
-    }
-    let mut carved = Vec::with_capacity(slices.len() + 2 * cuts.len());
-    let mut cuts = cuts.into_iter().peekable();
-    for slice in slices {
-        let mut at = slice.begin;
-        while let Some(cut) = cuts.peek_mut().filter(|cut| cut.begin < slice.end) {
-            if at < cut.begin {
-                carved.push(Slice { begin: at, end: cut.begin, faults: 0, ..slice });
-            }
-            let end = cut.end.min(slice.end);
-            carved.push(Slice { begin: cut.begin, end, ..*cut });
-            at = end;
-            if cut.end > slice.end {
-                cut.begin = slice.end;
-                break;
-            }
-            cuts.next();
-        }
-        if at < slice.end {
-            carved.push(Slice { begin: at, ..slice });
-        }
-    }
-    carved
 }
