@@ -1,6 +1,7 @@
 //! Recorded traces in: which format it is, by content, and the bytes of its files.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Context, Result};
@@ -50,6 +51,9 @@ struct CtfDirectory {
     symbols: Option<Mapped>,
 }
 
+/// Most that is taken from a pipe: some never end (`trace_pipe`).
+const MOST_OF_A_PIPE: u64 = 4 << 30;
+
 /// Deepest nesting of directories in which traces of one session are looked for.
 const DEEPEST: usize = 6;
 
@@ -76,11 +80,20 @@ impl TraceFile {
             }
             return Ok(TraceFile { path: path.to_owned(), kind: Kind::Ctf(found) });
         }
-        if !meta.is_file() {
-            bail!("cannot read {shown}: no regular file");
+        if !meta.is_file() && !meta.file_type().is_fifo() {
+            bail!("cannot read {shown}: neither a file nor a pipe");
         }
-        let mapped = Mapped::open(path).with_context(|| format!("cannot read {shown}"))?;
+        let mapped = if meta.is_file() {
+            Mapped::open(path).with_context(|| format!("cannot read {shown}"))?
+        } else {
+            eprintln!("lathunt: reading {shown} to its end");
+            let pipe = fs::File::open(path).with_context(|| format!("cannot read {shown}"))?;
+            Mapped::spooled(pipe, MOST_OF_A_PIPE).map_err(|error| anyhow!("cannot read {shown}: {error}"))?
+        };
         if mapped.bytes().is_empty() {
+            if !meta.is_file() {
+                bail!("cannot read {shown}: nothing came through the pipe");
+            }
             // Pseudo-files have no length: the kernel's own trace may be read where it stands.
             let text = read_now(path).with_context(|| format!("cannot read {shown}"))?;
             if text.is_empty() {

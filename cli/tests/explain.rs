@@ -182,3 +182,26 @@ fn a_program_that_is_not_there_leaves_no_trace_of_itself() {
         assert!(said.contains(program) && said.trim_end().lines().count() == 1 && !out.exists(), "{said}");
     }
 }
+
+#[test]
+fn a_trace_that_comes_through_a_pipe_is_read_like_its_file() {
+    let through_a_pipe = |file: &Path| {
+        let mut cat = Command::new("cat").arg(file).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+            .args(["explain", "/dev/stdin", "--between", "sys:600", "sys:601"])
+            .stdin(cat.stdout.take().unwrap())
+            .output()
+            .unwrap();
+        cat.wait().unwrap();
+        output
+    };
+    let file = case("fsync");
+    let from_file = explain(&[file.to_str().unwrap(), "--between", "sys:600", "sys:601"]);
+    let output = through_a_pipe(&file);
+    let told = String::from_utf8_lossy(&output.stdout).replace("/dev/stdin", file.to_str().unwrap());
+    assert!(output.status.success() && told == String::from_utf8_lossy(&from_file.stdout), "{output:?}");
+    let nothing = through_a_pipe(Path::new("/dev/null"));
+    assert_eq!(nothing.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    assert!(said.ends_with("nothing came through the pipe\n"), "{said}");
+}

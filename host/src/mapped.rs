@@ -26,7 +26,35 @@ impl Mapped {
     /// # Errors
     /// It cannot be opened or mapped.
     pub fn open(path: &Path) -> std::io::Result<Mapped> {
-        let file = File::open(path)?;
+        Mapped::of(&File::open(path)?)
+    }
+
+    /// The bytes of what has no length and no place to go back to (a pipe), to its end: through a nameless temporary file.
+    ///
+    /// # Errors
+    /// It cannot be read or kept, or is longer than `limit`.
+    pub fn spooled(from: impl Read, limit: u64) -> std::io::Result<Mapped> {
+        let directory = std::env::temp_dir();
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_TMPFILE)
+            .mode(0o600)
+            .open(&directory)
+            .map_err(|error| {
+                std::io::Error::other(format!("no temporary file in {}: {error}", directory.display()))
+            })?;
+        let copied = std::io::copy(&mut from.take(limit + 1), &mut file)?;
+        if copied > limit {
+            return Err(std::io::Error::other(format!(
+                "it does not end after {} MiB: write it to a file first",
+                limit >> 20
+            )));
+        }
+        Mapped::of(&file)
+    }
+
+    fn of(file: &File) -> std::io::Result<Mapped> {
         let length = usize::try_from(file.metadata()?.len()).map_err(std::io::Error::other)?;
         if length == 0 {
             return Ok(Mapped { address: std::ptr::null_mut(), length: 0 });

@@ -29,7 +29,7 @@ use exports::{Drawing, Exports};
 /// Explains passages of a recorded trace: where their time went, and whose fault it is.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
-    /// What `lathunt trace` left (its directory), a trace.dat, a directory of CTF traces, a perf.data, or text of ftrace
+    /// What `lathunt trace` left (its directory), a trace.dat, a directory of CTF traces, a perf.data, or text of ftrace; also through a pipe (/dev/stdin)
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     /// Passages from marker A to marker B: sys:600, mark:TEXT, event:NAME or event:NAME[field==value]

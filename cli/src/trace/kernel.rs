@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Cpu;
-use lathunt_host::recorder::{self, Recorder};
+use lathunt_host::recorder::{self, Calls, Recorder};
 use lathunt_host::topology::Topology;
 use lathunt_host::tracefs::{self, EventSet};
 use lathunt_host::{facts, sched, wall};
@@ -101,11 +101,16 @@ impl Kernel {
         }
         let directory = plan.session.output.clone();
         if plan.session.flight && !plan.functions {
-            match Recorder::start(&recorder::Options::on(online.clone())) {
+            let calls = match events {
+                EventSet::Min => Calls::None,
+                EventSet::Rt => Calls::Markers,
+                EventSet::Full => Calls::All,
+            };
+            match Recorder::start(&recorder::Options { calls, ..recorder::Options::on(online.clone()) }) {
                 Ok(recorder) => {
                     record.notes.extend(recorder.notes().iter().cloned());
                     if events == EventSet::Full {
-                        let note = "the flight recorder has its own set of events, without system calls: --events full needs a recording without --flight";
+                        let note = "the flight recorder has its own set of events: --events full adds every system call to it, and no disk, page or network";
                         eprintln!("lathunt: {note}");
                         record.notes.push(note.to_owned());
                     }

@@ -25,7 +25,7 @@ fn build(name: &str, directory: &Path) -> PathBuf {
         .args(["-O1", "-w", "-o"])
         .arg(&program)
         .arg(cases().join(format!("{name}.c")))
-        .args(["-lpthread", "-lutil"])
+        .args(["-lpthread", "-lutil", "-lrt"])
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
@@ -35,7 +35,8 @@ fn build(name: &str, directory: &Path) -> PathBuf {
 /// Words, each of which must be said of the passage; those between bars are alternatives.
 type Words<'a> = &'a [&'a str];
 
-/// Records the program of case `name` and gives what is said of its constructed passage.
+/// Records the program of case `name` with `events` (and options behind it) and gives what is said of its constructed
+/// passage.
 fn said(name: &str, events: &str) -> String {
     let truth = std::fs::read_to_string(cases().join(format!("{name}.truth.json"))).unwrap();
     let truth: Value = serde_json::from_str(&truth).unwrap();
@@ -43,7 +44,9 @@ fn said(name: &str, events: &str) -> String {
     let program = build(name, place.path());
     let out = place.path().join("trace");
     let recorded = Command::new(env!("CARGO_BIN_EXE_lathunt"))
-        .args(["trace", "--events", events, "-o", shown(&out), "--", shown(&program)])
+        .args(["trace", "--events"])
+        .args(events.split_whitespace())
+        .args(["-o", shown(&out), "--", shown(&program)])
         .current_dir(place.path())
         .output()
         .unwrap();
@@ -179,6 +182,75 @@ fn a_migration_is_shown_with_what_drove_the_thread_away() {
 #[ignore = "root: run by make test"]
 fn a_packet_that_wakes_is_followed_to_its_sender_and_what_held_that_one_up() {
     explains("udp_wake", "full", &["planner", "lidar", "net_rx|loopback|datagram|socket|packet"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_owner_of_a_mutex_that_waits_for_the_disk_is_followed_to_it() {
+    explains("owner_io", "rt", &["logger", "futex", "block I/O"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_lock_of_the_kernel_leads_to_its_holder_and_to_what_preempted_that_one() {
+    explains("kernel_lock", "rt", &["of the kernel, held by dumper", "vision", "priority inversion"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_contended_lock_of_the_kernel_is_told_from_the_threads_own_work() {
+    explains("lock_spin", "rt", &["mutex of the kernel"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_timeout_of_its_own_is_not_blamed_on_the_softirq_that_ends_it() {
+    explains("timeout", "rt", &["its own timeout"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_grace_period_of_rcu_is_called_by_its_name() {
+    explains("grace_period", "rt", &["RCU grace period"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_thread_that_is_stopped_leads_to_who_stopped_it() {
+    explains("stopped", "rt", &["stopped by a signal of operator"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_deadline_thread_beyond_its_budget_is_not_taken_for_a_cpu_slow_to_leave_idle() {
+    explains("deadline", "rt", &["SCHED_DEADLINE budget"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn who_waits_for_a_child_is_told_what_held_the_child_up() {
+    explains("child", "rt", &["job", "vision", "priority inversion"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_packet_that_a_soft_timer_sends_is_followed_to_who_armed_it() {
+    explains("pacing", "full", &["tcp_pace_kick) armed by camera"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_timer_that_signals_is_the_threads_own() {
+    explains("soft_timer", "rt", &["its own timer", "posix_timer_fn"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn markers_and_futexes_are_in_the_flight_ring_too() {
+    let lacks = lathunt_host::testing::lacks_bpf();
+    if lathunt_host::testing::may_run("markers_and_futexes_are_in_the_flight_ring_too", lacks) {
+        explains("inversion", "rt --flight", &["paramstore", "vision", "futex", "priority inversion"]);
+    }
 }
 
 /// Receive packet steering of the loopback device, put back when dropped.

@@ -10,6 +10,7 @@
 //!
 //! Linear in the number of events. Not here: what a slice means for a victim.
 
+mod carve;
 mod reader;
 
 use std::collections::HashMap;

@@ -3,6 +3,7 @@
 //! From its switches, wakings and migrations. A thread that an event names as running without a switch-in runs from
 //! that event on (marked as inferred). What is contradictory or not recorded is [`State::Unknown`].
 
+use super::cpu::Context;
 use super::record::Record;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs};
@@ -68,12 +69,13 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     let mut found: Vec<Stretch> = Vec::new();
     for (index, event) in record.events_of(tid, a, b) {
         let Some(next) = after(&now, tid, index, event) else { continue };
-        now.end = event.at.max(now.begin);
+        let began = since(record, tid, &next, event.at).max(now.begin);
+        now.end = began;
         now.ended_by = Some(index);
         if now.begin < now.end {
             found.push(now);
         }
-        now = Stretch { begin: event.at, end: event.at, ..next };
+        now = Stretch { begin: began, end: began, ..next };
     }
     now.end = b.max(now.begin);
     if now.begin < now.end {
@@ -81,6 +83,15 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     }
     place_waits(&mut found, &now);
     found
+}
+
+/// When `next`, seen at `at`, began: a thread that an event names as running may have been switched in before.
+fn since(record: &Record, tid: Tid, next: &Stretch, at: Mono) -> Mono {
+    let slice = next.cpu.filter(|_| next.state == State::Running && next.inferred);
+    let slice = slice.and_then(|cpu| record.slice_before(cpu, at));
+    slice
+        .filter(|slice| slice.context == Context::Thread(tid) && slice.inferred)
+        .map_or(at, |slice| slice.begin)
 }
 
 /// The state at `a`: from the last event before it, else concluded backwards from the first one after it.

@@ -20,6 +20,9 @@
 //! | prio_a, prio_b, word | 24, 26, 28 | i16, i16, u32; or `expires` u64 at 24 |
 //! | comm | 32 | 16 bytes; or two u64 |
 //!
+//! A system call (kinds 21 and 22) has its number in `tid`, its first three arguments in the two u64 and `expires`, its result
+//! in the first u64.
+//!
 //! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event, and so does
 //! a switch away from another task than the one switched in last, and, where a lean recorder left out switches between
 //! ordinary tasks, the time in which they happened; records overwritten before the first one move
@@ -206,6 +209,8 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             17 => Kind::CsdExit { csd: first },
             18 => Kind::PageFault { address: first, count: u32::try_from(second).unwrap_or(u32::MAX) },
             20 => Kind::HostSteal { taken: Ns(first), since: Mono(second) },
+            21 => Kind::SysEnter { id: tid.0, args: [first, second, u64_at(r, 24), 0, 0, 0] },
+            22 => Kind::SysExit { id: tid.0, ret: first as i64 },
             _ => return None,
         })
     }

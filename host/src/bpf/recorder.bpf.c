@@ -9,6 +9,7 @@
 #include "run.h"
 #include "wakeup.h"
 #include "interference.h"
+#include "calls.h"
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
@@ -245,5 +246,10 @@ int BPF_PROG(on_setprio, struct task_struct *p, struct task_struct *donor)
 		flight_setprio(b, bpf_ktime_get_ns(), p, donor);
 	return 0;
 }
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter, struct pt_regs *registers, long id) { return call_begins(registers, id); }
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit, struct pt_regs *registers, long result) { return call_ends(call_of(registers), result); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -31,6 +31,7 @@ pub(super) const FOLLOW: u32 = 8;
 pub(super) const LEAN: u32 = 16;
 pub(super) const WITH_ACTIVATIONS: u32 = 32;
 pub(super) const SWITCH: u32 = 64;
+pub(super) const ALL_CALLS: u32 = 128;
 
 #[repr(C)]
 pub(super) struct Source {

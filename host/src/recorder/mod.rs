@@ -80,6 +80,20 @@ pub struct Options {
     pub activations: bool,
     /// Measure the switch itself, too: one more program on the way of every context switch.
     pub switch: bool,
+    /// System calls in the flight ring: two more programs on the way of every system call.
+    pub calls: Calls,
+}
+
+/// System calls in the flight ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// None.
+    #[default]
+    None,
+    /// Numbers that are none (markers), futexes and sched_setaffinity.
+    Markers,
+    /// All.
+    All,
 }
 
 impl Options {
@@ -97,6 +111,7 @@ impl Options {
             lean: false,
             activations: false,
             switch: false,
+            calls: Calls::None,
         }
     }
 }
@@ -112,6 +127,7 @@ impl Options {
             (self.lean, block::LEAN),
             (self.activations, block::WITH_ACTIVATIONS),
             (self.switch, block::SWITCH),
+            (self.calls == Calls::All, block::ALL_CALLS),
         ];
         wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit)
     }
@@ -121,6 +137,7 @@ impl Options {
         match tracepoint {
             "sched_exit_tp" => self.switch,
             "sched_process_fork" => self.follow,
+            "sys_enter" | "sys_exit" => self.calls != Calls::None,
             _ => true,
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::carve::carve;
 use super::{blank, Context, Slice};
 use crate::time::{Mono, Tid};
-use crate::trace::event::{Event, Kind, Sym, TaskRef};
+use crate::trace::event::{Event, Kind, Sym, TaskRef, Vector};
 
 /// Reads the events of one CPU, in time order.
 pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until: Mono) -> Read {
@@ -12,6 +13,9 @@ pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until
     let mut reader = Reader::new(first.min(complete_from));
     for &(index, event) in events {
         reader.step(index, event);
+    }
+    for frame in std::mem::take(&mut reader.suspended).into_values() {
+        reader.discard(frame);
     }
     reader.mark_before(complete_from);
     let last = reader.top(recorded_until, recorded_until);
@@ -50,8 +54,11 @@ struct Reader {
     idle_state: Option<u32>,
     hard: Option<Frame>,
     soft: Option<Frame>,
+    // PREEMPT_RT: softirqs in whose midst their thread lost the CPU, by that thread.
+    suspended: HashMap<Tid, Frame>,
     functions: [Option<(u64, Option<Sym>)>; 2], // timer, cross-CPU call
     occurrences: u32,
+    leaves_idle: bool, // the event before: what makes an idle CPU look for somebody to run
     // Since the record's begin or a loss a hard interrupt (a softirq) may be open whose entry is not recorded: from
     // this slice on. `None`: an event has settled it.
     hard_open_since: Option<usize>,
@@ -76,8 +83,10 @@ impl Reader {
             idle_state: None,
             hard: None,
             soft: None,
+            suspended: HashMap::new(),
             functions: [None; 2],
             occurrences: 0,
+            leaves_idle: false,
             hard_open_since: Some(0),
             soft_open_since: Some(0),
         }
@@ -100,11 +109,15 @@ impl Reader {
             }
         }
         self.apply(index, event);
+        self.leaves_idle = matches!(
+            event.kind,
+            Kind::IdleExit | Kind::VectorExit(Vector::Reschedule | Vector::CallFunctionSingle)
+        );
     }
 
     fn apply(&mut self, index: u32, event: &Event) {
         match event.kind {
-            Kind::Switch { next, .. } => self.switch_to(index, next),
+            Kind::Switch { prev, next, .. } => self.switch(index, prev.tid, next),
             Kind::IrqEntry { irq, .. } => self.enter_hard(index, Context::HardIrq(irq)),
             Kind::IrqExit { irq } => self.leave_hard(index, Context::HardIrq(irq)),
             Kind::VectorEntry(vector) => self.enter_hard(index, Context::Vector(vector)),
@@ -185,9 +198,13 @@ impl Reader {
                 }
             }
             Some(known) => {
-                self.contradict(known.tid == Tid::IDLE && !by_scheduler);
+                let from_idle = known.tid == Tid::IDLE && !by_scheduler;
+                self.contradict(from_idle);
                 self.drop_frames();
                 self.set_task(index, task);
+                if from_idle && self.leaves_idle {
+                    self.ran_since_the_kick(index, task);
+                }
             }
             None => {
                 self.set_task(index, task);
@@ -218,6 +235,21 @@ impl Reader {
         self.pending_from = self.slices.len();
     }
 
+    /// What an interrupt ends the idle loop for is switched in right behind it: since then it was that thread.
+    fn ran_since_the_kick(&mut self, index: u32, task: TaskRef) {
+        let occurrence = self.task_occurrence;
+        if let Some(slice) = self.slices.last_mut().filter(|slice| slice.context == Context::Idle(None)) {
+            *slice = Slice {
+                context: Context::Thread(task.tid),
+                task: Some(task),
+                occurrence,
+                proof: Some(index),
+                inferred: true,
+                ..*slice
+            };
+        }
+    }
+
     /// Somebody else runs than was thought: his switch-in was not recorded. The idle task of some CPUs leaves no
     /// switch-out at all, so there the first event of the next thread stands for it, marked as inferred.
     fn contradict(&mut self, idle_without_switch: bool) {
@@ -230,9 +262,16 @@ impl Reader {
         }
     }
 
-    fn switch_to(&mut self, index: u32, next: TaskRef) {
+    /// On PREEMPT_RT a softirq may lose the CPU in its midst, and goes on when its thread has it again. Only its exit
+    /// shows that this was so: without it, what was open is discarded.
+    fn switch(&mut self, index: u32, prev: Tid, next: TaskRef) {
+        let open = self.soft.take().filter(|_| self.hard.is_none() && prev != Tid::IDLE);
         self.drop_frames();
+        if let Some(frame) = open {
+            self.suspended.insert(prev, frame);
+        }
         self.set_task(index, next);
+        self.soft = self.suspended.remove(&next.tid);
     }
 
     fn enter_idle(&mut self, state: Option<u32>) {
@@ -311,6 +350,7 @@ impl Reader {
     }
 
     fn lose(&mut self) {
+        self.suspended.clear();
         if let Some(slice) = self.slices.last_mut().filter(|slice| slice.end == self.at) {
             *slice = Slice { faults: 0, ..blank(slice.begin, slice.end, Context::Lost) };
         }
@@ -345,41 +385,4 @@ fn task_context(tid: Tid, idle_state: Option<u32>) -> Context {
     } else {
         Context::Thread(tid)
     }
-}
-
-/// Cuts the NMIs (ascending in their ends) out of the slices.
-fn carve(slices: Vec<Slice>, nmis: &[Slice]) -> Vec<Slice> {
-    let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return slices };
-    let (from, until) = (first.begin, last.end);
-    let mut free_from = from;
-    let mut cuts: Vec<Slice> = Vec::with_capacity(nmis.len());
-    for nmi in nmis {
-        let cut = Slice { begin: nmi.begin.max(free_from), end: nmi.end.min(until), ..*nmi };
-        if cut.begin < cut.end {
-            free_from = cut.end;
-            cuts.push(cut);
-        }
-    }
-    let mut carved = Vec::with_capacity(slices.len() + 2 * cuts.len());
-    let mut cuts = cuts.into_iter().peekable();
-    for slice in slices {
-        let mut at = slice.begin;
-        while let Some(cut) = cuts.peek_mut().filter(|cut| cut.begin < slice.end) {
-            if at < cut.begin {
-                carved.push(Slice { begin: at, end: cut.begin, faults: 0, ..slice });
-            }
-            let end = cut.end.min(slice.end);
-            carved.push(Slice { begin: cut.begin, end, ..*cut });
-            at = end;
-            if cut.end > slice.end {
-                cut.begin = slice.end;
-                break;
-            }
-            cuts.next();
-        }
-        if at < slice.end {
-            carved.push(Slice { begin: at, ..slice });
-        }
-    }
-    carved
 }

@@ -1,6 +1,7 @@
 //! Blocked: what the thread asked for, and the life of whoever gave it.
 
 use super::clauses::Weight;
+use super::grace;
 use super::reason::{is_futex, Asked, Reason};
 use super::wakers::Waker;
 use super::Walk;
@@ -20,11 +21,46 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Vec<Segment> {
         let (a, b) = (stretch.begin, stretch.end);
+        if let Asked::Stopped(how) = &reason.what {
+            return vec![self.stopped(thread, stretch, how, depth)];
+        }
         let waker = self.waker(thread, stretch);
-        if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_)) {
+        if grace::drives(&thread.comm) && self.is_quiescence(&waker) {
+            return vec![self.quiescence(thread, (a, b), stretch.ended_by)];
+        }
+        if grace::calls_back(&thread.comm) && self.is_quiescence(&waker) {
+            return self.grace_period(thread, (a, b), stretch.ended_by, depth);
+        }
+        if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_) | Waker::Unfinished) {
             self.frame(thread, stretch, reason, &waker, depth);
         }
-        self.ended_by(waker, thread, (a, b), &reason.text, depth)
+        self.given_by(waker, stretch.ended_by, thread, (a, b), &reason.text, depth)
+    }
+
+    /// As `ended_by`, whose last part is the life of the thread that was left to do it where `index`, what ended the
+    /// stretch, is in a softirq of that kind.
+    pub(super) fn given_by(
+        &mut self,
+        waker: Waker,
+        index: Option<u32>,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        text: &str,
+        depth: usize,
+    ) -> Vec<Segment> {
+        let deferred = index.and_then(|index| self.deferred(index));
+        let Some(deferred) = deferred else { return self.ended_by(waker, thread, (a, b), text, depth) };
+        let due = match &waker {
+            Waker::OwnTimer { expires: Some(due), .. } | Waker::TimerOf { expires: Some(due), .. } => *due,
+            _ => a,
+        };
+        let from = deferred.since.max(due).clamp(a, b);
+        let mut parts =
+            if from > a { self.ended_by(waker, thread, (a, from), text, depth) } else { Vec::new() };
+        if from < b {
+            parts.push(self.by_softirq_thread(&deferred, (from, b), depth));
+        }
+        parts
     }
 
     /// The parts of `[a, b)`, at whose end `waker` did what `thread` waited for; `text` says in what.
@@ -37,6 +73,11 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Vec<Segment> {
         match waker {
+            Waker::Unfinished => {
+                let why = "still blocked at the end of the passage";
+                let label = format!("{thread} blocked{text}: {why}");
+                vec![Segment::unexplained(Kind::Blocked, label, a, b.since(a))]
+            }
             Waker::Unknown(why) => {
                 vec![Segment::unexplained(
                     Kind::Blocked,
@@ -65,7 +106,8 @@ impl Walk<'_, '_> {
                     "its own timeout".to_owned(),
                     "the thread waited as long as it asked for",
                 );
-                let label = format!("{thread} waits for its own timeout (timer wheel)");
+                let label =
+                    format!("{thread} waits for its own timeout (timer wheel: in whole ticks, never early)");
                 vec![self.awaited("its own timeout", label, a, b, &[proof])]
             }
             Waker::Request { issued, complete, irq, entry, by } => {
@@ -77,7 +119,14 @@ impl Walk<'_, '_> {
             Waker::Call { queued, entry, function } => {
                 self.call(thread, queued, entry, &function, (a, b), depth)
             }
-            Waker::Interrupt { label, proof } => {
+            Waker::Wheel { who, armed, function, expire } => {
+                self.wheel_timer(thread, who, armed, &function, expire, (a, b), depth)
+            }
+            ref callback if self.is_callback(callback) => {
+                let Waker::Interrupt { proof, .. } = waker else { return Vec::new() };
+                self.grace_period(thread, (a, b), proof, depth)
+            }
+            Waker::Interrupt { label, proof, .. } => {
                 let net = b.since(a);
                 let told = format!("{} waited {{}} for {label}", self.subject(thread, depth));
                 let advice =
@@ -107,17 +156,42 @@ impl Walk<'_, '_> {
                 let how = if released { "released by" } else { "woken by" };
                 (format!("{subject} was blocked {{}}{} (mutex or condition without inheritance), {how} {owner}{by}", reason.text), String::new(), String::new())
             }
+            (Asked::Lock, Waker::Thread(owner)) => {
+                let boost = self.boost(owner, stretch);
+                (format!("{subject} was blocked {{}}{}, held by {owner}{boost} until it woke it{by}", reason.text), String::new(), String::new())
+            }
             (Asked::Page(page), _) => (
                 format!("{subject} was blocked {{}} in a page fault on {page}"),
                 "page fault".to_owned(),
                 "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE, MAP_LOCKED), or read it in a thread of its own".to_owned(),
             ),
+            (_, Waker::Thread(other)) if grace::drives(&other.comm) => {
+                let who = self.readers(stretch.begin, stretch.end).1;
+                (format!("{subject} was blocked {{}}{}, until the end of an RCU grace period, which {other} drives{who}", reason.text), String::new(), String::new())
+            }
             (_, Waker::Thread(other)) => {
                 (format!("{subject} was blocked {{}}{} until {other} woke it{by}", reason.text), String::new(), String::new())
             }
             _ => (format!("{subject} was blocked {{}}{}{by}", reason.text), String::new(), String::new()),
         };
         self.say(Weight::Frame, net, text, cause, advice);
+    }
+
+    /// A thread that is stopped runs again when it is continued: nobody else is to blame.
+    fn stopped(&mut self, thread: &Thread, stretch: &Stretch, how: &str, depth: usize) -> Segment {
+        let sent = self.linked.stopped(thread.tid, stretch.begin);
+        let by = sent.and_then(|index| self.linked.actor(index));
+        let by = by.map_or(String::new(), |by| format!(" of {by}"));
+        let waker = self.waker(thread, stretch);
+        let on = match waker {
+            Waker::Thread(other) => format!(", until {other} continued it"),
+            _ => String::new(),
+        };
+        let text = format!("{} was stopped {how}{by} for {{}}{on}", self.subject(thread, depth));
+        let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor; and who continues it";
+        self.say(Weight::Blame, stretch.length(), text, "stopped".to_owned(), advice);
+        let label = format!("{thread} is stopped {how}{by}{on}");
+        self.awaited("being stopped", label, stretch.begin, stretch.end, &[sent, stretch.ended_by])
     }
 
     /// ` boosted to RT 80 (sched_pi_setprio 120 => 19)`, where the owner was.

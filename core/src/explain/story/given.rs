@@ -38,7 +38,7 @@ impl Walk<'_, '_> {
                     Some(queuer) => self.life(&queuer, a, at, depth + 1),
                     None => {
                         let cause = self.behind(worker, index);
-                        self.ended_by(cause, worker, (a, at), "", depth + 1)
+                        self.given_by(cause, Some(index), worker, (a, at), "", depth + 1)
                     }
                 };
                 let label = format!("until work item {function} is{by}");
@@ -137,7 +137,8 @@ impl Walk<'_, '_> {
         for cpu in self.record.cpus() {
             for (index, event) in self.record.events_on(cpu, since, done) {
                 let What::BlockIssue { dev: on, .. } = event.kind else { continue };
-                let who = self.linked.actor(index).filter(|who| who.tid != thread.tid);
+                let others = |who: &Thread| who.tid != thread.tid && !self.path.contains(&who.tid);
+                let who = self.linked.actor(index).filter(others);
                 if let Some(who) = who.filter(|_| on == dev) {
                     *of.entry(who.to_string()).or_default() += 1;
                 }
@@ -190,7 +191,19 @@ impl Walk<'_, '_> {
         let mut parts = Vec::new();
         let mut from = a;
         let sender = sent.and_then(|index| Some((index, self.linked.actor(index)?)));
-        if let Some((index, sender)) = sender {
+        if let Some(index) = sent.filter(|_| sender.is_none()) {
+            // Sent by this machine, in an interrupt: on behalf of a timer, or of another packet.
+            let sent_at = self.record.event(index).at.clamp(a, b);
+            if sent_at > a {
+                let cause = self.behind(thread, index);
+                let before = self.given_by(cause, Some(index), thread, (a, sent_at), "", depth + 1);
+                let label = format!("until the packet is sent over {device}, in an interrupt");
+                let mut group = Segment::group(Kind::Blocked, label, a, sent_at.since(a), before);
+                group.evidence.push(self.record.evidence(index));
+                parts.push(group);
+            }
+            from = sent_at;
+        } else if let Some((index, sender)) = sender {
             let sent_at = self.record.event(index).at.clamp(a, b);
             if sent_at > a {
                 let text = format!("the network packet it waited for came from {sender} over {device} (socket, softirq NET_RX) after {{}}");

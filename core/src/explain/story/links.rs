@@ -13,6 +13,13 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym};
 
+/// From handing a packet to loopback to the arrival of its parts, in ns.
+const SEGMENTING: u64 = 200_000;
+
+/// Signals that stop who they are sent to, those of the terminal included.
+const SIGSTOP: i32 = 19;
+const SIGTTOU: i32 = 22;
+
 /// Indices of events by what they are about, each list ascending in time.
 #[derive(Default)]
 pub struct Links {
@@ -23,8 +30,10 @@ pub struct Links {
     calls: HashMap<u64, Vec<u32>>,
     sent_to: HashMap<Cpu, Vec<u32>>,
     packets: HashMap<u64, Vec<u32>>,
+    received: HashMap<u64, Vec<u32>>,
     doings: HashMap<Tid, Vec<u32>>,
     boosts: HashMap<Tid, Vec<u32>>,
+    stops: Vec<u32>,
 }
 
 fn put<K: Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: K, index: u32) {
@@ -69,6 +78,7 @@ impl Links {
                 }
             }
             Kind::NetQueue { skb, .. } => put(&mut self.packets, skb, index),
+            Kind::NetReceive { skb, .. } => put(&mut self.received, skb, index),
             Kind::SysEnter { .. }
             | Kind::SysExit { .. }
             | Kind::UserFault { .. }
@@ -80,6 +90,7 @@ impl Links {
                 put(&mut self.doings, tid, index);
             }
             Kind::PiSetprio { task, .. } => put(&mut self.boosts, task.tid, index),
+            Kind::SignalGenerate { sig: SIGSTOP..=SIGTTOU, .. } => self.stops.push(index),
             _ => {}
         }
     }
@@ -171,10 +182,35 @@ impl<'r, 'w> Linked<'r, 'w> {
         last(self.record, &self.links.calls, &csd, at).next().map(|(index, _)| index)
     }
 
-    /// Where the packet was sent, if on this machine.
+    /// Where the packet of a `netif_receive_skb` was sent, if on this machine. Addresses of packets are used again: one that
+    /// was received since was another packet, and no device receives what was sent through itself, except loopback.
     #[must_use]
-    pub fn sent(&self, skb: u64, at: Mono) -> Option<u32> {
-        last(self.record, &self.links.packets, &skb, at).next().map(|(index, _)| index)
+    pub fn sent(&self, received: u32) -> Option<u32> {
+        let Event { at, cpu, kind: Kind::NetReceive { skb, device, len }, .. } = *self.record.event(received)
+        else {
+            return None;
+        };
+        let before = last(self.record, &self.links.received, &skb, at).find(|(index, _)| *index != received);
+        let since = before.map_or(Mono(0), |(_, event)| event.at);
+        let (index, queued) = last(self.record, &self.links.packets, &skb, at)
+            .next()
+            .filter(|(_, queued)| queued.at >= since)
+            .or_else(|| self.segmented(cpu, at, len))?;
+        let Kind::NetQueue { device: by, .. } = queued.kind else { return None };
+        (by != device || self.is_loopback(by)).then_some(index)
+    }
+
+    /// A packet over loopback that was too large for it, and was cut into new ones just before `at` on the same CPU.
+    fn segmented(&self, cpu: Cpu, at: Mono, part: u32) -> Option<(u32, &'w Event)> {
+        let from = Mono(at.0.saturating_sub(SEGMENTING));
+        self.record.events_on(cpu, from, at).rev().find(|(_, event)| match event.kind {
+            Kind::NetQueue { device, len, .. } => len > part && self.is_loopback(device),
+            _ => false,
+        })
+    }
+
+    fn is_loopback(&self, device: Option<Sym>) -> bool {
+        device.is_some_and(|device| self.record.text(device) == "lo")
     }
 
     /// Interrupts sent to `cpu` in `[a, b]`, latest first.
@@ -198,6 +234,18 @@ impl<'r, 'w> Linked<'r, 'w> {
             }
         }
         None
+    }
+
+    /// The signal that stopped `tid` at `at`: one to the thread itself, or to its process just before.
+    #[must_use]
+    pub fn stopped(&self, tid: Tid, at: Mono) -> Option<u32> {
+        let from = Mono(at.0.saturating_sub(1_000_000));
+        let sent = self.links.stops.iter().rev().copied().filter(|&index| {
+            let event = self.record.event(index);
+            let own = matches!(event.kind, Kind::SignalGenerate { task, .. } if task.tid == tid);
+            event.at <= at && (own || event.at >= from)
+        });
+        sent.max_by_key(|&index| self.record.event(index).at)
     }
 
     /// The last boost (or its end) of `tid` in `[a, b]` that raised its priority: index, old and new priority.

@@ -6,16 +6,19 @@
 //! interrupt context the interrupted thread is never named.
 //!
 //! One question a file: [`running`](self) on the CPU, `waiting` for a CPU, `blocked` and why, `given` what, `wakers`
-//! who ended it, `timers` set by itself or others, `sources` of interrupts, `links` what belongs together, `clauses`
-//! the sentence.
+//! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, `sources` of
+//! interrupts, `spins` for what another CPU has, `links` what belongs together, `clauses` the sentence.
 
 mod blocked;
 mod clauses;
 mod given;
+mod grace;
 mod links;
 mod reason;
 mod running;
+mod softirqs;
 mod sources;
+mod spins;
 mod throttled;
 mod timers;
 mod waiting;
@@ -28,7 +31,7 @@ use super::segment::{Explanation, Kind, Segment};
 use super::share::{Phase, Share};
 use super::thread::{states, State, Stretch};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
@@ -46,6 +49,8 @@ struct Walk<'r, 'w> {
     clauses: Clauses,
     /// From which CPU the thread came that is about to run on another.
     moved: Option<Cpu>,
+    /// Whose lives are being told, each within the one before.
+    path: Vec<Tid>,
     /// What would have answered what stayed open.
     missing: Vec<String>,
 }
@@ -92,7 +97,7 @@ pub(super) fn behind(
 }
 
 /// A thread as the events of a stretch show it, with the priority it had there.
-fn thread_in(record: &Record, tid: crate::time::Tid, begin: Mono, end: Mono) -> Thread {
+fn thread_in(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
     let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
         What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),
         What::Switch { prev, .. } if prev.tid == tid => Some(prev),
@@ -110,6 +115,7 @@ impl<'r, 'w> Walk<'r, 'w> {
             shares: Vec::new(),
             clauses: Clauses::default(),
             moved: None,
+            path: Vec::new(),
             missing: Vec::new(),
         }
     }
@@ -131,6 +137,7 @@ impl Walk<'_, '_> {
             let label = format!("{thread}: the chain of wakers is longer than is followed");
             return vec![Segment::unexplained(Kind::Blocked, label, a, b.since(a))];
         }
+        self.path.push(thread.tid);
         let stretches = states(self.record, thread.tid, a, b);
         let mut before: Option<Cpu> = None;
         let mut parts = Vec::with_capacity(stretches.len());
@@ -141,6 +148,7 @@ impl Walk<'_, '_> {
                 before = stretch.cpu.or(before);
             }
         }
+        self.path.pop();
         parts
     }
 

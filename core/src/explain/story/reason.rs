@@ -25,11 +25,18 @@ pub(super) enum Asked {
     Page(String),
     /// A lock in the kernel.
     Lock,
+    /// Nothing: it was stopped, as this says.
+    Stopped(&'static str),
     /// Another system call.
     Call,
     /// Not recorded.
     Unknown,
 }
+
+/// State bits of a blocked thread (include/linux/sched.h): TASK_UNINTERRUPTIBLE, __TASK_STOPPED, __TASK_TRACED.
+const UNINTERRUPTIBLE: u32 = 2;
+const STOPPED: u32 = 4;
+const TRACED: u32 = 8;
 
 /// The longest way from a fault's event to the block it ends in.
 const FAULT_TO_BLOCK: Ns = Ns::from_ms(2);
@@ -59,6 +66,18 @@ pub(super) fn call_name(id: i32) -> String {
     SyscallTable::X86_64.name(id).map_or_else(|| format!("sys {id}"), str::to_owned)
 }
 
+/// What kind of lock is contended (include/trace/events/lock.h: LCB_F_*).
+pub(super) fn lock_name(flags: u32) -> &'static str {
+    match flags {
+        flags if flags & 32 != 0 => "a mutex",
+        flags if flags & 8 != 0 => "an rt_mutex",
+        flags if flags & 2 != 0 => "a lock (for reading)",
+        flags if flags & 4 != 0 => "a lock (for writing)",
+        flags if flags & 1 != 0 => "a spinlock",
+        _ => "a lock",
+    }
+}
+
 pub(super) fn is_futex(id: i32) -> bool {
     call_name(id) == "futex"
 }
@@ -66,6 +85,10 @@ pub(super) fn is_futex(id: i32) -> bool {
 impl Walk<'_, '_> {
     /// What `tid` asked for when it blocked at `at` in state `bits`.
     pub(super) fn reason(&self, tid: Tid, at: Mono, bits: u32) -> Reason {
+        if bits & (STOPPED | TRACED) != 0 {
+            let how = if bits & TRACED != 0 { "in the hands of its tracer (ptrace)" } else { "by a signal" };
+            return Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: None };
+        }
         let call = self.linked.in_call(tid, at);
         if let Some((index, id, args)) = call.filter(|(_, id, _)| is_futex(*id)) {
             let (address, inherits) = (args[0], matches!(args[1] & 0x7f, 6 | 8 | 11 | 13));
@@ -74,19 +97,13 @@ impl Walk<'_, '_> {
             let text = format!(" in futex ({} {address:#x}{kind})", futex_op(args[1]));
             return Reason { text, what: Asked::Futex { address, inherits }, proof: Some(index) };
         }
-        if let Some(fault) = self.fault(tid, at) {
+        // A page that has to come from somewhere is waited for uninterruptibly; a fault before another call is over.
+        if let Some(fault) = self.fault(tid, at).filter(|_| bits & UNINTERRUPTIBLE != 0) {
             return fault;
         }
         let called = call.map(|(_, id, _)| format!(" in {}", call_name(id)));
         if let Some((index, flags)) = self.contends(tid, at).filter(|_| bits & 3 != 0) {
-            let lock = match flags {
-                flags if flags & 32 != 0 => "a mutex",
-                flags if flags & 8 != 0 => "an rt_mutex",
-                flags if flags & 2 != 0 => "a lock (for reading)",
-                flags if flags & 4 != 0 => "a lock (for writing)",
-                _ => "a lock",
-            };
-            let text = format!("{} on {lock} of the kernel", called.unwrap_or_default());
+            let text = format!("{} on {} of the kernel", called.unwrap_or_default(), lock_name(flags));
             return Reason { text, what: Asked::Lock, proof: Some(index) };
         }
         match (call, called) {

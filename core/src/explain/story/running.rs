@@ -3,30 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::clauses::Weight;
-use super::reason::{call_name, is_futex};
+use super::reason::call_name;
+use super::softirqs::does_softirqs;
 use super::Walk;
-use crate::explain::cpu::{Context, Slice};
+use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns};
+use crate::time::Ns;
 use crate::trace::event::{Kind as What, Vector};
-
-/// Calls from one thread to other CPUs in one stretch, while it spun for their end.
-struct Spin {
-    net: Ns,
-    calls: u32,
-    begin: Mono,
-    cpu: Cpu,
-    function: String,
-    proof: u32,
-}
-
-/// From here on a waiter that has not blocked yet is taken to spin; the way to the block takes less.
-const SPINNING: Ns = Ns::from_us(50);
-/// So long no call of futex takes that gets its mutex at once, also on an emulated CPU.
-const SURELY_SPINNING: Ns = Ns::from_us(300);
 
 impl Walk<'_, '_> {
     /// The parts of a stretch in which `thread` ran.
@@ -45,7 +31,10 @@ impl Walk<'_, '_> {
                 parts.extend(self.own_time(thread, stretch, &mut share, interrupts, depth));
             } else {
                 let label = self.source(&share, a, b);
-                if !matches!(share.context, Context::Thread(_) | Context::Idle(_)) {
+                if matches!(share.context, Context::Softirq(_)) && does_softirqs(&thread.comm) {
+                    let text = format!("{thread} did {label} for {{}}");
+                    self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
+                } else if !matches!(share.context, Context::Thread(_) | Context::Idle(_)) {
                     let text = format!("{label} interrupted {} for {{}}", self.subject(thread, depth));
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
                 }
@@ -100,6 +89,15 @@ impl Walk<'_, '_> {
                 "PI mutex".to_owned(),
                 "the price of another thread's critical section: shorten it",
             );
+            parts.push(spin);
+        }
+        for mut spin in self.spins_on_locks(thread, stretch) {
+            spin.duration_ns = spin.duration_ns.min(rest);
+            rest = rest.saturating_sub(spin.duration_ns);
+            let what = spin.label.split_once(" spins for ").map_or("a lock", |(_, what)| what);
+            let text = format!("{} spun {{}} on the CPU for {what}", self.subject(thread, depth));
+            let advice = "another CPU holds this lock of the kernel: keep what it does there (the same file, pipe, memory or device) away from the passage";
+            self.say(Weight::Blame, spin.duration_ns, text, "lock of the kernel".to_owned(), advice);
             parts.push(spin);
         }
         share.net = rest;
@@ -185,117 +183,6 @@ impl Walk<'_, '_> {
             text.push_str(&format!(", interrupted {interrupts}× (entry and exit code counted here)"));
         }
         text
-    }
-
-    /// Calls to other CPUs that `thread` waited for on the CPU, by CPU and function.
-    fn spins(&self, thread: &Thread, stretch: &Stretch) -> Vec<Spin> {
-        let Some(cpu) = stretch.cpu else { return Vec::new() };
-        let mut spins: BTreeMap<(Cpu, String), (Spin, Mono)> = BTreeMap::new();
-        for (index, event) in self.record.events_on(cpu, stretch.begin, stretch.end) {
-            let What::CsdQueue { target_cpu, function, csd } = event.kind else { continue };
-            if event.current != Some(thread.tid) || target_cpu == cpu || csd == 0 {
-                continue;
-            }
-            let Some(done) = self.answered(target_cpu, csd, event.at, stretch.end) else { continue };
-            if self.went_on(cpu, index, event.at, done) {
-                continue;
-            }
-            let function = function.map_or("?", |sym| self.record.text(sym)).to_owned();
-            let (spin, until) = spins.entry((target_cpu, function.clone())).or_insert_with(|| {
-                let spin = Spin {
-                    net: Ns::ZERO,
-                    calls: 0,
-                    begin: event.at,
-                    cpu: target_cpu,
-                    function,
-                    proof: index,
-                };
-                (spin, event.at)
-            });
-            let from = event.at.max(*until);
-            spin.net = spin.net + done.since(from);
-            spin.calls += 1;
-            *until = done.max(*until);
-        }
-        spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
-    }
-
-    /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): from the call of
-    /// futex to its end, or to that of the stretch, less what interrupted it.
-    fn spins_on_mutexes(&self, thread: &Thread, stretch: &Stretch) -> Vec<Segment> {
-        let mut spins = Vec::new();
-        let mut until = stretch.end;
-        for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
-            match event.kind {
-                What::SysEnter { id, args } => {
-                    if is_futex(id) && matches!(args[1] & 0x7f, 6 | 13) {
-                        let from = event.at.max(stretch.begin);
-                        let span = (from, until, stretch.end);
-                        spins.extend(self.spin_on_mutex(thread, stretch.cpu, index, args[0], span));
-                    }
-                    until = event.at;
-                }
-                What::SysExit { .. } => until = event.at,
-                _ => {}
-            }
-            if event.at < stretch.begin {
-                break;
-            }
-        }
-        spins.reverse();
-        spins
-    }
-
-    /// One of them, if it is one: the way to the block, or an uncontended call, takes less.
-    fn spin_on_mutex(
-        &self,
-        thread: &Thread,
-        cpu: Option<Cpu>,
-        index: u32,
-        address: u64,
-        (from, until, end): (Mono, Mono, Mono),
-    ) -> Option<Segment> {
-        if until.since(from) < SPINNING {
-            return None;
-        }
-        let slices = self.record.slices(cpu?, from, until);
-        let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
-        let net: Ns = own.map(Slice::length).sum();
-        let owner = self.record.events_on(cpu?, from, until).find_map(|(_, event)| match event.kind {
-            What::PiSetprio { task, .. } if event.current == Some(thread.tid) && task.tid != thread.tid => {
-                Some(self.record.thread_by_id(task.tid))
-            }
-            _ => None,
-        });
-        // A call that blocked, or boosted an owner, had to wait; of others only a long one can have.
-        let waited = until == end || owner.is_some() || net >= SURELY_SPINNING;
-        let owner = owner
-            .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
-        let label =
-            format!("{thread} spins for the priority-inheritance (PI) mutex {address:#x} while {owner} runs");
-        let mut leaf = Segment::leaf(Kind::Running, label, from, net);
-        leaf.evidence = vec![self.record.evidence(index)];
-        leaf.inferred = true;
-        (waited && net >= SPINNING).then_some(leaf)
-    }
-
-    /// When the call `csd` was done on `cpu`.
-    fn answered(&self, cpu: Cpu, csd: u64, from: Mono, until: Mono) -> Option<Mono> {
-        self.record.events_on(cpu, from, until).find_map(|(_, event)| match event.kind {
-            What::CsdExit { csd: done } if done == csd => Some(event.at),
-            _ => None,
-        })
-    }
-
-    /// Whether something of the thread's own happened on `cpu` between the call and its answer: then it did not wait.
-    fn went_on(&self, cpu: Cpu, call: u32, from: Mono, until: Mono) -> bool {
-        let last = Mono(until.0.saturating_sub(1));
-        self.record.events_on(cpu, from, last).filter(|(index, _)| *index > call).any(|(_, event)| {
-            matches!(
-                event.kind,
-                What::SysExit { .. } | What::SysEnter { .. } | What::Switch { .. } | What::Waking { .. }
-            )
-        })
     }
 }
 

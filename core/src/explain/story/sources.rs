@@ -34,10 +34,10 @@ impl Walk<'_, '_> {
 
     fn senders_of_packets(&self, share: &Share, a: Mono, b: Mono) -> Vec<String> {
         let mut senders: BTreeMap<String, u32> = BTreeMap::new();
-        for (_, event) in self.record.events_on(share.cpu, a, b).take(MOST) {
-            let What::NetReceive { skb, device, .. } = event.kind else { continue };
+        for (index, event) in self.record.events_on(share.cpu, a, b).take(MOST) {
+            let What::NetReceive { device, .. } = event.kind else { continue };
             let device = device.map_or("?", |sym| self.record.text(sym));
-            let sender = self.linked.sent(skb, event.at).and_then(|index| self.linked.actor(index));
+            let sender = self.linked.sent(index).and_then(|index| self.linked.actor(index));
             let who = match sender {
                 Some(thread) => format!("packets on {device} sent by {thread}"),
                 None => format!("packets on {device}"),

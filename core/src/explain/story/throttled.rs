@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use super::waiting::is_stopper;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Kind as What, TaskRef};
 
 /// How near to the begin or end the timer of a mechanism stands.
 const NEAR: Ns = Ns::from_ms(2);
@@ -30,6 +31,9 @@ pub(super) struct Throttled {
     /// What to do about it.
     pub advice: &'static str,
 }
+
+/// The cause where a SCHED_DEADLINE thread is throttled.
+pub(super) const OVER_BUDGET: &str = "deadline budget";
 
 /// The callbacks of the timers that end the wait for a cgroup's quota.
 const QUOTA_TIMERS: [&str; 2] = ["sched_cfs_period_timer", "sched_cfs_slack_timer"];
@@ -49,7 +53,10 @@ impl Walk<'_, '_> {
         if prio.is_some_and(|prio| !prio.is_realtime()) {
             return self.over_quota(thread, stretch, cpu);
         }
-        let prio = prio.filter(|prio| prio.0 >= 0)?;
+        if prio.is_some_and(|prio| prio.0 < 0) {
+            return self.over_budget(stretch, cpu);
+        }
+        let prio = prio?;
         let since = self.queued_since(thread, stretch);
         let chosen = self.record.events_on(cpu, since, stretch.end).any(|(_, event)| match event.kind {
             What::Switch { next, .. } if next.tid != thread.tid => {
@@ -102,6 +109,35 @@ impl Walk<'_, '_> {
             why: why.to_owned(),
             cause: "CPU quota of the cgroup",
             advice: "raise the CPU quota of its cgroup (cpu.max, or cpu.cfs_quota_us), or move the thread to another one",
+        })
+    }
+
+    /// A SCHED_DEADLINE thread that ran for its whole budget before its period was over: something else, or idle, has the
+    /// CPU until the timer of its next period.
+    fn over_budget(&self, stretch: &Stretch, cpu: Cpu) -> Option<Throttled> {
+        let lower = |next: TaskRef| {
+            next.tid == Tid::IDLE
+                || next.prio.is_some_and(|prio| prio.0 >= 0) && !is_stopper(&self.record.thread(next).comm)
+        };
+        let mut events = self.record.events_on(cpu, stretch.begin, stretch.end);
+        if !events.any(|(_, event)| matches!(event.kind, What::Switch { next, .. } if lower(next))) {
+            return None;
+        }
+        let released = self.fires("dl_task_timer", stretch.begin, stretch.end);
+        released.then(|| Throttled {
+            why: "it had used up its SCHED_DEADLINE budget (dl_task_timer gives the next one)".to_owned(),
+            cause: OVER_BUDGET,
+            advice: "SCHED_DEADLINE: raise sched_runtime above what one period needs at worst, or shorten the work of a period",
+        })
+    }
+
+    /// Whether a timer of that function expires on any CPU in `[a, b]`.
+    fn fires(&self, name: &str, a: Mono, b: Mono) -> bool {
+        self.record.cpus().any(|on| {
+            self.record.events_on(on, a, b).any(|(_, event)| {
+                matches!(event.kind, What::TimerExpireEntry { function: Some(function), .. }
+                    if self.record.text(function) == name)
+            })
         })
     }
 

@@ -4,7 +4,7 @@ use super::clauses::Weight;
 use super::reason::call_name;
 use super::Walk;
 use crate::explain::lateness::{self, Firing};
-use crate::explain::segment::Segment;
+use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono};
@@ -104,6 +104,72 @@ impl Walk<'_, '_> {
         parts
     }
 
+    /// A timer of the wheel that another thread (or the kernel) armed: it runs in softirq TIMER.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn wheel_timer(
+        &mut self,
+        thread: &Thread,
+        who: Option<Thread>,
+        armed: Option<u32>,
+        function: &str,
+        expire: u32,
+        (a, b): (Mono, Mono),
+        depth: usize,
+    ) -> Vec<Segment> {
+        let fired = self.record.event(expire).at.clamp(a, b);
+        let set = armed.map_or(a, |index| self.record.event(index).at).clamp(a, fired);
+        let delays = function == "delayed_work_timer_fn";
+        let what = if delays {
+            "the delay of a work item (delayed_work_timer_fn)".to_owned()
+        } else {
+            format!("a timer ({function}, timer wheel)")
+        };
+        let by = match (&who, armed) {
+            (Some(who), Some(index)) => {
+                let call = self.linked.in_call(who.tid, self.record.event(index).at);
+                format!(
+                    " armed by {who}{}",
+                    call.map_or(String::new(), |(_, id, _)| format!(" in {}", call_name(id)))
+                )
+            }
+            (_, Some(_)) => " armed in an interrupt".to_owned(),
+            _ => ", armed by whom is not recorded".to_owned(),
+        };
+        let mut parts = Vec::new();
+        if let Some(index) = armed.filter(|_| set > a) {
+            match &who {
+                Some(who) => parts.push(self.until(who, "arms the timer", (a, set), depth)),
+                None => {
+                    let cause = self.behind(thread, index);
+                    let before = self.given_by(cause, Some(index), thread, (a, set), "", depth + 1);
+                    let label = "until the timer is armed in an interrupt".to_owned();
+                    parts.push(Segment::group(Kind::Blocked, label, a, set.since(a), before));
+                }
+            }
+        }
+        if fired > set {
+            let text = format!("{what}{by} took {{}} until it expired");
+            let cause = match &who {
+                Some(who) => format!("timer armed by {}", who.comm),
+                None => format!("timer {function}"),
+            };
+            let advice = if delays {
+                "the kernel puts this work off on purpose: look for a setting of what queued it, or do not wait for it here"
+            } else {
+                "the timer was set for this moment: look at who sets it"
+            };
+            self.say(Weight::Blame, fired.since(set), text, cause, advice);
+            let label = format!("{what}{by} runs until its expiry (in whole ticks, never early)");
+            parts.push(self.awaited(&format!("timer {function}"), label, set, fired, &[armed, Some(expire)]));
+        }
+        if b > fired {
+            let inside = self.on_the_way(self.record.event(expire).cpu, fired, b);
+            let label = "from the expiry to the wake-up".to_owned();
+            parts.push(Segment::group(Kind::Softirq, label, fired, b.since(fired), inside));
+        }
+        parts
+    }
+
     fn lateness(
         &mut self,
         thread: &Thread,
@@ -114,6 +180,17 @@ impl Walk<'_, '_> {
     ) -> Vec<Segment> {
         if due >= b {
             return Vec::new();
+        }
+        if b < firing.waking.1.at {
+            // Its softirq was left to a thread: until it was raised, the timer's interrupt was late.
+            let inside = self.on_the_way(firing.waking.1.cpu, due, b);
+            return vec![Segment::group(
+                Kind::TimerLate,
+                "timer interrupt, which raises the softirq",
+                due,
+                b.since(due),
+                inside,
+            )];
         }
         let parts = lateness::explain(self.record, thread.tid, due, firing, &mut self.shares);
         let late = b.since(due);

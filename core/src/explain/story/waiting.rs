@@ -3,7 +3,7 @@
 use super::clauses::Weight;
 use super::reason::call_name;
 use super::running::interrupt_advice;
-use super::throttled::Throttled;
+use super::throttled::{Throttled, OVER_BUDGET};
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
@@ -90,6 +90,7 @@ impl Walk<'_, '_> {
         throttled: bool,
     ) {
         share.role = match (prio, holder.prio) {
+            _ if is_stopper(&holder.comm) => Role::Wins,
             (Some(wanting), Some(having)) if !wanting.is_realtime() && !having.is_realtime() => {
                 Role::SharesFairly
             }
@@ -141,6 +142,13 @@ impl Walk<'_, '_> {
         let (label, text, advice) = match share.role {
             Role::Switching => (format!("switching away from {holder}"), String::new(), String::new()),
             Role::Keeps { .. } => {
+                let over = throttled.filter(|throttled| throttled.cause == OVER_BUDGET);
+                if let Some(Throttled { why, cause, advice }) = over {
+                    // One clause for all who ran meanwhile: it is none of their doing.
+                    let text = format!("{subject} could not run for {{}}: {why}");
+                    self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
+                    return format!("{holder}, lower in priority, runs: {why}");
+                }
                 let (why, advice) = match throttled {
                     Some(throttled) => (throttled.why.clone(), throttled.advice.to_owned()),
                     None => self.not_preempted(holder, share, waiting_since),
@@ -235,7 +243,11 @@ impl Walk<'_, '_> {
         let subject = self.subject(thread, depth);
         let cpu = share.cpu;
         if let Some(Throttled { why, cause, advice }) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
-            let text = format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}");
+            let text = if *cause == OVER_BUDGET {
+                format!("{subject} could not run for {{}}: {why}")
+            } else {
+                format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}")
+            };
             self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
             return format!("CPU {cpu} {}: {why}", share.name);
         }
@@ -317,6 +329,11 @@ impl Walk<'_, '_> {
             .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
         arrived.map_or(stretch.begin + Ns::from_us(300), |(_, event)| event.at)
     }
+}
+
+/// `migration/1` shows the priority of RT 99 and is above all of them, SCHED_DEADLINE too.
+pub(super) fn is_stopper(comm: &str) -> bool {
+    comm.starts_with("migration/")
 }
 
 /// `kworker/1:2` serves one CPU, `kworker/u8:1` any; `ksoftirqd/1`, `migration/1` and the like as well.

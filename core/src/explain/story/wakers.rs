@@ -19,16 +19,20 @@ pub(super) enum Waker<'w> {
     OwnTimer { firing: Firing<'w>, expires: Option<Mono>, proof: Option<u32> },
     /// A timer that somebody else armed.
     TimerOf { who: Option<Thread>, armed: Option<u32>, firing: Firing<'w>, expires: Option<Mono> },
-    /// A timeout of the timer wheel.
+    /// A timeout of its own, kept by the timer wheel.
     Timeout { proof: Option<u32> },
+    /// A timer of the wheel that somebody else armed, or nobody as far as is recorded.
+    Wheel { who: Option<Thread>, armed: Option<u32>, function: String, expire: u32 },
     /// A request to a block device completed: in an interrupt, or `by` a thread that the interrupt woke at `entry`.
     Request { issued: Option<u32>, complete: u32, irq: String, entry: Mono, by: Option<Thread> },
     /// A packet came in.
     Packet { sent: Option<u32>, received: u32, softirq: String },
     /// A function called from another CPU.
     Call { queued: Option<u32>, entry: u32, function: String },
-    /// Another interrupt, softirq or NMI.
-    Interrupt { label: String, proof: Option<u32> },
+    /// Another interrupt, softirq or NMI; with the number of the softirq.
+    Interrupt { label: String, proof: Option<u32>, softirq: Option<u8> },
+    /// Nobody yet: it was still blocked at the end of the passage.
+    Unfinished,
     /// Not recorded, or not certain.
     Unknown(&'static str),
 }
@@ -47,7 +51,7 @@ impl<'w> Walk<'_, 'w> {
     pub(super) fn waker(&mut self, thread: &Thread, stretch: &Stretch) -> Waker<'w> {
         let record = self.record;
         let Some(index) = stretch.ended_by else {
-            return Waker::Unknown("still blocked at the end of the passage");
+            return Waker::Unfinished;
         };
         let waking = record.event(index);
         if !matches!(waking.kind, What::Waking { .. }) {
@@ -159,11 +163,13 @@ impl<'w> Walk<'_, 'w> {
             }
         }
         if let (Some(received), Context::Softirq(_)) = (open.received, slice.context) {
-            if let What::NetReceive { skb, .. } = record.event(received).kind {
-                return Waker::Packet { sent: self.linked.sent(skb, waking.at), received, softirq: label };
-            }
+            return Waker::Packet { sent: self.linked.sent(received), received, softirq: label };
         }
-        Waker::Interrupt { label, proof: Some(index) }
+        let softirq = match slice.context {
+            Context::Softirq(vec) => Some(vec),
+            _ => None,
+        };
+        Waker::Interrupt { label, proof: Some(index), softirq }
     }
 
     fn by_timer(&mut self, thread: &Thread, timer: u64, proof: u32, firing: Firing<'w>) -> Waker<'w> {
@@ -182,6 +188,11 @@ impl<'w> Walk<'_, 'w> {
         };
         match who {
             Some(who) if who.tid == thread.tid => Waker::OwnTimer { firing, expires, proof: armed },
+            // The tick is nobody's timer: what it found to be done is not recorded.
+            _ if function.starts_with("tick_") => {
+                let label = format!("the tick ({function}) of CPU {}", firing.waking.1.cpu);
+                Waker::Interrupt { label, proof: Some(proof), softirq: None }
+            }
             // The timer of a sleep lies on the sleeper's stack: nobody else can have armed it.
             None if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires, proof: armed },
             Some(_) if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires: None, proof: None },
@@ -195,23 +206,25 @@ impl<'w> Walk<'_, 'w> {
     }
 
     fn by_wheel(
-        &self,
+        &mut self,
         thread: &Thread,
         proof: u32,
         timer: u64,
         function: Option<Sym>,
         at: Mono,
     ) -> Waker<'w> {
-        let name = function.map_or("", |sym| self.record.text(sym));
-        let armed =
-            self.linked.armed(timer, at).and_then(|(index, _)| Some((index, self.linked.actor(index)?)));
-        match armed {
-            Some((index, who)) if who.tid == thread.tid => Waker::Timeout { proof: Some(index) },
-            _ if name == "process_timeout" => Waker::Timeout { proof: Some(proof) },
-            Some((index, who)) => {
-                Waker::Interrupt { label: format!("timer {name} armed by {who}"), proof: Some(index) }
+        let function = function.map_or("", |sym| self.record.text(sym)).to_owned();
+        let armed = self.linked.armed(timer, at).map(|(index, _)| index);
+        let who = armed.and_then(|index| self.linked.actor(index));
+        match who {
+            Some(who) if who.tid == thread.tid => Waker::Timeout { proof: armed },
+            _ if function == "process_timeout" => Waker::Timeout { proof: Some(proof) },
+            who => {
+                if armed.is_none() {
+                    self.ask("timer_start");
+                }
+                Waker::Wheel { who, armed, function, expire: proof }
             }
-            None => Waker::Interrupt { label: format!("timer {name} (softirq TIMER)"), proof: Some(proof) },
         }
     }
 

@@ -8,11 +8,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::header::{u32_at, u64_at};
-use super::{decode, vector, Header, NotAChunk, HEADER_BYTES, RECORD_BYTES};
-use crate::time::{Cpu, Mono};
+use super::header::{i32_at, u32_at, u64_at};
+use super::{decode, vector, Header, NotAChunk, COMM as COMM_OF_A_TASK, HEADER_BYTES, RECORD_BYTES};
+use crate::time::{Cpu, Mono, Tid};
 use crate::trace::bytes::Order;
-use crate::trace::catalogue::{Catalogue, Element, EventClass, Field, Place};
+use crate::trace::catalogue::{up_to_nul, Catalogue, Element, EventClass, Field, Place};
 use crate::trace::event::Window;
 use crate::trace::kallsyms::Symbols;
 use crate::trace::merge::{self, Merged};
@@ -22,7 +22,7 @@ use crate::trace::source::{About, Clock, Damage, Events, Info, Item, Loss, OpenE
 pub const SYSTEM: &str = "flight";
 
 /// Names of the classes by kind of record, 0 unused; 8 and 9 have one for each vector instead.
-const KINDS: [(&str, &[(&str, Place)]); 19] = [
+const KINDS: [(&str, &[(&str, Place)]); 23] = [
     ("", &[]),
     (
         "sched_switch",
@@ -56,6 +56,10 @@ const KINDS: [(&str, &[(&str, Place)]); 19] = [
     ("csd_function_entry", &[("csd", FIRST), ("func", SECOND)]),
     ("csd_function_exit", &[("csd", FIRST)]),
     ("page_fault", &[("address", FIRST), ("count", SECOND)]),
+    ("", &[]),
+    ("host_steal", &[("taken", FIRST), ("since", SECOND)]),
+    ("sys_enter", &[("id", I32_TID), ("args[0]", FIRST), ("args[1]", SECOND), ("args[2]", EXPIRES)]),
+    ("sys_exit", &[("id", I32_TID), ("ret", RESULT)]),
 ];
 const WOKEN: &[(&str, Place)] = &[("pid", I32_TID), ("prio", PRIO_B), ("comm", COMM), ("target_cpu", WORD)];
 const VECTOR_ENTRY: u8 = 8;
@@ -72,6 +76,7 @@ const FLAG: Place = int(13, 1, false);
 const AUX: Place = int(14, 2, false);
 const EXPIRES: Place = int(24, 8, false);
 const FIRST: Place = int(32, 8, false);
+const RESULT: Place = int(32, 8, true);
 const SECOND: Place = int(40, 8, false);
 const COMM: Place =
     Place::Array { offset: 32, size: 16, element: Element { size: 1, signed: false, text: true } };
@@ -85,7 +90,7 @@ const fn int(offset: u32, size: u8, signed: bool) -> Place {
 pub struct Flight<'a> {
     bytes: &'a [u8],
     about: About,
-    /// Class by kind (0..19), then entries and exits of the vectors.
+    /// Class by kind, then entries and exits of the vectors.
     classes: Vec<u32>,
     cpus: BTreeMap<Cpu, Vec<Entry>>,
     complete_from: BTreeMap<Cpu, Mono>,
@@ -216,6 +221,12 @@ impl<'a> Flight<'a> {
         let (mut torn, mut latest) = (0u64, header.begin.0);
         for (i, record) in body.chunks_exact(RECORD_BYTES).take(present).enumerate() {
             let stamp = header.first_seq.wrapping_add(i as u64 + 1) as u32;
+            if u32_at(record, 8) == stamp && record[12] == COMM_OF_A_TASK {
+                let name = up_to_nul(&record[32..48]);
+                let tid = Tid(i32_at(record, 20));
+                self.about.info.comms.insert(tid, String::from_utf8_lossy(name).into_owned());
+                continue;
+            }
             let class = if u32_at(record, 8) == stamp { self.class_of(record) } else { None };
             let Some(class) = class else {
                 torn += 1;
@@ -328,7 +339,6 @@ impl merge::Stream for Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Tid;
     use crate::trace::event::{Event, Kind};
     use crate::trace::flight::tests::all_kinds;
     use crate::trace::normalize::Normalizer;

@@ -84,6 +84,7 @@ const RECIPES: &[Row] = &[
 const FLIGHT: &[Row] = &[
     (&["sched_switch"], &[&["prev_pid"], &["prev_prio"], &["preempted"], &["next_pid"], &["next_prio"], &["next_comm"], &["prev_state"]], flight_switch),
     (&["hrtimer_expire_entry"], &[&["hrtimer"], &["function"], &["expires"]], flight_expire),
+    (&["host_steal"], &[&["taken"], &["since"]], |_, f| Some(Kind::HostSteal { taken: Ns(f.bits(0)?), since: Mono(f.bits(1)?) })),
     (&["page_fault"], &[&["address"], &["count"]], |_, f| Some(Kind::PageFault { address: f.bits(0)?, count: u32::try_from(f.bits(1)?).unwrap_or(u32::MAX) })),
 ];
 

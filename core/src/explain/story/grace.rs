@@ -1,0 +1,153 @@
+//! Grace periods of RCU: waits that end when every CPU has passed through a quiescent state and every reader that was
+//! preempted in its section has left it. Which reader it was no event says (those of RCU need CONFIG_RCU_TRACE); who
+//! is boosted is the exception.
+
+use std::collections::HashMap;
+
+use super::clauses::Weight;
+use super::wakers::Waker;
+use super::Walk;
+use crate::explain::segment::{Kind, Segment};
+use crate::series::Thread;
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind as What, LeftAs};
+
+const SOFTIRQ_RCU: u8 = 9;
+/// Ordinary grace periods take up to this long: some ticks.
+const LONG: Ns = Ns::from_ms(50);
+/// How far before a grace period a preemption is looked for.
+const LOOK_BACK: Ns = Ns::from_ms(1_000);
+
+/// Whether this thread of the kernel drives grace periods.
+pub(super) fn drives(comm: &str) -> bool {
+    ["rcu_preempt", "rcu_sched", "rcu_bh", "rcu_exp_", "rcu_tasks_"].iter().any(|name| comm.starts_with(name))
+}
+
+/// Whether it runs the callbacks of who waits for one.
+pub(super) fn calls_back(comm: &str) -> bool {
+    ["rcuc/", "rcuop/", "rcuos/", "rcuob/", "rcuog/"].iter().any(|name| comm.starts_with(name))
+}
+
+impl Walk<'_, '_> {
+    /// Whether `waker` shows that a thread waited for a grace period: its callback ran in the softirq.
+    pub(super) fn is_callback(&self, waker: &Waker) -> bool {
+        matches!(waker, Waker::Interrupt { softirq: Some(SOFTIRQ_RCU), .. })
+    }
+
+    /// Whether RCU's own thread was woken because a CPU passed a quiescent state, or to look for one.
+    pub(super) fn is_quiescence(&self, waker: &Waker) -> bool {
+        match waker {
+            Waker::Thread(thread) => calls_back(&thread.comm),
+            Waker::Interrupt { .. } | Waker::Timeout { .. } | Waker::Wheel { .. } | Waker::Unfinished => true,
+            _ => false,
+        }
+    }
+
+    /// What drives a grace period, blocked: it waits for the CPUs.
+    pub(super) fn quiescence(
+        &mut self,
+        driver: &Thread,
+        (a, b): (Mono, Mono),
+        proof: Option<u32>,
+    ) -> Segment {
+        let (boosted, who) = self.readers(a, b);
+        let text = format!(
+            "the RCU grace period took {{}}: {driver} waited until all CPUs had switched and all preempted readers were \
+             through{who}"
+        );
+        let advice = "keep what waits for RCU grace periods out of the passage (membarrier, changes of networks, cgroups, \
+                      modules, namespaces); rcupdate.rcu_expedited=1 makes them shorter at the price of IPIs";
+        self.say(Weight::Blame, b.since(a), text, "RCU grace period".to_owned(), advice);
+        let label = format!("{driver} waits for all CPUs to pass a quiescent state (RCU grace period){who}");
+        self.awaited("an RCU grace period", label, a, b, &[boosted, proof])
+    }
+
+    /// A grace period as whoever waits for it sees it: the life of what drives it, then the callback.
+    pub(super) fn grace_period(
+        &mut self,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        proof: Option<u32>,
+        depth: usize,
+    ) -> Vec<Segment> {
+        let Some(driver) = self.driver() else {
+            return vec![self.quiescence(thread, (a, b), proof)];
+        };
+        let who = self.readers(a, b).1;
+        let text = format!("{} waited {{}} for an RCU grace period{who}", self.subject(thread, depth));
+        self.say(Weight::Frame, b.since(a), text, String::new(), "");
+        let inside = self.life(&driver, a, b, depth + 1);
+        let label = format!("an RCU grace period and its callback, which wakes {thread}");
+        let mut group = Segment::group(Kind::Blocked, label, a, b.since(a), inside);
+        group.evidence.extend(proof.map(|index| self.record.evidence(index)));
+        vec![group]
+    }
+
+    /// What is known of readers that a grace period in `[a, b)` had to wait for.
+    pub(super) fn readers(&self, a: Mono, b: Mono) -> (Option<u32>, String) {
+        match self.boosted_reader(a, b) {
+            Some((index, who)) => (Some(index), format!(", also for {who}")),
+            None => (None, self.preempted(a, b)),
+        }
+    }
+
+    /// Threads that stood still in `[a, b)` because they were preempted: one of them may be in a section. Only one that
+    /// stood still for most of a long time is worth a word.
+    fn preempted(&self, a: Mono, b: Mono) -> String {
+        let record = self.record;
+        let mut since: HashMap<Tid, Mono> = HashMap::new();
+        let mut longest: Option<(Ns, Tid)> = None;
+        let from = Mono(a.0.saturating_sub(LOOK_BACK.0));
+        let mut switches: Vec<&Event> =
+            record.cpus().flat_map(|cpu| record.events_on(cpu, from, b)).map(|(_, event)| event).collect();
+        switches.retain(|event| matches!(event.kind, What::Switch { .. }));
+        switches.sort_by_key(|event| event.at);
+        let mut note = |tid, begin: Mono, end: Mono| {
+            let still = end.since(begin.max(a));
+            if end > a && longest.is_none_or(|(most, _)| still > most) {
+                longest = Some((still, tid));
+            }
+        };
+        for event in switches {
+            let What::Switch { prev, left_as, next } = event.kind else { continue };
+            if let Some(begin) = since.remove(&next.tid) {
+                note(next.tid, begin, event.at);
+            }
+            if left_as == LeftAs::Runnable && prev.tid != Tid::IDLE {
+                since.insert(prev.tid, event.at);
+            }
+        }
+        since.into_iter().for_each(|(tid, begin)| note(tid, begin, b));
+        let worth = |still: Ns| b.since(a) >= LONG && still.0 * 2 > b.since(a).0;
+        match longest.filter(|(still, _)| worth(*still)) {
+            Some((still, tid)) => {
+                let who = record.thread_by_id(tid);
+                format!("; {who} stood still for {still} of it, preempted, perhaps in a section")
+            }
+            None => String::new(),
+        }
+    }
+
+    /// The thread that drives ordinary grace periods.
+    fn driver(&self) -> Option<Thread> {
+        let mut threads = self.record.window.events.iter().filter_map(|event| match event.kind {
+            What::Switch { next, .. } if next.tid != Tid::IDLE => Some(self.record.thread(next)),
+            _ => None,
+        });
+        threads.find(|thread| thread.comm == "rcu_preempt" || thread.comm == "rcu_sched")
+    }
+
+    /// A reader that `rcub` lent its priority in `[a, b]`.
+    fn boosted_reader(&self, a: Mono, b: Mono) -> Option<(u32, String)> {
+        let record = self.record;
+        let mut boosts = record.cpus().flat_map(|cpu| record.events_on(cpu, a, b));
+        boosts.find_map(|(index, event)| {
+            let What::PiSetprio { task, old, new } = event.kind else { return None };
+            let by = event.current.map(|tid| record.thread_by_id(tid).comm)?;
+            let reader = record.thread_by_id(task.tid);
+            (new < old && by.starts_with("rcub/")).then(|| {
+                (index, format!("{reader}, preempted in its section and boosted by {by} ({old} => {new})"))
+            })
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Softirqs that a thread does: ksoftirqd, and on PREEMPT_RT the threads of timers and interrupts. Such a thread is no
+//! bystander: from the moment the softirq was raised until the thread had the CPU, nothing of it was done.
+
+use super::clauses::Weight;
+use super::Walk;
+use crate::explain::cpu::Context;
+use crate::explain::record::softirq_name;
+use crate::explain::segment::{Kind, Segment};
+use crate::series::Thread;
+use crate::time::Mono;
+use crate::trace::event::Kind as What;
+
+/// Threads of the kernel that do softirqs as their work; `irq/` only where handlers are forced into threads.
+const DOERS: [&str; 7] =
+    ["ksoftirqd/", "ktimers/", "ktimersd/", "ktimersoftd/", "irq/", "backlog_napi/", "napi/"];
+
+/// Events looked back on for the raising.
+const FARTHEST: usize = 50_000;
+
+/// A softirq that was left to a thread.
+pub(super) struct Deferred {
+    /// Who did it.
+    worker: Thread,
+    /// `softirq TIMER`.
+    name: String,
+    /// When it was raised.
+    pub since: Mono,
+    /// The event that shows it.
+    raised: Option<u32>,
+}
+
+/// Whether softirqs that run in this thread are its own work.
+pub(super) fn does_softirqs(comm: &str) -> bool {
+    DOERS.iter().any(|doer| comm.starts_with(doer))
+}
+
+impl Walk<'_, '_> {
+    /// The softirq around the event at `index`, if a thread had been left to do it.
+    pub(super) fn deferred(&self, index: u32) -> Option<Deferred> {
+        let record = self.record;
+        let event = record.event(index);
+        let slice = record.waker(index).or_else(|| record.slice_before(event.cpu, event.at).copied())?;
+        let Context::Softirq(vec) = slice.context else { return None };
+        let worker = slice.task.map(|task| record.thread(task)).filter(|task| does_softirqs(&task.comm))?;
+        let entry = slice.proof.map_or(slice.begin, |proof| record.event(proof).at);
+        let raised = self.raised(event.cpu, vec, entry).or_else(|| self.woken(&worker, entry));
+        let since = raised.map_or(entry, |raised| record.event(raised).at);
+        Some(Deferred { worker, name: format!("softirq {}", softirq_name(vec)), since, raised })
+    }
+
+    /// Where `vec` was raised first on `cpu`, of what the run at `entry` does.
+    fn raised(&self, cpu: crate::time::Cpu, vec: u8, entry: Mono) -> Option<u32> {
+        let mut first = None;
+        for (index, event) in self.record.events_on(cpu, Mono(0), entry).rev().take(FARTHEST) {
+            match event.kind {
+                What::SoftirqRaise { vec: raised } if raised == vec => first = Some(index),
+                What::SoftirqEntry { vec: before } if before == vec && event.at < entry => break,
+                What::Lost { .. } => break,
+                _ => {}
+            }
+        }
+        first
+    }
+
+    /// Where `worker` was woken for it.
+    fn woken(&self, worker: &Thread, entry: Mono) -> Option<u32> {
+        let mut before = self.record.events_of(worker.tid, Mono(0), entry).rev();
+        before.find_map(|(index, event)| {
+            matches!(event.kind, What::Waking { task, .. } if task.tid == worker.tid).then_some(index)
+        })
+    }
+
+    /// From the raising to `b`: the life of the thread that does the softirq.
+    pub(super) fn by_softirq_thread(
+        &mut self,
+        deferred: &Deferred,
+        (from, b): (Mono, Mono),
+        depth: usize,
+    ) -> Segment {
+        let Deferred { worker, name, raised, .. } = deferred;
+        let text = format!("{name} was left to {worker}, which took {{}} from its raising on");
+        self.say(Weight::Frame, b.since(from), text, String::new(), "");
+        let inside = self.life(worker, from, b, depth + 1);
+        let label = format!("{name}, left to {worker}");
+        let mut group = Segment::group(Kind::Softirq, label, from, b.since(from), inside);
+        group.evidence.extend(raised.map(|index| self.record.evidence(index)));
+        group
+    }
+}

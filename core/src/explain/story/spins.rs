@@ -1,0 +1,197 @@
+//! Time on the CPU in which a thread only waits for what another CPU has: its answer to an interrupt, a mutex, a lock of
+//! the kernel.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::reason::{is_futex, lock_name};
+use super::Walk;
+use crate::explain::cpu::{Context, Slice};
+use crate::explain::segment::{Kind, Segment};
+use crate::explain::thread::Stretch;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns};
+use crate::trace::event::Kind as What;
+
+/// Calls from one thread to other CPUs in one stretch, while it spun for their end.
+pub(super) struct Spin {
+    pub net: Ns,
+    pub calls: u32,
+    pub begin: Mono,
+    pub cpu: Cpu,
+    pub function: String,
+    pub proof: u32,
+}
+
+/// From here on a waiter that has not blocked yet is taken to spin; the way to the block takes less.
+const SPINNING: Ns = Ns::from_us(50);
+/// So long no call of futex takes that gets its mutex at once, also on an emulated CPU.
+const SURELY_SPINNING: Ns = Ns::from_us(300);
+
+/// Calls to other CPUs that nobody waits for: a waking, a kick, the completion of a request, RCU's question.
+const UNAWAITED: [&str; 6] = [
+    "sched_ttwu_pending",
+    "nohz_csd_func",
+    "rcu_exp_handler",
+    "__blk_mq_complete_request_remote",
+    "rps_trigger_softirq",
+    "tick_broadcast_function",
+];
+/// All spinning for one lock below this is the lock's ordinary price.
+const WORTH_TELLING: Ns = Ns::from_us(20);
+
+impl Walk<'_, '_> {
+    /// Calls to other CPUs that `thread` waited for on the CPU, by CPU and function.
+    pub(super) fn spins(&self, thread: &Thread, stretch: &Stretch) -> Vec<Spin> {
+        let Some(cpu) = stretch.cpu else { return Vec::new() };
+        let mut spins: BTreeMap<(Cpu, String), (Spin, Mono)> = BTreeMap::new();
+        for (index, event) in self.record.events_on(cpu, stretch.begin, stretch.end) {
+            let What::CsdQueue { target_cpu, function, csd } = event.kind else { continue };
+            let name = function.map_or("?", |sym| self.record.text(sym));
+            if event.current != Some(thread.tid) || target_cpu == cpu || csd == 0 || UNAWAITED.contains(&name)
+            {
+                continue;
+            }
+            // Sent by an interrupt, it is nothing that the interrupted thread waits for.
+            if self.linked.actor(index).is_none() {
+                continue;
+            }
+            let Some(done) = self.answered(target_cpu, csd, event.at, stretch.end) else { continue };
+            if self.went_on(cpu, index, event.at, done) {
+                continue;
+            }
+            let function = name.to_owned();
+            let (spin, until) = spins.entry((target_cpu, function.clone())).or_insert_with(|| {
+                let spin = Spin {
+                    net: Ns::ZERO,
+                    calls: 0,
+                    begin: event.at,
+                    cpu: target_cpu,
+                    function,
+                    proof: index,
+                };
+                (spin, event.at)
+            });
+            let from = event.at.max(*until);
+            spin.net = spin.net + done.since(from);
+            spin.calls += 1;
+            *until = done.max(*until);
+        }
+        spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
+    }
+
+    /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): from the call of
+    /// futex to its end, or to that of the stretch, less what interrupted it.
+    pub(super) fn spins_on_mutexes(&self, thread: &Thread, stretch: &Stretch) -> Vec<Segment> {
+        let mut spins = Vec::new();
+        let mut until = stretch.end;
+        for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
+            match event.kind {
+                What::SysEnter { id, args } => {
+                    if is_futex(id) && matches!(args[1] & 0x7f, 6 | 13) {
+                        let from = event.at.max(stretch.begin);
+                        let span = (from, until, stretch.end);
+                        spins.extend(self.spin_on_mutex(thread, stretch.cpu, index, args[0], span));
+                    }
+                    until = event.at;
+                }
+                What::SysExit { .. } => until = event.at,
+                _ => {}
+            }
+            if event.at < stretch.begin {
+                break;
+            }
+        }
+        spins.reverse();
+        spins
+    }
+
+    /// One of them, if it is one: the way to the block, or an uncontended call, takes less.
+    fn spin_on_mutex(
+        &self,
+        thread: &Thread,
+        cpu: Option<Cpu>,
+        index: u32,
+        address: u64,
+        (from, until, end): (Mono, Mono, Mono),
+    ) -> Option<Segment> {
+        if until.since(from) < SPINNING {
+            return None;
+        }
+        let slices = self.record.slices(cpu?, from, until);
+        let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+        let net: Ns = own.map(Slice::length).sum();
+        let owner = self.record.events_on(cpu?, from, until).find_map(|(_, event)| match event.kind {
+            What::PiSetprio { task, .. } if event.current == Some(thread.tid) && task.tid != thread.tid => {
+                Some(self.record.thread_by_id(task.tid))
+            }
+            _ => None,
+        });
+        // A call that blocked, or boosted an owner, had to wait; of others only a long one can have.
+        let waited = until == end || owner.is_some() || net >= SURELY_SPINNING;
+        let owner = owner
+            .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
+        let label =
+            format!("{thread} spins for the priority-inheritance (PI) mutex {address:#x} while {owner} runs");
+        let mut leaf = Segment::leaf(Kind::Running, label, from, net);
+        leaf.evidence = vec![self.record.evidence(index)];
+        leaf.inferred = true;
+        (waited && net >= SPINNING).then_some(leaf)
+    }
+
+    /// When the call `csd` was done on `cpu`.
+    fn answered(&self, cpu: Cpu, csd: u64, from: Mono, until: Mono) -> Option<Mono> {
+        self.record.events_on(cpu, from, until).find_map(|(_, event)| match event.kind {
+            What::CsdExit { csd: done } if done == csd => Some(event.at),
+            _ => None,
+        })
+    }
+
+    /// Whether something of the thread's own happened on `cpu` between the call and its answer: then it did not wait.
+    fn went_on(&self, cpu: Cpu, call: u32, from: Mono, until: Mono) -> bool {
+        let last = Mono(until.0.saturating_sub(1));
+        self.record.events_on(cpu, from, last).filter(|(index, _)| *index > call).any(|(_, event)| {
+            matches!(
+                event.kind,
+                What::SysExit { .. } | What::SysEnter { .. } | What::Switch { .. } | What::Waking { .. }
+            )
+        })
+    }
+
+    /// Locks of the kernel that were contended: from `contention_begin` to `contention_end`, or to the end of the stretch
+    /// in which it blocked; by lock. Inside futex it is the mutex of the program (see above).
+    pub(super) fn spins_on_locks(&self, thread: &Thread, stretch: &Stretch) -> Vec<Segment> {
+        let Some(cpu) = stretch.cpu else { return Vec::new() };
+        let mut spins: HashMap<u64, Segment> = HashMap::new();
+        let mut until = stretch.end;
+        let in_futex = |at| self.linked.in_call(thread.tid, at).is_some_and(|(_, id, _)| is_futex(id));
+        for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
+            if event.at < stretch.begin {
+                break;
+            }
+            match event.kind {
+                What::ContentionBegin { lock, flags } if !in_futex(event.at) => {
+                    let slices = self.record.slices(cpu, event.at, until);
+                    let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+                    let net: Ns = own.map(Slice::length).sum();
+                    until = event.at;
+                    let spin = spins.entry(lock).or_insert_with(|| {
+                        let label =
+                            format!("{thread} spins for {} of the kernel ({lock:#x})", lock_name(flags));
+                        let mut leaf = Segment::leaf(Kind::Running, label, event.at, Ns::ZERO);
+                        leaf.count = 0;
+                        leaf
+                    });
+                    spin.begin = event.at;
+                    spin.duration_ns = spin.duration_ns + net;
+                    spin.count += 1;
+                    spin.evidence = vec![self.record.evidence(index)];
+                }
+                _ => until = event.at,
+            }
+        }
+        let mut spins: Vec<Segment> =
+            spins.into_values().filter(|spin| spin.duration_ns >= WORTH_TELLING).collect();
+        spins.sort_by_key(|spin| spin.begin);
+        spins
+    }
+}

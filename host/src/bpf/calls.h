@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* System calls in the flight ring, for recordings that are to be asked about markers and futexes (`lathunt trace
+ * --flight`). While these two tracepoints are attached every system call of the machine takes the kernel's slow path: for
+ * all other recordings the programs are not even loaded (Options::calls). */
+
+/* Continues `enum kind` of flight.h, whose last is K_STEAL = 20. */
+enum { K_SYS_ENTER = 21, K_SYS_EXIT = 22 };
+
+#if defined(__TARGET_ARCH_arm64)
+#define FUTEX 98
+#define SETAFFINITY 122
+#define LAST_CALL 500
+struct pt_regs___call {
+	__u64 regs[31];
+	__s32 syscallno;
+} CORE;
+#define ARGUMENTS(r, registers)                                             \
+	do {                                                                \
+		(r)->wide[0] = ((struct pt_regs___call *)registers)->regs[0]; \
+		(r)->wide[1] = ((struct pt_regs___call *)registers)->regs[1]; \
+		(r)->expires = ((struct pt_regs___call *)registers)->regs[2]; \
+	} while (0)
+#else
+#define FUTEX 202
+#define SETAFFINITY 203
+#define LAST_CALL 547 /* of x32 */
+struct pt_regs___call {
+	unsigned long di, si, dx, orig_ax;
+} CORE;
+#define ARGUMENTS(r, registers)                                       \
+	do {                                                          \
+		(r)->wide[0] = ((struct pt_regs___call *)registers)->di; \
+		(r)->wide[1] = ((struct pt_regs___call *)registers)->si; \
+		(r)->expires = ((struct pt_regs___call *)registers)->dx; \
+	} while (0)
+#endif
+
+/* As in the event set `rt` of a recording through tracefs (host/src/tracefs/events.rs). */
+static __always_inline bool call_is_wanted(long id)
+{
+	return (options & OPT_ALL_CALLS) || id == FUTEX || id == SETAFFINITY || id == 449 || (id >= 454 && id <= 456) ||
+	       id > LAST_CALL;
+}
+
+/* The number of the call that ends. */
+static __always_inline long call_of(struct pt_regs *registers)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return ((struct pt_regs___call *)registers)->syscallno;
+#else
+	return ((struct pt_regs___call *)registers)->orig_ax;
+#endif
+}
+
+static __always_inline int call_begins(struct pt_regs *registers, long id)
+{
+	struct cpu_block *b = call_is_wanted(id) ? this_block() : 0;
+	struct flight_rec *r;
+	__u32 stamp;
+
+	if (!b)
+		return 0;
+	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_ENTER, &stamp);
+	r->current = current_tid();
+	r->tid = id;
+	ARGUMENTS(r, registers);
+	flight_close(r, stamp);
+	return 0;
+}
+
+static __always_inline int call_ends(long id, long result)
+{
+	struct cpu_block *b = call_is_wanted(id) ? this_block() : 0;
+	struct flight_rec *r;
+	__u32 stamp;
+
+	if (!b)
+		return 0;
+	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_EXIT, &stamp);
+	r->current = current_tid();
+	r->tid = id;
+	r->wide[0] = result;
+	r->wide[1] = 0;
+	flight_close(r, stamp);
+	return 0;
+}
