@@ -87,7 +87,22 @@ fn gather(kind: Kind, cpu: Cpu, length: Ns, cell: &mut Cell) -> lathunt_host::er
     for sight in &seen.sights {
         cell.pulses += 1;
         let mine = |peak: &&Peak| peak.victim.tid == seen.victim && peak.begin == sight.peak.expected;
-        let Some(peak) = snapshot.peaks.iter().find(mine) else { continue };
+        let Some(peak) = snapshot.peaks.iter().find(mine) else {
+            let near = snapshot.peaks.iter().filter(|peak| {
+                peak.begin + Ns::from_ms(5) > sight.peak.expected
+                    && peak.begin < sight.peak.expected + Ns::from_ms(5)
+            });
+            let near: Vec<_> = near.map(|peak| (&peak.victim, peak.begin, peak.total_ns)).collect();
+            cell.cases += &format!(
+                "\n  due {} at {:?} of {:?} is not among the worst {}: near it {near:?}; lost {:?}",
+                sight.due,
+                sight.peak.expected,
+                seen.victim,
+                snapshot.peaks.len(),
+                recording.losses().iter().map(|loss| (&loss.counter, loss.count)).collect::<Vec<_>>()
+            );
+            continue;
+        };
         cell.found += 1;
         cell.sized += usize::from(agree(sight.due, peak.total_ns, quiet));
         if let Some(explanation) = &peak.explanation {

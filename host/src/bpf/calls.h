@@ -61,7 +61,7 @@ static __always_inline int call_begins(struct pt_regs *registers, long id)
 
 	if (!b)
 		return 0;
-	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_ENTER, &stamp);
+	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_ENTER, IRQS_ON, &stamp);
 	r->current = current_tid();
 	r->tid = id;
 	ARGUMENTS(r, registers);
@@ -77,7 +77,7 @@ static __always_inline int call_ends(long id, long result)
 
 	if (!b)
 		return 0;
-	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_EXIT, &stamp);
+	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_EXIT, IRQS_ON, &stamp);
 	r->current = current_tid();
 	r->tid = id;
 	r->wide[0] = result;
