@@ -55,7 +55,11 @@ impl<'w> Record<'w> {
     fn index(&mut self, index: u32) {
         let event = &self.window.events[index as usize];
         let of_cpu = self.on_cpu.entry(event.cpu).or_default();
-        let before = of_cpu.last().and_then(|&before| self.window.events[before as usize].current);
+        // Behind a switch it is the other thread's turn, also where none of its events shows it.
+        let before = of_cpu.last().and_then(|&before| match self.window.events[before as usize] {
+            Event { kind: Kind::Switch { next, .. }, .. } => Some(next.tid),
+            Event { current, .. } => current,
+        });
         of_cpu.push(index);
         let mut of_threads: [Option<Tid>; 3] = [None; 3];
         if event.current.is_some() && event.current != before {

@@ -7,7 +7,7 @@ use crate::explain::share::{Phase, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind as What, Sym};
+use crate::trace::event::{Event, Kind as What, Sym, Vector};
 
 /// Who ended a blocked stretch. Numbers are indices of events.
 pub(super) enum Waker<'w> {
@@ -169,7 +169,29 @@ impl<'w> Walk<'_, 'w> {
             Context::Softirq(vec) => Some(vec),
             _ => None,
         };
+        self.ask_what_it_did(slice.context);
         Waker::Interrupt { label, proof: Some(index), softirq }
+    }
+
+    /// Notes the tracepoint that says what an interrupt of this kind did, where the record has none of it.
+    fn ask_what_it_did(&mut self, context: Context) {
+        let (tracepoint, is_one): (_, fn(&What) -> bool) = match context {
+            Context::Softirq(1) => {
+                ("timer_expire_entry", |kind| matches!(kind, What::WheelExpireEntry { .. }))
+            }
+            Context::Softirq(2 | 3) => ("netif_receive_skb", |kind| matches!(kind, What::NetReceive { .. })),
+            Context::Softirq(4) => ("block_rq_complete", |kind| matches!(kind, What::BlockComplete { .. })),
+            Context::Softirq(8) | Context::Vector(Vector::LocalTimer) => {
+                ("hrtimer_expire_entry", |kind| matches!(kind, What::TimerExpireEntry { .. }))
+            }
+            Context::Vector(Vector::CallFunction | Vector::CallFunctionSingle) => {
+                ("csd_function_entry", |kind| matches!(kind, What::CsdEntry { .. }))
+            }
+            _ => return,
+        };
+        if !self.record.window.events.iter().any(|event| is_one(&event.kind)) {
+            self.ask(tracepoint);
+        }
     }
 
     fn by_timer(&mut self, thread: &Thread, timer: u64, proof: u32, firing: Firing<'w>) -> Waker<'w> {

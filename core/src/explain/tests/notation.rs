@@ -6,7 +6,7 @@
 //! | `waking A`, `wakeup A`, `migrate A 0 1` | of thread A; `waking A c1` with its target |
 //! | `irq+ 25 virtio0`, `irq- 25` | interrupt line |
 //! | `vec+ local_timer`, `vec- local_timer` | system vector |
-//! | `soft+ NET_RX`, `soft- NET_RX` | softirq |
+//! | `soft+ NET_RX`, `soft- NET_RX`, `soft-raise NET_RX` | softirq |
 //! | `nmi 12` | NMI that ends here and took 12 µs |
 //! | `stolen 400 since 10` | the host took 400 µs of the time since 10 µs |
 //! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs |
@@ -130,6 +130,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "vec+" => Kind::VectorEntry(vector(rest[0])),
         "vec-" => Kind::VectorExit(vector(rest[0])),
         "soft+" => Kind::SoftirqEntry { vec: softirq(rest[0]) },
+        "soft-raise" => Kind::SoftirqRaise { vec: softirq(rest[0]) },
         "soft-" => Kind::SoftirqExit { vec: softirq(rest[0]) },
         "nmi" => Kind::Nmi { duration: us(rest[0]) },
         "stolen" => Kind::HostSteal { taken: us(rest[0]), since: Mono(us(rest[2]).0) },

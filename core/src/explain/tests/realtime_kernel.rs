@@ -95,3 +95,49 @@ fn a_waiter_that_spins_for_a_mutex_and_never_blocks_is_seen() {
     let said = explained(&uncontended, 200, 450).sentence;
     assert!(!said.contains("spun"), "{said}");
 }
+
+/// Softirqs are preempted there like any thread: what they did before and after belongs together.
+#[test]
+fn a_softirq_that_loses_the_cpu_in_its_midst_goes_on_when_its_thread_does() {
+    let window = notation::window(
+        "
+         0 c1 switch worker/259@50:S > hog/9@40
+       100 c1 soft-raise TIMER
+       110 c1 waking ktimers/1/28@1
+       900 c1 switch hog/9@40:S > ktimers/1/28@1
+       910 c1 soft+ TIMER
+       950 c1 switch ktimers/1/28@1:R > other/8@30
+       980 c1 switch other/8@30:S > ktimers/1/28@1
+       990 c1 waking worker/259@50 c1
+       995 c1 soft- TIMER
+      1000 c1 switch ktimers/1/28@1:R > worker/259@50
+      1100 c1 switch worker/259@50:S > idle
+        ",
+    );
+    let explanation = explained(&window, 50, 1050);
+    let said = &explanation.sentence;
+    assert!(said.contains("softirq TIMER was left to ktimers/1/28 (RT 1)"), "{said}");
+    assert!(said.contains("occupied by hog/9 (RT 40) (priority inversion"), "{said}");
+    assert_eq!(explanation.unexplained_ns.0, 0, "{explanation:#?}");
+}
+
+/// What an idle CPU leaves out: the thread is seen running again right behind its own switch-out.
+#[test]
+fn a_thread_that_runs_behind_its_own_switch_out_was_switched_in_unseen() {
+    let window = notation::window(
+        "
+         0 c1 switch idle > worker/259@50
+       100 c1 switch worker/259@50:S > idle
+       110 c0 switch idle > giver/60@40
+       250 c0 waking worker/259@50 c1
+       300 c1 runs worker/259@50
+       400 c1 switch worker/259@50:S > idle
+       410 c0 switch giver/60@40:S > idle
+        ",
+    );
+    let explanation = explained(&window, 50, 400);
+    let runs: Vec<_> =
+        explanation.tree.children.iter().filter(|part| part.label.contains(" runs on CPU 1")).collect();
+    assert_eq!(runs.len(), 2, "{explanation:#?}");
+    assert!(runs[1].begin == Mono(300_000) && runs[1].inferred, "{explanation:#?}");
+}
