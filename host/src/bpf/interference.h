@@ -155,16 +155,30 @@ static __always_inline int vector_ends(enum vector vector)
 	return 0;
 }
 
-static __always_inline void softirq_begins(struct cpu_block *b, __u64 at, __u32 vec)
+static __always_inline int softirq_begins(__u32 vec)
 {
+	struct cpu_block *b = this_block();
+	__u64 at;
+
+	if (!b)
+		return 0;
+	at = bpf_ktime_get_ns();
 	flight_word(b, at, K_SOFTIRQ_ENTRY, IRQS_ON, vec);
 	window_opens(b, LEVEL_SOFTIRQ, at, vec);
+	return 0;
 }
 
-static __always_inline void softirq_ends(struct cpu_block *b, __u64 at, __u32 vec)
+static __always_inline int softirq_ends(__u32 vec)
 {
+	struct cpu_block *b = this_block();
+	__u64 at;
+
+	if (!b)
+		return 0;
+	at = bpf_ktime_get_ns();
 	flight_word(b, at, K_SOFTIRQ_EXIT, IRQS_ON, vec);
 	window_closes(b, LEVEL_SOFTIRQ, at, vec, &b->softirq[vec & (SOFTIRQ_SLOTS - 1)]);
+	return 0;
 }
 
 /* Other architectures name their inter-processor interrupts in a text (arch/arm64/kernel/smp.c, ipi_types). */

@@ -152,24 +152,9 @@ SEC("tp_btf/ipi_exit")
 int BPF_PROG(on_ipi_exit, const char *reason) { return vector_ends(ipi_vector(reason)); }
 
 SEC("tp_btf/softirq_entry")
-int BPF_PROG(on_softirq_entry, __u32 vec)
-{
-	struct cpu_block *b = this_block();
-
-	if (b)
-		softirq_begins(b, bpf_ktime_get_ns(), vec);
-	return 0;
-}
-
+int BPF_PROG(on_softirq_entry, __u32 vec) { return softirq_begins(vec); }
 SEC("tp_btf/softirq_exit")
-int BPF_PROG(on_softirq_exit, __u32 vec)
-{
-	struct cpu_block *b = this_block();
-
-	if (b)
-		softirq_ends(b, bpf_ktime_get_ns(), vec);
-	return 0;
-}
+int BPF_PROG(on_softirq_exit, __u32 vec) { return softirq_ends(vec); }
 
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
