@@ -206,9 +206,7 @@ fn collect(setting: &Setting, receivers: &mut [PeakReceiver], recording: &mut Re
         }
     }
     if let Recording::On(recorder, symbols) = recording {
-        for frozen in recorder.poll() {
-            peaks.evidence(&frozen, symbols);
-        }
+        peaks.evidence(recorder.poll(), symbols);
     }
 }
 

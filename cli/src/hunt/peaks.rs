@@ -1,7 +1,7 @@
 //! The worst cases of each CPU, from the moment a measuring thread reports one to its explanation.
 //!
 //! A peak arrives in two halves: the sample (from the measuring thread, through a queue) and the frozen flight record
-//! (from the recorder). They meet by the id of the freeze. Only what is among the K worst of its CPU is explained;
+//! (from the recorder). They meet by the id of the freeze, in whichever order they come. Only what is among the K worst of its CPU is explained;
 //! what a larger one pushes out is forgotten with its evidence.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,9 @@ use lathunt_core::time::Cpu;
 use lathunt_host::instrument::peak_queue::NewPeak;
 use lathunt_host::recorder::Frozen;
 use lathunt_host::symbols::Symbols;
+
+/// Flight records kept that no report has asked for yet; up to half a megabyte each.
+const EARLY: usize = 8;
 
 /// A sample that waits for its flight record, or has it.
 #[derive(Clone, Debug)]
@@ -36,6 +39,7 @@ struct Book {
 pub struct Peaks {
     books: BTreeMap<Cpu, Book>,
     waiting: Vec<(Cpu, NewPeak)>,
+    early: Vec<Frozen>, // came before the report of its peak, oldest first
     preemption: Option<String>,
 }
 
@@ -57,7 +61,7 @@ impl Peaks {
     ) -> Peaks {
         let book = |victim| Book { victim, worst: Worst::new(limit), last_cause: String::new() };
         let books = victims.into_iter().map(|(cpu, victim)| (cpu, book(victim))).collect();
-        Peaks { books, waiting: Vec::new(), preemption }
+        Peaks { books, waiting: Vec::new(), early: Vec::new(), preemption }
     }
 
     /// A measuring thread reports a new peak. `no_recorder` says why there can be no evidence at all.
@@ -72,13 +76,25 @@ impl Peaks {
         }
     }
 
-    /// The recorder hands out a frozen flight record.
-    pub fn evidence(&mut self, frozen: &Frozen, symbols: &Symbols) {
-        let (mine, others) = std::mem::take(&mut self.waiting)
+    /// The recorder hands out frozen flight records.
+    pub fn evidence(&mut self, frozen: Vec<Frozen>, symbols: &Symbols) {
+        let mut records = std::mem::take(&mut self.early);
+        records.extend(frozen);
+        for record in records {
+            if !self.explain(&record, symbols) && record.trigger.asked {
+                self.early.push(record);
+            }
+        }
+        self.early.drain(..self.early.len().saturating_sub(EARLY));
+    }
+
+    /// Explains the peaks that wait for `frozen`; false when there are none.
+    fn explain(&mut self, frozen: &Frozen, symbols: &Symbols) -> bool {
+        let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
             .into_iter()
             .partition(|(cpu, peak)| *cpu == frozen.cpu && peak.freeze == Some(frozen.id));
         self.waiting = others;
-        let mine: Vec<(Cpu, NewPeak)> = mine;
+        let found = !mine.is_empty();
         for (cpu, peak) in mine {
             let Some(book) = self.books.get(&cpu).filter(|book| book.worst.would_keep(peak.latency)) else {
                 continue;
@@ -98,6 +114,7 @@ impl Peaks {
             };
             self.enter(cpu, case);
         }
+        found
     }
 
     fn enter(&mut self, cpu: Cpu, case: Case) {
@@ -166,5 +183,52 @@ impl Case {
             no_evidence: self.no_evidence.clone(),
             context: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::time::{Mono, Ns, Tid};
+    use lathunt_host::recorder::Trigger;
+
+    use super::*;
+
+    fn peak(freeze: u64) -> NewPeak {
+        NewPeak { latency: Ns(900), expected: Mono(100), woken: Mono(1_000), freeze: Some(freeze) }
+    }
+
+    fn record(id: u64) -> Frozen {
+        let trigger = Trigger { victim: None, asked: true, at: Mono(1_100) };
+        Frozen { cpu: Cpu(1), id, bytes: Vec::new(), trigger }
+    }
+
+    /// Why the only case has no explanation: an empty record is a damaged one.
+    fn reason(peaks: Peaks) -> String {
+        peaks.finish()[0].peak.no_evidence.clone().unwrap_or_default()
+    }
+
+    fn none_yet() -> Peaks {
+        let victim = Thread { tid: Tid(7), comm: "cyclic/1".to_owned(), prio: None };
+        Peaks::new([(Cpu(1), victim)], 8, None)
+    }
+
+    #[test]
+    fn a_flight_record_that_comes_before_the_report_of_its_peak_is_not_lost() {
+        let mut peaks = none_yet();
+        peaks.evidence(vec![record(3)], &Symbols::none());
+        peaks.report(Cpu(1), peak(3), None);
+        peaks.evidence(Vec::new(), &Symbols::none());
+        assert!(!peaks.is_waiting());
+        assert!(reason(peaks).contains("damaged"));
+    }
+
+    #[test]
+    fn records_that_nobody_asks_for_are_forgotten_in_time() {
+        let mut peaks = none_yet();
+        peaks.evidence((0..100).map(record).collect(), &Symbols::none());
+        assert_eq!(peaks.early.len(), EARLY);
+        peaks.report(Cpu(1), peak(3), None);
+        peaks.evidence(Vec::new(), &Symbols::none());
+        assert!(reason(peaks).contains("ended before"));
     }
 }
