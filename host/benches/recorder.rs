@@ -48,11 +48,6 @@ tracepoint:sched:sched_switch {
     delete(@qtime[args->next_pid]);
 }";
 
-/// What no recorder of wake-ups can do without: a program at each of the two tracepoints that reads the clock.
-const CLOCK_ALONE: &str = "
-rawtracepoint:sched_waking { if (nsecs == 0) { exit(); } }
-rawtracepoint:sched_switch { if (nsecs == 0) { exit(); } }";
-
 /// CPU time (user and system) of all children waited for so far, ns.
 fn children_ns() -> u64 {
     // SAFETY: zeroed plain data that the call fills.
@@ -113,21 +108,21 @@ impl Drop for Instance {
     }
 }
 
-/// A program of bpftrace; ended when dropped.
-struct Bpftrace(Child);
+/// bpftrace's runqlat; ended when dropped.
+struct Runqlat(Child);
 
-impl Bpftrace {
-    fn start(program: &str) -> Option<Bpftrace> {
+impl Runqlat {
+    fn start() -> Option<Runqlat> {
         let mut command = Command::new("bpftrace");
-        command.args(["-e", program]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(["-e", RUNQLAT]).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().ok()?;
-        let mut bpftrace = Bpftrace(child);
+        let mut runqlat = Runqlat(child);
         sleep(Duration::from_secs(3)); // it compiles and attaches
-        bpftrace.0.try_wait().ok()?.is_none().then_some(bpftrace)
+        runqlat.0.try_wait().ok()?.is_none().then_some(runqlat)
     }
 }
 
-impl Drop for Bpftrace {
+impl Drop for Runqlat {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -135,8 +130,7 @@ impl Drop for Bpftrace {
 }
 
 /// What runs beside the pipe. `hunt` uses the whole recorder; `record` leaves ordinary tasks out.
-const BESIDE: [&str; 6] =
-    ["bare", "recorder", "record", "bpftrace runqlat", "tracefs instance", "programs that read the clock"];
+const BESIDE: [&str; 5] = ["bare", "recorder", "record", "bpftrace runqlat", "tracefs instance"];
 
 /// The recorder as `lathunt record` sets it for real-time tasks.
 fn record(cpu: Cpu) -> lathunt_host::error::Result<Recorder> {
@@ -153,8 +147,7 @@ fn one(which: usize, cpu: Cpu, pipe: Pipe) -> Result<f64, String> {
             Box::new(Recorder::start(&options).map_err(|error| error.to_string())?)
         }
         2 => Box::new(record(cpu).map_err(|error| error.to_string())?),
-        3 => Box::new(Bpftrace::start(RUNQLAT).ok_or_else(|| cannot("bpftrace"))?),
-        5 => Box::new(Bpftrace::start(CLOCK_ALONE).ok_or_else(|| cannot("bpftrace"))?),
+        3 => Box::new(Runqlat::start().ok_or_else(|| cannot("bpftrace"))?),
         _ => Box::new(Instance::start().ok_or_else(|| cannot("an instance of tracefs"))?),
     };
     pipe_ns(cpu, pipe).ok_or_else(|| "perf (package linux-perf) or taskset cannot be run".to_owned())
@@ -179,7 +172,7 @@ fn rounds(which: &[usize], rounds: usize, pipe: Pipe) -> Vec<Result<Vec<f64>, St
 
 fn main() {
     let count = figure::rounds(9);
-    let times = rounds(&[0, 1, 2, 3, 4, 5], count, Pipe::Ordinary);
+    let times = rounds(&[0, 1, 2, 3, 4], count, Pipe::Ordinary);
     let what = "perf bench sched pipe with the recorder / bare";
     let (bare, recorder, record) = match (&times[0], &times[1], &times[2]) {
         (Ok(bare), Ok(recorder), Ok(record)) => (bare, recorder, record),
@@ -188,26 +181,17 @@ fn main() {
     figure::at_most(what, figure::median_ratio(recorder, bare), "x", 1.12);
     let what = "  with record of real-time tasks / bare";
     figure::at_most(what, figure::median_ratio(record, bare), "x", 1.05);
-    let real_time = rounds(&[0, 2, 5], count, Pipe::RealTime);
+    let real_time = rounds(&[0, 2], count, Pipe::RealTime);
     let what = "  the same, the pipe's tasks real-time";
     match (&real_time[0], &real_time[1]) {
         (Ok(bare), Ok(record)) => figure::at_most(what, figure::median_ratio(record, bare), "x", 1.12),
         (Err(why), _) | (_, Err(why)) => figure::skipped(what, why),
     }
-    for (pipe, bare, floor) in
-        [("ordinary", &times[0], &times[5]), ("real-time", &real_time[0], &real_time[2])]
-    {
-        let what = format!("  of that on the {pipe} pipe, two programs that only read the clock / bare");
-        match (bare, floor) {
-            (Ok(bare), Ok(floor)) => figure::plain(&what, figure::median_ratio(floor, bare), "x"),
-            (Err(why), _) | (_, Err(why)) => figure::skipped(&what, why),
-        }
-    }
     let added = |values: &[f64]| {
         let added: Vec<f64> = values.iter().zip(bare).map(|(value, bare)| value - bare).collect();
         figure::median(&added)
     };
-    for (name, peer) in BESIDE.iter().zip(&times).skip(3).take(2) {
+    for (name, peer) in BESIDE.iter().zip(&times).skip(3) {
         let what = format!("  its added cost / that of {name}");
         match peer {
             Ok(peer) => figure::below(&what, added(recorder) / added(peer), "x", 0.5),
@@ -217,7 +201,7 @@ fn main() {
     for (name, values) in BESIDE.iter().zip(&times) {
         if let Ok(values) = values {
             let (ns, ratio) = (figure::median(values), figure::median_ratio(values, bare));
-            println!("  {name:28} {ns:7.0} ns an operation  {ratio:.3} x bare  {:+.0} ns", added(values));
+            println!("  {name:18} {ns:7.0} ns an operation  {ratio:.3} x bare  {:+.0} ns", added(values));
         }
     }
 }
