@@ -1,8 +1,8 @@
 //! The worst cases of each CPU, from the moment a measuring thread reports one to its explanation.
 //!
 //! A peak arrives in two halves: the sample (from the measuring thread, through a queue) and the frozen flight record
-//! (from the recorder). They meet by the id of the freeze, in whichever order they come. Only what is among the K worst of its CPU is explained;
-//! what a larger one pushes out is forgotten with its evidence.
+//! (from the recorder). They meet by the id of the freeze, in whichever order they come. Only what is among the K worst
+//! of its CPU is explained; what a larger one pushes out is forgotten with its evidence.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,6 @@ use lathunt_core::time::Cpu;
 use lathunt_host::instrument::peak_queue::NewPeak;
 use lathunt_host::recorder::Frozen;
 use lathunt_host::symbols::Symbols;
-
-/// Flight records kept that no report has asked for yet; up to half a megabyte each.
-const EARLY: usize = 8;
 
 /// A sample that waits for its flight record, or has it.
 #[derive(Clone, Debug)]
@@ -39,7 +36,7 @@ struct Book {
 pub struct Peaks {
     books: BTreeMap<Cpu, Book>,
     waiting: Vec<(Cpu, NewPeak)>,
-    early: Vec<Frozen>, // came before the report of its peak, oldest first
+    last: Vec<Frozen>, // of the call before: a report follows its freeze by microseconds, two may share one
     preemption: Option<String>,
 }
 
@@ -61,7 +58,7 @@ impl Peaks {
     ) -> Peaks {
         let book = |victim| Book { victim, worst: Worst::new(limit), last_cause: String::new() };
         let books = victims.into_iter().map(|(cpu, victim)| (cpu, book(victim))).collect();
-        Peaks { books, waiting: Vec::new(), early: Vec::new(), preemption }
+        Peaks { books, waiting: Vec::new(), last: Vec::new(), preemption }
     }
 
     /// A measuring thread reports a new peak. `no_recorder` says why there can be no evidence at all.
@@ -76,25 +73,21 @@ impl Peaks {
         }
     }
 
-    /// The recorder hands out frozen flight records.
+    /// The recorder hands out what was frozen since the last call.
     pub fn evidence(&mut self, frozen: Vec<Frozen>, symbols: &Symbols) {
-        let mut records = std::mem::take(&mut self.early);
-        records.extend(frozen);
-        for record in records {
-            if !self.explain(&record, symbols) && record.trigger.asked {
-                self.early.push(record);
-            }
+        for record in std::mem::take(&mut self.last).iter().chain(&frozen) {
+            self.explain(record, symbols);
         }
-        self.early.drain(..self.early.len().saturating_sub(EARLY));
+        self.last = frozen;
+        self.last.retain(|record| record.trigger.asked);
     }
 
-    /// Explains the peaks that wait for `frozen`; false when there are none.
-    fn explain(&mut self, frozen: &Frozen, symbols: &Symbols) -> bool {
+    /// Explains the peaks that wait for `frozen`.
+    fn explain(&mut self, frozen: &Frozen, symbols: &Symbols) {
         let (mine, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
             .into_iter()
             .partition(|(cpu, peak)| *cpu == frozen.cpu && peak.freeze == Some(frozen.id));
         self.waiting = others;
-        let found = !mine.is_empty();
         for (cpu, peak) in mine {
             let Some(book) = self.books.get(&cpu).filter(|book| book.worst.would_keep(peak.latency)) else {
                 continue;
@@ -114,7 +107,6 @@ impl Peaks {
             };
             self.enter(cpu, case);
         }
-        found
     }
 
     fn enter(&mut self, cpu: Cpu, case: Case) {
@@ -223,10 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn two_peaks_may_share_a_flight_record_and_be_reported_one_after_the_other() {
+        let mut peaks = none_yet();
+        peaks.report(Cpu(1), peak(3), None);
+        peaks.evidence(vec![record(3)], &Symbols::none());
+        peaks.report(Cpu(1), NewPeak { latency: Ns(800), ..peak(3) }, None);
+        peaks.evidence(Vec::new(), &Symbols::none());
+        let kept = peaks.finish();
+        let damaged = |kept: &Kept| kept.peak.no_evidence.as_ref().is_some_and(|why| why.contains("damaged"));
+        assert!(kept.len() == 2 && kept.iter().all(damaged));
+    }
+
+    #[test]
     fn records_that_nobody_asks_for_are_forgotten_in_time() {
         let mut peaks = none_yet();
-        peaks.evidence((0..100).map(record).collect(), &Symbols::none());
-        assert_eq!(peaks.early.len(), EARLY);
+        peaks.evidence(vec![record(3)], &Symbols::none());
+        peaks.evidence(Vec::new(), &Symbols::none());
         peaks.report(Cpu(1), peak(3), None);
         peaks.evidence(Vec::new(), &Symbols::none());
         assert!(reason(peaks).contains("ended before"));
