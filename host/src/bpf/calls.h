@@ -53,17 +53,27 @@ static __always_inline long call_of(struct pt_regs *registers)
 #endif
 }
 
-static __always_inline int call_begins(struct pt_regs *registers, long id)
+/* The record of the begin or end of a call, if it is wanted here: fill it and close it. */
+static __always_inline struct flight_rec *call_opens(long id, __u32 kind, __u32 *stamp)
 {
 	struct cpu_block *b = call_is_wanted(id) ? this_block() : 0;
 	struct flight_rec *r;
-	__u32 stamp;
 
 	if (!b)
 		return 0;
-	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_ENTER, IRQS_ON, &stamp);
+	r = flight_open(b, bpf_ktime_get_ns(), kind, IRQS_ON, stamp);
 	r->current = current_tid();
 	r->tid = id;
+	return r;
+}
+
+static __always_inline int call_begins(struct pt_regs *registers, long id)
+{
+	__u32 stamp;
+	struct flight_rec *r = call_opens(id, K_SYS_ENTER, &stamp);
+
+	if (!r)
+		return 0;
 	ARGUMENTS(r, registers);
 	flight_close(r, stamp);
 	return 0;
@@ -71,15 +81,11 @@ static __always_inline int call_begins(struct pt_regs *registers, long id)
 
 static __always_inline int call_ends(long id, long result)
 {
-	struct cpu_block *b = call_is_wanted(id) ? this_block() : 0;
-	struct flight_rec *r;
 	__u32 stamp;
+	struct flight_rec *r = call_opens(id, K_SYS_EXIT, &stamp);
 
-	if (!b)
+	if (!r)
 		return 0;
-	r = flight_open(b, bpf_ktime_get_ns(), K_SYS_EXIT, IRQS_ON, &stamp);
-	r->current = current_tid();
-	r->tid = id;
 	r->wide[0] = result;
 	r->wide[1] = 0;
 	flight_close(r, stamp);

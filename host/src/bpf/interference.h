@@ -65,7 +65,7 @@ static __always_inline void windows_end(struct cpu_block *b)
 	}
 }
 
-static __always_inline int irq_begins(__u32 irq)
+static __always_inline int begins(enum level level, __u32 kind, enum irqs irqs, __u32 id)
 {
 	struct cpu_block *b = this_block();
 	__u64 at;
@@ -73,10 +73,12 @@ static __always_inline int irq_begins(__u32 irq)
 	if (!b)
 		return 0;
 	at = bpf_ktime_get_ns();
-	flight_word(b, at, K_IRQ_ENTRY, IRQS_OFF, irq);
-	window_opens(b, LEVEL_IRQ, at, irq);
+	flight_word(b, at, kind, irqs, id);
+	window_opens(b, level, at, id);
 	return 0;
 }
+
+static __always_inline int irq_begins(__u32 irq) { return begins(LEVEL_IRQ, K_IRQ_ENTRY, IRQS_OFF, irq); }
 
 static __always_inline int irq_ends(__u32 irq)
 {
@@ -101,15 +103,7 @@ static __always_inline int irq_ends(__u32 irq)
 
 static __always_inline int vector_begins(enum vector vector)
 {
-	struct cpu_block *b = this_block();
-	__u64 at;
-
-	if (!b)
-		return 0;
-	at = bpf_ktime_get_ns();
-	flight_word(b, at, K_VECTOR_ENTRY, IRQS_OFF, vector);
-	window_opens(b, LEVEL_VECTOR, at, vector);
-	return 0;
+	return begins(LEVEL_VECTOR, K_VECTOR_ENTRY, IRQS_OFF, vector);
 }
 
 /* Less than this between two timer interrupts is what every exit to the host costs. */
@@ -155,18 +149,7 @@ static __always_inline int vector_ends(enum vector vector)
 	return 0;
 }
 
-static __always_inline int softirq_begins(__u32 vec)
-{
-	struct cpu_block *b = this_block();
-	__u64 at;
-
-	if (!b)
-		return 0;
-	at = bpf_ktime_get_ns();
-	flight_word(b, at, K_SOFTIRQ_ENTRY, IRQS_ON, vec);
-	window_opens(b, LEVEL_SOFTIRQ, at, vec);
-	return 0;
-}
+static __always_inline int softirq_begins(__u32 vec) { return begins(LEVEL_SOFTIRQ, K_SOFTIRQ_ENTRY, IRQS_ON, vec); }
 
 static __always_inline int softirq_ends(__u32 vec)
 {
