@@ -157,10 +157,12 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         present == header.records as usize && stacks.len() / STACK_BYTES >= header.stacks as usize
     }
 
-    /// The name of a task at its departure, which is the last event.
+    /// The name of a task at its departure, which is the last event but for NMIs that were noted beside the ring.
     fn named(&mut self, departure: Mono, r: &[u8]) {
         let (tid, name) = (Tid(i32_at(r, 20)), &r[32..48]);
-        if let Some(Event { at, kind: Kind::Switch { prev, .. }, .. }) = self.window.events.last_mut() {
+        let mut last = self.window.events.iter_mut().rev();
+        let left = last.find(|event| !matches!(event.kind, Kind::Nmi { .. }));
+        if let Some(Event { at, kind: Kind::Switch { prev, .. }, .. }) = left {
             if *at == departure && prev.tid == tid {
                 prev.comm = comm(&mut self.window.strings, name);
             }

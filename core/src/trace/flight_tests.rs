@@ -126,11 +126,13 @@ fn a_switch_that_does_not_follow_the_last_one_says_that_events_are_missing() {
 fn switches_that_a_lean_recorder_left_out_are_a_gap_after_the_last_one_and_the_one_replaced_has_a_name() {
     let mut late = switch(900, 1, 77, 20, b"victim");
     late[13] = SKIPPED | 1;
-    let mut name = record(900, 2, COMM);
+    let mut name = record(900, 3, COMM);
     name[20..24].copy_from_slice(&77i32.to_le_bytes());
     name[32..39].copy_from_slice(b"culprit");
-    let records = [switch(200, 0, 20, 10, b"a"), late, name];
-    let window = decode(&chunk(header(0, 1, 100, 0, 3), &records), |_| None).unwrap();
+    let mut nmi = record(880, 2, 12); // noted beside the ring, and filed between the two
+    nmi[32..40].copy_from_slice(&15u64.to_le_bytes());
+    let records = [switch(200, 0, 20, 10, b"a"), late, nmi, name];
+    let window = decode(&chunk(header(0, 1, 100, 0, 4), &records), |_| None).unwrap();
     let gaps: Vec<Mono> =
         window.events.iter().filter(|e| matches!(e.kind, Kind::Lost { .. })).map(|e| e.at).collect();
     assert_eq!(gaps, [Mono(201)], "and none at the switch");
