@@ -91,10 +91,9 @@ impl Walk<'_, '_> {
             );
             parts.push(spin);
         }
-        for mut spin in self.spins_on_locks(thread, stretch) {
+        for (what, mut spin) in self.spins_on_locks(thread, stretch) {
             spin.duration_ns = spin.duration_ns.min(rest);
             rest = rest.saturating_sub(spin.duration_ns);
-            let what = spin.label.split_once(" spins for ").map_or("a lock", |(_, what)| what);
             let text = format!("{} spun {{}} on the CPU for {what}", self.subject(thread, depth));
             let advice = "another CPU holds this lock of the kernel: keep what it does there (the same file, pipe, memory or device) away from the passage";
             self.say(Weight::Blame, spin.duration_ns, text, "lock of the kernel".to_owned(), advice);

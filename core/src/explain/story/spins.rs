@@ -158,10 +158,10 @@ impl Walk<'_, '_> {
     }
 
     /// Locks of the kernel that were contended: from `contention_begin` to `contention_end`, or to the end of the stretch
-    /// in which it blocked; by lock. Inside futex it is the mutex of the program (see above).
-    pub(super) fn spins_on_locks(&self, thread: &Thread, stretch: &Stretch) -> Vec<Segment> {
+    /// in which it blocked; what each is, and its part. Inside futex it is the mutex of the program (see above).
+    pub(super) fn spins_on_locks(&self, thread: &Thread, stretch: &Stretch) -> Vec<(String, Segment)> {
         let Some(cpu) = stretch.cpu else { return Vec::new() };
-        let mut spins: HashMap<u64, Segment> = HashMap::new();
+        let mut spins: HashMap<u64, (String, Segment)> = HashMap::new();
         let mut until = stretch.end;
         let in_futex = |at| self.linked.in_call(thread.tid, at).is_some_and(|(_, id, _)| is_futex(id));
         for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
@@ -174,12 +174,12 @@ impl Walk<'_, '_> {
                     let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
                     let net: Ns = own.map(Slice::length).sum();
                     until = event.at;
-                    let spin = spins.entry(lock).or_insert_with(|| {
-                        let label =
-                            format!("{thread} spins for {} of the kernel ({lock:#x})", lock_name(flags));
+                    let (_, spin) = spins.entry(lock).or_insert_with(|| {
+                        let what = format!("{} of the kernel ({lock:#x})", lock_name(flags));
+                        let label = format!("{thread} spins for {what}");
                         let mut leaf = Segment::leaf(Kind::Running, label, event.at, Ns::ZERO);
                         leaf.count = 0;
-                        leaf
+                        (what, leaf)
                     });
                     spin.begin = event.at;
                     spin.duration_ns = spin.duration_ns + net;
@@ -189,9 +189,9 @@ impl Walk<'_, '_> {
                 _ => until = event.at,
             }
         }
-        let mut spins: Vec<Segment> =
-            spins.into_values().filter(|spin| spin.duration_ns >= WORTH_TELLING).collect();
-        spins.sort_by_key(|spin| spin.begin);
+        let mut spins: Vec<(String, Segment)> =
+            spins.into_values().filter(|(_, spin)| spin.duration_ns >= WORTH_TELLING).collect();
+        spins.sort_by_key(|(_, spin)| spin.begin);
         spins
     }
 }
