@@ -4,7 +4,8 @@
 //! the clock readings at both ends of every pulse, not what was asked for.
 //!
 //! Bounded by construction: every pulse ends by the clock, a pulse over [`LONGEST`] needs `yes_really`, and a machine's
-//! only CPU is not held, but for [`LONGEST_ALONE`] by tests in a machine of their own. Peers: OSADL's blocksys and mklatency (kernel modules).
+//! only CPU is not held, but for [`LONGEST_ALONE`] by tests in a machine of their own. Peers: OSADL's blocksys and
+//! mklatency (kernel modules).
 
 mod bpf;
 mod method;
