@@ -10,7 +10,7 @@ use super::program::Program;
 
 /// Written in one go, or little more: it stays in the processor's cache between conversion and write, and the program gets
 /// its memory back early.
-const BATCH_BYTES: usize = 256 << 10;
+const BATCH_BYTES: usize = 512 << 10;
 
 /// What became of the events of a ring, a program or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
