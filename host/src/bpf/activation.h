@@ -62,11 +62,16 @@ _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line b
 _Static_assert(sizeof(struct waking) == 256, "as in host/src/recorder/chosen.rs");
 
 /* The system call a blocked thread is in. It needs no tracepoint on the way of every system call. */
-struct pt_regs___x86 {
-	unsigned long orig_ax, di, si;
-} CORE;
 struct pt_regs___syscall {
+#if defined(__TARGET_ARCH_arm64)
 	__u64 regs[31];
 	__u64 orig_x0;
 	__s32 syscallno;
+#else
+	unsigned long orig_ax, di, si;
+#endif
 } CORE;
+/* Of them on the stack of a thread; 0: not known yet. */
+__u64 registers_at;
+/* No call: the verifier puts a move in its place. Since Linux 6.2. */
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;

@@ -87,13 +87,15 @@ static __always_inline __u32 flight_target(struct task_struct *p)
 	return bpf_core_field_exists(p->thread_info.cpu) ? p->thread_info.cpu : (__u32)p->wake_cpu;
 }
 
-static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs,
+static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 kind, struct task_struct *waker,
 					  struct task_struct *p)
 {
+	/* Who wakes itself may do so with interrupts on. */
+	enum irqs irqs = p->pid == waker->pid ? IRQS_ON : IRQS_OFF;
 	__u32 stamp;
 	struct flight_rec *r = flight_open(b, at, kind, irqs, &stamp);
 
-	r->current = current_tid();
+	r->current = waker->pid;
 	r->tid = p->pid;
 	r->prio_b = p->prio;
 	r->word = flight_target(p);

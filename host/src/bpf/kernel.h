@@ -55,6 +55,7 @@ struct task_struct {
 	__u32 flags;	/* PF_* */
 	__s32 wake_cpu; /* where it ran last */
 	char comm[16];
+	void *stack;
 } CORE;
 
 #define PF_EXITING 0x00000004 /* include/linux/sched.h */
@@ -78,7 +79,8 @@ struct hrtimer {
 	__u8 is_soft; /* expires in softirq context; since 4.16 */
 } CORE;
 
-/* Without a call where the kernel knows how (x86, since 6.11); bpf_get_current_pid_tgid() is always one. */
+/* Without a call on arm64 (since 6.11); a call on x86 (seen in the code that 6.18 makes), so not twice in a program.
+ * bpf_get_current_pid_tgid() is always one. */
 static __always_inline __s32 current_tid(void)
 {
 	return bpf_get_current_task_btf()->pid;

@@ -40,6 +40,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 static __always_inline int wakes(struct task_struct *p, enum kind kind)
 {
+	struct task_struct *waker;
 	struct cpu_block *b;
 	bool measured, kept;
 	__u64 at;
@@ -54,11 +55,11 @@ static __always_inline int wakes(struct task_struct *p, enum kind kind)
 	if (!measured && !kept)
 		return 0;
 	at = bpf_ktime_get_ns();
+	waker = bpf_get_current_task_btf();
 	if (kept)
-		/* Who wakes itself may do so with interrupts on. */
-		flight_waking(b, at, kind, p->pid == current_tid() ? IRQS_ON : IRQS_OFF, p);
+		flight_waking(b, at, kind, waker, p);
 	if (measured)
-		wakeup_waking(b, at, p);
+		wakeup_waking(b, at, waker, p);
 	return 0;
 }
 

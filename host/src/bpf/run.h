@@ -15,10 +15,10 @@ static __always_inline struct activation *open_activation(struct cpu_block *b)
 	return &b->activation[b->activations & (ACTIVATION_SLOTS - 1)];
 }
 
-static __always_inline void activation_waking(struct cpu_block *b, struct waking *w, struct open_timer *t)
+static __always_inline void activation_waking(struct cpu_block *b, struct waking *w, struct open_timer *t,
+					      struct task_struct *waker)
 {
 	bool interrupt = b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open || b->window[LEVEL_SOFTIRQ].open;
-	struct task_struct *waker = bpf_get_current_task_btf();
 
 	w->via = t ? VIA_TIMER : interrupt ? VIA_INTERRUPT : VIA_THREAD;
 	w->waker_tid = waker->pid;
@@ -98,6 +98,19 @@ static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, st
 	w->preempted = 0;
 }
 
+/* The registers with which `p` entered the kernel lie at the same place of every thread's stack. The helper that knows
+ * is asked once: a call of the kernel costs more than all else that is done with them. */
+static __always_inline void *entry_registers(struct task_struct *p)
+{
+	void *found;
+
+	if (registers_at && bpf_ksym_exists(bpf_rdonly_cast))
+		return bpf_rdonly_cast(p->stack + registers_at, bpf_core_type_id_kernel(struct pt_regs___syscall));
+	found = (void *)bpf_task_pt_regs(p);
+	registers_at = found - p->stack;
+	return found;
+}
+
 /* Where `p` blocks. */
 static __always_inline void blocking_point(struct activation *a, struct task_struct *p)
 {
@@ -108,13 +121,13 @@ static __always_inline void blocking_point(struct activation *a, struct task_str
 		return;
 	}
 #if defined(__TARGET_ARCH_arm64)
-	struct pt_regs___syscall *r = (void *)bpf_task_pt_regs(p);
+	struct pt_regs___syscall *r = entry_registers(p);
 
 	a->syscall = BPF_CORE_READ(r, syscallno);
 	a->argument = BPF_CORE_READ(r, orig_x0);
 	a->operation = BPF_CORE_READ(r, regs[1]);
 #else
-	struct pt_regs___x86 *r = (void *)bpf_task_pt_regs(p);
+	struct pt_regs___syscall *r = entry_registers(p);
 
 	a->syscall = r->orig_ax;
 	a->argument = r->di;

@@ -71,12 +71,12 @@ static __always_inline bool is_measured(struct task_struct *p)
 
 /* The timer whose callback this CPU runs in this context, if any. A soft timer's callback can be interrupted or,
  * on PREEMPT_RT, preempted: then the waking is not its. */
-static __always_inline struct open_timer *running_timer(struct cpu_block *b)
+static __always_inline struct open_timer *running_timer(struct cpu_block *b, struct task_struct *current)
 {
 	if (b->timer[0].timer)
 		return &b->timer[0];
 	if (b->timer[1].timer && !b->window[LEVEL_IRQ].open && !b->window[LEVEL_VECTOR].open &&
-	    b->timer[1].tid == current_tid())
+	    b->timer[1].tid == current->pid)
 		return &b->timer[1];
 	return 0;
 }
@@ -109,7 +109,7 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 	return true;
 }
 
-static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *p)
+static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *waker, struct task_struct *p)
 {
 	struct open_timer *t;
 	__s32 tid = p->pid;
@@ -121,15 +121,15 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		w = claim_waking(b, tid);
 	if (!w)
 		return;
-	t = running_timer(b);
+	t = running_timer(b, waker);
 	if (options & OPT_ACTIVATIONS)
-		activation_waking(b, w, t);
+		activation_waking(b, w, t, waker);
 	if (t && !t->expires)
 		t = 0;
 	if (t)
 		t->late = t->entry - t->expires > b->late_timer_ns;
 	/* The timer came while the task was still on its way to sleep: it goes on running, no switch will follow. */
-	if (tid == current_tid()) {
+	if (tid == waker->pid) {
 		w->at = 0;
 		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry, false))
 			__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
