@@ -30,6 +30,7 @@ pub mod rank;
 pub mod record;
 pub mod segment;
 pub mod share;
+mod standstill;
 mod stolen;
 pub mod story;
 pub mod summary;

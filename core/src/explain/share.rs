@@ -12,6 +12,9 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Kind as Event, LeftAs, Sym, TaskRef};
 
+/// More than any interrupt needs before and after its functions.
+const WAY_IN_AND_OUT: Ns = Ns::from_us(50);
+
 /// Which part of a passage a share belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -132,11 +135,20 @@ impl Share {
         leaf
     }
 
+    /// Whether nothing recorded ran in most of it, though its functions are: an interrupt's way in and out takes some µs.
+    #[must_use]
+    pub fn is_outside_functions(&self) -> bool {
+        let inside: Ns = self.functions.iter().map(|(_, time)| *time).sum();
+        let outside = self.net.saturating_sub(inside);
+        !self.functions.is_empty() && outside > inside && outside >= WAY_IN_AND_OUT
+    }
+
     /// `name`, with the functions that took most of it.
     #[must_use]
     pub fn label(&self) -> String {
         match self.functions.as_slice() {
             [] => self.name.clone(),
+            _ if self.is_outside_functions() => format!("{}, most outside its functions", self.name),
             [(only, _)] => format!("{}: {only}", self.name),
             [(first, _), (second, _)] => format!("{}: {first}, {second}", self.name),
             [(first, _), (second, _), ..] => format!("{}: {first}, {second}, …", self.name),

@@ -4,11 +4,12 @@
 //! be preempted (preemption disabled, or a preemption model that does not preempt kernel code), which its stack
 //! shows. In interrupt context the interrupt is named, never the thread it interrupted.
 
-use super::cpu::Context;
+use super::cpu::{Context, Slice};
 use super::lateness::{interrupted_code, Code};
 use super::record::Record;
 use super::segment::Segment;
 use super::share::{tally, Phase, Role, Share};
+use super::standstill;
 use super::stolen::Stolen;
 use super::thread::Stretch;
 use crate::series::Thread;
@@ -36,6 +37,16 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
         }
         if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {
             share.role = role(record, victim, &holder, tid, cpu, stretch);
+            if let Some(mut still) = stood_still(record, tid, &slices, stretch.end, &mut share) {
+                if let Some(host) = stolen.likely(&mut still) {
+                    parts.push(Stolen::leaf(&host));
+                    shares.push(host);
+                }
+                parts.extend((still.net > Ns::ZERO).then(|| standstill_gap(&still)));
+                if share.net == Ns::ZERO {
+                    continue;
+                }
+            }
             if matches!(share.role, Role::Keeps { .. }) && share.net <= SWITCHING {
                 share.role = Role::Switching;
             }
@@ -53,6 +64,23 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
         shares.push(share);
     }
     parts
+}
+
+/// Takes out of `share`, the time of thread `tid`, what the CPU did not run: nobody's, but for the host where its clock
+/// says so.
+fn stood_still(record: &Record, tid: Tid, slices: &[Slice], end: Mono, share: &mut Share) -> Option<Share> {
+    let Role::Keeps { in_user: Some(true), .. } = share.role else { return None };
+    let (begin, length) = standstill::of_user_code(record, share.cpu, tid, slices, end)?;
+    let still = Share { begin, net: length.min(share.net), ..share.clone() };
+    share.net = share.net.saturating_sub(still.net);
+    Some(still)
+}
+
+fn standstill_gap(still: &Share) -> Segment {
+    let (cpu, name) = (still.cpu, &still.name);
+    let label =
+        format!("CPU {cpu} stood still: with {name} in user mode, no interrupt came of a timer that was due");
+    Segment::unexplained(super::Kind::WakeupWait, label, still.begin, still.net)
 }
 
 fn label(share: &Share) -> String {

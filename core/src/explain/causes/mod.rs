@@ -175,6 +175,11 @@ fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, 
             "timer late, unexplained",
             "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
         )
+    } else if largest.label.contains(" stood still: ") {
+        (
+            "the CPU stood still",
+            "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
+        )
     } else if lost {
         ("events lost", "the evidence is gone: enlarge the flight ring, or record fewer events")
     } else if largest.label.starts_with("blocked") || largest.label.contains(" blocked") {

@@ -49,7 +49,7 @@ fn advice(blame: &Blame) -> String {
     let comm = blame.share.comm();
     match (blame.share.role, blame.preemption) {
         (Role::Keeps { in_user: Some(true), .. }, _) => {
-            "the victim was not let run: look at RT throttling (sched_rt_runtime_us), the fair server and cgroup limits"
+            "the victim was not let run: look at RT throttling (sched_rt_runtime_us), the fair server and cgroup limits; or the CPU stood still meanwhile: compare `lathunt hwlat`"
                 .to_owned()
         }
         (_, Some(model)) if !preempts(model) => {

@@ -19,6 +19,9 @@ fn key(_: &Blame) -> String {
 
 fn clause(blame: &Blame) -> String {
     match blame.share.functions.first() {
+        _ if blame.share.is_outside_functions() => {
+            format!("timer interrupts (most outside their timers' functions) ran on CPU {}", blame.share.cpu)
+        }
         Some((function, _)) => {
             format!("timer interrupts (most in {function}) ran on CPU {}", blame.share.cpu)
         }
@@ -26,7 +29,11 @@ fn clause(blame: &Blame) -> String {
     }
 }
 
-fn advice(_: &Blame) -> String {
+fn advice(blame: &Blame) -> String {
+    if blame.share.is_outside_functions() {
+        return "programming the next event takes no such time: measure the hardware and the host alone: `lathunt hwlat`"
+            .to_owned();
+    }
     "keep other timers off this CPU: nohz_full= and rcu_nocbs= against the tick, timer users pinned elsewhere"
         .to_owned()
 }
