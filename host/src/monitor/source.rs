@@ -101,7 +101,8 @@ impl Source {
         for task in &snapshot.tasks {
             let name = self.admitted(Comm::cut(&task.thread.comm));
             task.series.iter().filter(|series| OF_TASKS.contains(&series.quantity)).for_each(|series| {
-                add(&mut of_tasks, SeriesKey::of_task(series.quantity, name), task, series);
+                let key = SeriesKey::of_task(series.quantity, name);
+                add(&mut of_tasks, key, task, series, &snapshot.maxima);
             });
         }
         closed.extend(of_tasks.into_values());
@@ -173,12 +174,21 @@ fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<P
     WindowSeries { key, histogram, lost, peak, peak_at }
 }
 
-/// Adds the figures of one thread to those of its name.
-fn add(all: &mut BTreeMap<SeriesKey, WindowSeries>, key: SeriesKey, task: &Task, series: &Series) {
+/// Adds the figures of one thread to those of its name. What is known of its maximum is known of its worst wake-up, or of
+/// the maximum of a CPU, which are in `maxima`.
+fn add(
+    all: &mut BTreeMap<SeriesKey, WindowSeries>,
+    key: SeriesKey,
+    task: &Task,
+    series: &Series,
+    maxima: &[Peak],
+) {
     let max = series.histogram.max();
-    let worst =
-        task.worst.as_deref().filter(|worst| worst.quantity == key.quantity && Some(worst.total_ns) == max);
-    let one = window_series(key, series.histogram.clone(), 0, worst.cloned());
+    let is_maximum = |peak: &&Peak| {
+        peak.quantity == key.quantity && peak.victim.tid == task.thread.tid && Some(peak.total_ns) == max
+    };
+    let known = task.worst.as_deref().into_iter().chain(maxima).find(is_maximum);
+    let one = window_series(key, series.histogram.clone(), 0, known.cloned());
     let Some(known) = all.get_mut(&key) else {
         all.insert(key, one);
         return;
@@ -244,10 +254,28 @@ mod tests {
         let key = SeriesKey::of_task(Quantity::Wakeup, Comm::cut("motion"));
         let mut all = BTreeMap::new();
         for task in [task(1, &[5, 30]), task(2, &[900]), task(3, &[40])] {
-            add(&mut all, key, &task, &task.series[0]);
+            add(&mut all, key, &task, &task.series[0], &[]);
         }
         let merged = &all[&key];
         assert_eq!((merged.histogram.count(), merged.histogram.max()), (4, Some(Ns::from_us(900))));
         assert_eq!(merged.peak.as_ref().unwrap().culprit.as_deref(), Some("who delayed 2"));
+    }
+
+    #[test]
+    fn the_maximum_of_a_thread_that_is_not_in_its_worst_wake_up_is_told_where_it_is_that_of_a_cpu() {
+        let key = SeriesKey::of_task(Quantity::Wakeup, Comm::cut("motion"));
+        let mut late = task(1, &[900]);
+        let of_cpu = Peak { culprit: Some("hog".to_owned()), ..*late.worst.take().unwrap() };
+        late.worst = Some(Box::new(Peak {
+            total_ns: Ns::from_us(950),
+            quantity: Quantity::TimerWakeup,
+            ..of_cpu.clone()
+        }));
+        let other = Peak { victim: task(2, &[900]).thread, ..of_cpu.clone() };
+        for (maxima, told) in [(vec![other.clone()], None), (vec![other, of_cpu], Some("hog"))] {
+            let mut all = BTreeMap::new();
+            add(&mut all, key, &late, &late.series[0], &maxima);
+            assert_eq!(all[&key].peak.as_ref().and_then(|peak| peak.culprit.as_deref()), told);
+        }
     }
 }
