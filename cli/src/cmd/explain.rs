@@ -142,7 +142,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
     names.read_saved(&args.trace);
-    let preemption = files::preemption(&args.trace);
+    let noted = files::Noted::read(&args.trace);
     let facts = TraceFacts {
         path: args.trace.display().to_string(),
         format: source.info().format.clone(),
@@ -161,7 +161,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     for (place, passage) in found.passages.iter().enumerate() {
         answers.passages.push(if place < args.worst {
             let mut window = window(source, &found, passage.begin, passage.end);
-            window.preemption.clone_from(&preemption);
+            noted.fill(&mut window);
             names.fill(&mut window);
             let record = Record::new(&window);
             let answer = explained(&record, passage);

@@ -17,6 +17,7 @@ use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::{Item, Source, Span};
+use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
 pub use question::{Found, Passage, Question, Whose};
@@ -57,6 +58,8 @@ struct Search<'s> {
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
     comms: HashMap<Tid, Sym>,
+    /// The number of sched_setaffinity.
+    sets_affinity: Option<i32>,
     feeding: Option<Feeding>,
     /// Since which interrupt the thread that it feeds was last switched in.
     fed_since: Option<Mono>,
@@ -114,6 +117,7 @@ impl<'s> Search<'s> {
             by_thread: HashMap::new(),
             by_key: HashMap::new(),
             comms: HashMap::new(),
+            sets_affinity: SyscallTable::of_machine(&source.info().machine).number("sched_setaffinity"),
             feeding,
             fed_since: None,
             in_order: Vec::new(),
@@ -204,8 +208,10 @@ impl<'s> Search<'s> {
                     }
                 }
             }
-            Kind::SysEnter { id: 203 | 122, .. } if self.found.lasting.len() < MOST_LASTING => {
-                self.found.lasting.push(*event);
+            Kind::SysEnter { id, .. } if Some(id) == self.sets_affinity => {
+                if self.found.lasting.len() < MOST_LASTING {
+                    self.found.lasting.push(*event);
+                }
             }
             _ => {}
         }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::syscall_names::SyscallTable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// A text in the [`Strings`] of the same trace.
@@ -331,8 +332,42 @@ pub struct Event {
     pub cpu: Cpu,
     /// The thread whose context it was recorded in (`common_pid`); in an interrupt, the interrupted one.
     pub current: Option<Tid>,
+    /// Whether that thread itself did it.
+    pub level: Level,
     /// What.
     pub kind: Kind,
+}
+
+/// In what of a CPU an event was recorded, as far as it says so itself (`common_flags` of ftrace and perf).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// It does not say.
+    #[default]
+    Unsaid,
+    /// In the thread.
+    Thread,
+    /// In a softirq.
+    Softirq,
+    /// In a hard interrupt or an NMI.
+    Hard,
+}
+
+impl Level {
+    /// From the bits of `common_flags` (include/linux/trace_events.h): TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI.
+    #[must_use]
+    pub fn of_flags(flags: u64) -> Level {
+        match flags {
+            flags if flags & 0x48 != 0 => Level::Hard,
+            flags if flags & 0x10 != 0 => Level::Softirq,
+            _ => Level::Thread,
+        }
+    }
+
+    /// In an interrupt: what the interrupted thread has nothing to do with.
+    #[must_use]
+    pub fn is_interrupt(self) -> bool {
+        matches!(self, Level::Softirq | Level::Hard)
+    }
 }
 
 /// Events around a passage, in the order of time, with what is needed to read them.
@@ -360,6 +395,10 @@ pub struct Window {
     pub mappings: Vec<Mapping>,
     /// The kernel's preemption model in force (`none`, `voluntary`, `lazy`, `full`, `rt`), where known.
     pub preemption: Option<String>,
+    /// What the numbers of system calls mean.
+    pub syscalls: SyscallTable,
+    /// No event of this trace can tell of the interrupt of a CPU's timer.
+    pub hides_interrupts: bool,
 }
 
 /// A file mapped into the memory of some process: `[begin, end)` is the file from `offset` on.

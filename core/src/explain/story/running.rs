@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::clauses::Weight;
-use super::reason::call_name;
-use super::softirqs::does_softirqs;
 use super::Walk;
 use crate::explain::cpu::Context;
+use crate::explain::record::describe::does_softirqs;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
@@ -145,7 +144,7 @@ impl Walk<'_, '_> {
             match event.kind {
                 What::SysEnter { id, .. } => {
                     order += 1;
-                    let call = calls.entry(call_name(id)).or_insert((0, Ns::ZERO, order));
+                    let call = calls.entry(self.record.call_name(id)).or_insert((0, Ns::ZERO, order));
                     *call = (call.0 + 1, call.1 + left.since(event.at.max(stretch.begin)), order);
                 }
                 What::SysExit { .. } => left = event.at,

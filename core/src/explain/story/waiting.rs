@@ -1,7 +1,6 @@
 //! Runnable and not running: who had the CPU, by which right, and why no other CPU took the thread.
 
 use super::clauses::Weight;
-use super::reason::call_name;
 use super::running::interrupt_advice;
 use super::throttled::{Throttled, OVER_BUDGET};
 use super::Walk;
@@ -222,7 +221,9 @@ impl Walk<'_, '_> {
             (_, Some(function), _) => {
                 format!("in work item {}, kernel not preemptible there", self.record.text(function))
             }
-            (_, None, Some((_, id, _))) => format!("in {}, kernel not preemptible there", call_name(id)),
+            (_, None, Some((_, id, _))) => {
+                format!("in {}, kernel not preemptible there", self.record.call_name(id))
+            }
             _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
         };
         let advice = match late {
