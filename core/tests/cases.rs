@@ -125,8 +125,8 @@ impl Source for Named<'_> {
 
 /// Where no switch from idle to one of the threads was reported: LTTng, which does not say with each event which thread it
 /// is from, leaves what that thread did without a name, its markers too.
-const WITHOUT_SWITCH_IN: [&str; 7] =
-    ["deadline", "delayed_work", "grace_period", "owner_io", "pacing", "quota", "stopped"];
+const WITHOUT_SWITCH_IN: [&str; 8] =
+    ["deadline", "delayed_work", "grace_period", "many_ipis", "owner_io", "pacing", "quota", "stopped"];
 
 /// The same recordings as CTF: under perf's names, and as LTTng has them, which calls some events and fields otherwise
 /// and does not say with each event which thread it is from.

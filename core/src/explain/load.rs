@@ -51,6 +51,7 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
         pinned: pinned(found, end),
         mappings: found.mappings.iter().filter(|mapping| mapping.at < end).cloned().collect(),
         syscalls: SyscallTable::of_machine(&source.info().machine),
+        other_clock: !source.info().clock.is_monotonic(),
         hides_interrupts: hides_interrupts(source),
         ..Window::default()
     };

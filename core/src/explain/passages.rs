@@ -16,7 +16,7 @@ use super::waking;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Item, Source, Span};
+use crate::trace::source::{Item, Loss, Source, Span};
 use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
@@ -133,6 +133,7 @@ impl<'s> Search<'s> {
             Item::Lost(loss) => {
                 self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
                 self.lost_until = self.lost_until.max(loss.before);
+                self.lost_meanwhile(loss);
                 if let Some(feeding) = &mut self.feeding {
                     feeding.lost(loss.cpu);
                 }
@@ -183,6 +184,16 @@ impl<'s> Search<'s> {
         }
     }
 
+    /// Passages of other CPUs that ended in the gap.
+    fn lost_meanwhile(&mut self, loss: &Loss) {
+        let Some(after) = loss.after else { return };
+        let within = self.found.passages.iter_mut().rev().take_while(|passage| passage.end >= after);
+        for passage in within.filter(|passage| !passage.spans_loss && passage.begin < loss.before) {
+            passage.spans_loss = true;
+            self.found.spanning_losses += 1;
+        }
+    }
+
     /// From an interrupt to the thread it feeds: each wake-up ends one passage.
     fn fed(&mut self, event: &Event) {
         let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
@@ -208,10 +219,10 @@ impl<'s> Search<'s> {
                     }
                 }
             }
-            Kind::SysEnter { id, .. } if Some(id) == self.sets_affinity => {
-                if self.found.lasting.len() < MOST_LASTING {
-                    self.found.lasting.push(*event);
-                }
+            Kind::SysEnter { id, .. }
+                if Some(id) == self.sets_affinity && self.found.lasting.len() < MOST_LASTING =>
+            {
+                self.found.lasting.push(*event);
             }
             _ => {}
         }

@@ -160,7 +160,8 @@ pub enum Kind {
     /// The host took `taken` of the time since `since` from this CPU (the steal clock, read at both ends).
     HostSteal { taken: Ns, since: Mono },
     /// `hrtimer_start`: armed.
-    HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns },
+    /// `soft` is from when on it may expire, with another timer: `expires` less the slack of the thread.
+    HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns, soft: Option<Ns> },
     /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known.
     TimerExpireEntry { timer: u64, function: Option<Sym>, expires: Option<Mono> },
     /// `hrtimer_expire_exit`.
@@ -397,6 +398,8 @@ pub struct Window {
     pub preemption: Option<String>,
     /// What the numbers of system calls mean.
     pub syscalls: SyscallTable,
+    /// Its times are those of another clock than the monotonic one, on which timers expire.
+    pub other_clock: bool,
     /// No event of this trace can tell of the interrupt of a CPU's timer.
     pub hides_interrupts: bool,
 }

@@ -1,6 +1,7 @@
 //! A thread that a timer woke: its own sleep, or a timer that somebody else armed, and how late it fired.
 
 use super::clauses::Weight;
+use super::wakers::SAME_CLOCK;
 use super::Walk;
 use crate::explain::lateness::{self, Firing};
 use crate::explain::segment::{Kind, Segment};
@@ -23,13 +24,37 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Vec<Segment> {
         let due = expires.unwrap_or(firing.handler).clamp(a, b);
+        let wanted = self.wanted(proof, firing.handler).unwrap_or(due).clamp(a, due);
         let mut parts = Vec::new();
-        if due > a {
+        if wanted > a {
             let expire = firing.expire.map(|(index, _)| index);
-            parts.push(self.sleep(thread, (a, due), &[expire, proof], reason, depth));
+            parts.push(self.sleep(thread, (a, wanted), &[expire, proof], reason, depth));
+        }
+        if wanted < due {
+            parts.push(self.slack(thread, (wanted, due), proof, depth));
         }
         parts.extend(self.lateness(thread, due, b, firing, depth));
         parts
+    }
+
+    /// When a sleep should have ended, if its timer was given slack.
+    fn wanted(&self, armed: Option<u32>, handler: Mono) -> Option<Mono> {
+        match self.record.event(armed.filter(|_| !self.record.window.other_clock)?).kind {
+            What::HrtimerStart { expires, soft: Some(soft), .. } if soft < expires => {
+                Some(Mono(soft.0)).filter(|soft| *soft <= handler && handler.since(*soft) < SAME_CLOCK)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the kernel adds to the sleeps of threads without real-time priority, to let timers expire together.
+    fn slack(&mut self, thread: &Thread, (a, b): (Mono, Mono), armed: Option<u32>, depth: usize) -> Segment {
+        let text =
+            format!("{} slept {{}} longer than it wanted, by its timer slack", self.subject(thread, depth));
+        let advice = "timer slack: prctl(PR_SET_TIMERSLACK, 1), or a real-time priority, which has none";
+        self.say(Weight::Blame, b.since(a), text, "timer slack".to_owned(), advice);
+        let label = format!("{thread} sleeps on: timer slack");
+        self.awaited("timer slack", label, a, b, &[armed])
     }
 
     /// The sleep itself.

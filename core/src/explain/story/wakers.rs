@@ -45,7 +45,7 @@ const WOKEN: Ns = Ns::from_ms(200);
 /// Events looked back on for the begin of an interrupt.
 const FARTHEST: usize = 4_000;
 /// A timer whose programmed expiry is farther from its handler than this is on another clock.
-const SAME_CLOCK: Ns = Ns(10_000_000_000);
+pub(super) const SAME_CLOCK: Ns = Ns(10_000_000_000);
 
 impl<'w> Walk<'_, 'w> {
     /// Who ended `stretch`.
@@ -229,9 +229,13 @@ impl<'w> Walk<'_, 'w> {
         let handler = firing.handler;
         let last = self.linked.last_armed(timer, handler);
         let expires = last.and_then(|(_, event)| match event.kind {
-            What::HrtimerStart { expires, .. } => Some(Mono(expires.0)),
+            What::HrtimerStart { expires, .. } if !self.record.window.other_clock => Some(Mono(expires.0)),
             _ => None,
         });
+        if last.is_some() && self.record.window.other_clock {
+            let limit = "the trace's clock is not known to be the monotonic one: how late timers were is not known (trace-cmd record -C mono, perf record -k mono)";
+            self.missing.push(limit.to_owned());
+        }
         let expires = expires.filter(|due| handler.since(*due) < SAME_CLOCK && *due <= handler && due.0 > 0);
         let armed = self.linked.armed(timer, handler).map(|(index, _)| index);
         let who = armed.and_then(|index| self.linked.actor(index));

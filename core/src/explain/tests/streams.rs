@@ -76,7 +76,8 @@ fn link() -> impl Strategy<Value = Kind> {
         (id(), 0u64..20_000).prop_map(|(timer, due)| Kind::HrtimerStart {
             timer,
             function: None,
-            expires: Ns(due)
+            expires: Ns(due),
+            soft: Some(Ns(due / 2))
         }),
         (id(), 0u64..20_000).prop_map(|(timer, expires)| Kind::WheelTimerStart {
             timer,

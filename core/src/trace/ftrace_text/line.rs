@@ -236,7 +236,7 @@ mod tests {
                 tid: 0,
                 cpu: 1,
                 at: 3_469_824_588_000,
-                flags: form.contains("h1").then_some(0x08),
+                flags: form.contains('h').then_some(0x08),
                 name: "softirq_entry",
                 fields: "vec=9 [action=RCU]",
             };
