@@ -156,15 +156,27 @@ fn beside(what: &str, our: Reading<'_>, their: Reading<'_>, goal: f64, rounds: u
     Some(median(&our_times))
 }
 
-/// What a second core gains.
+/// What a second core gains, beside what it gives two of us that have nothing to do with each other: virtual cores share
+/// caches, memory and the host's patience, and no program gains more.
 fn two_cores(arguments: &[&str], rounds: usize) {
     let what = "trace.dat: times faster on two cores than on one";
-    let (mut one, mut two) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        one.extend(duration(&ours(arguments, true)));
-        two.extend(duration(&[&["taskset", "-c", "0,1"][..], &ours(arguments, false)].concat()));
+    let (mut one, mut two, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+    let on = |core: &'static str| [&["taskset", "-c", core][..], &ours(arguments, false)].concat();
+    for _ in 0..2 * rounds {
+        one.extend(duration(&on("1")));
+        two.extend(duration(&on("0,1")));
+        apart.extend(side_by_side(&on("0"), &on("1")).map(|both| both / 2.0));
     }
     at_least(what, median_ratio(&one, &two), "times", 1.7);
+    plain("the same: what two processes gain, each on its core", median_ratio(&one, &apart), "times");
+}
+
+/// Seconds until both commands are over.
+fn side_by_side(one: &[&str], other: &[&str]) -> Option<f64> {
+    let begin = Instant::now();
+    let both = [start(one)?, start(other)?];
+    let succeeded = both.map(|mut process| process.wait().is_ok_and(|status| status.success()));
+    (succeeded == [true; 2]).then(|| begin.elapsed().as_secs_f64())
 }
 
 /// CPU seconds of a command that succeeds.

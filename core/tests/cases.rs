@@ -125,8 +125,17 @@ impl Source for Named<'_> {
 
 /// Where no switch from idle to one of the threads was reported: LTTng, which does not say with each event which thread it
 /// is from, leaves what that thread did without a name, its markers too.
-const WITHOUT_SWITCH_IN: [&str; 7] =
-    ["deadline", "delayed_work", "grace_period", "owner_io", "pacing", "quota", "stopped"];
+const WITHOUT_SWITCH_IN: [&str; 9] = [
+    "deadline",
+    "delayed_work",
+    "grace_period",
+    "many_ipis",
+    "owner_io",
+    "pacing",
+    "quota",
+    "stopped",
+    "timer_slack",
+];
 
 /// The same recordings as CTF: under perf's names, and as LTTng has them, which calls some events and fields otherwise
 /// and does not say with each event which thread it is from.
@@ -157,7 +166,7 @@ fn the_cases_are_told_alike_from_ctf_also_under_lttngs_names() {
 
 /// Names as in lttng-modules 2.13.
 fn as_lttng(metadata: &str) -> String {
-    let mut text = metadata.replace("} perf_tid;", "} nobody;");
+    let mut text = metadata.replace("} perf_tid;", "} nobody;").replace("common_flags;", "nothing;");
     for (ours, theirs) in [
         ("raw_syscalls:sys_enter", "syscall_entry_unknown"),
         ("raw_syscalls:sys_exit", "syscall_exit_unknown"),

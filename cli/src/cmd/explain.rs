@@ -92,6 +92,9 @@ pub struct ExplainArgs {
 /// # Errors
 /// One line about the trace that cannot be read, or the question that it cannot answer.
 pub fn run(args: ExplainArgs) -> Result<ExitCode> {
+    if args.questions() > 1 {
+        bail!("one question at a time: --between, --wakeups, --syscall, --at, --irq-to-thread, --periods or --summary");
+    }
     let file = TraceFile::open(&args.trace)?;
     let mut source = file.source()?;
     if let Some(path) = &args.kallsyms {
@@ -142,7 +145,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
     names.read_saved(&args.trace);
-    let preemption = files::preemption(&args.trace);
+    let noted = files::Noted::read(&args.trace);
     let facts = TraceFacts {
         path: args.trace.display().to_string(),
         format: source.info().format.clone(),
@@ -155,13 +158,13 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         .limits
         .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
     if found.passages.is_empty() {
-        answers.limits.push(nothing(&found, args.pair.is_some()));
+        answers.limits.push(nothing(&found, &question));
     }
     let mut drawing = Drawing::new(&args.exports);
     for (place, passage) in found.passages.iter().enumerate() {
         answers.passages.push(if place < args.worst {
             let mut window = window(source, &found, passage.begin, passage.end);
-            window.preemption.clone_from(&preemption);
+            noted.fill(&mut window);
             names.fill(&mut window);
             let record = Record::new(&window);
             let answer = explained(&record, passage);
@@ -195,21 +198,21 @@ impl ExplainArgs {
             self.syscall.is_some(),
             self.irq_to_thread.is_some(),
             self.at.is_some(),
+            self.periods,
+            self.summary,
         ];
         asked.iter().filter(|asked| **asked).count()
     }
 
     fn asks(&self) -> bool {
-        self.questions() > 0 || self.summary || self.periods
+        self.questions() > 0
     }
 }
 
 /// The question and how to call it.
 fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String)> {
-    match args.questions() {
-        1 => {}
-        0 => bail!("what is to be explained? give --between A B, --summary, --periods, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID"),
-        _ => bail!("one question at a time: --between, --wakeups, --syscall, --at or --irq-to-thread"),
+    if !args.asks() {
+        bail!("what is to be explained? give --between A B, --summary, --periods, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID");
     }
     if let Some([from, to]) = args.between.as_deref() {
         let by = args.pair.as_ref().map_or("by thread".to_owned(), |field| format!("by {field}"));
@@ -245,15 +248,24 @@ fn moment(text: &str) -> Result<Mono> {
 }
 
 /// Why there is no passage.
-fn nothing(found: &Found, paired: bool) -> String {
-    if !found.begin_threads.is_empty() && !found.end_threads.is_empty() && !paired {
+fn nothing(found: &Found, question: &Question) -> String {
+    let (begins, ends) = (&found.begin_threads, &found.end_threads);
+    if let (Question::At(_), Some((first, last))) = (question, found.reach) {
+        return format!("no such passage: the trace reaches from {first} to {last}");
+    }
+    if let (Question::Between { pair: Some(field), .. }, true) =
+        (question, found.unmatched_begins + found.unmatched_ends > 0)
+    {
+        return format!("no begin and end with the same value of {field}: do both events have this field?");
+    }
+    if !begins.is_empty() && !ends.is_empty() {
         let names = |threads: &std::collections::BTreeSet<String>| {
             threads.iter().cloned().collect::<Vec<_>>().join(", ")
         };
         return format!(
             "no begin and end in one thread: begins in {}, ends in {}; pair them by a value: --pair arg0",
-            names(&found.begin_threads),
-            names(&found.end_threads)
+            names(begins),
+            names(ends)
         );
     }
     "no such passage in this trace".to_owned()

@@ -16,7 +16,7 @@ mod reader;
 use std::collections::HashMap;
 
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::event::{Event, Sym, TaskRef, Vector};
+use crate::trace::event::{Event, Level, Sym, TaskRef, Vector};
 
 /// Who has the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +37,8 @@ pub enum Context {
     Softirq(u8),
     /// A non-maskable interrupt.
     Nmi,
+    /// A hard interrupt or a softirq of which no event but this one's flags tells.
+    Unseen(Level),
 }
 
 impl Context {

@@ -10,6 +10,7 @@ use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, Window};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::{Source, Span};
+use crate::trace::syscall_names::SyscallTable;
 
 /// How far back the record goes behind a passage: the period of real-time throttling and a little more.
 const BACK: Ns = Ns::from_ms(1_200);
@@ -49,6 +50,9 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
         events: events.into(),
         pinned: pinned(found, end),
         mappings: found.mappings.iter().filter(|mapping| mapping.at < end).cloned().collect(),
+        syscalls: SyscallTable::of_machine(&source.info().machine),
+        other_clock: !source.info().clock.is_monotonic(),
+        hides_interrupts: hides_interrupts(source),
         ..Window::default()
     };
     for event in &window.events {
@@ -56,6 +60,15 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     }
     source.enrich(&mut window);
     window
+}
+
+/// Timers interrupt by a vector of x86, elsewhere by a line.
+fn hides_interrupts(source: &dyn Source) -> bool {
+    let tells = ["local_timer_entry", "hrtimer_expire_entry", "irq_handler_entry"];
+    let x86 = SyscallTable::of_machine(&source.info().machine) == SyscallTable::X86_64;
+    let tells = &tells[..if x86 { 2 } else { 3 }];
+    let classes = source.catalogue().classes();
+    !classes.iter().any(|class| tells.iter().any(|name| class.name.ends_with(name)))
 }
 
 fn pinned(found: &Found, end: Mono) -> HashMap<Tid, Mono> {

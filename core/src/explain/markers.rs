@@ -148,13 +148,13 @@ fn fields(marker: &Marker, key: Option<&str>, class: &EventClass) -> Option<Fiel
         Marker::Text(_) => is_text(class),
         Marker::Event { name, .. } => *name == class.name || *name == class.full_name(),
     };
-    possible.then(|| Fields {
-        filter: match marker {
-            Marker::Event { filter: Some((field, _)), .. } => class.field(field),
-            _ => None,
-        },
-        key: key.and_then(|key| class.field(key)),
-    })
+    let wanted = match marker {
+        Marker::Event { filter: Some((field, _)), .. } => Some(field),
+        _ => None,
+    };
+    let filter = wanted.and_then(|field| class.field(field));
+    let possible = possible && filter.is_some() == wanted.is_some();
+    possible.then(|| Fields { filter, key: key.and_then(|key| class.field(key)) })
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ use super::waking;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Item, Source, Span};
+use crate::trace::source::{Item, Loss, Source, Span};
+use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
 pub use question::{Found, Passage, Question, Whose};
@@ -57,6 +58,8 @@ struct Search<'s> {
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
     comms: HashMap<Tid, Sym>,
+    /// The number of sched_setaffinity.
+    sets_affinity: Option<i32>,
     feeding: Option<Feeding>,
     /// Since which interrupt the thread that it feeds was last switched in.
     fed_since: Option<Mono>,
@@ -114,6 +117,7 @@ impl<'s> Search<'s> {
             by_thread: HashMap::new(),
             by_key: HashMap::new(),
             comms: HashMap::new(),
+            sets_affinity: SyscallTable::of_machine(&source.info().machine).number("sched_setaffinity"),
             feeding,
             fed_since: None,
             in_order: Vec::new(),
@@ -129,6 +133,7 @@ impl<'s> Search<'s> {
             Item::Lost(loss) => {
                 self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
                 self.lost_until = self.lost_until.max(loss.before);
+                self.lost_meanwhile(loss);
                 if let Some(feeding) = &mut self.feeding {
                     feeding.lost(loss.cpu);
                 }
@@ -179,6 +184,16 @@ impl<'s> Search<'s> {
         }
     }
 
+    /// Passages of other CPUs that ended in the gap.
+    fn lost_meanwhile(&mut self, loss: &Loss) {
+        let Some(after) = loss.after else { return };
+        let within = self.found.passages.iter_mut().rev().take_while(|passage| passage.end >= after);
+        for passage in within.filter(|passage| !passage.spans_loss && passage.begin < loss.before) {
+            passage.spans_loss = true;
+            self.found.spanning_losses += 1;
+        }
+    }
+
     /// From an interrupt to the thread it feeds: each wake-up ends one passage.
     fn fed(&mut self, event: &Event) {
         let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
@@ -204,7 +219,9 @@ impl<'s> Search<'s> {
                     }
                 }
             }
-            Kind::SysEnter { id: 203 | 122, .. } if self.found.lasting.len() < MOST_LASTING => {
+            Kind::SysEnter { id, .. }
+                if Some(id) == self.sets_affinity && self.found.lasting.len() < MOST_LASTING =>
+            {
                 self.found.lasting.push(*event);
             }
             _ => {}

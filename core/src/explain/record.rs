@@ -6,11 +6,12 @@ pub mod describe;
 
 use std::collections::{BTreeMap, HashMap};
 
+use self::describe::does_softirqs;
 use super::cpu::{Context, Slice, Timeline};
 use super::segment::Evidence;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
+use crate::trace::event::{Event, Kind, Level, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
 
 /// A window with its indices.
 pub struct Record<'w> {
@@ -23,6 +24,8 @@ pub struct Record<'w> {
     until: Mono,
 }
 
+/// How far back an interrupt is taken to reach whose begin is not recorded.
+const UNSEEN: Ns = Ns::from_us(500);
 /// Longest way from the end of an interrupt's handler to the waking of its thread; emulated CPUs take some 10 µs.
 const WAY_OUT: Ns = Ns::from_us(100);
 
@@ -126,7 +129,25 @@ impl<'w> Record<'w> {
         {
             return slice;
         }
-        self.way_out(waking, event).or(slice)
+        self.way_out(waking, event).or(slice).map(|slice| self.seen_by_flags(event, slice))
+    }
+
+    /// The slice of an event's context, corrected by what the event itself says of it.
+    fn seen_by_flags(&self, event: &Event, slice: Slice) -> Slice {
+        let is_own = |tid| does_softirqs(&self.thread_by_id(tid).comm);
+        let context = match (event.level, slice.context) {
+            (Level::Softirq, Context::Thread(tid)) if is_own(tid) => slice.context,
+            (Level::Softirq | Level::Hard, Context::Thread(_) | Context::Idle(_) | Context::Unknown) => {
+                Context::Unseen(event.level)
+            }
+            (Level::Thread, Context::Unknown) => event.current.map_or(slice.context, Context::Thread),
+            (_, context) => context,
+        };
+        if context == slice.context {
+            return slice;
+        }
+        let begin = Mono(event.at.0.saturating_sub(UNSEEN.0));
+        Slice { context, begin, proof: None, ..slice }
     }
 
     /// The interrupt that woke its own thread, or that of softirqs, as its last act.
@@ -233,6 +254,18 @@ impl<'w> Record<'w> {
     #[must_use]
     pub fn text(&self, sym: Sym) -> &'w str {
         self.window.strings.get(sym)
+    }
+
+    /// Name of a system call; `sys 600` for a number that is none.
+    #[must_use]
+    pub fn call_name(&self, id: i32) -> String {
+        self.window.syscalls.name(id).map_or_else(|| format!("sys {id}"), str::to_owned)
+    }
+
+    /// Whether this system call is `futex`, whose first argument is an address and the second what is asked.
+    #[must_use]
+    pub fn is_futex(&self, id: i32) -> bool {
+        self.window.syscalls.name(id) == Some("futex")
     }
 
     /// The event at `index` as evidence.

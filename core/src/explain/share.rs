@@ -10,7 +10,7 @@ use super::record::{softirq_name, vector_name, Record};
 use super::segment::{Evidence, Kind, Segment};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Kind as Event, LeftAs, Sym, TaskRef};
+use crate::trace::event::{Kind as Event, LeftAs, Level, Sym, TaskRef};
 
 /// More than any interrupt needs before and after its functions.
 const WAY_IN_AND_OUT: Ns = Ns::from_us(50);
@@ -307,6 +307,8 @@ fn source(record: &Record, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thr
         Context::Vector(vector) => (Kind::Vector, vector_name(vector), None),
         Context::Softirq(vec) => (Kind::Softirq, format!("softirq {}", softirq_name(vec)), None),
         Context::Nmi => (Kind::Nmi, "NMI".to_owned(), None),
+        Context::Unseen(Level::Softirq) => (Kind::Softirq, "a softirq that is not recorded".to_owned(), None),
+        Context::Unseen(_) => (Kind::HardIrq, "an interrupt that is not recorded".to_owned(), None),
         Context::Unknown | Context::Lost => (Kind::Lost, "not recorded".to_owned(), None),
     }
 }

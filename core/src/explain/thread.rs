@@ -81,7 +81,7 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     if now.begin < now.end {
         found.push(now);
     }
-    place_waits(&mut found, &now);
+    place_waits(record, &mut found, &now);
     found
 }
 
@@ -183,12 +183,15 @@ fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> 
 }
 
 /// A wait is on the run queue of the CPU where it ends, whatever the waking aimed at: migrations that are recorded
-/// end a stretch, and of others only their result is known.
-fn place_waits(found: &mut [Stretch], last: &Stretch) {
+/// end a stretch, and of others only their result is known. Where one may have been lost, so is the place.
+fn place_waits(record: &Record, found: &mut [Stretch], last: &Stretch) {
     let (mut state, mut cpu) = (last.state, last.cpu);
     for stretch in found.iter_mut().rev() {
         if stretch.state.waits_for_cpu() && (stretch.cpu.is_none() || state == State::Running) {
-            stretch.cpu = cpu;
+            let slices = |on| record.slices(on, stretch.begin, stretch.end);
+            let is_lost = |on| slices(on).iter().any(|slice| slice.context == Context::Lost);
+            let moved_unseen = stretch.cpu != cpu && stretch.cpu.is_some_and(is_lost);
+            stretch.cpu = cpu.filter(|_| !moved_unseen);
         }
         (state, cpu) = (stretch.state, stretch.cpu);
     }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+pub use super::window::{Mapping, StackSample, Window};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// A text in the [`Strings`] of the same trace.
@@ -159,7 +160,8 @@ pub enum Kind {
     /// The host took `taken` of the time since `since` from this CPU (the steal clock, read at both ends).
     HostSteal { taken: Ns, since: Mono },
     /// `hrtimer_start`: armed.
-    HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns },
+    /// `soft` is from when on it may expire, with another timer: `expires` less the slack of the thread.
+    HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns, soft: Option<Ns> },
     /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known.
     TimerExpireEntry { timer: u64, function: Option<Sym>, expires: Option<Mono> },
     /// `hrtimer_expire_exit`.
@@ -331,65 +333,42 @@ pub struct Event {
     pub cpu: Cpu,
     /// The thread whose context it was recorded in (`common_pid`); in an interrupt, the interrupted one.
     pub current: Option<Tid>,
+    /// Whether that thread itself did it.
+    pub level: Level,
     /// What.
     pub kind: Kind,
 }
 
-/// Events around a passage, in the order of time, with what is needed to read them.
-#[derive(Clone, Debug, Default)]
-pub struct Window {
-    /// All CPUs, ascending in time.
-    pub events: Vec<Event>,
-    /// Texts.
-    pub strings: Strings,
-    /// Names of threads that no event names.
-    pub comms: HashMap<Tid, String>,
-    /// Names of interrupt lines: what `/proc/interrupts` calls them.
-    pub irq_names: HashMap<u32, String>,
-    /// Names of idle states per state number.
-    pub idle_states: HashMap<u32, String>,
-    /// Kernel stacks taken while recording: when, where, innermost first.
-    pub stacks: Vec<StackSample>,
-    /// From when on the record of each CPU is complete; absent: nothing was recorded there.
-    pub complete_from: HashMap<Cpu, Mono>,
-    /// When each thread's affinity was last set (sched_setaffinity), also long before the window.
-    pub pinned: HashMap<Tid, Mono>,
-    /// Files by device (major << 20 | minor) and inode, where a page fault needs a name.
-    pub files: HashMap<(u32, u64), String>,
-    /// Files mapped into memory before the window's end, where the trace tells.
-    pub mappings: Vec<Mapping>,
-    /// The kernel's preemption model in force (`none`, `voluntary`, `lazy`, `full`, `rt`), where known.
-    pub preemption: Option<String>,
+/// In what of a CPU an event was recorded, as far as it says so itself (`common_flags` of ftrace and perf).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// It does not say.
+    #[default]
+    Unsaid,
+    /// In the thread.
+    Thread,
+    /// In a softirq.
+    Softirq,
+    /// In a hard interrupt or an NMI.
+    Hard,
 }
 
-/// A file mapped into the memory of some process: `[begin, end)` is the file from `offset` on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    /// Since when.
-    pub at: Mono,
-    /// First address.
-    pub begin: u64,
-    /// First address behind it.
-    pub end: u64,
-    /// Byte of the file at `begin`.
-    pub offset: u64,
-    /// Its name, as it was opened.
-    pub file: String,
-}
+impl Level {
+    /// From the bits of `common_flags` (include/linux/trace_events.h): TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI.
+    #[must_use]
+    pub fn of_flags(flags: u64) -> Level {
+        match flags {
+            flags if flags & 0x48 != 0 => Level::Hard,
+            flags if flags & 0x10 != 0 => Level::Softirq,
+            _ => Level::Thread,
+        }
+    }
 
-/// A kernel stack, taken by the recorder.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StackSample {
-    /// When.
-    pub at: Mono,
-    /// Where.
-    pub cpu: Cpu,
-    /// Whose.
-    pub tid: Tid,
-    /// Symbols, innermost first; raw addresses where symbols may not be read.
-    pub frames: Vec<String>,
-    /// The interrupted code was in user mode (then interrupts were on, and a late timer has another cause).
-    pub in_user: Option<bool>,
+    /// In an interrupt: what the interrupted thread has nothing to do with.
+    #[must_use]
+    pub fn is_interrupt(self) -> bool {
+        matches!(self, Level::Softirq | Level::Hard)
+    }
 }
 
 #[cfg(test)]

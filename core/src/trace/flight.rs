@@ -34,7 +34,7 @@ pub mod source;
 
 use std::collections::HashMap;
 
-use super::event::{Event, Kind, LeftAs, StackSample, Strings, TaskRef, Vector, Window};
+use super::event::{Event, Kind, LeftAs, Level, StackSample, Strings, TaskRef, Vector, Window};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 pub use header::{
@@ -137,7 +137,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 self.switched.insert(cpu, at);
             }
             let current = Some(Tid(i32_at(record, 16)));
-            self.window.events.push(Event { at, cpu, current, kind });
+            self.window.events.push(Event { at, cpu, current, level: Level::Unsaid, kind });
         }
         let missing = u64::from(header.records) - present as u64 + torn;
         if missing > 0 {
@@ -173,7 +173,8 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
 
     fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {
         self.running.remove(&cpu);
-        self.window.events.push(Event { at, cpu, current: None, kind: Kind::Lost { count } });
+        let kind = Kind::Lost { count };
+        self.window.events.push(Event { at, cpu, current: None, level: Level::Unsaid, kind });
     }
 
     /// `None`: no kind of this version.

@@ -89,6 +89,7 @@ fn a_switch_is_read_with_its_tasks() {
         at: Mono(200),
         cpu: Cpu(1),
         current: Some(Tid(10)),
+        level: Level::Unsaid,
         kind: Kind::Switch { prev, left_as, next },
     }] = window.events[..]
     else {

@@ -101,6 +101,8 @@ impl Reading {
                     self.info.comms.insert(Tid(event.tid), event.comm.to_owned());
                 }
                 let mut fields = vec![("common_pid".to_owned(), FieldValue::Number(event.tid.into()))];
+                let flags = event.flags.map(|flags| FieldValue::Number(flags.into()));
+                fields.extend(flags.map(|flags| ("common_flags".to_owned(), flags)));
                 let (name, own) = fields::parse(event.name, event.fields);
                 fields.extend(own);
                 let (begin, class) = self.record(name, &fields);

@@ -24,3 +24,4 @@ pub mod tracepoint_format;
 pub mod user_event;
 pub mod user_ring;
 pub mod user_stream;
+mod window;

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use super::bytes::Order;
 use super::catalogue::{up_to_nul, EventClass, FieldRef, Place, Value};
-use super::event::{Event, Kind, LeftAs, Strings, Sym, TaskRef};
+use super::event::{Event, Kind, LeftAs, Level, Strings, Sym, TaskRef};
 use super::source::{Item, Loss, Record, Source};
 use super::syscall_names::SyscallTable;
 use crate::time::{Cpu, Prio, Tid};
@@ -28,6 +28,8 @@ struct Recipe {
     fields: [Access; MOST_FIELDS],
     /// The field that says whose context it is.
     current: Access,
+    /// The field that says in what of the CPU it was recorded.
+    flags: Access,
     /// Number of the system call that is in the event's name.
     syscall: i32,
 }
@@ -137,11 +139,13 @@ impl<'t> Normalizer<'t> {
                 at: record.at,
                 cpu: record.cpu,
                 current: None,
+                level: Level::Unsaid,
                 kind: Kind::Other { name: Sym(0) },
             };
         };
         let bytes = record.data.get((record.first_bit / 8) as usize..).unwrap_or(&[]);
         let fields = Fields { class, record, bytes, recipe };
+        let level = fields.read(recipe.flags).map_or(Level::Unsaid, Level::of_flags);
         let recorded = fields.read(recipe.current).map(|tid| Tid(tid as i32));
         let kind = recipe.build.and_then(|build| build(texts, &fields));
         let kind = kind.unwrap_or(Kind::Other { name: recipe.name });
@@ -149,12 +153,13 @@ impl<'t> Normalizer<'t> {
         if let Kind::Switch { next, .. } = kind {
             self.set_running(record.cpu, Some(next.tid));
         }
-        Event { at: record.at, cpu: record.cpu, current, kind }
+        Event { at: record.at, cpu: record.cpu, current, level, kind }
     }
 
     fn lost(&mut self, loss: &Loss) -> Event {
         self.set_running(loss.cpu, None);
-        Event { at: loss.before, cpu: loss.cpu, current: None, kind: Kind::Lost { count: loss.count } }
+        let kind = Kind::Lost { count: loss.count };
+        Event { at: loss.before, cpu: loss.cpu, current: None, level: Level::Unsaid, kind }
     }
 
     /// Goes on with another walk, and gives what is known of this one.
@@ -306,6 +311,7 @@ impl Recipe {
                     "vtid_context",
                 ]),
             ),
+            flags: Access::of(class, class.field("common_flags")),
             syscall: -1,
         };
         if let Some((entry, name)) = recipes::syscall_in_name(&class.name) {

@@ -1,6 +1,6 @@
 //! System calls by number and by name: LTTng writes names into its events, the kernel numbers.
 //!
-//! Source: `asm/unistd_64.h` (x86-64) and `asm-generic/unistd.h` (aarch64, riscv64) of Linux 6.1.
+//! Source: `asm/unistd_64.h` (x86-64) and `asm-generic/unistd.h` (aarch64, riscv64) of Linux 6.17.
 
 /// Which table a trace speaks of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +127,11 @@ const X86_64: &[(i32, &str)] = &[
     (444, "landlock_create_ruleset"), (445, "landlock_add_rule"), (446, "landlock_restrict_self"),
     (447, "memfd_secret"), (448, "process_mrelease"), (449, "futex_waitv"),
     (450, "set_mempolicy_home_node"),
+    (451, "cachestat"), (452, "fchmodat2"), (453, "map_shadow_stack"), (454, "futex_wake"),
+    (455, "futex_wait"), (456, "futex_requeue"), (457, "statmount"), (458, "listmount"),
+    (459, "lsm_get_self_attr"), (460, "lsm_set_self_attr"), (461, "lsm_list_modules"), (462, "mseal"),
+    (463, "setxattrat"), (464, "getxattrat"), (465, "listxattrat"), (466, "removexattrat"),
+    (467, "open_tree_attr"),
 ];
 
 #[rustfmt::skip]
@@ -203,6 +208,11 @@ const GENERIC: &[(i32, &str)] = &[
     (443, "quotactl_fd"), (444, "landlock_create_ruleset"), (445, "landlock_add_rule"),
     (446, "landlock_restrict_self"), (447, "memfd_secret"), (448, "process_mrelease"),
     (449, "futex_waitv"), (450, "set_mempolicy_home_node"),
+    (451, "cachestat"), (452, "fchmodat2"), (453, "map_shadow_stack"), (454, "futex_wake"),
+    (455, "futex_wait"), (456, "futex_requeue"), (457, "statmount"), (458, "listmount"),
+    (459, "lsm_get_self_attr"), (460, "lsm_set_self_attr"), (461, "lsm_list_modules"), (462, "mseal"),
+    (463, "setxattrat"), (464, "getxattrat"), (465, "listxattrat"), (466, "removexattrat"),
+    (467, "open_tree_attr"),
 ];
 
 #[cfg(test)]

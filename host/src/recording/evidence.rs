@@ -6,7 +6,7 @@ use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Tid};
 use lathunt_core::trace::activation::Activation;
-use lathunt_core::trace::event::{Event, Kind, TaskRef, Window};
+use lathunt_core::trace::event::{Event, Kind, Level, TaskRef, Window};
 
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
@@ -66,7 +66,8 @@ fn add_waking(window: &mut Window, a: &Activation) {
     let kind = Kind::Waking { task, target_cpu: Some(a.cpu) };
     let place = window.events.partition_point(|event| event.at <= a.waking);
     let current = Some(a.waker.tid);
-    window.events.insert(place, Event { at: a.waking, cpu: a.waker_cpu, current, kind });
+    let event = Event { at: a.waking, cpu: a.waker_cpu, current, level: Level::Unsaid, kind };
+    window.events.insert(place, event);
 }
 
 fn woken_at(window: &Window, tid: Tid, at: Mono) -> bool {

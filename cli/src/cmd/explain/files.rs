@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use lathunt_core::trace::event::{Kind, Window};
 use lathunt_core::trace::source::Info;
+use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_host::recorder::parse_interrupts;
+use serde_json::Value;
 
 use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
 
@@ -160,14 +162,36 @@ pub fn saved(trace: &Path, name: &str) -> Option<String> {
     places.iter().find_map(|path| fs::read_to_string(path).ok())
 }
 
-/// The preemption model in force when `lathunt trace` recorded the directory `trace`.
-pub fn preemption(trace: &Path) -> Option<String> {
-    let text = saved(trace, CONDITIONS_FILE)?;
-    let file: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let kernel = &file["conditions"]["kernel"];
-    match kernel["realtime"].as_bool() {
-        Some(true) => Some("rt".to_owned()),
-        _ => kernel["preemption_in_force"].as_str().map(str::to_owned),
+/// What `lathunt trace` noted of the machine when it recorded.
+pub struct Noted {
+    /// The preemption model in force.
+    preemption: Option<String>,
+    /// `x86_64`, `aarch64`.
+    architecture: Option<String>,
+}
+
+impl Noted {
+    /// Of the directory `trace`; nothing where it is another's.
+    pub fn read(trace: &Path) -> Noted {
+        let text = saved(trace, CONDITIONS_FILE).unwrap_or_default();
+        let file: Value = serde_json::from_str(&text).unwrap_or_default();
+        let (kernel, machine) = (&file["conditions"]["kernel"], &file["conditions"]["machine"]);
+        let preemption = match kernel["realtime"].as_bool() {
+            Some(true) => Some("rt"),
+            _ => kernel["preemption_in_force"].as_str(),
+        };
+        Noted {
+            preemption: preemption.map(str::to_owned),
+            architecture: machine["architecture"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// Into a window of that trace.
+    pub fn fill(&self, window: &mut Window) {
+        window.preemption.clone_from(&self.preemption);
+        if let Some(architecture) = &self.architecture {
+            window.syscalls = SyscallTable::of_machine(architecture);
+        }
     }
 }
 

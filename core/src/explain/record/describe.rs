@@ -9,6 +9,16 @@ pub fn device(dev: u32) -> String {
     format!("{}:{}", dev >> 20, dev & 0xf_ffff)
 }
 
+/// Threads of the kernel that do softirqs as their work; `irq/` only where handlers are forced into threads.
+const DOERS: [&str; 7] =
+    ["ksoftirqd/", "ktimers/", "ktimersd/", "ktimersoftd/", "irq/", "backlog_napi/", "napi/"];
+
+/// Whether softirqs that run in this thread are its own work.
+#[must_use]
+pub fn does_softirqs(comm: &str) -> bool {
+    DOERS.iter().any(|doer| comm.starts_with(doer))
+}
+
 /// The kernel's name of the event with the fields that matter.
 pub(super) fn more(record: &Record, kind: &Kind) -> String {
     let name = |sym: Option<Sym>| sym.map_or("?", |sym| record.text(sym));

@@ -2,7 +2,7 @@
 
 use super::clauses::Weight;
 use super::grace;
-use super::reason::{is_futex, Asked, Reason};
+use super::reason::{Asked, Reason};
 use super::wakers::Waker;
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
@@ -30,6 +30,10 @@ impl Walk<'_, '_> {
         }
         if grace::calls_back(&thread.comm) && self.is_quiescence(&waker) {
             return self.grace_period(thread, (a, b), stretch.ended_by, depth);
+        }
+        if let (Asked::Sleep, Waker::Interrupt { proof, .. }) = (&reason.what, &waker) {
+            // Nothing but its timer ends it in an interrupt, also where the timer's events are not recorded.
+            return vec![self.sleep(thread, (a, b), &[*proof], &reason.text, depth)];
         }
         if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_) | Waker::Unfinished) {
             self.frame(thread, stretch, reason, &waker, depth);
@@ -210,7 +214,7 @@ impl Walk<'_, '_> {
     /// Whether `owner` is in a futex wake of this address at `at`: then it is who released it.
     fn wakes(&self, owner: &Thread, address: u64, at: Mono) -> bool {
         let call = self.linked.in_call(owner.tid, at);
-        call.is_some_and(|(_, id, args)| is_futex(id) && args[0] == address)
+        call.is_some_and(|(_, id, args)| self.record.is_futex(id) && args[0] == address)
     }
 
     /// A signal generated in the waking's context just before it.

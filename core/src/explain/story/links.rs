@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::explain::cpu::Context;
-use crate::explain::record::Record;
+use crate::explain::record::{describe::does_softirqs, Record};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym};
@@ -132,6 +132,7 @@ impl<'r, 'w> Linked<'r, 'w> {
                 let task = slice.task.filter(|task| task.tid == tid);
                 Some(task.map_or_else(|| self.record.thread_by_id(tid), |task| self.record.thread(task)))
             }
+            _ if event.level.is_interrupt() && !does_softirqs(&self.record.thread_by_id(tid).comm) => None,
             Some(slice) if slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)) => None,
             _ => Some(self.record.thread_by_id(tid)),
         }

@@ -5,7 +5,6 @@ use crate::explain::mappings::file_at;
 use crate::explain::record::describe::device;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
-use crate::trace::syscall_names::SyscallTable;
 
 /// Why a thread blocked.
 pub(super) struct Reason {
@@ -27,6 +26,8 @@ pub(super) enum Asked {
     Lock,
     /// Nothing: it was stopped, as this says.
     Stopped(&'static str),
+    /// Time, and nothing else.
+    Sleep,
     /// Another system call.
     Call,
     /// Not recorded.
@@ -61,11 +62,6 @@ pub(super) fn futex_op(op: u64) -> &'static str {
     }
 }
 
-/// Name of a system call; `sys 600` for a number that is none.
-pub(super) fn call_name(id: i32) -> String {
-    SyscallTable::X86_64.name(id).map_or_else(|| format!("sys {id}"), str::to_owned)
-}
-
 /// What kind of lock is contended (include/trace/events/lock.h: LCB_F_*).
 pub(super) fn lock_name(flags: u32) -> &'static str {
     match flags {
@@ -78,10 +74,6 @@ pub(super) fn lock_name(flags: u32) -> &'static str {
     }
 }
 
-pub(super) fn is_futex(id: i32) -> bool {
-    call_name(id) == "futex"
-}
-
 impl Walk<'_, '_> {
     /// What `tid` asked for when it blocked at `at` in state `bits`.
     pub(super) fn reason(&self, tid: Tid, at: Mono, bits: u32) -> Reason {
@@ -90,9 +82,8 @@ impl Walk<'_, '_> {
             return Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: None };
         }
         let call = self.linked.in_call(tid, at);
-        if let Some((index, id, args)) = call.filter(|(_, id, _)| is_futex(*id)) {
+        if let Some((index, _, args)) = call.filter(|(_, id, _)| self.record.is_futex(*id)) {
             let (address, inherits) = (args[0], matches!(args[1] & 0x7f, 6 | 8 | 11 | 13));
-            let _ = id;
             let kind = if inherits { ", a priority-inheritance (PI) mutex" } else { "" };
             let text = format!(" in futex ({} {address:#x}{kind})", futex_op(args[1]));
             return Reason { text, what: Asked::Futex { address, inherits }, proof: Some(index) };
@@ -101,13 +92,16 @@ impl Walk<'_, '_> {
         if let Some(fault) = self.fault(tid, at).filter(|_| bits & UNINTERRUPTIBLE != 0) {
             return fault;
         }
-        let called = call.map(|(_, id, _)| format!(" in {}", call_name(id)));
+        let called = call.map(|(_, id, _)| format!(" in {}", self.record.call_name(id)));
         if let Some((index, flags)) = self.contends(tid, at).filter(|_| bits & 3 != 0) {
             let text = format!("{} on {} of the kernel", called.unwrap_or_default(), lock_name(flags));
             return Reason { text, what: Asked::Lock, proof: Some(index) };
         }
         match (call, called) {
-            (Some((index, ..)), Some(text)) => Reason { text, what: Asked::Call, proof: Some(index) },
+            (Some((index, ..)), Some(text)) => {
+                let what = if text.ends_with("nanosleep") { Asked::Sleep } else { Asked::Call };
+                Reason { text, what, proof: Some(index) }
+            }
             _ => Reason { text: String::new(), what: Asked::Unknown, proof: None },
         }
     }

@@ -3,16 +3,35 @@
 use std::collections::BTreeMap;
 
 use super::clauses::Weight;
-use super::reason::call_name;
-use super::softirqs::does_softirqs;
 use super::Walk;
 use crate::explain::cpu::Context;
+use crate::explain::record::describe::does_softirqs;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::Ns;
 use crate::trace::event::{Kind as What, Vector};
+
+/// What an interrupt costs at least outside its own events (on virtual CPUs, which leave to the host for it, far more),
+/// and what a page fault costs that need not wait for anything.
+const HIDDEN: Ns = Ns(1_500);
+/// Fewer are not worth a word.
+const MANY: u32 = 20;
+
+/// What took a good part of `own` time without being the thread's own doing, and what to do about it: events show how
+/// often it was, not how long.
+fn hidden(interrupts: u32, faults: u32, own: Ns) -> Option<(String, &'static str)> {
+    let much = |count: u32| count >= MANY && HIDDEN.0 * u64::from(count) * 20 > own.0;
+    if much(faults) && faults >= interrupts {
+        let advice = "lock and touch memory before it is needed (mlockall, MAP_POPULATE), and do not fork meanwhile: each page that is touched first costs a fault, and each that is written first after a fork";
+        return Some((format!(", with {faults} page faults (counted here)"), advice));
+    }
+    much(interrupts).then(|| {
+        let advice = "keep away what interrupts it (the tree says who sends it): the way into and out of interrupts counts as the thread's own";
+        (format!(", interrupted {interrupts} times (entry and exit code counted here)"), advice)
+    })
+}
 
 impl Walk<'_, '_> {
     /// The parts of a stretch in which `thread` ran.
@@ -110,24 +129,35 @@ impl Walk<'_, '_> {
             (Some(from), Some(to)) => format!(" on CPU {to}, migrated there from CPU {from}"),
             _ => String::new(),
         };
+        let faults = share.faults + self.faults(thread, stretch);
+        let hidden = hidden(interrupts, faults, rest);
+        let (often, advice) = hidden.unwrap_or_default();
         if depth == 0 {
-            self.say(
-                Weight::Wanted,
-                rest,
-                format!("{subject} ran {{}} itself{moved}"),
-                "its own running".to_owned(),
-                "the time is the thread's own: shorten what it does in the passage",
-            );
+            let advice = match advice {
+                "" => "the time is the thread's own: shorten what it does in the passage",
+                advice => advice,
+            };
+            let text = format!("{subject} ran {{}} itself{moved}{often}");
+            self.say(Weight::Wanted, rest, text, "its own running".to_owned(), advice);
         } else {
             let advice = format!(
                 "{} depends on {}: shorten what that does before it hands over, or raise its priority",
                 self.root.comm, thread.comm
             );
-            let text = format!("{subject} ran for {{}}{moved}");
+            let text = format!("{subject} ran for {{}}{moved}{often}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
         }
         parts.push(share.leaf(label));
         parts
+    }
+
+    /// Its page faults.
+    fn faults(&self, thread: &Thread, stretch: &Stretch) -> u32 {
+        let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
+        let within = within.take_while(|(_, event)| event.at >= stretch.begin);
+        within
+            .filter(|(_, event)| matches!(event.kind, What::UserFault { .. } | What::KernelFault { .. }))
+            .count() as u32
     }
 
     /// What the thread did while it ran, as far as events say: its system calls and faults.
@@ -145,7 +175,7 @@ impl Walk<'_, '_> {
             match event.kind {
                 What::SysEnter { id, .. } => {
                     order += 1;
-                    let call = calls.entry(call_name(id)).or_insert((0, Ns::ZERO, order));
+                    let call = calls.entry(self.record.call_name(id)).or_insert((0, Ns::ZERO, order));
                     *call = (call.0 + 1, call.1 + left.since(event.at.max(stretch.begin)), order);
                 }
                 What::SysExit { .. } => left = event.at,

@@ -4,15 +4,12 @@
 use super::clauses::Weight;
 use super::Walk;
 use crate::explain::cpu::Context;
+use crate::explain::record::describe::does_softirqs;
 use crate::explain::record::softirq_name;
 use crate::explain::segment::{Kind, Segment};
 use crate::series::Thread;
 use crate::time::Mono;
 use crate::trace::event::Kind as What;
-
-/// Threads of the kernel that do softirqs as their work; `irq/` only where handlers are forced into threads.
-const DOERS: [&str; 7] =
-    ["ksoftirqd/", "ktimers/", "ktimersd/", "ktimersoftd/", "irq/", "backlog_napi/", "napi/"];
 
 /// Events looked back on for the raising.
 const FARTHEST: usize = 50_000;
@@ -27,11 +24,6 @@ pub(super) struct Deferred {
     pub since: Mono,
     /// The event that shows it.
     raised: Option<u32>,
-}
-
-/// Whether softirqs that run in this thread are its own work.
-pub(super) fn does_softirqs(comm: &str) -> bool {
-    DOERS.iter().any(|doer| comm.starts_with(doer))
 }
 
 impl Walk<'_, '_> {

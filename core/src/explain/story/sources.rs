@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::reason::call_name;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::share::Share;
@@ -58,7 +57,7 @@ impl Walk<'_, '_> {
                 _ => continue,
             };
             let Some(sender) = self.linked.actor(index) else { continue };
-            let call = self.linked.in_call(sender.tid, event.at).map(|(_, id, _)| call_name(id));
+            let call = self.linked.in_call(sender.tid, event.at).map(|(_, id, _)| self.record.call_name(id));
             let call = call.map_or(String::new(), |call| format!(" in {call}"));
             let function = function.map_or(String::new(), |sym| format!(", {}", self.record.text(sym)));
             *senders.entry(format!("IPIs sent by {sender}{call}{function}")).or_default() += 1;

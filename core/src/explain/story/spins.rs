@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::reason::{is_futex, lock_name};
+use super::reason::lock_name;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::segment::{Kind, Segment};
@@ -87,7 +87,7 @@ impl Walk<'_, '_> {
         for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
             match event.kind {
                 What::SysEnter { id, args } => {
-                    if is_futex(id) && matches!(args[1] & 0x7f, 6 | 13) {
+                    if self.record.is_futex(id) && matches!(args[1] & 0x7f, 6 | 13) {
                         let from = event.at.max(stretch.begin);
                         let span = (from, until, stretch.end);
                         spins.extend(self.spin_on_mutex(thread, stretch.cpu, index, args[0], span));
@@ -163,7 +163,8 @@ impl Walk<'_, '_> {
         let Some(cpu) = stretch.cpu else { return Vec::new() };
         let mut spins: HashMap<u64, (String, Segment)> = HashMap::new();
         let mut until = stretch.end;
-        let in_futex = |at| self.linked.in_call(thread.tid, at).is_some_and(|(_, id, _)| is_futex(id));
+        let in_futex =
+            |at| self.linked.in_call(thread.tid, at).is_some_and(|(_, id, _)| self.record.is_futex(id));
         for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
             if event.at < stretch.begin {
                 break;

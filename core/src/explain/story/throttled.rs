@@ -22,6 +22,9 @@ const PERIOD: Ns = Ns(1_000_000_000);
 /// Shorter stretches are the scheduler's own delays.
 const SHORTEST: Ns = Ns::from_us(500);
 
+/// Where no timer tells which.
+const SOME_MECHANISM: &str = "RT bandwidth or the fair server: a lower class ran while it was runnable";
+
 /// Which throttling it was.
 pub(super) struct Throttled {
     /// What shows it.
@@ -34,6 +37,12 @@ pub(super) struct Throttled {
 
 /// The cause where a SCHED_DEADLINE thread is throttled.
 pub(super) const OVER_BUDGET: &str = "deadline budget";
+
+/// The cause where an ordinary thread is.
+pub(super) const OVER_QUOTA: &str = "CPU quota of the cgroup";
+
+/// Several turns of one thread: a turn is 3 to 4 ms at most (base_slice_ns, a tick).
+const UNFAIR: Ns = Ns::from_ms(15);
 
 /// The callbacks of the timers that end the wait for a cgroup's quota.
 const QUOTA_TIMERS: [&str; 2] = ["sched_cfs_period_timer", "sched_cfs_slack_timer"];
@@ -69,6 +78,10 @@ impl Walk<'_, '_> {
         }
         let mechanism = self.mechanism(stretch, cpu);
         let used = self.used(cpu, since);
+        let whole = self.record.complete_from(cpu).is_some_and(|from| from.0 + PERIOD.0 <= since.0);
+        if mechanism == SOME_MECHANISM && used.is_empty() && whole {
+            return None; // nobody used up anything
+        }
         let used = if used.is_empty() {
             String::new()
         } else {
@@ -89,14 +102,10 @@ impl Walk<'_, '_> {
             .record
             .events_on(cpu, since, stretch.end)
             .any(|(_, event)| matches!(event.kind, What::Switch { next, .. } if next.tid == Tid::IDLE));
-        // Alone, the timer must be what ends the wait; a CPU that idles may be left without an event.
-        let last = Mono(stretch.end.0.saturating_sub(NEAR.0)).max(stretch.begin);
-        let from = if idled { stretch.begin } else { last };
-        let released = self.record.cpus().any(|on| {
-            self.record.events_on(on, from, stretch.end).any(|(_, event)| {
-                matches!(event.kind, What::TimerExpireEntry { function: Some(function), .. }
-                    if QUOTA_TIMERS.contains(&self.record.text(function)))
-            })
+        // Alone, the timer must be what ends the wait (a CPU that idles may be left without an event), or others must have
+        // had far more than their turn before it: behind it, the thread waits for its own.
+        let released = self.quota_renewed(stretch).is_some_and(|at| {
+            idled || stretch.end.since(at) < NEAR || self.overtaken(thread, stretch.begin, at, cpu)
         });
         let why = match (released, idled) {
             (true, _) => "its cgroup had used up its CPU quota (sched_cfs_period_timer ends it)",
@@ -107,9 +116,35 @@ impl Walk<'_, '_> {
         };
         Some(Throttled {
             why: why.to_owned(),
-            cause: "CPU quota of the cgroup",
+            cause: OVER_QUOTA,
             advice: "raise the CPU quota of its cgroup (cpu.max, or cpu.cfs_quota_us), or move the thread to another one",
         })
+    }
+
+    /// When the timer of a quota last fired in the stretch.
+    fn quota_renewed(&self, stretch: &Stretch) -> Option<Mono> {
+        let last = |on| {
+            let mut events = self.record.events_on(on, stretch.begin, stretch.end).rev();
+            events.find(|(_, event)| {
+                matches!(event.kind, What::TimerExpireEntry { function: Some(function), .. }
+                    if QUOTA_TIMERS.contains(&self.record.text(function)))
+            })
+        };
+        self.record.cpus().filter_map(last).map(|(_, event)| event.at).max()
+    }
+
+    /// Whether an ordinary thread of no better nice value had more of `cpu` in `[a, b)` than fair scheduling gives it
+    /// while `thread` waits there.
+    fn overtaken(&self, thread: &Thread, a: Mono, b: Mono, cpu: Cpu) -> bool {
+        let mut had: BTreeMap<Tid, Ns> = BTreeMap::new();
+        for slice in self.record.slices(cpu, a, b) {
+            let (Context::Thread(tid), Some(task)) = (slice.context, slice.task) else { continue };
+            if tid != thread.tid && self.record.thread(task).prio >= thread.prio {
+                let net = had.entry(tid).or_default();
+                *net = *net + slice.length();
+            }
+        }
+        had.values().any(|net| *net > UNFAIR)
     }
 
     /// A SCHED_DEADLINE thread that ran for its whole budget before its period was over: something else, or idle, has the
@@ -161,7 +196,7 @@ impl Walk<'_, '_> {
         } else if fires("sched_rt_period_timer", stretch.begin, stretch.end) {
             "RT bandwidth: sched_rt_period_timer"
         } else {
-            "RT bandwidth or the fair server: a lower class ran while it was runnable"
+            SOME_MECHANISM
         }
     }
 

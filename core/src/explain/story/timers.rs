@@ -1,7 +1,7 @@
 //! A thread that a timer woke: its own sleep, or a timer that somebody else armed, and how late it fired.
 
 use super::clauses::Weight;
-use super::reason::call_name;
+use super::wakers::SAME_CLOCK;
 use super::Walk;
 use crate::explain::lateness::{self, Firing};
 use crate::explain::segment::{Kind, Segment};
@@ -24,25 +24,60 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Vec<Segment> {
         let due = expires.unwrap_or(firing.handler).clamp(a, b);
-        let subject = self.subject(thread, depth);
+        let wanted = self.wanted(proof, firing.handler).unwrap_or(due).clamp(a, due);
         let mut parts = Vec::new();
-        if due > a {
-            let label = format!("{thread} SLEEPS as it wanted{} (its own timer)", reason);
-            let text = format!("{subject} slept {{}} as it wanted{} (woken by its own timer)", reason);
-            if depth == 0 {
-                let advice = "the thread slept as long as it asked for";
-                self.say(Weight::Wanted, due.since(a), text, "its own sleep".to_owned(), advice);
-            } else {
-                let (cause, root) = (format!("sleep of {}", thread.comm), &self.root.comm);
-                let advice =
-                    format!("{} sleeps while {root} waits for it: let it hand over before", thread.comm);
-                self.say(Weight::Blame, due.since(a), text, cause, advice);
-            }
+        if wanted > a {
             let expire = firing.expire.map(|(index, _)| index);
-            parts.push(self.awaited("its own timer", label, a, due, &[expire, proof]));
+            parts.push(self.sleep(thread, (a, wanted), &[expire, proof], reason, depth));
+        }
+        if wanted < due {
+            parts.push(self.slack(thread, (wanted, due), proof, depth));
         }
         parts.extend(self.lateness(thread, due, b, firing, depth));
         parts
+    }
+
+    /// When a sleep should have ended, if its timer was given slack.
+    fn wanted(&self, armed: Option<u32>, handler: Mono) -> Option<Mono> {
+        match self.record.event(armed.filter(|_| !self.record.window.other_clock)?).kind {
+            What::HrtimerStart { expires, soft: Some(soft), .. } if soft < expires => {
+                Some(Mono(soft.0)).filter(|soft| *soft <= handler && handler.since(*soft) < SAME_CLOCK)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the kernel adds to the sleeps of threads without real-time priority, to let timers expire together.
+    fn slack(&mut self, thread: &Thread, (a, b): (Mono, Mono), armed: Option<u32>, depth: usize) -> Segment {
+        let text =
+            format!("{} slept {{}} longer than it wanted, by its timer slack", self.subject(thread, depth));
+        let advice = "timer slack: prctl(PR_SET_TIMERSLACK, 1), or a real-time priority, which has none";
+        self.say(Weight::Blame, b.since(a), text, "timer slack".to_owned(), advice);
+        let label = format!("{thread} sleeps on: timer slack");
+        self.awaited("timer slack", label, a, b, &[armed])
+    }
+
+    /// The sleep itself.
+    pub(super) fn sleep(
+        &mut self,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        proofs: &[Option<u32>],
+        reason: &str,
+        depth: usize,
+    ) -> Segment {
+        let subject = self.subject(thread, depth);
+        let label = format!("{thread} SLEEPS as it wanted{reason} (its own timer)");
+        let text = format!("{subject} slept {{}} as it wanted{reason} (woken by its own timer)");
+        if depth == 0 {
+            let advice = "the thread slept as long as it asked for";
+            self.say(Weight::Wanted, b.since(a), text, "its own sleep".to_owned(), advice);
+        } else {
+            let (cause, root) = (format!("sleep of {}", thread.comm), &self.root.comm);
+            let advice = format!("{} sleeps while {root} waits for it: let it hand over before", thread.comm);
+            self.say(Weight::Blame, b.since(a), text, cause, advice);
+        }
+        self.awaited("its own timer", label, a, b, proofs)
     }
 
     /// A timer that another thread (or the kernel) armed.
@@ -69,7 +104,8 @@ impl Walk<'_, '_> {
         let by = match &who {
             Some(who) => {
                 let call = armed.and_then(|index| self.linked.in_call(who.tid, self.record.event(index).at));
-                let call = call.map_or(String::new(), |(_, id, _)| format!(" in {}", call_name(id)));
+                let call =
+                    call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)));
                 format!("armed by {who}{call}")
             }
             None => "armed by whom is not recorded".to_owned(),
@@ -129,7 +165,7 @@ impl Walk<'_, '_> {
                 let call = self.linked.in_call(who.tid, self.record.event(index).at);
                 format!(
                     " armed by {who}{}",
-                    call.map_or(String::new(), |(_, id, _)| format!(" in {}", call_name(id)))
+                    call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)))
                 )
             }
             (_, Some(_)) => " armed in an interrupt".to_owned(),

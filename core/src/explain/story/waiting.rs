@@ -1,9 +1,8 @@
 //! Runnable and not running: who had the CPU, by which right, and why no other CPU took the thread.
 
 use super::clauses::Weight;
-use super::reason::call_name;
 use super::running::interrupt_advice;
-use super::throttled::{Throttled, OVER_BUDGET};
+use super::throttled::{Throttled, OVER_BUDGET, OVER_QUOTA};
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
@@ -139,16 +138,18 @@ impl Walk<'_, '_> {
         let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
         let elsewhere = elsewhere.map_or(String::new(), |why| format!(", {why}"));
         let comm = &holder.comm;
+        let whole = throttled.filter(|throttled| [OVER_BUDGET, OVER_QUOTA].contains(&throttled.cause));
+        if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, whole) {
+            // One clause for all who ran meanwhile: it is none of their doing.
+            let Throttled { why, cause, advice } = throttled;
+            let text = format!("{subject} could not run for {{}}: {why}");
+            self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
+            let rank = if share.role == Role::SharesFairly { "" } else { ", lower in priority," };
+            return format!("{holder}{rank} runs: {why}");
+        }
         let (label, text, advice) = match share.role {
             Role::Switching => (format!("switching away from {holder}"), String::new(), String::new()),
             Role::Keeps { .. } => {
-                let over = throttled.filter(|throttled| throttled.cause == OVER_BUDGET);
-                if let Some(Throttled { why, cause, advice }) = over {
-                    // One clause for all who ran meanwhile: it is none of their doing.
-                    let text = format!("{subject} could not run for {{}}: {why}");
-                    self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
-                    return format!("{holder}, lower in priority, runs: {why}");
-                }
                 let (why, advice) = match throttled {
                     Some(throttled) => (throttled.why.clone(), throttled.advice.to_owned()),
                     None => self.not_preempted(holder, share, waiting_since),
@@ -222,7 +223,9 @@ impl Walk<'_, '_> {
             (_, Some(function), _) => {
                 format!("in work item {}, kernel not preemptible there", self.record.text(function))
             }
-            (_, None, Some((_, id, _))) => format!("in {}, kernel not preemptible there", call_name(id)),
+            (_, None, Some((_, id, _))) => {
+                format!("in {}, kernel not preemptible there", self.record.call_name(id))
+            }
             _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
         };
         let advice = match late {
@@ -243,7 +246,7 @@ impl Walk<'_, '_> {
         let subject = self.subject(thread, depth);
         let cpu = share.cpu;
         if let Some(Throttled { why, cause, advice }) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
-            let text = if *cause == OVER_BUDGET {
+            let text = if [OVER_BUDGET, OVER_QUOTA].contains(cause) {
                 format!("{subject} could not run for {{}}: {why}")
             } else {
                 format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}")

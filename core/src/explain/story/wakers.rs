@@ -3,11 +3,12 @@
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::lateness::Firing;
+use crate::explain::record::describe::does_softirqs;
 use crate::explain::share::{Phase, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind as What, Sym, Vector};
+use crate::trace::event::{Event, Kind as What, Level, Sym, Vector};
 
 /// Who ended a blocked stretch. Numbers are indices of events.
 pub(super) enum Waker<'w> {
@@ -44,7 +45,7 @@ const WOKEN: Ns = Ns::from_ms(200);
 /// Events looked back on for the begin of an interrupt.
 const FARTHEST: usize = 4_000;
 /// A timer whose programmed expiry is farther from its handler than this is on another clock.
-const SAME_CLOCK: Ns = Ns(10_000_000_000);
+pub(super) const SAME_CLOCK: Ns = Ns(10_000_000_000);
 
 impl<'w> Walk<'_, 'w> {
     /// Who ended `stretch`.
@@ -61,10 +62,17 @@ impl<'w> Walk<'_, 'w> {
             return Waker::Unknown("the waker is not recorded");
         };
         match slice.context {
-            Context::Thread(tid) if tid != Tid::IDLE => self.by_thread(tid, &slice, index, waking),
-            Context::HardIrq(_) | Context::Vector(_) | Context::Softirq(_) | Context::Nmi => {
-                self.by_interrupt(thread, &slice, index, waking)
-            }
+            Context::Thread(tid) if tid != Tid::IDLE => match self.may_be_interrupted(tid, waking) {
+                true => Waker::Unknown(
+                    "by the thread that ran there or by an interrupt: interrupts are not recorded",
+                ),
+                false => self.by_thread(tid, &slice, index, waking),
+            },
+            Context::HardIrq(_)
+            | Context::Vector(_)
+            | Context::Softirq(_)
+            | Context::Nmi
+            | Context::Unseen(_) => self.by_interrupt(thread, &slice, index, waking),
             Context::Thread(_) | Context::Idle(_) => match self.open(index, waking, waking.at).call {
                 Some((entry, csd, function)) => self.by_call(entry, csd, function, waking),
                 None => Waker::Unknown("woken from the idle loop, for whom is not recorded"),
@@ -82,6 +90,22 @@ impl<'w> Walk<'_, 'w> {
             }
             _ => Waker::Unknown("in what interrupt is not certain"),
         }
+    }
+
+    /// Whether a waking that seems to be `tid`'s may be an interrupt's: neither the event says it nor others. What it
+    /// does in a system call, and what workers do, is taken for its own.
+    fn may_be_interrupted(&mut self, tid: Tid, waking: &Event) -> bool {
+        let comm = self.record.thread_by_id(tid).comm;
+        let does = || {
+            self.linked.in_call(tid, waking.at).is_some()
+                || does_softirqs(&comm)
+                || comm.starts_with("kworker/")
+        };
+        if waking.level != Level::Unsaid || !self.record.window.hides_interrupts || does() {
+            return false;
+        }
+        self.ask("irq_vectors:local_timer_entry");
+        true
     }
 
     fn by_thread(&self, tid: Tid, slice: &Slice, index: u32, waking: &Event) -> Waker<'w> {
@@ -184,6 +208,13 @@ impl<'w> Walk<'_, 'w> {
             Context::Softirq(8) | Context::Vector(Vector::LocalTimer) => {
                 ("hrtimer_expire_entry", |kind| matches!(kind, What::TimerExpireEntry { .. }))
             }
+            Context::Unseen(Level::Softirq) => {
+                ("softirq_entry", |kind| matches!(kind, What::SoftirqEntry { .. }))
+            }
+            // A line's or a vector's.
+            Context::Unseen(_) => {
+                ("irq_vectors:local_timer_entry", |kind| matches!(kind, What::VectorEntry(_)))
+            }
             Context::Vector(Vector::CallFunction | Vector::CallFunctionSingle) => {
                 ("csd_function_entry", |kind| matches!(kind, What::CsdEntry { .. }))
             }
@@ -198,9 +229,13 @@ impl<'w> Walk<'_, 'w> {
         let handler = firing.handler;
         let last = self.linked.last_armed(timer, handler);
         let expires = last.and_then(|(_, event)| match event.kind {
-            What::HrtimerStart { expires, .. } => Some(Mono(expires.0)),
+            What::HrtimerStart { expires, .. } if !self.record.window.other_clock => Some(Mono(expires.0)),
             _ => None,
         });
+        if last.is_some() && self.record.window.other_clock {
+            let limit = "the trace's clock is not known to be the monotonic one: how late timers were is not known (trace-cmd record -C mono, perf record -k mono)";
+            self.missing.push(limit.to_owned());
+        }
         let expires = expires.filter(|due| handler.since(*due) < SAME_CLOCK && *due <= handler && due.0 > 0);
         let armed = self.linked.armed(timer, handler).map(|(index, _)| index);
         let who = armed.and_then(|index| self.linked.actor(index));
@@ -285,6 +320,8 @@ impl<'w> Walk<'_, 'w> {
                 What::NetReceive { .. } => open.received = open.received.or(Some(place)),
                 What::Switch { .. } => break,
                 _ if event.at < entry => break,
+                // What the thread did before it was interrupted.
+                _ if waking.level.is_interrupt() && event.level == Level::Thread => break,
                 _ => {}
             }
         }

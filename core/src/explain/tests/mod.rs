@@ -8,7 +8,9 @@ mod quota;
 mod realtime_kernel;
 mod streams;
 
+use super::explain_passage;
 use super::peak::{explain_peak, TimerPassage};
+use super::record::Record;
 use super::segment::Explanation;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::Window;
@@ -22,6 +24,13 @@ fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
     assert_eq!(explanation.total_ns.0, (end - begin) * 1_000);
     assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, explanation.total_ns);
     explanation
+}
+
+/// The same as a passage between two markers.
+fn told(window: &Window, begin: u64, end: u64) -> Explanation {
+    let passage =
+        TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
+    explain_passage(&Record::new(window), &passage)
 }
 
 /// The same as text, with a line for the cause, compared line by line.

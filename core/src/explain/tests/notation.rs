@@ -17,16 +17,20 @@
 //! | `call 202 4096 6`, `ret 202` | sys_enter with its first two arguments, sys_exit |
 //! | `fault 8192` | page_fault_user at an address |
 //! | `runs A` | an event without meaning, recorded in the context of A |
+//! | `machine aarch64` | whose numbers system calls have (else x86-64's) |
 //! | `preemption none` | the preemption model (else `full`) |
 //! | `faults 3`, `lost 12`, `other name` | |
 //! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first |
+//!
+//! `hides interrupts` says that the trace records none. A last word `^hard`, `^soft` or `^thread` is the event's level.
 //!
 //! A thread is `comm/tid@95` (RT 95) or `comm/tid` (nice 0); `idle` is the idle task. `current` follows the switches.
 
 use std::collections::HashMap;
 
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
+use crate::trace::event::{Event, Kind, LeftAs, Level, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
+use crate::trace::syscall_names::SyscallTable;
 
 /// The window that `text` notes; its record is complete from 0 on.
 pub fn window(text: &str) -> Window {
@@ -53,11 +57,25 @@ pub fn window(text: &str) -> Window {
             window.preemption = Some(rest[0].into());
             continue;
         }
+        if *what == "machine" {
+            window.syscalls = SyscallTable::of_machine(rest[0]);
+            continue;
+        }
         if *what == "runs" {
             current.insert(cpu, task(&mut window.strings, rest[0]).tid);
         }
+        if *what == "hides" {
+            window.hides_interrupts = true;
+            continue;
+        }
+        let (level, rest) = match rest {
+            [rest @ .., "^hard"] => (Level::Hard, rest),
+            [rest @ .., "^soft"] => (Level::Softirq, rest),
+            [rest @ .., "^thread"] => (Level::Thread, rest),
+            _ => (Level::Unsaid, rest),
+        };
         let kind = kind(&mut window, what, rest);
-        window.events.push(Event { at, cpu, current: current.get(&cpu).copied(), kind });
+        window.events.push(Event { at, cpu, current: current.get(&cpu).copied(), level, kind });
         if let Kind::Switch { next, .. } = kind {
             current.insert(cpu, next.tid);
         }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::cpu::Context;
 use super::super::record::Record;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, TaskRef, Vector, Window};
+use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Vector, Window};
 
 /// What happens next on the CPU, with lengths in ns.
 #[derive(Clone, Debug)]
@@ -41,7 +41,13 @@ struct Simulation {
 
 impl Simulation {
     fn emit(&mut self, kind: Kind) {
-        self.events.push(Event { at: Mono(self.at), cpu: Cpu(0), current: Some(Tid(self.tid)), kind });
+        self.events.push(Event {
+            at: Mono(self.at),
+            cpu: Cpu(0),
+            current: Some(Tid(self.tid)),
+            level: Level::Unsaid,
+            kind,
+        });
     }
 
     fn spend(&mut self, context: Context, length: u64) {

@@ -45,3 +45,31 @@ fn without_its_timer_the_quota_is_told_as_what_it_looks_like() {
     assert_eq!(told.cause, "CPU quota of the cgroup");
     assert!(told.sentence.contains("went idle instead of running it, as with"), "{}", told.sentence);
 }
+
+/// Compilers have its CPU meanwhile, and one of them still its turn when the quota is there again.
+#[test]
+fn the_quota_is_told_also_where_others_use_the_cpu_meanwhile() {
+    let turns: String = (0..11)
+        .map(|turn| {
+            let at = 12_000 + turn * 8_000;
+            format!(
+                "{at} c1 switch {}:R > cc/8\n{} c1 switch cc/8:R > ld/9\n",
+                if turn == 0 { "worker/50" } else { "ld/9" },
+                at + 4_000
+            )
+        })
+        .collect();
+    let told = |timer: &str| {
+        let events = format!(
+            "0 c1 switch idle > worker/50\n{turns}98000 c1 vec+ local_timer\n98001 c1 timer+ {timer} 98000\n98005 c1 timer-\n\
+             98010 c1 vec- local_timer\n100500 c1 switch ld/9:R > worker/50\n101500 c1 switch worker/50:S > idle"
+        );
+        let passage =
+            TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(1_000_000), end: Mono(101_000_000) };
+        explain_passage(&Record::new(&notation::window(&events)), &passage)
+    };
+    let throttled = told("sched_cfs_period_timer");
+    assert_eq!(throttled.cause, "CPU quota of the cgroup", "{}", throttled.sentence);
+    assert!(throttled.sentence.contains("could not run for 88"), "{}", throttled.sentence);
+    assert!(told("tick_nohz_handler").cause.starts_with("thread: "));
+}

@@ -7,7 +7,7 @@ use super::super::record::Record;
 use super::super::story::explain_passage;
 use super::super::text::{render, Options};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, StackSample, TaskRef, Vector, Window};
+use crate::trace::event::{Event, Kind, LeftAs, Level, StackSample, TaskRef, Vector, Window};
 
 fn task() -> impl Strategy<Value = TaskRef> {
     // Few ids, so that they recur, also with another priority: reuse of a pid, or a changed class.
@@ -76,7 +76,8 @@ fn link() -> impl Strategy<Value = Kind> {
         (id(), 0u64..20_000).prop_map(|(timer, due)| Kind::HrtimerStart {
             timer,
             function: None,
-            expires: Ns(due)
+            expires: Ns(due),
+            soft: Some(Ns(due / 2))
         }),
         (id(), 0u64..20_000).prop_map(|(timer, expires)| Kind::WheelTimerStart {
             timer,
@@ -103,8 +104,11 @@ fn link() -> impl Strategy<Value = Kind> {
 
 fn event() -> impl Strategy<Value = Event> {
     let kind = prop_oneof![scheduler(), interrupt(), link()];
-    (0u64..20_000, 0u32..3, proptest::option::of((0i32..5).prop_map(Tid)), kind)
-        .prop_map(|(at, cpu, current, kind)| Event { at: Mono(at), cpu: Cpu(cpu), current, kind })
+    let level =
+        prop_oneof![Just(Level::Unsaid), Just(Level::Thread), Just(Level::Softirq), Just(Level::Hard)];
+    (0u64..20_000, 0u32..3, proptest::option::of((0i32..5).prop_map(Tid)), level, kind).prop_map(
+        |(at, cpu, current, level, kind)| Event { at: Mono(at), cpu: Cpu(cpu), current, level, kind },
+    )
 }
 
 fn stack() -> impl Strategy<Value = StackSample> {

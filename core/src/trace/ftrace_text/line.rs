@@ -25,6 +25,8 @@ pub(super) struct EventLine<'a> {
     pub tid: i32,
     pub cpu: u32,
     pub at: u64,
+    /// As in `common_flags`, where the line has the column: hard interrupt and softirq alone.
+    pub flags: Option<u8>,
     pub name: &'a str,
     pub fields: &'a str,
 }
@@ -80,9 +82,11 @@ fn started(line: &str) -> Option<u32> {
 fn usual(line: &str) -> Option<EventLine<'_>> {
     let (who, cpu, rest) = cpus_in_brackets(line).find(|(who, ..)| thread(who).is_some())?;
     let (comm, tid) = thread(who)?;
-    let (at, rest) = timed(rest, time)?;
-    let (name, fields) = name_and_fields(behind_difference(rest));
-    Some(EventLine { comm, tid, cpu, at, name, fields })
+    let (at, behind) = timed(rest, time)?;
+    let before = &rest[..rest.len() - behind.len()];
+    let flags = before.split_whitespace().rev().skip(1).find_map(level);
+    let (name, fields) = name_and_fields(behind_difference(behind));
+    Some(EventLine { comm, tid, cpu, at, flags, name, fields })
 }
 
 /// `COMM-TID [(TGID)]`, as printed before the CPU.
@@ -107,6 +111,14 @@ fn timed<T>(text: &str, time: impl Fn(&str) -> Option<T>) -> Option<(T, &str)> {
         rest = behind;
     }
     None
+}
+
+/// What the columns of flags (`d.h1.`, `bBh1.13`) say of interrupts: no other column has these letters
+/// (trace_print_lat_fmt).
+fn level(flags: &str) -> Option<u8> {
+    let is_one = flags.len() >= 4 && flags.bytes().all(|byte| byte == b'.' || byte.is_ascii_alphanumeric());
+    let has = |letters: &str| flags.contains(|letter| letters.contains(letter));
+    is_one.then(|| if has("hHzZ") { 0x08 } else { u8::from(has("s")) << 4 })
 }
 
 /// Without the `(+17)` of `trace-cmd report --ts-diff`.
@@ -177,7 +189,8 @@ fn latency(line: &str) -> Option<EventLine<'_>> {
     let behind = line[at..].split_once(':')?.1.trim_start();
     let (name, fields) = name_and_fields(behind);
     let at = micros.checked_mul(1000)?;
-    Some(EventLine { comm: comm.trim(), tid: tid.trim().parse().ok()?, cpu, at, name, fields })
+    let tid = tid.trim().parse().ok()?;
+    Some(EventLine { comm: comm.trim(), tid, cpu, at, flags: level(&flags[digits..]), name, fields })
 }
 
 /// `COMM-TID  0d..2. TIME: NAME: FIELDS` of `trace-cmd report -l`: CPU and flags are one word.
@@ -190,7 +203,7 @@ fn short(line: &str) -> Option<EventLine<'_>> {
     let cpu = flags[..digits].parse().ok()?;
     let (comm, tid) = thread(who)?;
     let (name, fields) = name_and_fields(behind_difference(behind.trim_start()));
-    Some(EventLine { comm, tid, cpu, at, name, fields })
+    Some(EventLine { comm, tid, cpu, at, flags: level(&flags[digits..]), name, fields })
 }
 
 #[cfg(test)]
@@ -223,11 +236,21 @@ mod tests {
                 tid: 0,
                 cpu: 1,
                 at: 3_469_824_588_000,
+                flags: form.contains('h').then_some(0x08),
                 name: "softirq_entry",
                 fields: "vec=9 [action=RCU]",
             };
             assert_eq!(event(form), expected, "{form}");
         }
+    }
+
+    #[test]
+    fn what_interrupts_recorded_is_told_from_what_the_thread_did() {
+        let flags =
+            |columns: &str| event(&format!("a-7 [000] {columns} 1.000002: sched_waking: pid=5")).flags;
+        let said = ["d.h1.", "d.Z1.", "..s1.", "d.H3.", "d..2.", "bBn1.13", "d...1.."].map(flags);
+        assert_eq!(said, [8, 8, 16, 8, 0, 0, 0].map(Some));
+        assert_eq!(flags(""), None);
     }
 
     #[test]

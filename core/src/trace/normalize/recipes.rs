@@ -37,7 +37,7 @@ const RECIPES: &[Row] = &[
     (&["softirq_raise", "irq_softirq_raise"], &[&["vec"]], |_, f| Some(Kind::SoftirqRaise { vec: f.int(0)? as u8 })),
     (&["nmi_handler"], &[&["delta_ns"]], |_, f| Some(Kind::Nmi { duration: Ns(f.bits(0)?) })),
     (&["hrtimer_setup", "hrtimer_init", "timer_hrtimer_init", "timer_hrtimer_setup"], &[&["hrtimer"], &["clockid"]], |_, f| Some(Kind::HrtimerSetup { timer: f.bits(0)?, clock: f.int(1)? })),
-    (&["hrtimer_start", "timer_hrtimer_start"], &[&["hrtimer"], &["function"], &["expires"]], hrtimer_start),
+    (&["hrtimer_start", "timer_hrtimer_start"], &[&["hrtimer"], &["function"], &["expires"], &["softexpires"]], hrtimer_start),
     (&["hrtimer_cancel", "timer_hrtimer_cancel"], &[&["hrtimer"]], |_, f| Some(Kind::HrtimerCancel { timer: f.bits(0)? })),
     (&["hrtimer_expire_entry", "timer_hrtimer_expire_entry"], &[&["hrtimer"], &["function"]], hrtimer_expire),
     (&["hrtimer_expire_exit", "timer_hrtimer_expire_exit"], &[&["hrtimer"]], |_, f| Some(Kind::TimerExpireExit { timer: f.bits(0)? })),
@@ -255,8 +255,9 @@ fn irq_exit(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 }
 
 fn hrtimer_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    let expires = Ns((f.bits(2)? as i64).max(0) as u64);
-    Some(Kind::HrtimerStart { timer: f.bits(0)?, function: function(n, f, 1), expires })
+    let time = |bits: u64| Ns((bits as i64).max(0) as u64);
+    let (expires, soft) = (time(f.bits(2)?), f.bits(3).map(time));
+    Some(Kind::HrtimerStart { timer: f.bits(0)?, function: function(n, f, 1), expires, soft })
 }
 
 fn hrtimer_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {

@@ -1,6 +1,6 @@
 //! The victim was blocked.
 
-use super::super::expect;
+use super::super::{expect, notation, told};
 
 #[test]
 fn a_softirq_before_the_switch_is_named_net_of_what_interrupted_it() {
@@ -118,5 +118,80 @@ fn a_wake_in_interrupt_context_never_names_the_interrupted_thread() {
               10.0    4.5      +210.0     switched in → user space
               10.0    4.5      +210.0       return to user space
         ",
+    );
+}
+
+/// 98 is `futex` there, which is `getrusage` on x86-64.
+#[test]
+fn system_calls_have_the_numbers_of_the_traced_machine() {
+    let events = "
+        0 c0 switch idle > holder/257@10
+        100 c1 switch idle > worker/50@50
+        300 c1 call 98 4096 0
+        310 c1 switch worker/50@50:S > idle
+        900 c0 call 98 4096 1
+        905 c0 waking worker/50@50 c1
+        910 c0 ret 98
+        915 c1 switch idle > worker/50@50
+        920 c1 ret 98
+        1000 c1 switch worker/50@50:S > idle
+    ";
+    let said = |machine: &str| {
+        told(&notation::window(&format!("0 c0 machine {machine}\n{events}")), 200, 950).sentence
+    };
+    let there = said("aarch64");
+    assert!(
+        there.contains("in futex (FUTEX_WAIT 0x1000)") && there.contains("released by holder"),
+        "{there}"
+    );
+    let here = said("x86_64");
+    assert!(here.contains("in getrusage"), "{here}");
+}
+
+const ASLEEP: &str = "
+    0 c0 switch idle > other/9
+    10 c1 switch idle > worker/50@50
+    100 c1 switch worker/50@50:S > bystander/7
+    900 c1 waking worker/50@50 ^LEVEL
+    905 c1 switch bystander/7:R > worker/50@50
+    1000 c1 switch worker/50@50:S > idle
+";
+
+/// `perf record -e sched:*` and the like record no interrupts; the events' flags tell of them.
+#[test]
+fn who_was_interrupted_by_what_is_not_recorded_is_not_taken_for_the_waker() {
+    let said = |events: &str| {
+        let explanation = told(&notation::window(events), 50, 950);
+        (explanation.sentence.clone(), format!("{explanation:?}"))
+    };
+    let (sentence, all) = said(&ASLEEP.replace("^LEVEL", "^hard"));
+    assert!(sentence.contains("for an interrupt that is not recorded"), "{sentence}");
+    assert!(!sentence.contains("until bystander") && all.contains("irq_vectors:local_timer_entry"), "{all}");
+    let (sentence, _) = said(&ASLEEP.replace("^LEVEL", "^soft"));
+    assert!(sentence.contains("for a softirq that is not recorded"), "{sentence}");
+    let (sentence, _) = said(&ASLEEP.replace("^LEVEL", "^thread"));
+    assert!(sentence.contains("bystander/7 (nice 0)"), "{sentence}");
+}
+
+#[test]
+fn a_sleep_that_an_interrupt_ends_is_the_threads_own() {
+    let events = ASLEEP.replace("100 c1 switch", "90 c1 call 230\n100 c1 switch");
+    let explanation = told(&notation::window(&events.replace("^LEVEL", "^hard")), 50, 950);
+    let said = &explanation.sentence;
+    assert!(said.contains("slept") && said.contains("in clock_nanosleep (woken by its own timer)"), "{said}");
+}
+
+#[test]
+fn where_nothing_tells_interrupts_from_threads_neither_is_blamed() {
+    let blind = |events: &str| told(&notation::window(&format!("0 c0 hides interrupts\n{events}")), 50, 950);
+    let explanation = blind(&ASLEEP.replace("^LEVEL", ""));
+    let all = format!("{explanation:?}");
+    assert!(all.contains("or by an interrupt") && explanation.unexplained_ns.0 > 700_000, "{all}");
+    // In a system call it is taken for its own.
+    let events = ASLEEP.replace("^LEVEL", "").replace("900 c1", "890 c1 call 1\n900 c1");
+    assert!(
+        blind(&events).sentence.contains("until bystander/7 (nice 0) woke it"),
+        "{}",
+        blind(&events).sentence
     );
 }
