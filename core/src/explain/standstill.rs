@@ -1,8 +1,7 @@
-//! Time in which a CPU did not run at all, though no event says so: a host, firmware or hardware had it.
+//! Time in which a CPU took no interrupt though a timer was due.
 //!
-//! A thread in user mode has interrupts on. Where a timer was due and its interrupt came later, the thread did not run
-//! in between, whatever had the CPU last by the record. Of a thread in kernel mode nothing follows: it may have kept
-//! interrupts off.
+//! A thread in user mode has interrupts on: then the CPU did not run at all, whatever had it last by the record, because a
+//! host, firmware or hardware stopped it. No event says that. A thread in kernel mode may also have kept interrupts off.
 
 use super::cpu::{Context, Slice};
 use super::record::Record;
@@ -13,11 +12,11 @@ use crate::trace::event::Kind as What;
 /// Below this, a delay may be the delivery of the interrupt.
 const TELLING: Ns = Ns::from_us(10);
 
-/// When thread `tid`, in user mode, stood still first, and how long in all of `slices`, which end at `b`. `None` where
-/// nothing proves it. Costs a walk over the events of `cpu` up to the first timer from `b` on.
+/// Since when timers went unserved while thread `tid` had `cpu`, and how long in all of `slices`, which end at `b`. `None`
+/// where nothing proves it. Costs a walk over the events of `cpu` up to the first timer from `b` on.
 #[must_use]
-pub fn of_user_code(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono) -> Option<(Mono, Ns)> {
-    let mut still: Option<(Mono, Ns)> = None;
+pub fn unserved(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono) -> Option<(Mono, Ns)> {
+    let mut found: Option<(Mono, Ns)> = None;
     let mut until = slices.first()?.begin; // told so far
     for (_, event) in record.events_on(cpu, until, record.until()) {
         let What::TimerExpireEntry { expires: Some(due), .. } = event.kind else { continue };
@@ -26,8 +25,8 @@ pub fn of_user_code(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mo
             for slice in slices.iter().filter(|slice| slice.context == Context::Thread(tid)) {
                 let (from, to) = (slice.begin.max(due).max(until), slice.end.min(served));
                 if from < to {
-                    let (begin, so_far) = still.unwrap_or((from, Ns::ZERO));
-                    still = Some((begin, so_far + to.since(from)));
+                    let (begin, so_far) = found.unwrap_or((from, Ns::ZERO));
+                    found = Some((begin, so_far + to.since(from)));
                 }
             }
             until = until.max(served);
@@ -36,5 +35,5 @@ pub fn of_user_code(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mo
             break;
         }
     }
-    still.filter(|(_, length)| *length >= TELLING)
+    found.filter(|(_, length)| *length >= TELLING)
 }

@@ -70,7 +70,7 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
 /// says so.
 fn stood_still(record: &Record, tid: Tid, slices: &[Slice], end: Mono, share: &mut Share) -> Option<Share> {
     let Role::Keeps { in_user: Some(true), .. } = share.role else { return None };
-    let (begin, length) = standstill::of_user_code(record, share.cpu, tid, slices, end)?;
+    let (begin, length) = standstill::unserved(record, share.cpu, tid, slices, end)?;
     let still = Share { begin, net: length.min(share.net), ..share.clone() };
     share.net = share.net.saturating_sub(still.net);
     Some(still)

@@ -7,6 +7,7 @@ use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
+use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
@@ -218,8 +219,15 @@ impl Walk<'_, '_> {
             matches!(event.kind, What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle))
         });
         let late = asked.map(|(_, event)| event.at.since(since)).filter(|late| late.0 * 2 > share.net.0);
+        let slices = self.record.slices(share.cpu, since, until);
+        let unserved = standstill::unserved(self.record, share.cpu, holder.tid, &slices, until)
+            .filter(|(_, length)| length.0 * 2 > share.net.0);
         let place = match (late, work, call) {
             (Some(late), ..) => format!("the reschedule interrupt (IPI) came only after {late}"),
+            _ if unserved.is_some() => {
+                "a timer was due and no interrupt came: interrupts off there, or the CPU stood still"
+                    .to_owned()
+            }
             (_, Some(function), _) => {
                 format!("in work item {}, kernel not preemptible there", self.record.text(function))
             }
@@ -229,6 +237,9 @@ impl Walk<'_, '_> {
             _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
         };
         let advice = match late {
+            None if unserved.is_some() => {
+                "measure the host and the hardware alone: `lathunt hwlat`; where interrupts are off, preemptirq:irq_disable would tell".to_owned()
+            }
             Some(_) => "the interrupt between the CPUs was late: interrupts off there, or the host did not run that virtual CPU".to_owned(),
             None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
         };

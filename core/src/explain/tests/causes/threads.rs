@@ -1,6 +1,6 @@
 //! Threads that had the CPU.
 
-use super::super::expect;
+use super::super::{expect, notation, told};
 
 #[test]
 fn a_thread_of_lower_priority_that_is_not_preempted_is_blamed_with_its_stack() {
@@ -357,6 +357,26 @@ fn nobody_is_blamed_where_timers_that_were_due_show_that_the_cpu_stood_still() {
                2.0    0.1     +1808.0       return to user space
         ",
     );
+}
+
+#[test]
+fn of_a_trace_that_has_no_stacks_timers_that_were_due_say_that_preemption_was_not_it() {
+    let events = "
+          0   c1 switch idle > spin/33
+        100   c1 vec+ local_timer
+        103   c1 waking rt/50@95
+        105   c1 vec- local_timer
+       1900   c1 vec+ local_timer
+       1901   c1 timer+ tick_nohz_handler ^DUE
+       1904   c1 timer-
+       1905   c1 vec- local_timer
+       1908   c1 switch spin/33:R > rt/50@95";
+    for (due, says) in
+        [("400", "a timer was due and no interrupt came"), ("1890", "not preempted (preemption off")]
+    {
+        let sentence = told(&notation::window(&events.replace("^DUE", due)), 103, 1908).sentence;
+        assert!(sentence.contains(says), "{sentence}");
+    }
 }
 
 #[test]
