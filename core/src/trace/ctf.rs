@@ -26,7 +26,7 @@ mod tsdl;
 mod types;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::merge::{self, Merged};
 use super::source::{About, Clock, Damage, Events, Info, OpenError, Source, Span};
@@ -86,6 +86,7 @@ impl<'a> Ctf<'a> {
             return Err(OpenError::Foreign("no CTF trace: no metadata file".into()));
         }
         ctf.set_clock();
+        ctf.note_strangers();
         ctf.describe();
         ctf.collect_packets(inputs);
         Ok(ctf)
@@ -110,6 +111,23 @@ impl<'a> Ctf<'a> {
         for trace in &mut self.traces {
             trace.offset_ns = trace.metadata.clock.epoch_offset_ns();
         }
+    }
+
+    /// A directory may hold more than one session: of several machines or boots, one thread's number is another's.
+    fn note_strangers(&mut self) {
+        let all = || self.traces.iter().map(|trace| &trace.metadata);
+        let hosts: BTreeSet<&str> =
+            all().filter_map(|trace| Some(trace.env.get("hostname")?.as_str())).collect();
+        let boots: BTreeSet<&str> =
+            all().map(|trace| trace.clock.uuid.as_str()).filter(|uuid| !uuid.is_empty()).collect();
+        let told = match (hosts.len(), boots.len()) {
+            (0 | 1, 0 | 1) => return,
+            (0 | 1, boots) => format!("{boots} boots"),
+            (machines, _) => format!("{machines} machines"),
+        };
+        self.about.info.notes.push(format!(
+            "traces of {told} read as one: their threads have the same numbers; name the directory of one session"
+        ));
     }
 
     fn describe(&mut self) {
@@ -192,5 +210,36 @@ impl Source for Ctf<'_> {
 
     fn streams(&self, span: Span) -> Vec<Box<dyn merge::Stream + '_>> {
         self.streams.iter().map(|packets| Box::new(Stream::begin(self, packets, span)) as _).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::ctf;
+
+    fn notes(traces: &[(&str, &str)]) -> Vec<String> {
+        let text = |&(hostname, boot_id): &(&str, &str)| {
+            let (hostname, boot_id) = (hostname.to_owned(), boot_id.to_owned());
+            let (comm, created) = ("axis".to_owned(), String::new());
+            let trace =
+                ctf::Trace { uuid: [1; 16], boot_id, clock_offset_ns: 0, hostname, comm, pid: 7, created };
+            ctf::metadata(&trace, &[])
+        };
+        let texts: Vec<String> = traces.iter().map(text).collect();
+        let inputs: Vec<TraceFiles> = texts
+            .iter()
+            .map(|text| TraceFiles { name: String::new(), metadata: text.as_bytes(), streams: Vec::new() })
+            .collect();
+        Ctf::open(&inputs).unwrap().about.info.notes.clone()
+    }
+
+    #[test]
+    fn traces_of_other_machines_or_boots_are_not_read_as_one_without_a_word() {
+        let boots = ["8b2e5f3a-0000-4000-8000-000000000001", "8b2e5f3a-0000-4000-8000-000000000002"];
+        assert!(notes(&[("cell", boots[0]), ("cell", boots[0])]).is_empty());
+        assert!(notes(&[("cell", boots[0]), ("cell", boots[1])]).iter().any(|note| note.contains("2 boots")));
+        let machines = notes(&[("cell", boots[0]), ("gantry", boots[1])]);
+        assert!(machines.iter().any(|note| note.contains("2 machines")));
     }
 }
