@@ -157,7 +157,7 @@ struct cpu_block {
 	__u64 host_stole_ns; /* since boot, as of the last timer interrupt; 0: not known here */
 	__u64 steal_read_at; /* when that was read; 0: never */
 	__u64 nmi_filed; /* of `nmi_notes`, those in the ring */
-	__u64 pad2;
+	__u64 registers; /* run.h */
 
 	struct source nmi;
 	struct source irq[IRQ_SLOTS];

@@ -100,19 +100,23 @@ static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, st
 
 /* The registers with which `p` entered the kernel lie at the same place of every thread's stack. The helper that knows
  * is asked once: a call of the kernel costs more than all else that is done with them. */
-static __always_inline void *entry_registers(struct task_struct *p)
+static __always_inline void *entry_registers(struct cpu_block *b, struct task_struct *p)
 {
 	void *found;
 
-	if (registers_at && bpf_ksym_exists(bpf_rdonly_cast))
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return (void *)bpf_task_pt_regs(p);
+	if (registers_at)
 		return bpf_rdonly_cast(p->stack + registers_at, bpf_core_type_id_kernel(struct pt_regs___syscall));
 	found = (void *)bpf_task_pt_regs(p);
-	registers_at = found - p->stack;
+	/* By way of memory a pointer becomes a number, with which the verifier lets us reckon. */
+	*(void *volatile *)&b->registers = found;
+	registers_at = *(volatile __u64 *)&b->registers - (__u64)p->stack;
 	return found;
 }
 
 /* Where `p` blocks. */
-static __always_inline void blocking_point(struct activation *a, struct task_struct *p)
+static __always_inline void blocking_point(struct cpu_block *b, struct activation *a, struct task_struct *p)
 {
 	a->argument = 0;
 	a->operation = 0;
@@ -121,13 +125,13 @@ static __always_inline void blocking_point(struct activation *a, struct task_str
 		return;
 	}
 #if defined(__TARGET_ARCH_arm64)
-	struct pt_regs___syscall *r = entry_registers(p);
+	struct pt_regs___syscall *r = entry_registers(b, p);
 
 	a->syscall = BPF_CORE_READ(r, syscallno);
 	a->argument = BPF_CORE_READ(r, orig_x0);
 	a->operation = BPF_CORE_READ(r, regs[1]);
 #else
-	struct pt_regs___syscall *r = entry_registers(p);
+	struct pt_regs___syscall *r = entry_registers(b, p);
 
 	a->syscall = r->orig_ax;
 	a->argument = r->di;
@@ -141,7 +145,7 @@ static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, str
 
 	activation_leaves(b, a, at);
 	a->out_at = at;
-	blocking_point(a, prev);
+	blocking_point(b, a, prev);
 	barrier();
 	*(volatile __u64 *)&a->stamp = b->activations + 1;
 	count_up(&b->activations);

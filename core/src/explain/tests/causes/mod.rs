@@ -4,5 +4,6 @@ mod blocked;
 mod damage;
 mod interrupts;
 mod late;
+mod standstill;
 mod stolen;
 mod threads;
