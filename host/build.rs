@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const OBJECTS: [&str; 5] = ["recorder", "blocking", "potential", "inject", "parity"];
+const OBJECTS: [&str; 6] = ["recorder", "blocking", "potential", "inject", "parity", "code"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");

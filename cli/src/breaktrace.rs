@@ -103,7 +103,9 @@ impl Watch {
 }
 
 fn explained(broke: &Broke, frozen: &Frozen, results: &[ThreadResult]) -> Vec<String> {
-    let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
+    let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none()).with_code();
+    let mut frozen = frozen.clone();
+    frozen.note_code(&symbols);
     let window = match frozen.decode(&symbols) {
         Ok(window) => window,
         Err(damage) => return vec![format!("not explained: the flight record is damaged: {damage}")],

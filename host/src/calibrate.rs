@@ -100,7 +100,10 @@ pub fn disturb(what: &Disturbance, recorder: Option<(&mut Recorder, &Symbols)>) 
             std::thread::sleep(Duration::from_millis(if over { 20 } else { 5 }));
             peaks.extend(drain(&mut receiver));
             if let Some((recorder, symbols)) = &mut recorder {
-                windows.extend(recorder.poll().into_iter().filter_map(|frozen| frozen.decode(symbols).ok()));
+                windows.extend(recorder.poll().into_iter().filter_map(|mut frozen| {
+                    frozen.note_code(symbols);
+                    frozen.decode(symbols).ok()
+                }));
             }
             if over {
                 break;

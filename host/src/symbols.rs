@@ -1,11 +1,20 @@
-//! Names of kernel addresses, from /proc/kallsyms.
+//! Names of kernel addresses, from /proc/kallsyms, and what the code there says.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 use crate::error::{Error, Result};
+use crate::recorder::Code;
+
+/// Longer than any function.
+const LARGEST: u64 = 1 << 20;
 
 /// The kernel's symbols, ascending by address.
 pub struct Symbols {
     table: Vec<(u64, u32)>, // address, offset of the name in `names`
     names: String,          // each name ends with '\n'
+    code: Option<Code>,
+    enabled: RefCell<HashMap<u64, Option<bool>>>, // asked so far
 }
 
 impl Symbols {
@@ -28,7 +37,22 @@ impl Symbols {
     /// No names: every lookup fails.
     #[must_use]
     pub fn none() -> Symbols {
-        Symbols { table: Vec::new(), names: String::new() }
+        Symbols { table: Vec::new(), names: String::new(), code: None, enabled: RefCell::default() }
+    }
+
+    /// Also reads the kernel's code, as far as this user may.
+    #[must_use]
+    pub fn with_code(self) -> Symbols {
+        Symbols { code: Code::open().ok(), ..self }
+    }
+
+    /// Whether interrupts came back on at `address`, where one was taken, or had been on before; `None` where the code
+    /// does not say, or cannot be read. About 100 µs for each new address.
+    #[must_use]
+    pub fn enabled_there(&self, address: u64) -> Option<bool> {
+        let code = self.code.as_ref()?;
+        let ask = || code.enabled_there(self, address);
+        *self.enabled.borrow_mut().entry(address).or_insert_with(ask)
     }
 
     /// `None` when no symbol has an address.
@@ -48,6 +72,15 @@ impl Symbols {
         }
         symbols.table.sort_by_key(|&(address, _)| address);
         (!symbols.table.is_empty()).then_some(symbols)
+    }
+
+    /// Where the function of `address` begins and ends; `None` where its name is not known.
+    #[must_use]
+    pub fn bounds(&self, address: u64) -> Option<(u64, u64)> {
+        let after = self.table.partition_point(|&(start, _)| start <= address);
+        let (begin, _) = *self.table.get(after.checked_sub(1)?)?;
+        let (end, _) = *self.table.get(after)?;
+        (end - begin < LARGEST).then_some((begin, end))
     }
 
     /// `name+0x12`; `None` below the first symbol or more than 16 MB above the last one before it.
@@ -74,6 +107,12 @@ mod tests {
         assert_eq!(symbols.name(0xffff_ffff_8100_0100).as_deref(), Some("second+0x0"));
         assert_eq!(symbols.name(0xffff_ffff_c000_0001).as_deref(), Some("third+0x1"));
         assert_eq!(symbols.name(0xffff_ffff_80ff_ffff), None);
+        assert_eq!(
+            symbols.bounds(0xffff_ffff_8100_00ff),
+            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_0100))
+        );
+        assert_eq!(symbols.bounds(0xffff_ffff_8100_0100), None, "far too long");
+        assert_eq!(symbols.bounds(0xffff_ffff_c000_0001), None, "the last one has no end");
     }
 
     #[test]

@@ -180,7 +180,7 @@ fn every_injected_disturbance_is_found_sized_and_blamed_on_every_cpu() {
     let online = online();
     let mut recorder =
         Recorder::start(&recorder::Options::on(online.clone())).unwrap_or_else(|e| panic!("{e}"));
-    let symbols = Symbols::read().unwrap_or_else(|e| panic!("{e}"));
+    let symbols = Symbols::read().unwrap_or_else(|e| panic!("{e}")).with_code();
     let sizes = sizes();
     let mut failures = Vec::new();
     for kind in Kind::ALL {

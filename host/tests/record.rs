@@ -3,6 +3,7 @@
 
 mod cyclic_thread;
 
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ const PULSES: u32 = 6;
 /// The machine's own load may spoil a whole cell; a broken recorder spoils every attempt.
 const ATTEMPTS: usize = 5;
 const CPU: Cpu = Cpu(0);
+/// Their threads are of one priority and on one CPU: together, they would wait for each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The cause that ranks first. A recording of real-time tasks leaves out switches between ordinary ones, so that who
 /// held the CPU before is known from the switch that ended it.
@@ -122,6 +125,7 @@ fn what_is_injected_is_among_the_worst_at_its_size_with_the_injector_to_blame() 
     if !may_run("what_is_injected_is_among_the_worst", lacks_bpf()) {
         return;
     }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let on_rt = std::fs::read_to_string("/proc/version").is_ok_and(|version| version.contains("PREEMPT_RT"));
     let mut failures = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| !(on_rt && *kind == Kind::Softirq)) {
@@ -152,6 +156,7 @@ fn windows_hold_what_happened_in_them_and_nothing_is_lost_in_between() {
     if !may_run("windows_hold_what_happened_in_them", lacks_bpf()) {
         return;
     }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let thread = CyclicThread::start(CPU, 90);
     let selection = Selection::Comm("test-cyclic".to_owned());
     let settings = Settings { selection, ..Settings::on(CpuSet::from_iter([CPU])) };

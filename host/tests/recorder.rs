@@ -182,6 +182,32 @@ fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
 }
 
 #[test]
+#[ignore = "root: run by make test"]
+fn the_running_kernels_code_says_where_interrupts_come_back_on() {
+    if !may_run("the_running_kernels_code_says_where_interrupts_come_back_on", lacks_bpf()) {
+        return;
+    }
+    let symbols = Symbols::read().unwrap().with_code();
+    let all = |function: &str| -> Vec<Option<bool>> {
+        let text = std::fs::read_to_string("/proc/kallsyms").unwrap();
+        let line = text.lines().find(|line| line.split(' ').nth(2) == Some(function)).unwrap();
+        let begin = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
+        let (begin, end) = symbols.bounds(begin).unwrap();
+        (begin..end).map(|address| symbols.enabled_there(address)).collect()
+    };
+    if cfg!(not(target_arch = "x86_64")) {
+        assert!(all("_raw_spin_unlock_irqrestore").iter().all(Option::is_none));
+        return;
+    }
+    let unlock = all("_raw_spin_unlock_irqrestore");
+    assert!(unlock.contains(&Some(true)) && unlock[0].is_none(), "{unlock:?}");
+    // It turns nothing on or off.
+    let plain = all("strcmp");
+    assert!(plain.contains(&Some(false)) && !plain.contains(&Some(true)), "{plain:?}");
+    assert_eq!(Symbols::read().unwrap().enabled_there(0xffff_ffff_8100_0000), None, "without the code");
+}
+
+#[test]
 fn a_cpu_that_does_not_exist_is_named() {
     if !may_run("a_cpu_that_does_not_exist_is_named", lacks_bpf()) {
         return;

@@ -20,7 +20,8 @@ snapshot() {
 }
 
 # Threads of which the kernel alone decides where they run: by flag (PF_NO_SETAFFINITY), or where their interrupt comes.
-awk '$2 ~ /^\(irq\// { print $1; next } { pid = $1; sub(/.*\) /, ""); if (int($7 / 67108864) % 2) print pid }' /proc/[0-9]*/stat >bound
+# Some end before they are looked at.
+cat /proc/[0-9]*/stat 2>/dev/null | awk '$2 ~ /^\(irq\// { print $1; next } { pid = $1; sub(/.*\) /, ""); if (int($7 / 67108864) % 2) print pid }' >bound
 snapshot >before
 lathunt isolate plan -c 1 >plan
 lathunt isolate apply -c 1 >applied

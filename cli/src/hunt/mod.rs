@@ -120,7 +120,7 @@ fn start_recorder(online: &CpuSet, display: &mut Display) -> Recording {
                 display.say(&format!("{error}\n  it costs: kernel stacks show addresses instead of names"));
                 Symbols::none()
             });
-            Recording::On(Box::new(recorder), symbols)
+            Recording::On(Box::new(recorder), symbols.with_code())
         }
         Err(error) => {
             let reason = format!("no kernel recorder: {error}");

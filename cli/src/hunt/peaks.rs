@@ -2,14 +2,16 @@
 //!
 //! A peak arrives in two halves: the sample (from the measuring thread, through a queue) and the frozen flight record
 //! (from the recorder). They meet by the id of the freeze, in whichever order they come. Only what is among the K worst
-//! of its CPU is explained; what a larger one pushes out is forgotten with its evidence.
+//! of its CPU is explained; what a larger one pushes out is forgotten with its evidence. What the case of one CPU proves
+//! of a machine that stood still, those of the others are explained with, earlier ones once more.
 
 use std::collections::BTreeMap;
 
-use lathunt_core::explain::{self, Explanation, TimerPassage};
+use lathunt_core::explain::{self, Explanation, Standstills, TimerPassage};
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::{Quantity, Thread};
-use lathunt_core::time::Cpu;
+use lathunt_core::time::{Cpu, Tid};
+use lathunt_core::trace::event::Standstill;
 use lathunt_host::instrument::peak_queue::NewPeak;
 use lathunt_host::recorder::Frozen;
 use lathunt_host::symbols::Symbols;
@@ -20,7 +22,7 @@ struct Case {
     peak: NewPeak,
     explanation: Option<Explanation>,
     no_evidence: Option<String>,
-    evidence: Option<Vec<u8>>,
+    evidence: Option<Frozen>,
 }
 
 /// The worst cases of one CPU.
@@ -37,6 +39,7 @@ pub struct Peaks {
     books: BTreeMap<Cpu, Book>,
     waiting: Vec<(Cpu, NewPeak)>,
     last: Vec<Frozen>, // of the call before: a report follows its freeze by microseconds, two may share one
+    standstills: Standstills,
     preemption: Option<String>,
 }
 
@@ -58,7 +61,8 @@ impl Peaks {
     ) -> Peaks {
         let book = |victim| Book { victim, worst: Worst::new(limit), last_cause: String::new() };
         let books = victims.into_iter().map(|(cpu, victim)| (cpu, book(victim))).collect();
-        Peaks { books, waiting: Vec::new(), last: Vec::new(), preemption }
+        let standstills = Standstills::default();
+        Peaks { books, waiting: Vec::new(), last: Vec::new(), standstills, preemption }
     }
 
     /// A measuring thread reports a new peak. `no_recorder` says why there can be no evidence at all.
@@ -88,25 +92,58 @@ impl Peaks {
             .into_iter()
             .partition(|(cpu, peak)| *cpu == frozen.cpu && peak.freeze == Some(frozen.id));
         self.waiting = others;
+        let mut frozen = frozen.clone();
+        if !mine.is_empty() {
+            frozen.note_code(symbols);
+        }
         for (cpu, peak) in mine {
             let Some(book) = self.books.get(&cpu).filter(|book| book.worst.would_keep(peak.latency)) else {
                 continue;
             };
-            let passage = TimerPassage { tid: book.victim.tid, cpu, begin: peak.expected, end: peak.woken };
-            let case = match frozen.decode(symbols) {
-                Ok(mut window) => Case {
-                    peak,
-                    explanation: Some({
-                        window.preemption.clone_from(&self.preemption);
-                        explain::explain_peak(&window, &passage)
-                    }),
-                    no_evidence: None,
-                    evidence: Some(frozen.bytes.clone()),
-                },
-                Err(damage) => Case::without(peak, &format!("its flight record is damaged: {damage}")),
-            };
-            self.enter(cpu, case);
+            match self.explanation(&peak, book.victim.tid, &frozen, symbols) {
+                Ok(explanation) => {
+                    let new = self.standstills.note(cpu, &explanation);
+                    self.enter(cpu, Case::explained(peak, explanation, frozen.clone()));
+                    self.explain_again(&new, symbols);
+                }
+                Err(damage) => {
+                    let reason = format!("its flight record is damaged: {damage}");
+                    self.enter(cpu, Case::without(peak, &reason));
+                }
+            }
         }
+    }
+
+    fn explanation(
+        &self,
+        peak: &NewPeak,
+        victim: Tid,
+        frozen: &Frozen,
+        symbols: &Symbols,
+    ) -> Result<Explanation, String> {
+        let (cpu, begin, end) = (frozen.cpu, peak.expected, peak.woken);
+        let mut window = frozen.decode(symbols).map_err(|damage| damage.to_string())?;
+        window.preemption.clone_from(&self.preemption);
+        window.standstills = self.standstills.beside(cpu, begin, end);
+        Ok(explain::explain_peak(&window, &TimerPassage { tid: victim, cpu, begin, end }))
+    }
+
+    /// The cases that standstills on other CPUs may have to do with.
+    fn explain_again(&mut self, new: &[Standstill], symbols: &Symbols) {
+        let mut books = std::mem::take(&mut self.books);
+        for (cpu, book) in &mut books {
+            let concerned = |case: &&mut Case| {
+                new.iter().any(|still| still.concerns(*cpu, case.peak.expected, case.peak.woken))
+            };
+            for case in book.worst.values_mut().filter(concerned) {
+                let Some(frozen) = &case.evidence else { continue };
+                case.explanation = self
+                    .explanation(&case.peak, book.victim.tid, frozen, symbols)
+                    .ok()
+                    .or(case.explanation.take());
+            }
+        }
+        self.books = books;
     }
 
     fn enter(&mut self, cpu: Cpu, case: Case) {
@@ -137,7 +174,7 @@ impl Peaks {
         }
         let kept = |(cpu, victim, case): (Cpu, &Thread, &Case)| Kept {
             peak: case.peak(cpu, victim),
-            evidence: case.evidence.clone(),
+            evidence: case.evidence.as_ref().map(|frozen| frozen.bytes.clone()),
         };
         self.cases().into_iter().map(kept).collect()
     }
@@ -159,6 +196,10 @@ impl Peaks {
 }
 
 impl Case {
+    fn explained(peak: NewPeak, explanation: Explanation, evidence: Frozen) -> Case {
+        Case { peak, explanation: Some(explanation), no_evidence: None, evidence: Some(evidence) }
+    }
+
     fn without(peak: NewPeak, reason: &str) -> Case {
         Case { peak, explanation: None, no_evidence: Some(reason.to_owned()), evidence: None }
     }

@@ -4,10 +4,11 @@
 use lathunt_core::explain::Explanation;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::Cpu;
+use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::inject::Kind;
 
 use crate::boot::Outcome;
+use crate::freeze;
 
 fn run_of(outcome: &Outcome, file: &str) -> Run {
     let text = outcome.text(file);
@@ -82,6 +83,32 @@ fn every_kind_of_disturbance_is_found_sized_and_blamed_on_both_cpus() {
 #[ignore = "lab: run by make test"]
 fn every_kind_of_disturbance_is_found_at_a_tenth_of_a_millisecond_and_more_in_virtual_time() {
     matrix("exact", &[0], &["100 µs", "500 µs", "2.000 ms"]);
+}
+
+#[test]
+#[ignore = "lab: run by make test"]
+fn nobody_on_any_cpu_is_blamed_for_a_machine_that_is_stopped_from_outside() {
+    let Some(outcome) = Outcome::of("frozen", "lab: frozen under hunt") else { return };
+    let run = run_of(&outcome, "run.json");
+    let stopped = Ns(freeze::LENGTH.as_nanos() as u64 * 9 / 10);
+    for cpu in [Cpu(0), Cpu(1)] {
+        let cases: Vec<&Explanation> = run
+            .peaks
+            .iter()
+            .filter(|peak| peak.cpu == cpu && peak.total_ns >= stopped)
+            .filter_map(|case| case.explanation.as_ref())
+            .inspect(|why| println!("CPU {cpu}: {} ({})", why.sentence, why.cause))
+            .collect();
+        // The measuring thread may itself be stopped, in its interrupt or on its way: whose time it then is as far as
+        // can be seen. But the programs that ran had no part in it.
+        let nobody = ["timer late, unexplained", "the CPU stood still", "unexplained"];
+        let (unexplained, blamed): (Vec<&Explanation>, Vec<&Explanation>) =
+            cases.iter().partition(|why| nobody.contains(&why.cause.as_str()));
+        assert!(!unexplained.is_empty(), "CPU {cpu} was stopped four times: {:#?}", run.peaks);
+        for why in blamed {
+            assert!(["dd/", "sh/"].iter().all(|program| !why.sentence.contains(program)), "{why:#?}");
+        }
+    }
 }
 
 fn of_cpu(run: &Run, quantity: Quantity, cpu: Cpu) -> u64 {

@@ -5,7 +5,8 @@
 //! timer's interrupt was pending all the time, and that is claimed only when the stack taken in the timer's
 //! interrupt shows kernel code. Two observations refute it, and then the stretch stays unexplained (late timer
 //! hardware, or a host that did not run this CPU):
-//! - the interrupted code was in user mode, where interrupts are on;
+//! - the interrupted code was in user mode, where interrupts are on, or at a place in the kernel of which the machine
+//!   code says that they had been on before;
 //! - another interrupt was taken and the CPU went on for longer than a delivery takes: its return enabled
 //!   interrupts, and a pending timer would have come at once. A context switch proves the same.
 //!
@@ -17,10 +18,12 @@ use super::cpu::{Context, Slice};
 use super::record::Record;
 use super::segment::{Evidence, Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
+use super::standstill::Together;
 use super::stolen::Stolen;
 use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, StackSample, TaskRef};
+use crate::trace::flight::is_interrupt_entry;
 
 /// Longest time from enabling interrupts to the entry of a pending one: its delivery, the kernel's entry code up to
 /// the tracepoint, and the exit code of the interrupt before it (1.5 µs and more lie outside the tracepoints).
@@ -145,25 +148,31 @@ fn late(
     let slices = record.slices(cpu, due, handler);
     let own = interrupt_begin(record, cpu, handler).clamp(due, handler);
     let reading = Reading::new(record, cpu, own, firing, &slices);
+    let together = Together::over(record, Kind::TimerLate, cpu, &slices);
     let counted = tally(record, Phase::TimerLate, cpu, &slices);
     let mut stolen = Stolen::over(record, Phase::TimerLate, cpu, due, handler);
     parts.extend(counted.gaps);
     for mut share in counted.shares {
-        let explained = reading.judge(&mut share.clone(), victim).is_ok();
-        let host = if explained { stolen.surely(&mut share) } else { stolen.likely(&mut share) };
+        let mut seen = share.clone();
+        let judged = reading.judge(&mut seen, victim);
+        let host = if judged.is_ok() { stolen.surely(&mut share) } else { stolen.likely(&mut share) };
         if let Some(host) = host {
             parts.push(Stolen::leaf(&host));
             shares.push(host);
-            if share.net == Ns::ZERO {
-                continue;
-            }
+        }
+        let proved = judged.is_err_and(|open| open.stood_still);
+        if !proved && seen.role != (Role::IrqsOff { sure: true }) {
+            parts.extend(together.take(&mut share));
+        }
+        if share.net == Ns::ZERO {
+            continue;
         }
         match reading.judge(&mut share, victim) {
             Ok(label) => {
                 parts.push(share.leaf(label));
                 shares.push(share);
             }
-            Err(label) => parts.push(Segment::unexplained(Kind::TimerLate, label, share.begin, share.net)),
+            Err(open) => parts.push(open.segment(&share)),
         }
     }
     parts
@@ -173,6 +182,26 @@ fn programmed(firing: &Firing) -> Option<Mono> {
     match firing.expire?.1.kind {
         What::TimerExpireEntry { expires, .. } => expires,
         _ => None,
+    }
+}
+
+/// Why a share does not explain its time.
+struct Open {
+    label: String,
+    stood_still: bool, // interrupts were on
+}
+
+impl Open {
+    fn because(label: String) -> Open {
+        Open { label, stood_still: false }
+    }
+
+    fn segment(self, share: &Share) -> Segment {
+        let Share { begin, net, .. } = *share;
+        match self.stood_still {
+            true => Segment::stood_still(Kind::TimerLate, self.label, begin, net),
+            false => Segment::unexplained(Kind::TimerLate, self.label, begin, net),
+        }
     }
 }
 
@@ -202,7 +231,7 @@ impl<'r> Reading<'r> {
     }
 
     /// The label of a share that explains its time, or of the gap where it does not.
-    fn judge(&self, share: &mut Share, victim: Tid) -> Result<String, String> {
+    fn judge(&self, share: &mut Share, victim: Tid) -> Result<String, Open> {
         let tid = match share.context {
             Context::Thread(tid) if tid == victim => {
                 share.role = Role::Victim;
@@ -215,21 +244,35 @@ impl<'r> Reading<'r> {
             _ => return Ok(share.label()),
         };
         if let Some(at) = self.not_pending_at {
-            return Err(format!("timer late: not pending when interrupts came back on at {at}"));
+            return Err(Open::because(format!(
+                "timer late: not pending when interrupts came back on at {at}"
+            )));
         }
         if share.role == Role::Idle {
             return Ok(format!("exit from {}", share.name));
         }
         let Some(sample) = self.sample.filter(|sample| Some(sample.tid) == tid) else {
-            return Err(format!("timer late while {} ran, without a stack to tell why", share.name));
+            let why = format!("timer late while {} ran, without a stack to tell why", share.name);
+            return Err(Open::because(why));
         };
         match interrupted_code(sample) {
             Code::User => {
-                Err(format!("timer late while {} ran in user mode: interrupts were on", share.name))
+                let label = format!("timer late while {} ran in user mode: interrupts were on", share.name);
+                Err(Open { label, stood_still: true })
             }
-            Code::Unknown => Err(format!("timer late while {} ran; its stack does not tell why", share.name)),
+            Code::Unknown => Err(Open::because(format!(
+                "timer late while {} ran; its stack does not tell why",
+                share.name
+            ))),
+            Code::Kernel { frames } if sample.enabled_there == Some(false) && !sure(sample) => {
+                let place = frames.first().map_or("", String::as_str);
+                let name = &share.name;
+                let label =
+                    format!("timer late while {name} ran in the kernel, in {place}, where interrupts are on");
+                Err(Open { label, stood_still: true })
+            }
             Code::Kernel { .. } if share.net < TELLING && !sure(sample) => {
-                Err(format!("timer late by little; {} was in the kernel", share.name))
+                Err(Open::because(format!("timer late by little; {} was in the kernel", share.name)))
             }
             Code::Kernel { frames } => {
                 share.kind = Kind::IrqsOff;
@@ -279,7 +322,7 @@ pub(super) enum Code<'s> {
 
 /// What the timer interrupted, from a stack taken in its handler or with the handler's frames already removed.
 pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
-    let entry = sample.frames.iter().position(|frame| is_entry(frame));
+    let entry = sample.frames.iter().position(|frame| is_interrupt_entry(frame));
     let frames = &sample.frames[entry.map_or(0, |entry| entry + 1)..];
     match (sample.in_user, frames.is_empty()) {
         (Some(true), _) => Code::User,
@@ -289,17 +332,11 @@ pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
     }
 }
 
-/// The assembly entry of an interrupt (arch/x86/include/asm/idtentry.h; arch/arm64/kernel/entry.S).
-fn is_entry(frame: &str) -> bool {
-    ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq", "el0t_64_irq"]
-        .iter()
-        .any(|entry| frame.starts_with(entry))
-}
-
-/// Whether the interrupted function is one that turns interrupts on: then they were off before.
+/// Whether interrupts came back on where the timer's came: by the machine code there, or because the function is one
+/// that turns them on.
 fn sure(sample: &StackSample) -> bool {
     let Code::Kernel { frames } = interrupted_code(sample) else { return false };
-    frames.first().is_some_and(|frame| enables_interrupts(frame))
+    sample.enabled_there == Some(true) || frames.first().is_some_and(|frame| enables_interrupts(frame))
 }
 
 /// Functions at whose end interrupts come back on, by parts of their names.

@@ -43,4 +43,5 @@ mod waking;
 
 pub use peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
+pub use standstill::Standstills;
 pub use story::explain_passage;

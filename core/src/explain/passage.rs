@@ -6,11 +6,12 @@ use super::cpu::Context;
 use super::record::Record;
 use super::segment::{Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
+use super::standstill::Together;
 use super::stolen::Stolen;
 use super::thread::{states, State, Stretch};
 use super::{story, wait};
 use crate::series::Thread;
-use crate::time::Mono;
+use crate::time::{Mono, Ns};
 
 /// The life of the victim `thread` in `[a, b)`, in order; the parts cover it exactly.
 pub fn parts(record: &Record, thread: &Thread, a: Mono, b: Mono, shares: &mut Vec<Share>) -> Vec<Segment> {
@@ -45,13 +46,19 @@ fn part(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Sh
 /// Time on the CPU: the thread's own, and what interrupted it.
 fn running(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
     let Some(cpu) = stretch.cpu else { return Vec::new() };
-    let counted = tally(record, Phase::Running, cpu, &record.slices(cpu, stretch.begin, stretch.end));
+    let slices = record.slices(cpu, stretch.begin, stretch.end);
+    let together = Together::over(record, Kind::ReturnToUser, cpu, &slices);
+    let counted = tally(record, Phase::Running, cpu, &slices);
     let mut stolen = Stolen::over(record, Phase::Running, cpu, stretch.begin, stretch.end);
     let mut parts = counted.gaps;
     for mut share in counted.shares {
         if let Some(host) = stolen.surely(&mut share) {
             parts.push(Stolen::leaf(&host));
             shares.push(host);
+        }
+        parts.extend(together.take(&mut share));
+        if share.net == Ns::ZERO {
+            continue;
         }
         let mut label = share.label();
         if share.context == Context::Thread(thread.tid) {

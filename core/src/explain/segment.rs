@@ -71,6 +71,9 @@ pub struct Gap {
     pub begin: Mono,
     /// How long.
     pub duration_ns: Ns,
+    /// A timer was due, interrupts were on, and none came: a host or the hardware stopped the CPU or its timer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stood_still: bool,
 }
 
 /// One node. Invariants: children's durations plus gaps equal `duration_ns`; a leaf has no gaps, so that
@@ -131,7 +134,15 @@ impl Segment {
     #[must_use]
     pub fn unexplained(kind: Kind, label: impl Into<String>, begin: Mono, duration: Ns) -> Segment {
         let mut node = Segment::leaf(kind, label, begin, duration);
-        node.gaps.push(Gap { label: node.label.clone(), begin, duration_ns: duration });
+        node.gaps.push(Gap { label: node.label.clone(), begin, duration_ns: duration, stood_still: false });
+        node
+    }
+
+    /// The same where a timer was due, interrupts were on, and none came.
+    #[must_use]
+    pub fn stood_still(kind: Kind, label: impl Into<String>, begin: Mono, duration: Ns) -> Segment {
+        let mut node = Segment::unexplained(kind, label, begin, duration);
+        node.gaps[0].stood_still = true;
         node
     }
 
@@ -158,7 +169,7 @@ impl Segment {
         }
         let rest = node.duration_ns.saturating_sub(covered);
         if rest > Ns::ZERO {
-            node.gaps.push(Gap { label: node.label.clone(), begin, duration_ns: rest });
+            node.gaps.push(Gap { label: node.label.clone(), begin, duration_ns: rest, stood_still: false });
         }
         node
     }

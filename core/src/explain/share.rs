@@ -46,6 +46,8 @@ pub enum Role {
         in_user: Option<bool>,
         /// How it left the CPU.
         left: Option<LeftAs>,
+        /// Timers were due for most of it, and no interrupt came.
+        unserved: bool,
     },
     /// It was being switched away from, in no more time than the scheduler needs.
     Switching,

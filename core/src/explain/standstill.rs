@@ -1,33 +1,38 @@
 //! Time in which a CPU took no interrupt though a timer was due.
 //!
 //! A thread in user mode has interrupts on: then the CPU did not run at all, whatever had it last by the record, because a
-//! host, firmware or hardware stopped it. No event says that. A thread in kernel mode may also have kept interrupts off.
+//! host, firmware or hardware stopped it. No event says that. A thread in kernel mode may also have kept interrupts off;
+//! but where another CPU is known to have stood still at the same time, one cause of both is likelier than two, and nobody
+//! is blamed.
 
+use std::collections::VecDeque;
+
+use super::causes::collect_gaps;
 use super::cpu::{Context, Slice};
 use super::record::Record;
+use super::segment::{Explanation, Kind, Segment};
+use super::share::Share;
 use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Kind as What, Standstill};
 
 /// Below this, a delay may be the delivery of the interrupt.
 const TELLING: Ns = Ns::from_us(10);
+/// Standstills that are remembered.
+const KNOWN: usize = 64;
 
-/// Since when timers went unserved while thread `tid` had `cpu`, and how long in all of `slices`, which end at `b`. `None`
-/// where nothing proves it. Costs a walk over the events of `cpu` up to the first timer from `b` on.
-#[must_use]
-pub fn unserved(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono) -> Option<(Mono, Ns)> {
-    let mut found: Option<(Mono, Ns)> = None;
-    let mut until = slices.first()?.begin; // told so far
-    for (_, event) in record.events_on(cpu, until, record.until()) {
+/// Where timers of `cpu` were due and unserved in the time from `a` on, in order and without overlap. Costs a walk over
+/// its events up to the first timer from `b` on.
+fn unserved(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
+    let mut found = Vec::new();
+    let mut until = a; // told so far
+    for (_, event) in record.events_on(cpu, a, record.until()) {
         let What::TimerExpireEntry { expires: Some(due), .. } = event.kind else { continue };
         let served = interrupt_begin(record, cpu, event.at);
         if served < event.at && served.since(due) >= TELLING {
-            for slice in slices.iter().filter(|slice| slice.context == Context::Thread(tid)) {
-                let (from, to) = (slice.begin.max(due).max(until), slice.end.min(served));
-                if from < to {
-                    let (begin, so_far) = found.unwrap_or((from, Ns::ZERO));
-                    found = Some((begin, so_far + to.since(from)));
-                }
+            let from = until.max(due);
+            if from < served {
+                found.push((from, served));
             }
             until = until.max(served);
         }
@@ -35,5 +40,122 @@ pub fn unserved(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono) 
             break;
         }
     }
+    found
+}
+
+/// Since when timers went unserved while thread `tid` had `cpu`, and how long in all of `slices`, which end at `b`. `None`
+/// where nothing proves it.
+#[must_use]
+pub fn of_thread(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono) -> Option<(Mono, Ns)> {
+    let mut found: Option<(Mono, Ns)> = None;
+    for (due, served) in unserved(record, cpu, slices.first()?.begin, b) {
+        for slice in slices.iter().filter(|slice| slice.context == Context::Thread(tid)) {
+            let (from, to) = (slice.begin.max(due), slice.end.min(served));
+            if from < to {
+                let (begin, so_far) = found.unwrap_or((from, Ns::ZERO));
+                found = Some((begin, so_far + to.since(from)));
+            }
+        }
+    }
     found.filter(|(_, length)| *length >= TELLING)
+}
+
+/// Stretches of a CPU in which it did nothing, though a timer was due, while another one stood still.
+pub struct Together {
+    kind: Kind,
+    cpu: Cpu,
+    pieces: Vec<(Context, Mono, Ns, Cpu)>,
+}
+
+impl Together {
+    /// Of `slices`, which cover `[a, b)` of `cpu`. Costs nothing where no standstill is known.
+    #[must_use]
+    pub fn over(record: &Record, kind: Kind, cpu: Cpu, slices: &[Slice]) -> Together {
+        let mut together = Together { kind, cpu, pieces: Vec::new() };
+        let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return together };
+        if record.window.standstills.is_empty() {
+            return together;
+        }
+        let unserved = unserved(record, cpu, first.begin, last.end);
+        let other = |begin, end| {
+            let known = record.window.standstills.iter().filter(|known| known.cpu != cpu);
+            known.copied().find(|known| is_same(known, begin, end))
+        };
+        for slice in slices {
+            for &(due, served) in &unserved {
+                for (from, to) in quiet(record, cpu, slice.begin.max(due), slice.end.min(served)) {
+                    let part = other(from, to).map(|other| (slice.context, from, to.since(from), other.cpu));
+                    together.pieces.extend(part);
+                }
+            }
+        }
+        together
+    }
+
+    /// Takes out of `share` what is nobody's.
+    pub fn take(&self, share: &mut Share) -> Option<Segment> {
+        let mine = || self.pieces.iter().filter(|(context, ..)| *context == share.context);
+        let &(_, begin, _, other) = mine().next()?;
+        let net = mine().map(|(_, _, length, _)| *length).sum::<Ns>().min(share.net);
+        share.net = share.net.saturating_sub(net);
+        let cpu = self.cpu;
+        let label = format!(
+            "CPU {cpu} stood still: no interrupt came of a timer that was due, nor did one on CPU {other}, in user mode"
+        );
+        Some(Segment::unexplained(self.kind, label, begin, net))
+    }
+}
+
+/// The parts of `[a, b)` without an event of `cpu` inside.
+fn quiet(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
+    let mut found = Vec::new();
+    let mut from = a;
+    for at in record.events_on(cpu, a, b).map(|(_, event)| event.at).chain([b]) {
+        if from < at && at <= b && at.since(from) >= TELLING {
+            found.push((from, at));
+        }
+        from = from.max(at);
+    }
+    found
+}
+
+/// Whether most of what is known of the other CPU is in `[begin, end)`, and makes up most of it. Their timers were due at
+/// different times, and a host does not stop and resume its virtual CPUs at one stroke.
+fn is_same(known: &Standstill, begin: Mono, end: Mono) -> bool {
+    let both = known.end.min(end).0.saturating_sub(known.begin.max(begin).0);
+    2 * both >= end.since(begin).0 && 4 * both >= 3 * known.end.since(known.begin).0
+}
+
+/// The latest standstills that explanations have proved, for those of other CPUs.
+#[derive(Clone, Debug, Default)]
+pub struct Standstills(VecDeque<Standstill>);
+
+impl Standstills {
+    /// Remembers what an explanation of a case on `cpu` proves; what is new of it is returned.
+    pub fn note(&mut self, cpu: Cpu, explanation: &Explanation) -> Vec<Standstill> {
+        let mut gaps = Vec::new();
+        collect_gaps(&explanation.tree, &mut gaps);
+        let proved = gaps.into_iter().filter(|gap| gap.stood_still && gap.duration_ns >= TELLING);
+        let all = proved.map(|gap| Standstill { cpu, begin: gap.begin, end: gap.begin + gap.duration_ns });
+        let new: Vec<Standstill> = all.filter(|standstill| !self.0.contains(standstill)).collect();
+        self.0.extend(&new);
+        while self.0.len() > KNOWN {
+            self.0.pop_front();
+        }
+        new
+    }
+
+    /// Those of other CPUs than `cpu` that have to do with `[begin, end)`.
+    #[must_use]
+    pub fn beside(&self, cpu: Cpu, begin: Mono, end: Mono) -> Vec<Standstill> {
+        self.0.iter().copied().filter(|known| known.concerns(cpu, begin, end)).collect()
+    }
+}
+
+impl Standstill {
+    /// Whether a case on `cpu` of this time is to be explained with it in mind.
+    #[must_use]
+    pub fn concerns(&self, cpu: Cpu, begin: Mono, end: Mono) -> bool {
+        self.cpu != cpu && self.begin < end && begin < self.end
+    }
 }

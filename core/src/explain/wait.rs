@@ -9,7 +9,7 @@ use super::lateness::{interrupted_code, Code};
 use super::record::Record;
 use super::segment::Segment;
 use super::share::{tally, Phase, Role, Share};
-use super::standstill;
+use super::standstill::{self, Together};
 use super::stolen::Stolen;
 use super::thread::Stretch;
 use crate::series::Thread;
@@ -27,6 +27,7 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
         return vec![Segment::unexplained(super::Kind::WakeupWait, label, stretch.begin, stretch.length())];
     };
     let slices = record.slices(cpu, stretch.begin, stretch.end);
+    let together = Together::over(record, super::Kind::WakeupWait, cpu, &slices);
     let counted = tally(record, Phase::Waiting, cpu, &slices);
     let mut stolen = Stolen::over(record, Phase::Waiting, cpu, stretch.begin, stretch.end);
     let mut parts = counted.gaps;
@@ -34,6 +35,10 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
         if let Some(host) = stolen.surely(&mut share) {
             parts.push(Stolen::leaf(&host));
             shares.push(host);
+        }
+        parts.extend(together.take(&mut share));
+        if share.net == Ns::ZERO {
+            continue;
         }
         if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {
             share.role = role(record, victim, &holder, tid, cpu, stretch);
@@ -67,10 +72,15 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
 }
 
 /// Takes out of `share`, the time of thread `tid`, what the CPU did not run: nobody's, but for the host where its clock
-/// says so.
+/// says so. In the kernel, interrupts may as well have been off: the share is left and told so.
 fn stood_still(record: &Record, tid: Tid, slices: &[Slice], end: Mono, share: &mut Share) -> Option<Share> {
-    let Role::Keeps { in_user: Some(true), .. } = share.role else { return None };
-    let (begin, length) = standstill::unserved(record, share.cpu, tid, slices, end)?;
+    let Role::Keeps { in_user, ref mut unserved, .. } = share.role else { return None };
+    let (begin, length) = standstill::of_thread(record, share.cpu, tid, slices, end)?;
+    if in_user != Some(true) {
+        *unserved = length.0 * 2 > share.net.0;
+        share.inferred |= *unserved;
+        return None;
+    }
     let still = Share { begin, net: length.min(share.net), ..share.clone() };
     share.net = share.net.saturating_sub(still.net);
     Some(still)
@@ -80,12 +90,13 @@ fn standstill_gap(still: &Share) -> Segment {
     let (cpu, name) = (still.cpu, &still.name);
     let label =
         format!("CPU {cpu} stood still: with {name} in user mode, no interrupt came of a timer that was due");
-    Segment::unexplained(super::Kind::WakeupWait, label, still.begin, still.net)
+    Segment::stood_still(super::Kind::WakeupWait, label, still.begin, still.net)
 }
 
 fn label(share: &Share) -> String {
     let name = share.label();
     let mut label = match share.role {
+        Role::Keeps { unserved: true, .. } => format!("{name}, lower in priority; no interrupt came, either"),
         Role::Keeps { .. } => format!("{name}, lower in priority, not preempted"),
         Role::Switching => format!("switching away from {name}"),
         Role::Wins => format!("{name}, of equal or higher priority"),
@@ -111,7 +122,7 @@ fn role(record: &Record, victim: &Thread, holder: &Thread, tid: Tid, cpu: Cpu, s
         Role::Wins
     } else {
         let left = departure(record, tid, cpu, stretch).map(|(_, left)| left);
-        Role::Keeps { in_user: stack(record, tid, cpu, stretch).1, left }
+        Role::Keeps { in_user: stack(record, tid, cpu, stretch).1, left, unserved: false }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-pub use super::window::{Mapping, StackSample, Window};
+pub use super::window::{Mapping, StackSample, Standstill, Window};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// A text in the [`Strings`] of the same trace.

@@ -20,6 +20,13 @@
 //! | prio_a, prio_b, word | 24, 26, 28 | i16, i16, u32; or `expires` u64 at 24 |
 //! | comm | 32 | 16 bytes; or two u64 |
 //!
+//! | stack | offset | type |
+//! |---|---|---|
+//! | at | 0 | u64 |
+//! | tid | 8 | i32 |
+//! | why, code, depth | 12, 13, 14 | u8 (1: a late timer, 2: a late switch), u8 (see [`note_code`]), u16 |
+//! | addresses | 16 | 30 × u64, innermost first |
+//!
 //! A system call (kinds 21 and 22) has its number in `tid`, its first three arguments in the two u64 and `expires`, its result
 //! in the first u64.
 //!
@@ -47,6 +54,10 @@ use header::{i32_at, u16_at, u32_at, u64_at};
 const COMM: u8 = 19;
 /// Bit of a switch's flag: a lean recorder left switches out before it.
 const SKIPPED: u8 = 2;
+/// Why a stack was taken: only one taken in an interrupt says what was interrupted.
+const LATE_TIMER: u8 = 1;
+const ENABLED_THERE: u8 = 1;
+const ENABLED_BEFORE: u8 = 2;
 /// Frames of a stack at most.
 const STACK_DEPTH: usize = 30;
 
@@ -233,8 +244,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
     }
 
     fn stack(&mut self, cpu: Cpu, s: &[u8]) {
-        let depth = (u16_at(s, 14) as usize).min(STACK_DEPTH);
-        let addresses: Vec<u64> = (0..depth).map(|i| u64_at(s, 16 + 8 * i)).take_while(|&a| a != 0).collect();
+        let (depth, addresses) = addresses(s);
         let mut frames: Vec<String> = Vec::with_capacity(addresses.len());
         for address in addresses {
             let frame = self.name(address).unwrap_or_else(|| format!("{address:#x}"));
@@ -243,20 +253,62 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 frames.push(frame);
             }
         }
-        // Only a stack taken in an interrupt (1: a late timer) says what was interrupted.
-        let in_user = if s[12] == 1 && depth < STACK_DEPTH { interrupted_user(&frames) } else { None };
+        let in_user =
+            if s[12] == LATE_TIMER && depth < STACK_DEPTH { interrupted_user(&frames) } else { None };
         let (at, tid) = (Mono(u64_at(s, 0)), Tid(i32_at(s, 8)));
-        self.window.stacks.push(StackSample { at, cpu, tid, frames, in_user });
+        let enabled_there = match s[13] {
+            ENABLED_THERE => Some(true),
+            ENABLED_BEFORE => Some(false),
+            _ => None,
+        };
+        self.window.stacks.push(StackSample { at, cpu, tid, frames, in_user, enabled_there });
     }
+}
+
+fn addresses(stack: &[u8]) -> (usize, Vec<u64>) {
+    let depth = (u16_at(stack, 14) as usize).min(STACK_DEPTH);
+    (depth, (0..depth).map(|i| u64_at(stack, 16 + 8 * i)).take_while(|&a| a != 0).collect())
+}
+
+/// Writes into the stacks of late timers what the machine code says of the instruction that was interrupted: whether
+/// interrupts came back on there (`Some(true)`) or had been on before. Whole chunks only; damage is left to [`decode`].
+pub fn note_code(
+    bytes: &mut [u8],
+    mut symbol: impl FnMut(u64) -> Option<String>,
+    mut enabled_there: impl FnMut(u64) -> Option<bool>,
+) {
+    let mut at = 0;
+    while let Some(header) = bytes.get(at..).and_then(|rest| Header::parse(rest).ok()) {
+        let end = at.saturating_add(header.chunk_bytes());
+        let stacks = at + HEADER_BYTES + header.records as usize * RECORD_BYTES;
+        let Some(stacks) = bytes.get_mut(stacks..end) else { return };
+        for stack in stacks.chunks_exact_mut(STACK_BYTES).filter(|stack| stack[12] == LATE_TIMER) {
+            let mut frames = addresses(stack).1.into_iter();
+            frames.find(|&address| symbol(address).is_some_and(|name| is_interrupt_entry(&name)));
+            stack[13] = match frames.next().and_then(&mut enabled_there) {
+                Some(true) => ENABLED_THERE,
+                Some(false) => ENABLED_BEFORE,
+                None => 0,
+            };
+        }
+        at = end;
+    }
+}
+
+/// The assembly entry of an interrupt (arch/x86/include/asm/idtentry.h; arch/arm64/kernel/entry.S, whose
+/// `el1h_64_irq_handler` is called by it).
+#[must_use]
+pub fn is_interrupt_entry(frame: &str) -> bool {
+    const ENTRIES: [&str; 4] = ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq", "el0t_64_irq"];
+    ENTRIES.iter().any(|entry| frame.starts_with(entry)) && !frame.contains("_handler")
 }
 
 /// Whether the interrupt came from user mode: then its entry is the outermost frame of the kernel stack (x86:
 /// `asm_sysvec_*`, `asm_common_interrupt`; arm64: `el0t_64_irq`); else whatever entered the kernel before it is.
 /// `None` without symbols.
 fn interrupted_user(frames: &[String]) -> Option<bool> {
-    const ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "el0t_64_irq"];
     let outermost = frames.last().filter(|frame| !frame.starts_with("0x"))?;
-    let entry = |frame: &String| ENTRIES.iter().any(|entry| frame.starts_with(entry));
+    let entry = |frame: &String| is_interrupt_entry(frame) && !frame.starts_with("el1h_");
     // The same entry is also outermost where a softirq at the end of an earlier interrupt was interrupted.
     Some(entry(outermost) && frames.iter().filter(|frame| entry(frame)).count() == 1)
 }

@@ -183,6 +183,34 @@ fn a_stack_drops_the_recorders_own_frames_and_keeps_what_has_no_name() {
 }
 
 #[test]
+fn what_the_code_says_is_noted_of_the_interrupted_instruction_of_late_timers_alone() {
+    let stack = |why: u8| {
+        let mut stack = vec![0u8; STACK_BYTES];
+        (stack[12], stack[14]) = (why, 4);
+        for (i, address) in [5u64, 6, 7, 8].into_iter().enumerate() {
+            stack[16 + 8 * i..24 + 8 * i].copy_from_slice(&address.to_le_bytes());
+        }
+        stack
+    };
+    let symbol = |address| match address {
+        5 => Some("hrtimer_interrupt+0xf8".to_owned()),
+        6 => Some("asm_sysvec_apic_timer_interrupt+0x1a".to_owned()),
+        7 => Some("do_work+0x10".to_owned()),
+        _ => None,
+    };
+    let head = Header { stacks: 2, ..header(0, 1, 100, 0, 0) };
+    let plain = chunk(head, &[stack(1), stack(2)]);
+    for (says, expected) in [(None, None), (Some(true), Some(true)), (Some(false), Some(false))] {
+        let mut bytes = [plain.clone(), plain.clone()].concat();
+        note_code(&mut bytes, symbol, |address| says.filter(|_| address == 7));
+        let window = decode(&bytes, symbol).unwrap();
+        let noted: Vec<Option<bool>> = window.stacks.iter().map(|stack| stack.enabled_there).collect();
+        assert_eq!(noted, [expected, None, expected, None], "{says:?}");
+        note_code(&mut bytes[..plain.len() + 100], symbol, |_| None); // a cut one is left alone
+    }
+}
+
+#[test]
 fn an_interrupt_of_user_code_is_the_outermost_frame() {
     let user = |frames: &[&str]| interrupted_user(&frames.iter().map(|&f| f.to_owned()).collect::<Vec<_>>());
     let timer = "asm_sysvec_apic_timer_interrupt+0x1a";

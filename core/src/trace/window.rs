@@ -37,6 +37,19 @@ pub struct Window {
     pub other_clock: bool,
     /// No event of this trace can tell of the interrupt of a CPU's timer.
     pub hides_interrupts: bool,
+    /// What the records of CPUs that are not in this window prove.
+    pub standstills: Vec<Standstill>,
+}
+
+/// A CPU took no interrupt though a timer was due and interrupts were on: a host or the hardware stopped it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standstill {
+    /// Which CPU.
+    pub cpu: Cpu,
+    /// Since when, at the latest.
+    pub begin: Mono,
+    /// Until when.
+    pub end: Mono,
 }
 
 /// A file mapped into the memory of some process: `[begin, end)` is the file from `offset` on.
@@ -67,4 +80,6 @@ pub struct StackSample {
     pub frames: Vec<String>,
     /// The interrupted code was in user mode (then interrupts were on, and a late timer has another cause).
     pub in_user: Option<bool>,
+    /// The machine code says that interrupts came back on at the interrupted instruction, or that they were on before.
+    pub enabled_there: Option<bool>,
 }

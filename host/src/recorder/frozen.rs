@@ -64,6 +64,13 @@ impl Frozen {
         }
     }
 
+    /// Writes into its stacks what the kernel's code says of the instructions that were interrupted; nothing where
+    /// `symbols` have no code.
+    pub fn note_code(&mut self, symbols: &Symbols) {
+        let (name, enabled) = (|at| symbols.name(at), |at| symbols.enabled_there(at));
+        flight::note_code(&mut self.bytes, name, enabled);
+    }
+
     /// The events, with the names that only the running system knows.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod block;
 pub mod blocking;
 mod capability;
 mod chosen;
+mod code;
 mod figures;
 mod freezer;
 mod frozen;
@@ -41,6 +42,7 @@ use chosen::Chosen;
 use plan::{Kernel, Plan};
 
 pub use capability::capability;
+pub use code::Code;
 pub use figures::{Interference, Source};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};

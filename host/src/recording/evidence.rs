@@ -1,7 +1,7 @@
 //! What a flight record tells of a late wake-up, with its activation or without.
 
 use lathunt_core::comm::Comm;
-use lathunt_core::explain::{self, Explanation, TimerPassage, WakePassage};
+use lathunt_core::explain::{self, Explanation, Standstills, TimerPassage, WakePassage};
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Tid};
@@ -16,6 +16,8 @@ pub(super) struct Evidence {
     pub symbols: Symbols,
     /// The preemption model in force.
     pub preemption: Option<String>,
+    /// What the cases of other CPUs have proved.
+    pub standstills: Standstills,
 }
 
 impl Evidence {
@@ -26,6 +28,7 @@ impl Evidence {
         window.preemption.clone_from(&self.preemption);
         let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
         let (tid, cpu, end) = (victim.tid, frozen.cpu, victim.switched_in);
+        window.standstills = self.standstills.beside(cpu, begin, end);
         if let Some(a) = activation {
             add_waking(&mut window, a);
         }

@@ -152,7 +152,7 @@ impl Recording {
             notes.push(format!("{error}: kernel stacks show addresses instead of names"));
             Symbols::none()
         });
-        let book = Book::new(&settings, symbols);
+        let book = Book::new(&settings, symbols.with_code());
         let tasks = Tasks::new(settings.threads, settings.deadline, recorder::syscall_name);
         Ok(Recording {
             settings,

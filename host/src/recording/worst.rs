@@ -9,11 +9,13 @@
 use std::collections::BTreeMap;
 
 use lathunt_core::application::policy_name;
+use lathunt_core::explain::Standstills;
 use lathunt_core::export::latency_hist;
 use lathunt_core::peak::{Context, Peak, Worst};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::{Activation, Via};
+use lathunt_core::trace::event::Standstill;
 
 use super::evidence::Evidence;
 use super::pending::{Moment, Pending};
@@ -26,6 +28,8 @@ use crate::symbols::Symbols;
 const PENDING: usize = 16;
 /// Of these, for their activation.
 const WAITING: usize = 8;
+/// For so long after its end a case may be explained once more, with what that of another CPU proved.
+const AGAIN: Ns = Ns::from_ms(1_000);
 /// Threads whose worst case is kept with its circumstances.
 const THREADS: usize = 1024;
 
@@ -77,6 +81,7 @@ pub(super) struct Book {
     worst: BTreeMap<Cpu, Worst<Case>>,
     of_thread: BTreeMap<Tid, Case>,
     pending: Pending,
+    explained: Vec<(Moment, Frozen)>, // lately
     extremes: BTreeMap<Cpu, [Extremes; QUANTITIES.len()]>,
     last: BTreeMap<Cpu, (Mono, String)>,
 }
@@ -89,10 +94,15 @@ impl Book {
             limit: settings.peaks,
             threshold: settings.threshold,
             flight: settings.flight,
-            evidence: Evidence { symbols, preemption: settings.preemption.clone() },
+            evidence: Evidence {
+                symbols,
+                preemption: settings.preemption.clone(),
+                standstills: Standstills::default(),
+            },
             worst: BTreeMap::new(),
             of_thread: BTreeMap::new(),
             pending: Pending::new(),
+            explained: Vec::new(),
             extremes: BTreeMap::new(),
             last: BTreeMap::new(),
         }
@@ -197,27 +207,52 @@ impl Book {
         if let Some((_, least, _)) = least {
             self.pending.remove(*least);
         } else if let Some((_, worst, _)) = cases.iter().max() {
-            let (moment, frozen) = self.pending.remove(*worst);
-            self.explain_case(moment, &frozen);
+            let of_it = self.pending.remove(*worst);
+            self.explain_all(vec![of_it]);
         }
     }
 
     /// Explains every case that has a flight record: some ms each.
     pub fn explain_cases(&mut self) {
-        for (moment, frozen) in self.pending.take() {
-            if !self.explain_case(moment, &frozen) {
-                self.pending.push(moment, frozen); // it waits for its activation
-            }
-        }
+        let records = self.pending.take();
+        self.explain_all(records);
     }
 
-    /// False when there is no such case.
-    fn explain_case(&mut self, moment: Moment, frozen: &Frozen) -> bool {
+    /// Those without a case go on waiting for their activation. What one case proves of a CPU that stood still, the others
+    /// are explained with, whichever came first.
+    fn explain_all(&mut self, records: Vec<(Moment, Frozen)>) {
+        let mut proved = Vec::new();
+        for (moment, mut frozen) in records {
+            frozen.note_code(&self.evidence.symbols);
+            match self.explain_case(moment, &frozen) {
+                Some(new) => {
+                    proved.extend(new);
+                    self.explained.push((moment, frozen));
+                }
+                None => self.pending.push(moment, frozen),
+            }
+        }
+        let explained = std::mem::take(&mut self.explained);
+        for (moment, frozen) in &explained {
+            let begin = Mono(moment.1 .0.saturating_sub(Pending::total(frozen).0));
+            if proved.iter().any(|standstill| standstill.concerns(frozen.cpu, begin, moment.1)) {
+                self.explain_case(*moment, frozen);
+            }
+        }
+        let newest = explained.iter().map(|(moment, _)| moment.1).max().unwrap_or_default();
+        self.explained = explained.into_iter().filter(|(moment, _)| newest.since(moment.1) < AGAIN).collect();
+    }
+
+    /// What it proves of CPUs that stood still; `None` when there is no such case.
+    fn explain_case(&mut self, moment: Moment, frozen: &Frozen) -> Option<Vec<Standstill>> {
         let is_it = |case: &&mut Case| case.moment == moment;
         let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
-        let Some(activation) = of_thread.or(of_cpu).map(|case| case.activation) else { return false };
-        let Some(explanation) = self.evidence.explain(frozen, activation.as_ref()) else { return true };
+        let activation = of_thread.or(of_cpu).map(|case| case.activation)?;
+        let Some(explanation) = self.evidence.explain(frozen, activation.as_ref()) else {
+            return Some(Vec::new());
+        };
+        let proved = self.evidence.standstills.note(frozen.cpu, &explanation);
         self.told(frozen.cpu, moment.1, Some(explanation.cause.clone()));
         let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
@@ -229,7 +264,7 @@ impl Book {
             case.peak.no_evidence = None;
             case.bytes = bytes;
         }
-        true
+        Some(proved)
     }
 
     fn offer(&mut self, case: Case) {
@@ -326,7 +361,8 @@ impl Book {
     /// Flight records whose activation never ended become cases of their own.
     pub fn close(&mut self) {
         self.explain_cases();
-        for (moment, frozen) in self.pending.take() {
+        for (moment, mut frozen) in self.pending.take() {
+            frozen.note_code(&self.evidence.symbols);
             if let Some(peak) = self.evidence.alone(&frozen) {
                 let bytes = self.flight.then_some(frozen.bytes);
                 self.offer(Case { moment, peak, activation: None, bytes });

@@ -15,6 +15,7 @@ fn matches(share: &Share) -> bool {
 fn key(blame: &Blame) -> String {
     match blame.share.role {
         Role::Keeps { in_user: Some(true), .. } => format!("not let run, behind {}", blame.share.comm()),
+        Role::Keeps { unserved: true, .. } => format!("no interrupts: {}", blame.share.comm()),
         _ => format!("preemption off: {}", blame.share.comm()),
     }
 }
@@ -26,8 +27,12 @@ fn preempts(model: &str) -> bool {
 
 fn clause(blame: &Blame) -> String {
     let share = blame.share;
-    let Role::Keeps { in_user, left } = share.role else { return share.name.clone() };
+    let Role::Keeps { in_user, left, unserved } = share.role else { return share.name.clone() };
     let how = match (in_user, blame.preemption) {
+        _ if unserved => {
+            "and took no interrupt of a timer that was due (it kept them off, or the CPU stood still)"
+                .to_owned()
+        }
         (Some(true), _) => "though the waking found it in user mode,".to_owned(),
         (_, Some(model)) if !preempts(model) => {
             format!("in kernel code that preemption model '{model}' does not preempt")
@@ -52,6 +57,9 @@ fn advice(blame: &Blame) -> String {
             "the victim was not let run: look at RT throttling (sched_rt_runtime_us), the fair server and cgroup limits; or the CPU stood still meanwhile: compare `lathunt hwlat`"
                 .to_owned()
         }
+        (Role::Keeps { unserved: true, .. }, _) => format!(
+            "measure the host and the hardware alone: `lathunt hwlat`; if they are not it, find where {comm} disables interrupts"
+        ),
         (_, Some(model)) if !preempts(model) => {
             format!("boot with preempt=full or use PREEMPT_RT ('{model}' is in force), or keep {comm} off this CPU")
         }

@@ -96,7 +96,9 @@ impl Walk<'_, '_> {
             }
             (Some(wanting), Some(having)) if having <= wanting => Role::Wins,
             (Some(_), Some(_)) if share.net <= SWITCHING && !throttled => Role::Switching,
-            (Some(_), Some(_)) => Role::Keeps { in_user: None, left: self.left(holder, share.cpu, stretch) },
+            (Some(_), Some(_)) => {
+                Role::Keeps { in_user: None, left: self.left(holder, share.cpu, stretch), unserved: false }
+            }
             _ => Role::Unranked,
         };
         if share.role == Role::Switching {
@@ -220,7 +222,7 @@ impl Walk<'_, '_> {
         });
         let late = asked.map(|(_, event)| event.at.since(since)).filter(|late| late.0 * 2 > share.net.0);
         let slices = self.record.slices(share.cpu, since, until);
-        let unserved = standstill::unserved(self.record, share.cpu, holder.tid, &slices, until)
+        let unserved = standstill::of_thread(self.record, share.cpu, holder.tid, &slices, until)
             .filter(|(_, length)| length.0 * 2 > share.net.0);
         let place = match (late, work, call) {
             (Some(late), ..) => format!("the reschedule interrupt (IPI) came only after {late}"),

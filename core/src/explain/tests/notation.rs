@@ -20,8 +20,9 @@
 //! | `machine aarch64` | whose numbers system calls have (else x86-64's) |
 //! | `preemption none` | the preemption model (else `full`) |
 //! | `faults 3`, `lost 12`, `other name` | |
-//! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first |
+//! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first; `kernel+`: interrupts came back on there, `kernel-`: they were on before |
 //!
+//! `100 c0 still 900` says that CPU 0 is known to have stood still from 100 to 900 µs (by another record).
 //! `hides interrupts` says that the trace records none. A last word `^hard`, `^soft` or `^thread` is the event's level.
 //!
 //! A thread is `comm/tid@95` (RT 95) or `comm/tid` (nice 0); `idle` is the idle task. `current` follows the switches.
@@ -29,7 +30,9 @@
 use std::collections::HashMap;
 
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Level, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
+use crate::trace::event::{
+    Event, Kind, LeftAs, Level, StackSample, Standstill, Sym, TaskRef, Vector, Window, SOFTIRQS,
+};
 use crate::trace::syscall_names::SyscallTable;
 
 /// The window that `text` notes; its record is complete from 0 on.
@@ -42,6 +45,10 @@ pub fn window(text: &str) -> Window {
         let [time, cpu, what, rest @ ..] = words.as_slice() else { continue };
         let at = Mono(us(time).0);
         let cpu = Cpu(cpu.strip_prefix('c').unwrap().parse().unwrap());
+        if *what == "still" {
+            window.standstills.push(Standstill { cpu, begin: at, end: Mono(us(rest[0]).0) });
+            continue;
+        }
         window.complete_from.insert(cpu, Mono(0));
         if *what == "stack" {
             window.stacks.push(StackSample {
@@ -50,6 +57,11 @@ pub fn window(text: &str) -> Window {
                 tid: task(&mut window.strings.clone(), rest[0]).tid,
                 frames: rest[2..].iter().map(|&frame| frame.into()).collect(),
                 in_user: Some(rest[1] == "user"),
+                enabled_there: match rest[1] {
+                    "kernel+" => Some(true),
+                    "kernel-" => Some(false),
+                    _ => None,
+                },
             });
             continue;
         }

@@ -117,13 +117,15 @@ fn stack() -> impl Strategy<Value = StackSample> {
         Just(vec!["f".to_owned()]),
         Just(vec!["asm_sysvec_apic_timer_interrupt".to_owned(), "_raw_spin_unlock_irqrestore".to_owned()]),
     ];
-    (0u64..20_000, 0u32..3, 0i32..5, frames, proptest::option::of(any::<bool>())).prop_map(
-        |(at, cpu, tid, frames, in_user)| StackSample {
+    let said = || proptest::option::of(any::<bool>());
+    (0u64..20_000, 0u32..3, 0i32..5, frames, said(), said()).prop_map(
+        |(at, cpu, tid, frames, in_user, enabled_there)| StackSample {
             at: Mono(at),
             cpu: Cpu(cpu),
             tid: Tid(tid),
             frames,
             in_user,
+            enabled_there,
         },
     )
 }

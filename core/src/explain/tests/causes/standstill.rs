@@ -1,6 +1,8 @@
 //! The CPU stood still, or an interrupt took long outside what is known of it.
 
-use super::super::{expect, notation, told};
+use super::super::{expect, explained, notation, told};
+use crate::explain::Standstills;
+use crate::time::{Cpu, Mono};
 
 /// As a host did that does not account for it: the switch was due at 105, three interrupts later it came.
 #[test]
@@ -101,4 +103,104 @@ fn a_timer_interrupt_that_took_long_outside_its_functions_blames_none_of_them() 
                2.0    0.2      +805.0       return to user space
         ",
     );
+}
+
+/// A timer of CPU 1 due at 100 comes at 1600, and finds a thread in the kernel. `^ELSE` holds what else is known.
+const IN_THE_KERNEL: &str = "
+          0   c1 switch idle > reader/33
+        ^ELSE
+       1600   c1 vec+ local_timer
+       1601   c1 timer+ hrtimer_wakeup 100
+       1602   c1 stack reader/33 kernel down_read
+       1603   c1 waking rt/50@95
+       1604   c1 timer-
+       1605   c1 vec- local_timer
+       1608   c1 switch reader/33:R > rt/50@95
+       1950   c1 switch rt/50@95:S > idle";
+
+#[test]
+fn nobody_is_blamed_for_what_stopped_another_cpu_too() {
+    let cause = |known: &str| explained(&notation::window(&IN_THE_KERNEL.replace("^ELSE", known)), 100, 1610);
+    let alone = cause("");
+    assert!(alone.cause == "irqs off: reader" && alone.sentence.contains("probably"), "{alone:#?}");
+    let together = cause("300 c0 still 1590");
+    assert_eq!(together.cause, "the CPU stood still");
+    let says =
+        "CPU 1 stood still: no interrupt came of a timer that was due, nor did one on CPU 0, in user mode";
+    assert!(together.sentence.contains(says), "{}", together.sentence);
+    assert!(together.unexplained_ns.0 >= 1_490_000, "{together:#?}");
+    for another in ["300 c0 still 600", "300 c0 still 4000", "300 c1 still 1590", "1640 c0 still 1900"] {
+        assert_eq!(cause(another).cause, "irqs off: reader", "{another}");
+    }
+    let it_ran = cause("300 c0 still 1590\n 900 c1 nmi 12");
+    assert_eq!(it_ran.cause, "irqs off: reader", "it took an NMI meanwhile");
+}
+
+#[test]
+fn an_explanation_tells_what_it_proves_to_those_of_other_cpus() {
+    let in_user = IN_THE_KERNEL.replace("kernel down_read", "user").replace("^ELSE", "");
+    let explanation = explained(&notation::window(&in_user), 100, 1610);
+    let mut known = Standstills::default();
+    let new = known.note(Cpu(1), &explanation);
+    let [standstill] = new[..] else { panic!("{explanation:#?}") };
+    assert_eq!((standstill.begin, standstill.end), (Mono(100_000), Mono(1_600_000)));
+    assert!(known.note(Cpu(1), &explanation).is_empty(), "nothing new");
+    assert_eq!(known.beside(Cpu(0), Mono(1_500_000), Mono(1_700_000)), new);
+    assert!(known.beside(Cpu(1), Mono(1_500_000), Mono(1_700_000)).is_empty(), "its own");
+    assert!(known.beside(Cpu(0), Mono(1_600_000), Mono(1_700_000)).is_empty(), "over by then");
+    let sure = IN_THE_KERNEL
+        .replace("kernel down_read", "kernel _raw_spin_unlock_irqrestore f")
+        .replace("^ELSE", "300 c0 still 1590");
+    assert_eq!(
+        explained(&notation::window(&sure), 100, 1610).cause,
+        "irqs off: reader",
+        "it shows where they came back"
+    );
+}
+
+#[test]
+fn what_the_code_says_of_the_interrupted_instruction_decides_whether_interrupts_were_off() {
+    let cause = |mode: &str| {
+        let known = IN_THE_KERNEL.replace("kernel down_read", mode).replace("^ELSE", "");
+        explained(&notation::window(&known), 100, 1610)
+    };
+    let on = cause("kernel- clear_user f");
+    assert_eq!(on.cause, "timer late, unexplained");
+    let says =
+        "timer late while reader/33 (nice 0) ran in the kernel, in clear_user, where interrupts are on";
+    assert!(on.sentence.contains(says), "{}", on.sentence);
+    assert_eq!(Standstills::default().note(Cpu(1), &on).len(), 1, "as good as user mode");
+    let off = cause("kernel+ driver_write f");
+    assert!(
+        off.sentence.contains("reader/33 (nice 0) kept interrupts off on CPU 1, in driver_write"),
+        "{}",
+        off.sentence
+    );
+    assert!(cause("kernel driver_write f").sentence.contains("probably with interrupts off"));
+    // By its name it is the end of such a section.
+    assert_eq!(cause("kernel- _raw_spin_unlock_irqrestore f").cause, "irqs off: reader");
+}
+
+#[test]
+fn a_thread_in_the_kernel_that_took_no_interrupt_either_is_not_said_to_have_kept_preemption_off() {
+    let events = "
+          0   c1 switch idle > reader/33
+        101   c1 vec+ local_timer
+        102   c1 timer+ hrtimer_wakeup 100
+        103   c1 waking rt/50@95
+        103   c1 stack reader/33 kernel filemap_read
+        104   c1 timer-
+        105   c1 vec- local_timer
+       1900   c1 vec+ local_timer
+       1901   c1 timer+ tick_nohz_handler ^DUE
+       1904   c1 timer-
+       1905   c1 vec- local_timer
+       1908   c1 switch reader/33:R > rt/50@95
+       1950   c1 switch rt/50@95:S > idle";
+    let cause = |due: &str| explained(&notation::window(&events.replace("^DUE", due)), 100, 1910);
+    let none = cause("300");
+    assert_eq!(none.cause, "no interrupts: reader");
+    let says = "and took no interrupt of a timer that was due (it kept them off, or the CPU stood still)";
+    assert!(none.sentence.contains(says) && none.advice.contains("lathunt hwlat"), "{none:#?}");
+    assert_eq!(cause("1700").cause, "preemption off: reader", "the timer was due at the end of it");
 }
