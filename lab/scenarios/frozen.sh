@@ -9,11 +9,11 @@ lathunt hunt -D 90s --load none --json -o frozen >run.json 2>told &
 hunt=$!
 # The last word before it measures; its first line of progress comes when half of its time is over.
 until grep -qs '^load: ' told || [ ! -d /proc/$hunt ]; do usleep 100000; done
-for again in 1 2 3 4; do
-    usleep 1500000
+for again in 1 2 3 4 5 6 7 8; do
+    usleep 1200000
     echo "lab: freeze me" >/dev/console
 done
-usleep 1500000
+usleep 1200000
 kill -INT $hunt
 wait $hunt
 echo $? >hunt-status

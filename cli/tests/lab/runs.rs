@@ -104,7 +104,7 @@ fn nobody_on_any_cpu_is_blamed_for_a_machine_that_is_stopped_from_outside() {
         let nobody = ["timer late, unexplained", "the CPU stood still", "unexplained"];
         let (unexplained, blamed): (Vec<&Explanation>, Vec<&Explanation>) =
             cases.iter().partition(|why| nobody.contains(&why.cause.as_str()));
-        assert!(!unexplained.is_empty(), "CPU {cpu} was stopped four times: {:#?}", run.peaks);
+        assert!(!unexplained.is_empty(), "CPU {cpu} was stopped eight times: {:#?}", run.peaks);
         for why in blamed {
             assert!(["dd/", "sh/"].iter().all(|program| !why.sentence.contains(program)), "{why:#?}");
         }
