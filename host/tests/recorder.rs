@@ -52,7 +52,7 @@ fn a_wake_up_is_measured_below_what_the_thread_saw_or_said_to_be_missing() {
     let series = recorder.series();
     let both = of(&series, Quantity::TimerWakeup);
     let (recorded, taken, unseen) =
-        (both.histogram.count(), seen.len() as u64, lost(&recorder, "switches_not_seen"));
+        (both.histogram.count(), seen.len() as u64, lost(&recorder, "wakeups_not_seen"));
     eprintln!("{recorded} of {taken} wake-ups recorded, {unseen} times switches went unseen");
     // Two may be under way at the ends. More may only be missing where it is said, also in the series.
     assert!(recorded <= taken + 2, "{recorded} recorded of {taken}");

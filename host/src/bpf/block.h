@@ -125,6 +125,7 @@ enum loss {
 	LOST_STACK,	     /* a stack could not be taken */
 	LOST_SWITCH,	     /* a switch from another task than the last one seen */
 	LOST_NMI,	     /* an NMI that found NMI_NOTES before it in no record yet */
+	LOST_WAKEUP,	     /* the switch-in of a measured task was among the switches not seen */
 	LOSSES = 16,
 };
 
@@ -172,7 +173,7 @@ struct cpu_block {
 	__u64 switch_at;   /* a measured task was switched in then and has not left the scheduler; 0: none */
 	__u64 left_faults; /* page faults of the task that leaves, since it got the CPU */
 	__s32 run_tid;
-	__u32 pad3;
+	__s32 hidden_tid; /* away from whom the last LOST_SWITCH was; 0: none */
 	struct seen seen[SEEN_SLOTS];
 	struct activation activation[ACTIVATION_SLOTS];
 	struct nmi_note nmi_note[NMI_NOTES];

@@ -19,8 +19,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!b)
 		return 0;
+	if (b->running && b->running != prev->pid + 1)
+		wakeup_unseen(b, prev);
 	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO) {
-		flight_skip(b, prev, next);
+		flight_skip(b, next);
 		return 0;
 	}
 	windows_end(b);

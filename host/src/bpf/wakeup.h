@@ -140,6 +140,22 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	w->entry = t ? t->entry : 0;
 }
 
+/* The task that leaves is not the one last switched in: the kernel did not report the switches between. A kernel may hide
+ * all that some threads do but what interrupts do meanwhile; a 6.18 guest of Firecracker does so with those of its agent. */
+static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *prev)
+{
+	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
+	__s32 hidden = b->running - 1;
+
+	lose(b, LOST_SWITCH);
+	b->hidden_tid = hidden;
+	if ((w && w->at) || (hidden && find_waking(hidden)))
+		lose(b, LOST_WAKEUP);
+	if (w)
+		w->at = 0;
+	return 0;
+}
+
 /* Null for a task that is not real time (a deadline task has priority -1). */
 static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 {

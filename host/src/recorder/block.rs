@@ -101,8 +101,12 @@ pub(super) struct CpuBlock {
     pub hist: [Hist; 5],
     pub buffer: [Buffer; BUFFERS],
     pub activations: AtomicU64,
-    /// Who is being recorded, and when tasks of each priority came or went: the programs' own.
-    private_at_last: [u64; 4 + 256],
+    private_at_last: [u64; 3],
+    private_tid: i32,
+    /// Away from whom the last switch was that the kernel did not report; 0: none.
+    pub hidden_tid: AtomicI32,
+    /// When tasks of each priority came or went: the programs' own.
+    private_seen: [u64; 256],
     pub activation: [[AtomicU64; 20]; ACTIVATIONS],
 }
 
@@ -117,6 +121,7 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, hist) == 25_808);
     assert!(std::mem::offset_of!(CpuBlock, buffer) == 487_848);
     assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
+    assert!(std::mem::offset_of!(CpuBlock, hidden_tid) == 2_094_504 + 36);
     assert!(size_of::<CpuBlock>() == 2_752_512);
 };
 

@@ -109,7 +109,7 @@ pub(super) fn series(cpu: Cpu, block: &CpuBlock, which: usize, seconds: &[Second
     let mut series = Series::new(QUANTITIES[which], Some(cpu), histogram);
     series.begin = (first > 0).then_some(Mono(first));
     series.set_seconds(seconds.to_vec());
-    // At least: a stretch in which switches went unseen counts once, however many wake-ups it hid.
+    // At least: a stretch in which switches were not reported counts once, however many wake-ups it hid.
     series.lost = lost + MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum::<u64>();
     series
 }

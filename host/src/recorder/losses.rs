@@ -1,9 +1,12 @@
 //! What each loss counter of the kernel side means for the result.
 
+use std::collections::BTreeSet;
+
 use lathunt_core::run::Loss;
+use lathunt_core::time::Tid;
 
 /// `enum loss` of src/bpf/block.h, in its order.
-const MEANINGS: [(&str, &str); 9] = [
+const MEANINGS: [(&str, &str); 10] = [
     ("no_flight_buffer", "a late task crossed the threshold while all flight buffers waited to be read: that peak has no evidence"),
     ("no_flight_buffer_asked", "a measuring thread asked for a freeze while all flight buffers waited to be read: that peak has no evidence"),
     ("waking_not_remembered", "no free slot for a thread (there are 8192, and four where each may sit): some wake-ups were not measured"),
@@ -11,24 +14,33 @@ const MEANINGS: [(&str, &str); 9] = [
     ("interrupt_end_unmatched", "interrupts of which only the beginning or the end was seen (usually one per CPU at the start): not accounted"),
     ("negative_latency", "an event lay before what it follows (clocks of two CPUs differ, or a clock was set): that sample was dropped"),
     ("stack_not_taken", "the kernel could not take a stack: that peak names no code"),
-    ("switches_not_seen", "times that context switches went unseen (the task switched out was not the one last switched in; why the kernel did not report them is not known): wake-ups are missing"),
+    ("switches_not_seen", "times that this kernel did not report context switches (the task that left was not the one last switched in): who ran meanwhile is not known, and nobody is blamed for that time"),
     ("nmi_not_recorded", "more than eight NMIs came before anything else was recorded: their time is counted, the evidence of peaks lacks them"),
+    ("wakeups_not_seen", "times that a measured thread got the CPU by a switch that this kernel did not report, or is one whose switches it does not report: wake-ups are missing"),
 ];
 
 /// The place of `no_flight_buffer_asked`, which user space counts.
 pub(super) const NO_BUFFER_USER: usize = 1;
 
-/// Counters (by place) of wake-ups that a latency series lacks: not remembered, negative, not seen.
-pub(super) const MISSING_SAMPLES: [usize; 3] = [2, 5, 7];
+/// The place of `switches_not_seen`.
+const SWITCHES: usize = 7;
 
-/// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran.
-pub(super) fn of(counts: impl Iterator<Item = u64>, recursions: u64) -> Vec<Loss> {
+/// Counters (by place) of wake-ups that a latency series lacks: not remembered, negative, not seen.
+pub(super) const MISSING_SAMPLES: [usize; 3] = [2, 5, 9];
+
+/// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran. `hidden`: the
+/// threads away from which the last switches of each CPU were that were not reported.
+pub(super) fn of(counts: impl Iterator<Item = u64>, recursions: u64, hidden: &BTreeSet<Tid>) -> Vec<Loss> {
     let recursion =
         ("program_recursion", "events that fell into the recorder's own program and were not recorded");
+    let names: Vec<String> = hidden.iter().map(|&tid| named(tid)).collect();
     let loss = |((counter, meaning), count): ((&str, &str), u64)| Loss {
         counter: counter.to_owned(),
         count,
-        meaning: meaning.to_owned(),
+        meaning: match counter == MEANINGS[SWITCHES].0 && !names.is_empty() {
+            true => format!("{meaning}; the last away from {}", names.join(" and ")),
+            false => meaning.to_owned(),
+        },
         evidence_only: true, // the recorder's own series say themselves what they lack
     };
     MEANINGS
@@ -38,4 +50,10 @@ pub(super) fn of(counts: impl Iterator<Item = u64>, recursions: u64) -> Vec<Loss
         .filter(|&(_, count)| count > 0)
         .map(loss)
         .collect()
+}
+
+/// As far as it still lives.
+fn named(tid: Tid) -> String {
+    let comm = std::fs::read_to_string(format!("/proc/{}/comm", tid.0)).unwrap_or_default();
+    format!("{}/{}", if comm.is_empty() { "thread" } else { comm.trim_end() }, tid.0)
 }

@@ -343,7 +343,9 @@ impl Recorder {
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let sum = |which: usize| self.blocks.all().map(|block| block.lost[which].load(Relaxed)).sum::<u64>();
-        losses::of((0..block::LOSSES).map(sum), object::recursions(&self.object))
+        let hidden =
+            self.blocks.all().map(|block| Tid(block.hidden_tid.load(Relaxed))).filter(|tid| tid.0 > 0);
+        losses::of((0..block::LOSSES).map(sum), object::recursions(&self.object), &hidden.collect())
     }
 
     /// What this kernel cannot record, and what that costs: one line each.
