@@ -4,6 +4,7 @@ taskset 1 sh -c 'while :; do :; done' &
 user=$!
 taskset 2 dd if=/dev/zero of=/dev/null bs=16M 2>dd &
 kernel=$!
+echo "sh/$user dd/$kernel" >programs
 # Far longer than it takes: it is ended when the machine was stopped often enough, however slow the emulator is.
 lathunt hunt -D 90s --load none --json -o frozen >run.json 2>told &
 hunt=$!
