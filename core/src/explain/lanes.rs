@@ -103,7 +103,7 @@ pub fn lanes(record: &Record, answer: &Answer) -> Lanes {
                 State::Woken => (Look::Ready, "woken, waits for a CPU"),
                 State::Preempted => (Look::Ready, "preempted, waits for a CPU"),
                 State::Blocked(_) => (Look::Blocked, "blocked"),
-                State::Ended => return None,
+                State::Ended | State::Unborn => return None,
                 State::Unknown => (Look::Unknown, "not known"),
             };
             let cpu = stretch.cpu.map_or(String::new(), |cpu| format!(" (CPU {cpu})"));

@@ -114,7 +114,7 @@ fn ftrace_event(window: &Window, event: &Event) -> Option<Message> {
             body.signed(7, prio(next));
             4
         }
-        Kind::Waking { task, target_cpu } => {
+        Kind::Waking { task, target_cpu, .. } => {
             body.text(1, name(task));
             body.signed(2, i64::from(task.tid.0));
             body.signed(3, prio(task));

@@ -128,6 +128,16 @@ impl Walk<'_, '_> {
         Segment::group(Kind::Blocked, format!("until {who} {did}"), a, b.since(a), before)
     }
 
+    /// The life of who creates `thread` at the end of the stretch.
+    fn unborn(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
+        let creator = stretch.ended_by.and_then(|index| self.linked.actor(index));
+        let Some(creator) = creator.filter(|creator| !self.path.contains(&creator.tid)) else {
+            return Vec::new();
+        };
+        let what = format!("created {thread}");
+        vec![self.until(&creator, &what, (stretch.begin, stretch.end), depth)]
+    }
+
     /// The life of `thread` in `[a, b)` as parts that cover it exactly.
     fn life(&mut self, thread: &Thread, a: Mono, b: Mono, depth: usize) -> Vec<Segment> {
         if a >= b {
@@ -162,6 +172,7 @@ impl Walk<'_, '_> {
             State::Woken | State::Preempted => {
                 let why = match self.began(stretch) {
                     Some(What::Migrate { from, to, .. }) => format!("migrated from CPU {from} to CPU {to}"),
+                    Some(What::Fork { .. } | What::Waking { new: true, .. }) => "created".to_owned(),
                     _ if stretch.state == State::Woken => "woken".to_owned(),
                     _ => "preempted".to_owned(),
                 };
@@ -173,6 +184,9 @@ impl Walk<'_, '_> {
                 let label = format!("{thread} BLOCKED{}", reason.text);
                 asked = reason.proof;
                 (Kind::Blocked, label, self.blocked(thread, stretch, &reason, depth))
+            }
+            State::Unborn => {
+                (Kind::Blocked, format!("{thread} does not exist yet"), self.unborn(thread, stretch, depth))
             }
             State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
             State::Unknown => (Kind::Lost, format!("what {thread} did is not recorded"), Vec::new()),

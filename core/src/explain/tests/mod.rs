@@ -7,6 +7,7 @@ mod oracle;
 mod quota;
 mod realtime_kernel;
 mod streams;
+mod wakers;
 
 use super::explain_passage;
 use super::peak::{explain_peak, TimerPassage};

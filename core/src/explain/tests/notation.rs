@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `switch A:S > B` | sched_switch; A left as `R`, `S`, `D` or `X` |
 //! | `waking A`, `wakeup A`, `migrate A 0 1` | of thread A; `waking A c1` with its target |
+//! | `fork A B`, `new B` | A creates B: sched_process_fork, sched_wakeup_new |
 //! | `irq+ 25 virtio0`, `irq- 25` | interrupt line |
 //! | `vec+ local_timer`, `vec- local_timer` | system vector |
 //! | `soft+ NET_RX`, `soft- NET_RX`, `soft-raise NET_RX` | softirq |
@@ -145,10 +146,11 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             };
             Kind::Switch { prev: task(strings, prev), left_as, next: task(strings, rest[2]) }
         }
-        "waking" => {
+        "waking" | "new" => {
             let target = rest.get(1).map(|cpu| Cpu(cpu[1..].parse().unwrap()));
-            Kind::Waking { task: task(strings, rest[0]), target_cpu: target }
+            Kind::Waking { task: task(strings, rest[0]), target_cpu: target, new: what == "new" }
         }
+        "fork" => Kind::Fork { parent: task(strings, rest[0]).tid, child: task(strings, rest[1]) },
         "wakeup" => Kind::Wakeup { task: task(strings, rest[0]), target_cpu: None },
         "migrate" => Kind::Migrate {
             task: task(strings, rest[0]),
