@@ -26,6 +26,8 @@ pub use question::{Found, Passage, Question, Whose};
 pub const MOST: usize = 100_000;
 /// Within this time the same event is the same, recorded by two buffers.
 pub(super) const TWICE: Ns = Ns::from_us(20);
+/// Losses kept.
+const MOST_LOSSES: usize = 10_000;
 /// Lasting events kept.
 const MOST_LASTING: usize = 10_000;
 
@@ -134,6 +136,9 @@ impl<'s> Search<'s> {
                 self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
                 self.lost_until = self.lost_until.max(loss.before);
                 self.lost_meanwhile(loss);
+                if loss.after.is_some() && self.found.losses.len() < MOST_LOSSES {
+                    self.found.losses.push(*loss);
+                }
                 if let Some(feeding) = &mut self.feeding {
                     feeding.lost(loss.cpu);
                 }
