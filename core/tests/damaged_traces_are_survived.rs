@@ -121,6 +121,7 @@ fn ctf(parts: &[Vec<u8>]) -> Option<Met> {
         name: "trace".into(),
         metadata: &parts[0],
         streams: streams.map(|(index, bytes)| (format!("stream_{index}"), bytes.as_slice())).collect(),
+        ..TraceFiles::default()
     };
     let bytes = parts.iter().map(Vec::len).sum();
     Ctf::open(&[files]).ok().map(|trace| walk(&trace, bytes))
