@@ -1,6 +1,7 @@
 //! Tests of the engine: events as text in, the printed explanation out.
 
 mod causes;
+mod changes;
 mod evidence;
 mod notation;
 mod oracle;

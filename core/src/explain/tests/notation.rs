@@ -15,7 +15,7 @@
 //! | `csd+ function`, `csd-` | call from another CPU |
 //! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
-//! | `call 202 4096 6`, `ret 202` | sys_enter with its first two arguments, sys_exit |
+//! | `call 202 4096 6`, `ret 202` | sys_enter with its first (up to three) arguments, sys_exit |
 //! | `fault 8192` | page_fault_user at an address |
 //! | `runs A` | an event without meaning, recorded in the context of A |
 //! | `machine aarch64` | whose numbers system calls have (else x86-64's) |
@@ -182,7 +182,8 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         }
         "disk-" => Kind::BlockComplete { dev: 254 << 20, sector: number(0).unwrap(), nr_sector: 8, error: 0 },
         "call" => {
-            let args = [number(1).unwrap_or(0), number(2).unwrap_or(0), 0, 0, 0, 0];
+            let arg = |place| number(place).unwrap_or(0);
+            let args = [arg(1), arg(2), arg(3), 0, 0, 0];
             Kind::SysEnter { id: irq as i32, args }
         }
         "ret" => Kind::SysExit { id: irq as i32, ret: 0 },

@@ -4,7 +4,7 @@ use super::notation;
 use super::told;
 use crate::explain::Explanation;
 
-fn expect(events: &str, (begin, end): (u64, u64), said: &[&str], unsaid: &[&str]) -> Explanation {
+pub(super) fn expect(events: &str, (begin, end): (u64, u64), said: &[&str], unsaid: &[&str]) -> Explanation {
     let explanation = told(&notation::window(events), begin, end);
     let text = crate::explain::text::render(&explanation, crate::explain::text::Options::default());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -116,4 +116,23 @@ fn a_number_that_is_used_again_does_not_inherit_the_former_threads_call() {
     ";
     expect(events, (135, 520), &["until starter/60"], &["exit_group", "has ended"]);
     expect(events, (15, 520), &["until starter/60", "has ended"], &["in exit_group"]);
+}
+
+#[test]
+fn a_page_that_another_thread_provides_is_a_page_fault_too() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > pager/60
+        100 c1 fault 8192
+        110 c1 switch rt/50@95:S > idle
+        300 c0 call 16 5 3223890435
+        310 c0 waking rt/50@95
+        320 c0 ret 16
+        330 c1 switch idle > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch pager/60:S > idle
+    ";
+    expect(events, (50, 400), &["in a page fault on memory at address 0x2000", "pager/60"], &[]);
+    let other_call = events.replace("call 16 5 3223890435", "call 16 5 21505");
+    expect(&other_call, (50, 400), &["until pager/60"], &["in a page fault"]);
 }
