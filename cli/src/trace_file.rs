@@ -47,6 +47,8 @@ struct CtfDirectory {
     name: String,
     metadata: Mapped,
     streams: Vec<(String, Mapped)>,
+    /// Of LTTng's stream files, by their names.
+    indices: Vec<(String, Mapped)>,
     /// Of the kernel that was traced, where we exported it.
     symbols: Option<Mapped>,
 }
@@ -196,9 +198,14 @@ impl CtfDirectory {
         TraceFiles {
             name: self.name.clone(),
             metadata: self.metadata.bytes(),
-            streams: self.streams.iter().map(|(name, mapped)| (name.clone(), mapped.bytes())).collect(),
+            streams: named(&self.streams),
+            indices: named(&self.indices),
         }
     }
+}
+
+fn named(files: &[(String, Mapped)]) -> Vec<(String, &[u8])> {
+    files.iter().map(|(name, mapped)| (name.clone(), mapped.bytes())).collect()
 }
 
 fn collect(root: &Path, directory: &Path, depth: usize, found: &mut Vec<CtfDirectory>) -> Result<()> {
@@ -221,7 +228,12 @@ fn collect(root: &Path, directory: &Path, depth: usize, found: &mut Vec<CtfDirec
         let name = directory.strip_prefix(root).unwrap_or(directory).display().to_string();
         let symbols = Mapped::open(&directory.join(BESIDE_CTF).join(KALLSYMS_FILE)).ok();
         let metadata = Mapped::open(&metadata).with_context(doing)?;
-        found.push(CtfDirectory { name, metadata, streams, symbols });
+        let indices = streams.iter().filter_map(|(stream, _)| {
+            let index = directory.join("index").join(format!("{stream}.idx"));
+            Some((stream.clone(), Mapped::open(&index).ok()?))
+        });
+        let indices = indices.collect();
+        found.push(CtfDirectory { name, metadata, streams, indices, symbols });
         return Ok(());
     }
     if depth < DEEPEST {

@@ -104,6 +104,40 @@ fn what_is_no_trace_gets_one_clear_line() {
 }
 
 #[test]
+fn options_that_a_question_would_pass_over_are_refused() {
+    let trace = case("fsync");
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let (trace, out) = (trace.to_str().unwrap(), out.to_str().unwrap());
+    let of_passages: [&[&str]; 7] = [
+        &["--worst", "3"],
+        &["--threshold", "1ms"],
+        &["--evidence"],
+        &["--maps", "1"],
+        &["--root", "/"],
+        &["--html", out],
+        &["--perfetto", out],
+    ];
+    let of_threads: [&[&str]; 2] = [&["--tid", "1"], &["--comm", "x"]];
+    let refuses = |question: &[&str], option: &[&str]| {
+        let said = refused(&[&[trace], question, option].concat());
+        assert!(said.contains(&format!("{} says nothing to {}", option[0], question[0])), "{said}");
+        assert!(!Path::new(out).exists(), "nothing is written");
+    };
+    for option in of_passages {
+        refuses(&["--summary"], option);
+        refuses(&["--periods"], option);
+        refuses(&["--ctf", out], option);
+    }
+    for option in of_threads {
+        refuses(&["--summary"], option);
+        refuses(&["--ctf", out], option);
+    }
+    refuses(&["--ctf", out], &["--json"]);
+    assert!(explain(&[trace, "--periods", "--tid", "1", "--json"]).status.success());
+}
+
+#[test]
 fn babeltrace2_reads_the_exported_ctf_without_a_word_and_so_do_we() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("ctf");

@@ -155,8 +155,12 @@ fn the_cases_are_told_alike_from_ctf_also_under_lttngs_names() {
                 continue;
             }
             let streams = streams.iter().map(|(cpu, bytes)| (format!("cpu_{cpu}"), bytes.as_slice()));
-            let files =
-                TraceFiles { name: String::new(), metadata: metadata.as_bytes(), streams: streams.collect() };
+            let files = TraceFiles {
+                name: String::new(),
+                metadata: metadata.as_bytes(),
+                streams: streams.collect(),
+                ..TraceFiles::default()
+            };
             let ctf = Ctf::open(&[files]).unwrap();
             assert_eq!(ctf.info().damage, [], "{name} {tracer}");
             judge(&format!("{name} as CTF of {tracer}"), &truth, &Named(ctf, &trace));

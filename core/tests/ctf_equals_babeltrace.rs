@@ -122,6 +122,7 @@ fn little() -> TraceFiles<'static> {
             ("channel_0".into(), include_bytes!("data/ctf/little/channel_0")),
             ("channel_1".into(), include_bytes!("data/ctf/little/channel_1")),
         ],
+        ..TraceFiles::default()
     }
 }
 
@@ -130,6 +131,7 @@ fn big() -> TraceFiles<'static> {
         name: "big".into(),
         metadata: include_bytes!("data/ctf/big/metadata"),
         streams: vec![("stream".into(), include_bytes!("data/ctf/big/stream"))],
+        ..TraceFiles::default()
     }
 }
 
@@ -220,7 +222,13 @@ fn behind_a_packet_whose_time_goes_back_are_the_events_that_babeltrace2_finds_pa
         let metadata = std::fs::read(directory.join("metadata")).unwrap();
         let stream = std::fs::read(directory.join("channel0_0")).unwrap();
         let streams = vec![("channel0_0".to_owned(), stream.as_slice())];
-        let ctf = Ctf::open(&[TraceFiles { name: String::new(), metadata: &metadata, streams }]).unwrap();
+        let ctf = Ctf::open(&[TraceFiles {
+            name: String::new(),
+            metadata: &metadata,
+            streams,
+            ..TraceFiles::default()
+        }])
+        .unwrap();
         let (mut ours, mut backwards) = (Vec::new(), 0);
         let mut walk = ctf.events(Span::ALL);
         while let Some(item) = walk.next() {
@@ -278,6 +286,7 @@ fn against_babeltrace2(name: &str, archive: &str, below: &str) -> Option<Compare
                 .filter(|(name, _)| name != "metadata")
                 .map(|(name, bytes)| (name.clone(), bytes.as_slice()))
                 .collect(),
+            ..TraceFiles::default()
         })
         .collect();
     let ctf = Ctf::open(&inputs).unwrap();

@@ -8,13 +8,14 @@ use std::path::Path;
 
 use lathunt_core::explain::answers::Answer;
 use lathunt_core::explain::explain_passage;
-use lathunt_core::explain::lanes::{lanes, Of};
+use lathunt_core::explain::lanes::{lanes, Lanes, Of};
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::passages::{find, Question, Whose};
 use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::record::Record;
 use lathunt_core::export::perfetto;
-use lathunt_core::trace::event::Kind;
+use lathunt_core::time::Ns;
+use lathunt_core::trace::event::{Kind, LeftAs, Window};
 use lathunt_core::trace::trace_dat::TraceDat;
 
 /// Field number → (name, type), by message.
@@ -95,9 +96,9 @@ fn number(message: &[(String, Value)], name: &str) -> u64 {
     }
 }
 
-#[test]
-fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/inversion.dat");
+/// The worst passage between the system calls 600 and 601 of a recorded case.
+fn worst(case: &str) -> (Window, Answer, Lanes) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/cases/{case}.dat"));
     let bytes = fs::read(path).unwrap();
     let source = TraceDat::open(&bytes).unwrap();
     let question =
@@ -109,6 +110,33 @@ fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
     let passage = TimerPassage { tid: worst.tid, cpu: worst.cpu, begin: worst.begin, end: worst.end };
     let answer = Answer::explained(worst, explain_passage(&record, &passage));
     let drawn = lanes(&record, &answer);
+    (window, answer, drawn)
+}
+
+#[test]
+fn each_part_is_drawn_with_all_its_pieces() {
+    for case in ["inversion", "pi_preempted", "softirq_storm", "munmap_ipi", "lock_spin", "throttling"] {
+        let (_, answer, drawn) = worst(case);
+        let mut nodes = vec![answer.tree.as_ref().unwrap()];
+        for lane in drawn.lanes.iter().filter(|lane| matches!(lane.of, Of::Path(_))) {
+            let parts = || nodes.iter().flat_map(|node| &node.children);
+            let gaps = nodes.iter().flat_map(|node| &node.gaps).map(|gap| gap.duration_ns);
+            let told: Ns = parts().map(|part| part.duration_ns).chain(gaps).sum();
+            let bars: Ns = lane.bars.iter().map(|bar| bar.end.since(bar.begin)).sum();
+            assert_eq!(bars, told, "{case}: {lane:#?}");
+            for part in parts().filter(|part| part.children.is_empty()) {
+                let own = lane.bars.iter().filter(|bar| bar.label == part.label);
+                let own: Ns = own.map(|bar| bar.end.since(bar.begin)).sum();
+                assert!(own >= part.duration_ns, "{case}: {own} of {part:#?}");
+            }
+            nodes = nodes.iter().flat_map(|node| &node.children).collect();
+        }
+    }
+}
+
+#[test]
+fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
+    let (window, _, drawn) = worst("inversion");
     for lane in &drawn.lanes {
         assert!(lane.bars.iter().all(|bar| bar.begin < bar.end || lane.of == Of::Path(1)), "{lane:?}");
         assert!(lane.bars.windows(2).all(|pair| pair[0].end <= pair[1].begin), "{lane:?}");
@@ -120,13 +148,21 @@ fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
     );
     let Value::Message(trace) = Value::Message(decode(&schema(), "Trace", &file)) else { unreachable!() };
 
-    let (mut switches, mut open, mut slices, mut names) = (0, BTreeMap::new(), 0, Vec::new());
+    let (mut switches, mut open, mut slices, mut names) = (Vec::new(), BTreeMap::new(), 0, Vec::new());
     for (_, packet) in &trace {
         let Value::Message(packet) = packet else { panic!("{packet:?}") };
         assert_eq!(number(packet, "trusted_packet_sequence_id"), 1);
         if let Some(Value::Message(bundle)) = get(packet, "ftrace_events") {
             let events = bundle.iter().filter(|(name, _)| name == "event");
-            switches += events.filter(|(_, event)| matches!(event, Value::Message(event) if get(event, "sched_switch").is_some())).count();
+            switches.extend(events.filter_map(|(_, event)| match event {
+                Value::Message(event) => match get(event, "sched_switch")? {
+                    Value::Message(switch) => {
+                        Some((number(event, "timestamp"), number(switch, "prev_state")))
+                    }
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }));
         }
         if let Some(Value::Message(track)) = get(packet, "track_descriptor") {
             names.push(get(track, "name").cloned());
@@ -142,12 +178,24 @@ fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
         }
     }
     let within = |at| at >= drawn.begin && at <= drawn.end;
-    let recorded =
-        window.events.iter().filter(|event| within(event.at) && matches!(event.kind, Kind::Switch { .. }));
-    assert_eq!(switches, recorded.count());
+    let recorded = window.events.iter().filter(|event| within(event.at));
+    // Without a kernel's version Perfetto reads the states as those of Linux 4.4, where 0x100 is TASK_WAKING.
+    let mut recorded: Vec<(u64, u64)> = recorded
+        .filter_map(|event| match event.kind {
+            Kind::Switch { left_as: LeftAs::Runnable, .. } => Some((event.at.0, 0x800)),
+            Kind::Switch { left_as: LeftAs::Blocked(0x80), .. } => Some((event.at.0, 0x402)), // idle: D without load
+            Kind::Switch { left_as: LeftAs::Blocked(bits), .. } => Some((event.at.0, u64::from(bits))),
+            Kind::Switch { left_as: LeftAs::Dead, .. } => Some((event.at.0, 0x10)),
+            _ => None,
+        })
+        .collect();
+    recorded.sort_unstable();
+    switches.sort_unstable();
+    assert_eq!(switches, recorded);
     assert!(open.values().all(|depth| *depth == 0), "every slice ends");
-    let bars = drawn.lanes.iter().filter(|lane| matches!(lane.of, Of::Path(_))).map(|lane| lane.bars.len());
-    assert_eq!(slices, bars.sum::<usize>());
+    let tracks = drawn.lanes.iter().filter(|lane| matches!(lane.of, Of::Path(_) | Of::Interrupts(_)));
+    assert_eq!(slices, tracks.map(|lane| lane.bars.len()).sum::<usize>(), "vectors too have a track");
+    assert!(names.contains(&Some(Value::Text("CPU 1, all interrupts".to_owned()))), "{names:?}");
     assert!(
         slices >= 3 && names.contains(&Some(Value::Text("critical path, level 1".to_owned()))),
         "{names:?}"

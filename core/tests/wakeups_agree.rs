@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use lathunt_core::explain::answers::{Answers, TraceFacts};
 use lathunt_core::explain::passages::{find, Question, Whose};
 use lathunt_core::explain::summary::summarize;
 use lathunt_core::trace::ftrace_text::FtraceText;
@@ -162,4 +163,34 @@ fn an_unseen_switch_is_said_and_no_time_is_made_up_for_it() {
     assert_eq!(summary.wakeups.worst_ns.0 / 1_000_000, 100, "since it was woken last");
     let listed = find(&source, &Question::Wakeups, &Whose::default());
     assert_eq!(listed.passages.iter().map(|p| p.total().0).collect::<Vec<_>>(), [100_000_000]);
+}
+
+/// A passage may be the worst of all and have lost its begin: that it was so long at least is said.
+#[test]
+fn a_passage_whose_begin_was_lost_is_told_with_the_least_that_it_took() {
+    let text = "
+              rt-9     [001] d..2.     1.000000: sys_enter: NR 600 (1, 0, 0, 0, 0, 0)
+              rt-9     [001] d..2.     1.001000: sys_enter: NR 601 (1, 0, 0, 0, 0, 0)
+CPU:1 [LOST 5 EVENTS]
+           other-8     [001] d..2.     1.100000: sys_enter: NR 1 (1, 0, 0, 0, 0, 0)
+              rt-9     [001] d..2.     1.900000: sys_enter: NR 601 (2, 0, 0, 0, 0, 0)
+              rt-9     [001] d..2.     1.950000: sys_enter: NR 601 (3, 0, 0, 0, 0, 0)
+";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let question =
+        Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair: None };
+    let found = find(&source, &question, &Whose::default());
+    assert_eq!((found.count, found.unmatched_ends, found.begun_in_losses), (1, 2, 1));
+    let (least, end) = found.longest_begun_in_loss.unwrap();
+    assert_eq!((least.0, end.0), (800_000_000, 1_900_000_000));
+    let facts = TraceFacts {
+        path: String::new(),
+        format: String::new(),
+        clock: String::new(),
+        events: found.events,
+        lost: found.lost,
+    };
+    let limits = Answers::new(facts, String::new(), &found).limits;
+    let said = "1 more ended whose begin is lost with other events: the longest took 800.000 ms or more, until 1.900000000";
+    assert!(limits.iter().any(|limit| limit == said), "{limits:?}");
 }

@@ -214,6 +214,7 @@ fn read_by_ourselves(out: &Path, expected: &[Expected]) {
         name: "random".to_owned(),
         metadata: &metadata.1,
         streams: streams.map(|(path, bytes)| (path.display().to_string(), &bytes[..])).collect(),
+        ..TraceFiles::default()
     };
     let ctf = Ctf::open(&[trace]).unwrap();
     assert!(ctf.info().damage.is_empty() && ctf.info().clock.is_monotonic(), "{:?}", ctf.info());

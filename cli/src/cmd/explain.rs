@@ -62,9 +62,9 @@ pub struct ExplainArgs {
     /// Only threads whose name matches: * any characters, ? one
     #[arg(long, value_name = "GLOB")]
     comm: Option<String>,
-    /// How many of the worst passages are explained
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    worst: usize,
+    /// How many of the worst passages are explained [default: 1]
+    #[arg(long, value_name = "N")]
+    worst: Option<usize>,
     /// Only passages at least this long
     #[arg(long, value_name = "TIME", value_parser = |text: &str| parse_duration(text, Ns::from_us(1)))]
     threshold: Option<Ns>,
@@ -94,6 +94,9 @@ pub struct ExplainArgs {
 pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if args.questions() > 1 {
         bail!("one question at a time: --between, --wakeups, --syscall, --at, --irq-to-thread, --periods or --summary");
+    }
+    if let Some((asked, option)) = args.ignored() {
+        bail!("{option} says nothing to {asked}: leave it away, or ask for passages (--between, --wakeups, --syscall, --at, --irq-to-thread)");
     }
     let file = TraceFile::open(&args.trace)?;
     let mut source = file.source()?;
@@ -162,7 +165,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let mut drawing = Drawing::new(&args.exports);
     for (place, passage) in found.passages.iter().enumerate() {
-        answers.passages.push(if place < args.worst {
+        answers.passages.push(if place < args.worst.unwrap_or(1) {
             let mut window = window(source, &found, passage.begin, passage.end);
             noted.fill(&mut window);
             names.fill(&mut window);
@@ -202,6 +205,30 @@ impl ExplainArgs {
             self.summary,
         ];
         asked.iter().filter(|asked| **asked).count()
+    }
+
+    /// What is asked, and an option that it would pass over.
+    fn ignored(&self) -> Option<(&'static str, &'static str)> {
+        let of_passages = [
+            (self.worst.is_some(), "--worst"),
+            (self.threshold.is_some(), "--threshold"),
+            (self.evidence, "--evidence"),
+            (self.maps.is_some(), "--maps"),
+            (self.root.is_some(), "--root"),
+            (self.exports.html.is_some(), "--html"),
+            (self.exports.perfetto.is_some(), "--perfetto"),
+        ];
+        let of_threads = [(self.tid.is_some(), "--tid"), (self.comm.is_some(), "--comm")];
+        let of_answers = [(self.json, "--json")];
+        let (asked, options) = match () {
+            () if self.periods => ("--periods", of_passages.to_vec()),
+            () if self.summary => ("--summary", [&of_passages[..], &of_threads].concat()),
+            () if !self.asks() && self.exports.ctf.is_some() => {
+                ("--ctf alone", [&of_passages[..], &of_threads, &of_answers].concat())
+            }
+            () => return None,
+        };
+        options.into_iter().find(|(given, _)| *given).map(|(_, option)| (asked, option))
     }
 
     fn asks(&self) -> bool {

@@ -156,8 +156,18 @@ impl Answers {
         for marker in &found.impossible {
             limits.push(format!("no event of this trace can be {marker}: was it recorded?"));
         }
-        if found.lost > 0 {
+        if found.lost > 0 && found.is_damaged {
+            limits.push(
+                "events are missing: lost by the recorder, or in what cannot be read of the file".to_owned(),
+            );
+        } else if found.lost > 0 {
             limits.push(format!("the recorder lost {} events: enlarge its buffers", found.lost));
+        }
+        if let Some((least, end)) = found.longest_begun_in_loss {
+            let count = found.begun_in_losses;
+            limits.push(format!(
+                "{count} more ended whose begin is lost with other events: the longest took {least} or more, until {end}"
+            ));
         }
         if found.spanning_losses > 0 {
             let (count, s) = (found.spanning_losses, if found.spanning_losses == 1 { "s" } else { "" });

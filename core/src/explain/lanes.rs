@@ -2,15 +2,16 @@
 //! level of the explanation itself. [`crate::export::perfetto`] writes lanes for the Perfetto UI,
 //! [`super::html`] draws them.
 //!
-//! Bars of one lane never overlap: a part that was added up from several occurrences is drawn from its first one, and
-//! ends where the next part begins.
+//! Bars of one lane never overlap. A part that was added up from several pieces is drawn with each of them. Of some parts
+//! only the amount is known, not where it lies (what the host took, what nothing covers): the first are drawn from where
+//! they may begin, the last wherever nothing else is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answers::Answer;
 use super::cpu::{Context, Slice};
 use super::record::{softirq_name, vector_name, Record};
-use super::segment::{Kind, Segment};
+use super::segment::{Gap, Kind, Segment};
 use super::thread::{states, State};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
@@ -102,7 +103,7 @@ pub fn lanes(record: &Record, answer: &Answer) -> Lanes {
                 State::Woken => (Look::Ready, "woken, waits for a CPU"),
                 State::Preempted => (Look::Ready, "preempted, waits for a CPU"),
                 State::Blocked(_) => (Look::Blocked, "blocked"),
-                State::Ended => return None,
+                State::Ended | State::Unborn => return None,
                 State::Unknown => (Look::Unknown, "not known"),
             };
             let cpu = stretch.cpu.map_or(String::new(), |cpu| format!(" (CPU {cpu})"));
@@ -132,34 +133,51 @@ fn involved(node: &Segment, found: &mut Vec<Thread>) {
 fn path(tree: &Segment, lanes: &mut Vec<Lane>) {
     let mut level: Vec<&Segment> = vec![tree];
     for depth in 1.. {
-        let mut bars: Vec<Bar> = Vec::new();
-        for node in &level {
-            for child in &node.children {
-                let look = if child.kind == Kind::Lost { Look::Unknown } else { Look::Part };
-                let (begin, label) = (child.begin, child.label.clone());
-                bars.push(Bar { begin, end: begin + child.duration_ns, look, label });
-            }
-            for gap in &node.gaps {
-                let label = format!("unexplained: {}", gap.label);
-                bars.push(Bar {
-                    begin: gap.begin,
-                    end: gap.begin + gap.duration_ns,
-                    look: Look::Unknown,
-                    label,
-                });
-            }
+        let (whole, pieced): (Vec<&Segment>, Vec<&Segment>) =
+            level.iter().flat_map(|node| &node.children).partition(|child| child.pieces.is_empty());
+        let mut line = Line::default();
+        for child in whole.into_iter().chain(pieced) {
+            let look = if child.kind == Kind::Lost { Look::Unknown } else { Look::Part };
+            let all = [(child.begin, child.begin + child.duration_ns)];
+            let pieces = if child.pieces.is_empty() { &all[..] } else { &child.pieces };
+            pieces.iter().for_each(|&piece| line.add(piece, look, &child.label));
         }
-        if bars.is_empty() {
+        let gaps = || level.iter().flat_map(|&node| node.gaps.iter().map(move |gap| (node, gap)));
+        let is_rest = |node: &Segment, gap: &Gap| gap.begin == node.begin && gap.label == node.label;
+        let (rests, others): (Vec<_>, Vec<_>) = gaps().partition(|(node, gap)| is_rest(node, gap));
+        for (node, gap) in others.into_iter().chain(rests) {
+            let length = if is_rest(node, gap) { node.duration_ns } else { gap.duration_ns };
+            let label = format!("unexplained: {}", gap.label);
+            line.add((gap.begin, gap.begin + length), Look::Unknown, &label);
+        }
+        if line.0.is_empty() {
             return;
         }
-        bars.sort_by_key(|bar| (bar.begin, bar.end));
-        for index in 1..bars.len() {
-            let next = bars[index].begin;
-            bars[index - 1].end = bars[index - 1].end.min(next);
-        }
-        bars.retain(|bar| bar.end > bar.begin);
-        lanes.push(Lane { of: Of::Path(depth), bars });
+        lanes.push(Lane { of: Of::Path(depth), bars: line.0.into_values().collect() });
         level = level.iter().flat_map(|node| &node.children).collect();
+    }
+}
+
+/// Bars by their begin.
+#[derive(Default)]
+struct Line(BTreeMap<Mono, Bar>);
+
+impl Line {
+    /// Draws `[begin, end)` where nothing is drawn yet.
+    fn add(&mut self, (begin, end): (Mono, Mono), look: Look, label: &str) {
+        let before = self.0.range(..=begin).next_back().map_or(begin, |(_, bar)| bar.end);
+        let mut from = begin.max(before);
+        let within: Vec<(Mono, Mono)> = match from < end {
+            true => self.0.range(from..end).map(|(_, bar)| (bar.begin, bar.end)).collect(),
+            false => Vec::new(),
+        };
+        for (taken, free) in within.into_iter().chain([(end, end)]) {
+            if from < taken {
+                let bar = Bar { begin: from, end: taken, look, label: label.to_owned() };
+                self.0.insert(from, bar);
+            }
+            from = from.max(free);
+        }
     }
 }
 

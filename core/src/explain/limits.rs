@@ -50,7 +50,7 @@ fn reach(scene: &Scene, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<Strin
 fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>) {
     let tid = scene.victim.tid;
     let mut events = scene.record.events_of(tid, begin, end);
-    if !events.any(|(_, event)| matches!(event.kind, Kind::Waking { task, .. } if task.tid == tid)) {
+    if !events.any(|(_, event)| matches!(event.kind, Kind::Waking { task, .. } | Kind::Wakeup { task, .. } if task.tid == tid)) {
         limits.push("no waking of the victim is recorded in the passage".to_owned());
     }
     let mut events = scene.record.events_of(tid, begin, end);

@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 
 use super::passages::Found;
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind, Window};
+use crate::trace::event::{Event, Kind, Level, Window};
 use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Source, Span};
+use crate::trace::source::{Loss, Source, Span};
 use crate::trace::syscall_names::SyscallTable;
 
 /// How far back the record goes behind a passage: the period of real-time throttling and a little more.
@@ -44,6 +44,7 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
         }
     }
     drop(walk);
+    events.extend(reaching_out(found, begin, end, span.to));
     let mut window = Window {
         comms: source.info().comms.clone(),
         strings: normalizer.into_strings(),
@@ -60,6 +61,17 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     }
     source.enrich(&mut window);
     window
+}
+
+/// Losses that are not over when the window is: in it they end with the passage, or with the window where they begin
+/// behind that.
+fn reaching_out(found: &Found, begin: Mono, end: Mono, to: Mono) -> impl Iterator<Item = Event> + '_ {
+    let open = move |loss: &&Loss| loss.before >= to && loss.after.is_some_and(|after| after < to);
+    found.losses.iter().filter(open).map(move |loss| {
+        let at = if loss.after.unwrap_or(begin) < end { end } else { to };
+        let kind = Kind::Lost { count: loss.count };
+        Event { at, cpu: loss.cpu, current: None, level: Level::Unsaid, kind }
+    })
 }
 
 /// Timers interrupt by a vector of x86, elsewhere by a line.

@@ -6,6 +6,7 @@
 mod fed;
 #[cfg(test)]
 mod fed_tests;
+mod losses;
 mod question;
 
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use super::waking;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Item, Loss, Source, Span};
+use crate::trace::source::{Item, Source, Span};
 use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
@@ -26,6 +27,8 @@ pub use question::{Found, Passage, Question, Whose};
 pub const MOST: usize = 100_000;
 /// Within this time the same event is the same, recorded by two buffers.
 pub(super) const TWICE: Ns = Ns::from_us(20);
+/// Losses kept.
+const MOST_LOSSES: usize = 10_000;
 /// Lasting events kept.
 const MOST_LASTING: usize = 10_000;
 
@@ -68,12 +71,14 @@ struct Search<'s> {
     mappings: Mappings,
     /// The latest moment before which events are missing.
     lost_until: Mono,
+    /// The last end of a passage, by thread.
+    ended: HashMap<Tid, Mono>,
     found: Found,
 }
 
 impl<'s> Search<'s> {
     fn new(source: &'s dyn Source, question: &'s Question, whose: &'s Whose) -> Self {
-        let mut found = Found::default();
+        let mut found = Found { is_damaged: !source.info().damage.is_empty(), ..Found::default() };
         let matchers = match question {
             Question::Between { from, to, pair } => {
                 let key = pair.as_deref();
@@ -123,6 +128,7 @@ impl<'s> Search<'s> {
             in_order: Vec::new(),
             mappings: Mappings::new(source),
             lost_until: source.complete_from().unwrap_or_default(),
+            ended: HashMap::new(),
             found,
         }
     }
@@ -134,6 +140,9 @@ impl<'s> Search<'s> {
                 self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
                 self.lost_until = self.lost_until.max(loss.before);
                 self.lost_meanwhile(loss);
+                if loss.after.is_some() && self.found.losses.len() < MOST_LOSSES {
+                    self.found.losses.push(*loss);
+                }
                 if let Some(feeding) = &mut self.feeding {
                     feeding.lost(loss.cpu);
                 }
@@ -141,6 +150,7 @@ impl<'s> Search<'s> {
                 return;
             }
             Item::Damage(damage) => {
+                self.found.is_damaged = true;
                 if self.found.damage.len() < 100 {
                     self.found.damage.push(damage.to_string());
                 }
@@ -181,16 +191,6 @@ impl<'s> Search<'s> {
             Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid),
             Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid),
             _ => {}
-        }
-    }
-
-    /// Passages of other CPUs that ended in the gap.
-    fn lost_meanwhile(&mut self, loss: &Loss) {
-        let Some(after) = loss.after else { return };
-        let within = self.found.passages.iter_mut().rev().take_while(|passage| passage.end >= after);
-        for passage in within.filter(|passage| !passage.spans_loss && passage.begin < loss.before) {
-            passage.spans_loss = true;
-            self.found.spanning_losses += 1;
         }
     }
 
@@ -259,10 +259,12 @@ impl<'s> Search<'s> {
             (Question::Between { pair: Some(_), .. }, None) => None,
             _ => self.by_thread.remove(&tid),
         };
+        let before = self.ended.insert(tid, event.at);
         match begun {
             Some(begun) => self.keep(begun, tid, event),
             None => {
                 self.found.unmatched_ends += 1;
+                self.begun_in_loss(tid, before, event.at);
                 let name = self.name(tid);
                 if self.found.end_threads.len() < 8 {
                     self.found.end_threads.insert(name);

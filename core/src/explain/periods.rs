@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::passages::Whose;
+use super::text::{cut, wrap};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs};
 use crate::trace::normalize::Normalizer;
@@ -278,9 +279,8 @@ impl Periods {
         for thread in &self.threads {
             let Job { release, start, end, .. } = thread.worst;
             let name = format!("{}/{}", thread.comm, thread.tid);
-            text.push_str(&format!(
-                "{name}: longest response released {release}, started {start}, ended {end}\n"
-            ));
+            let worst = format!("longest response released {release}, started {start}, ended {end}");
+            wrap(&mut text, &format!("{}: ", cut(&name, 40)), &worst);
         }
         text
     }

@@ -21,6 +21,7 @@ pub struct Record<'w> {
     on_cpu: BTreeMap<Cpu, Vec<u32>>,
     of_thread: HashMap<Tid, Vec<u32>>,
     names: HashMap<Tid, (Option<Sym>, Option<Prio>)>,
+    has_wakings: bool,
     until: Mono,
 }
 
@@ -39,6 +40,10 @@ impl<'w> Record<'w> {
             on_cpu: BTreeMap::new(),
             of_thread: HashMap::new(),
             names: HashMap::new(),
+            has_wakings: window
+                .events
+                .iter()
+                .any(|event| matches!(event.kind, Kind::Waking { new: false, .. })),
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
         };
         let mut order: Vec<u32> = (0..window.events.len() as u32).collect();
@@ -91,6 +96,12 @@ impl<'w> Record<'w> {
     #[must_use]
     pub fn until(&self) -> Mono {
         self.until
+    }
+
+    /// Whether it has `sched_waking`. Without, `sched_wakeup` must do, which may stand on another CPU than the waker's.
+    #[must_use]
+    pub fn has_wakings(&self) -> bool {
+        self.has_wakings
     }
 
     /// From when on the record of `cpu` is whole; `None` when it has no event at all.
@@ -152,7 +163,7 @@ impl<'w> Record<'w> {
 
     /// The interrupt that woke its own thread, or that of softirqs, as its last act.
     fn way_out(&self, waking: u32, event: &Event) -> Option<Slice> {
-        let Kind::Waking { task, .. } = event.kind else { return None };
+        let (Kind::Waking { task, .. } | Kind::Wakeup { task, .. }) = event.kind else { return None };
         let comm = self.thread(task).comm;
         let by_any = ["ksoftirqd/", "ktimers/", "ktimersd/", "rcuc/"].iter().any(|own| comm.starts_with(own));
         let from = Mono(event.at.0.saturating_sub(WAY_OUT.0));
@@ -290,7 +301,7 @@ impl<'w> Record<'w> {
             Kind::Switch { prev, left_as, next } => {
                 format!("sched_switch {} ({left_as}) => {}", self.task_text(prev), self.task_text(next))
             }
-            Kind::Waking { task, .. } => format!("sched_waking {}", self.task_text(task)),
+            Kind::Waking { task, .. } => format!("{} {}", kind.name(), self.task_text(task)),
             Kind::Wakeup { task, .. } => format!("sched_wakeup {}", self.task_text(task)),
             Kind::Migrate { task, from, to } => {
                 format!("sched_migrate_task {} {from} => {to}", self.task_text(task))

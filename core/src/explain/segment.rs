@@ -91,6 +91,9 @@ pub struct Segment {
     pub duration_ns: Ns,
     /// How many occurrences were added up.
     pub count: u32,
+    /// Where its time lies, begins and ends, ascending; empty where it is one piece. For drawing, not in files.
+    #[serde(skip)]
+    pub pieces: Vec<(Mono, Mono)>,
     /// The thread that is meant, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Thread>,
@@ -121,6 +124,7 @@ impl Segment {
             begin,
             duration_ns: duration,
             count: 1,
+            pieces: Vec::new(),
             thread: None,
             stack: Vec::new(),
             evidence: Vec::new(),

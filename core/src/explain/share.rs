@@ -88,6 +88,8 @@ pub struct Share {
     pub net: Ns,
     /// Occurrences.
     pub count: u32,
+    /// Where it had the CPU: begins and ends, ascending. What is taken out of `net` stays in them.
+    pub pieces: Vec<(Mono, Mono)>,
     /// The thread, where it is one.
     pub thread: Option<Thread>,
     /// Its kernel stack, where recorded.
@@ -116,6 +118,7 @@ impl Share {
             begin: leaf.begin,
             net: leaf.duration_ns,
             count: 1,
+            pieces: Vec::new(),
             thread: None,
             stack: Vec::new(),
             functions: Vec::new(),
@@ -130,6 +133,7 @@ impl Share {
     pub fn leaf(&self, label: String) -> Segment {
         let mut leaf = Segment::leaf(self.kind, label, self.begin, self.net);
         leaf.count = self.count;
+        leaf.pieces.clone_from(&self.pieces);
         leaf.thread.clone_from(&self.thread);
         leaf.stack.clone_from(&self.stack);
         leaf.evidence.clone_from(&self.evidence);
@@ -226,6 +230,7 @@ impl Sum {
             begin: slice.begin,
             net: Ns::ZERO,
             count: 0,
+            pieces: Vec::new(),
             thread,
             stack: Vec::new(),
             functions: Vec::new(),
@@ -239,6 +244,10 @@ impl Sum {
     fn add(&mut self, record: &Record, slice: &Slice) {
         let share = &mut self.share;
         share.net = share.net + slice.length();
+        match share.pieces.last_mut() {
+            Some((_, end)) if *end == slice.begin => *end = slice.end,
+            _ => share.pieces.push((slice.begin, slice.end)),
+        }
         share.faults = share.faults.saturating_add(slice.faults);
         share.inferred |= slice.inferred;
         if share.count == 0 || slice.occurrence != self.last_occurrence {

@@ -79,6 +79,7 @@ impl Stolen {
             begin: share.begin,
             net: part,
             count: 1,
+            pieces: Vec::new(),
             thread: None,
             stack: Vec::new(),
             functions: Vec::new(),

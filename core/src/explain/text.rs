@@ -113,7 +113,7 @@ fn note(text: &mut String, depth: usize, what: &str) {
     wrap(text, &format!("{:31} {}  ", "", indent(depth)), what);
 }
 
-fn cut(text: &str, columns: usize) -> String {
+pub(super) fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }

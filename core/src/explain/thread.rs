@@ -23,6 +23,8 @@ pub enum State {
     Blocked(u32),
     /// It has ended.
     Ended,
+    /// It does not exist yet: the event that ends this creates it.
+    Unborn,
 }
 
 impl State {
@@ -126,17 +128,20 @@ fn start(record: &Record, tid: Tid, a: Mono) -> Stretch {
     }
     if now.state == State::Unknown {
         if let Some((index, event)) = record.events_of(tid, a, record.until()).next() {
-            now = backwards(tid, index, event, blank);
+            now = backwards(record, tid, index, event, blank);
         }
     }
     Stretch { begin: a, end: a, ..now }
 }
 
 /// What the first recorded event says about the time before it.
-fn backwards(tid: Tid, index: u32, event: &Event, blank: Stretch) -> Stretch {
+fn backwards(record: &Record, tid: Tid, index: u32, event: &Event, blank: Stretch) -> Stretch {
     let (state, cpu) = match event.kind {
         Kind::Switch { prev, .. } if prev.tid == tid => (State::Running, Some(event.cpu)),
+        Kind::Fork { child, .. } if child.tid == tid => (State::Unborn, None),
+        Kind::Waking { new: true, .. } => (State::Unborn, None),
         Kind::Waking { .. } => (State::Blocked(0), None),
+        Kind::Wakeup { .. } if !record.has_wakings() => (State::Blocked(0), None),
         Kind::Wakeup { .. } => (State::Woken, Some(event.cpu)),
         Kind::Migrate { from, .. } => (State::Unknown, Some(from)),
         _ => (State::Unknown, None),
@@ -167,10 +172,12 @@ fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> 
             LeftAs::Dead => next(State::Ended, Some(event.cpu), false),
         },
         // A thread that is still running, or waits already, is not woken by a waking.
-        Kind::Waking { task, target_cpu } if task.tid == tid => {
-            matches!(now.state, State::Blocked(_) | State::Unknown | State::Ended)
+        Kind::Waking { task, target_cpu, .. } if task.tid == tid => {
+            matches!(now.state, State::Blocked(_) | State::Unknown | State::Ended | State::Unborn)
                 .then(|| next(State::Woken, target_cpu, false))?
         }
+        // The number may have been another thread's before. From here on it is as good as runnable.
+        Kind::Fork { child, .. } if child.tid == tid => next(State::Woken, None, false),
         Kind::Migrate { task, to, .. } if task.tid == tid => (now.state.waits_for_cpu()
             && now.cpu.is_some_and(|cpu| cpu != to))
         .then(|| next(now.state, Some(to), false))?,

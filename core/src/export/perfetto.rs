@@ -1,5 +1,6 @@
 //! Explained passages for the Perfetto UI (ui.perfetto.dev): the scheduler's and interrupts' events as ftrace gives them,
-//! and the explanation as tracks of its own.
+//! and as tracks of its own the explanation and, for each CPU, all that interrupted it: of x86's vectors and of
+//! NMIs Perfetto draws nothing by itself.
 //!
 //! A trace is a sequence of `TracePacket` messages (protos/perfetto/trace/trace.proto); the numbers of the fields used
 //! here are in `core/tests/data/perfetto.proto`, against which the tests decode. Events stand in one bundle per CPU and
@@ -15,7 +16,9 @@ const BUNDLE: usize = 512;
 /// Sequence of our packets.
 const SEQUENCE: u64 = 1;
 /// Numbers of tracks for each passage.
-const TRACKS: u64 = 1 << 32;
+const TRACKS: u64 = 1 << 40;
+/// Of those, the first for a CPU's interrupts; those before are for levels.
+const INTERRUPTS: u64 = 1 << 32;
 
 /// One explained passage: the events of `window` within `lanes` that are not in those of `before` as well, and the
 /// explanation under `name`. Traces of several passages, each with its own `number`, are one when appended.
@@ -46,9 +49,15 @@ pub fn trace(window: &Window, number: u64, name: &str, lanes: &Lanes, before: &[
     let group = TRACKS * number;
     descriptor(&mut out, group, None, name);
     for lane in &lanes.lanes {
-        let Of::Path(depth) = lane.of else { continue };
-        let track = group + depth as u64;
-        descriptor(&mut out, track, Some(group), &format!("critical path, level {depth}"));
+        let (track, name) = match lane.of {
+            Of::Path(depth) => (group + depth as u64, format!("critical path, level {depth}")),
+            Of::Interrupts(_) if lane.bars.is_empty() => continue,
+            Of::Interrupts(cpu) => {
+                (group + INTERRUPTS + u64::from(cpu.0), format!("CPU {cpu}, all interrupts"))
+            }
+            Of::Cpu(_) | Of::Thread(_) => continue,
+        };
+        descriptor(&mut out, track, Some(group), &name);
         for bar in &lane.bars {
             slice(&mut out, track, bar.begin, Some(&bar.label));
             slice(&mut out, track, bar.end, None);
@@ -105,7 +114,7 @@ fn ftrace_event(window: &Window, event: &Event) -> Option<Message> {
             body.signed(7, prio(next));
             4
         }
-        Kind::Waking { task, target_cpu } => {
+        Kind::Waking { task, target_cpu, .. } => {
             body.text(1, name(task));
             body.signed(2, i64::from(task.tid.0));
             body.signed(3, prio(task));
@@ -140,11 +149,16 @@ fn ftrace_event(window: &Window, event: &Event) -> Option<Message> {
     Some(message)
 }
 
-/// As the kernel since 4.14 writes it: 0x100 is preempted.
+/// As Linux 4.4 wrote it: this is how Perfetto reads a trace that names no kernel (its
+/// src/trace_processor/types/task_state.cc). 0x800 is preempted; what was parked (0x40 since 4.14) is 0x200, what
+/// idles (0x80) is D without load.
 fn prev_state(left_as: LeftAs) -> i64 {
     match left_as {
-        LeftAs::Runnable => 0x100,
-        LeftAs::Blocked(bits) => i64::from(bits),
+        LeftAs::Runnable => 0x800,
+        LeftAs::Blocked(bits) => {
+            let moved = |from, to| if bits & from != 0 { to } else { 0 };
+            i64::from(bits & 0x3f | moved(0x40, 0x200) | moved(0x80, 0x402))
+        }
         LeftAs::Dead => 0x10,
     }
 }

@@ -17,6 +17,7 @@
 mod anchors;
 mod compiler;
 mod header;
+mod index;
 mod layout;
 mod lexer;
 mod metadata;
@@ -35,7 +36,7 @@ use metadata::Trace;
 use packet::{find_packets, Packet};
 use stream::Stream;
 
-/// The files of one trace: a directory with `metadata` and its streams (not those in `index/`).
+/// The files of one trace: a directory with `metadata`, its streams, and what LTTng puts into `index/`.
 #[derive(Clone, Debug, Default)]
 pub struct TraceFiles<'a> {
     /// Name of the directory, for people.
@@ -44,6 +45,8 @@ pub struct TraceFiles<'a> {
     pub metadata: &'a [u8],
     /// Name and contents of each stream file.
     pub streams: Vec<(String, &'a [u8])>,
+    /// Of those that have one, the index: the name of the stream file, and contents of the index.
+    pub indices: Vec<(String, &'a [u8])>,
 }
 
 /// One or several opened traces.
@@ -159,7 +162,13 @@ impl<'a> Ctf<'a> {
             for (name, bytes) in &input.streams {
                 let file = self.files.len() as u32;
                 let mut damage = Vec::new();
-                let packets = find_packets(bytes, file, trace, index as u16, &mut damage);
+                let mut packets = find_packets(bytes, file, trace, index as u16, &mut damage);
+                if let Some((_, index)) = input.indices.iter().find(|(of, _)| of == name) {
+                    let (missing, told) = index::missing(index, bytes.len() as u64, &packets);
+                    damage.extend(told);
+                    packets.extend(missing);
+                    packets.sort_by_key(|packet| packet.offset); // stable: behind the end in the index's order
+                }
                 let named = |damage: Damage| Damage::new(damage.offset, format!("{name}: {}", damage.what));
                 self.about.info.damage.extend(damage.into_iter().map(named));
                 for packet in packets {
@@ -229,7 +238,11 @@ mod tests {
         let texts: Vec<String> = traces.iter().map(text).collect();
         let inputs: Vec<TraceFiles> = texts
             .iter()
-            .map(|text| TraceFiles { name: String::new(), metadata: text.as_bytes(), streams: Vec::new() })
+            .map(|text| TraceFiles {
+                name: String::new(),
+                metadata: text.as_bytes(),
+                ..TraceFiles::default()
+            })
             .collect();
         Ctf::open(&inputs).unwrap().about.info.notes.clone()
     }

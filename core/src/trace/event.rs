@@ -135,8 +135,9 @@ pub const SOFTIRQS: [&str; 10] =
 pub enum Kind {
     /// `sched_switch`.
     Switch { prev: TaskRef, left_as: LeftAs, next: TaskRef },
-    /// `sched_waking` / `sched_wakeup_new`: the wake-up begins, in the waker's context.
-    Waking { task: TaskRef, target_cpu: Option<Cpu> },
+    /// `sched_waking`: the wake-up begins, in the waker's context; or, of a `new` thread, `sched_wakeup_new`, in its
+    /// creator's.
+    Waking { task: TaskRef, target_cpu: Option<Cpu>, new: bool },
     /// `sched_wakeup`: the task is on a run queue.
     Wakeup { task: TaskRef, target_cpu: Option<Cpu> },
     /// `sched_migrate_task`.
@@ -263,6 +264,7 @@ impl Kind {
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Switch { .. } => "sched_switch",
+            Kind::Waking { new: true, .. } => "sched_wakeup_new",
             Kind::Waking { .. } => "sched_waking",
             Kind::Wakeup { .. } => "sched_wakeup",
             Kind::Migrate { .. } => "sched_migrate_task",

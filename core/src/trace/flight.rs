@@ -201,7 +201,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 let prev = TaskRef { tid: current, prio: Some(prio(24)), comm: None };
                 Kind::Switch { prev, left_as: left_as(r[13] & 1 != 0, word), next: task() }
             }
-            2 | 3 => Kind::Waking { task: task(), target_cpu: Some(Cpu(word)) },
+            2 | 3 => Kind::Waking { task: task(), target_cpu: Some(Cpu(word)), new: r[12] == 3 },
             4 => Kind::Migrate { task: task(), from: Cpu(u32::from(u16_at(r, 14))), to: Cpu(word) },
             5 => Kind::PiSetprio { task: task(), old: prio(24), new: prio(26) },
             6 => Kind::IrqEntry { irq: word, name: None },

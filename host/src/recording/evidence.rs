@@ -66,7 +66,7 @@ fn add_waking(window: &mut Window, a: &Activation) {
     }
     let comm = Some(window.strings.intern(&a.thread.comm.text()));
     let task = TaskRef { tid: a.thread.tid, prio: Some(a.thread.prio), comm };
-    let kind = Kind::Waking { task, target_cpu: Some(a.cpu) };
+    let kind = Kind::Waking { task, target_cpu: Some(a.cpu), new: false };
     let place = window.events.partition_point(|event| event.at <= a.waking);
     let current = Some(a.waker.tid);
     let event = Event { at: a.waking, cpu: a.waker_cpu, current, level: Level::Unsaid, kind };

@@ -151,7 +151,7 @@ impl Reader {
                 }
             }
             Kind::Lost { .. } => self.lose(),
-            Kind::Waking { .. } => {
+            Kind::Waking { .. } | Kind::Wakeup { .. } => {
                 let context = self.waker(event.at);
                 self.wakers.insert(index, context);
             }

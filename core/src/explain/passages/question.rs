@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::explain::markers::Marker;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Mapping};
+use crate::trace::source::Loss;
 
 /// One passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +106,14 @@ pub struct Found {
     pub events: u64,
     /// Events that the recorder lost, where counted.
     pub lost: u64,
+    /// The file is damaged: not all that is missing was lost by the recorder.
+    pub is_damaged: bool,
+    /// Passages whose begin was lost.
+    pub begun_in_losses: u64,
+    /// Of the one that took longest, the least that it took, and its end.
+    pub longest_begun_in_loss: Option<(Ns, Mono)>,
+    /// The first of the losses of which it is known after which moment they were.
+    pub losses: Vec<Loss>,
     /// What was damaged on the way.
     pub damage: Vec<String>,
     /// Markers that no event class of the trace can be.

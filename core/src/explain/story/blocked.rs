@@ -11,6 +11,27 @@ use crate::series::Thread;
 use crate::time::{Mono, Ns};
 use crate::trace::event::Kind as What;
 
+/// Whether a lock could lend the priority of who waits to whom it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inherits {
+    /// It waits for a mutex of the program (glibc's marks one that is waited for with 2).
+    Could,
+    /// It waits for a mutex or a condition.
+    IfMutex,
+    /// No: it is no lock of the program, or one that does.
+    No,
+}
+
+impl Inherits {
+    fn of(asked: &Asked, waker: &Waker) -> Inherits {
+        match (asked, waker) {
+            (Asked::Futex { inherits: false, mutex: true, .. }, Waker::Thread(_)) => Inherits::Could,
+            (Asked::Futex { inherits: false, .. }, Waker::Thread(_)) => Inherits::IfMutex,
+            _ => Inherits::No,
+        }
+    }
+}
+
 impl Walk<'_, '_> {
     /// The parts of a blocked stretch.
     pub(super) fn blocked(
@@ -38,7 +59,10 @@ impl Walk<'_, '_> {
         if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_) | Waker::Unfinished) {
             self.frame(thread, stretch, reason, &waker, depth);
         }
-        self.given_by(waker, stretch.ended_by, thread, (a, b), &reason.text, depth)
+        self.waits_for.push(Inherits::of(&reason.what, &waker));
+        let parts = self.given_by(waker, stretch.ended_by, thread, (a, b), &reason.text, depth);
+        self.waits_for.pop();
+        parts
     }
 
     /// As `ended_by`, whose last part is the life of the thread that was left to do it where `index`, what ended the

@@ -11,7 +11,7 @@ use crate::explain::cpu::Context;
 use crate::explain::record::{describe::does_softirqs, Record};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Tid};
-use crate::trace::event::{Event, Kind, Sym};
+use crate::trace::event::{Event, Kind, LeftAs, Sym};
 
 /// From handing a packet to loopback to the arrival of its parts, in ns.
 const SEGMENTING: u64 = 200_000;
@@ -89,6 +89,9 @@ impl Links {
                 let Some(tid) = current else { return };
                 put(&mut self.doings, tid, index);
             }
+            // The number was another thread's before, which may have ended in a call that never returned.
+            Kind::Fork { child, .. } => put(&mut self.doings, child.tid, index),
+            Kind::Switch { prev, left_as: LeftAs::Dead, .. } => put(&mut self.doings, prev.tid, index),
             Kind::PiSetprio { task, .. } => put(&mut self.boosts, task.tid, index),
             Kind::SignalGenerate { sig: SIGSTOP..=SIGTTOU, .. } => self.stops.push(index),
             _ => {}
@@ -230,7 +233,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         for (index, event) in self.doings(tid, at).take(4096) {
             match event.kind {
                 Kind::SysEnter { id, args } => return Some((index, id, args)),
-                Kind::SysExit { .. } => return None,
+                Kind::SysExit { .. } | Kind::Fork { .. } | Kind::Switch { .. } => return None,
                 _ => {}
             }
         }

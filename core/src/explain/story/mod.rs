@@ -5,12 +5,14 @@
 //! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
 //! interrupt context the interrupted thread is never named.
 //!
-//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU, `blocked` and why, `given` what, `wakers`
+//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU and why not `elsewhere`, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
 //! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, `sources` of
 //! interrupts, `spins` for what another CPU has, `links` what belongs together, `clauses` the sentence.
 
 mod blocked;
+mod changes;
 mod clauses;
+mod elsewhere;
 mod given;
 mod grace;
 mod links;
@@ -49,6 +51,10 @@ struct Walk<'r, 'w> {
     clauses: Clauses,
     /// From which CPU the thread came that is about to run on another.
     moved: Option<Cpu>,
+    /// How the priority of the thread that waits was changed meanwhile.
+    changed: Option<changes::Change>,
+    /// What the lives being told are waited for by the thread before: whether a lock could inherit its priority.
+    waits_for: Vec<blocked::Inherits>,
     /// Whose lives are being told, each within the one before.
     path: Vec<Tid>,
     /// What would have answered what stayed open.
@@ -90,7 +96,7 @@ pub(super) fn behind(
     shares: &mut Vec<Share>,
 ) -> Vec<Segment> {
     let mut walk = Walk::new(record, thread);
-    let reason = walk.reason(thread.tid, stretch.begin, bits);
+    let reason = walk.reason(thread.tid, stretch, bits);
     let parts = walk.blocked(thread, stretch, &reason, 0);
     shares.append(&mut walk.shares);
     parts
@@ -115,6 +121,8 @@ impl<'r, 'w> Walk<'r, 'w> {
             shares: Vec::new(),
             clauses: Clauses::default(),
             moved: None,
+            changed: None,
+            waits_for: Vec::new(),
             path: Vec::new(),
             missing: Vec::new(),
         }
@@ -126,6 +134,16 @@ impl Walk<'_, '_> {
     fn until(&mut self, who: &Thread, did: &str, (a, b): (Mono, Mono), depth: usize) -> Segment {
         let before = self.life(who, a, b, depth + 1);
         Segment::group(Kind::Blocked, format!("until {who} {did}"), a, b.since(a), before)
+    }
+
+    /// The life of who creates `thread` at the end of the stretch.
+    fn unborn(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
+        let creator = stretch.ended_by.and_then(|index| self.linked.actor(index));
+        let Some(creator) = creator.filter(|creator| !self.path.contains(&creator.tid)) else {
+            return Vec::new();
+        };
+        let what = format!("created {thread}");
+        vec![self.until(&creator, &what, (stretch.begin, stretch.end), depth)]
     }
 
     /// The life of `thread` in `[a, b)` as parts that cover it exactly.
@@ -161,7 +179,11 @@ impl Walk<'_, '_> {
             }
             State::Woken | State::Preempted => {
                 let why = match self.began(stretch) {
-                    Some(What::Migrate { from, to, .. }) => format!("migrated from CPU {from} to CPU {to}"),
+                    Some(What::Migrate { from, to, .. }) => {
+                        let by = stretch.began_by.map(|index| self.mover(thread.tid, index));
+                        format!("migrated from CPU {from} to CPU {to}{}", by.unwrap_or_default())
+                    }
+                    Some(What::Fork { .. } | What::Waking { new: true, .. }) => "created".to_owned(),
                     _ if stretch.state == State::Woken => "woken".to_owned(),
                     _ => "preempted".to_owned(),
                 };
@@ -169,10 +191,13 @@ impl Walk<'_, '_> {
                 (Kind::WakeupWait, label, self.waiting(thread, stretch, depth))
             }
             State::Blocked(bits) => {
-                let reason = self.reason(thread.tid, stretch.begin, bits);
+                let reason = self.reason(thread.tid, stretch, bits);
                 let label = format!("{thread} BLOCKED{}", reason.text);
                 asked = reason.proof;
                 (Kind::Blocked, label, self.blocked(thread, stretch, &reason, depth))
+            }
+            State::Unborn => {
+                (Kind::Blocked, format!("{thread} does not exist yet"), self.unborn(thread, stretch, depth))
             }
             State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
             State::Unknown => (Kind::Lost, format!("what {thread} did is not recorded"), Vec::new()),

@@ -3,6 +3,7 @@
 use super::Walk;
 use crate::explain::mappings::file_at;
 use crate::explain::record::describe::device;
+use crate::explain::thread::Stretch;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 
@@ -18,8 +19,8 @@ pub(super) struct Reason {
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A futex, by its address.
-    Futex { address: u64, inherits: bool },
+    /// A futex, by its address; whether it surely is a mutex without inheritance.
+    Futex { address: u64, inherits: bool, mutex: bool },
     /// A page; the text names file, device, inode, offset where known.
     Page(String),
     /// A lock in the kernel.
@@ -75,8 +76,9 @@ pub(super) fn lock_name(flags: u32) -> &'static str {
 }
 
 impl Walk<'_, '_> {
-    /// What `tid` asked for when it blocked at `at` in state `bits`.
-    pub(super) fn reason(&self, tid: Tid, at: Mono, bits: u32) -> Reason {
+    /// What `tid` asked for when it blocked for `stretch` in state `bits`.
+    pub(super) fn reason(&self, tid: Tid, stretch: &Stretch, bits: u32) -> Reason {
+        let at = stretch.begin;
         if bits & (STOPPED | TRACED) != 0 {
             let how = if bits & TRACED != 0 { "in the hands of its tracer (ptrace)" } else { "by a signal" };
             return Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: None };
@@ -84,12 +86,15 @@ impl Walk<'_, '_> {
         let call = self.linked.in_call(tid, at);
         if let Some((index, _, args)) = call.filter(|(_, id, _)| self.record.is_futex(*id)) {
             let (address, inherits) = (args[0], matches!(args[1] & 0x7f, 6 | 8 | 11 | 13));
+            let mutex = args[1] & 0x7f == 0 && args[2] == 2;
             let kind = if inherits { ", a priority-inheritance (PI) mutex" } else { "" };
             let text = format!(" in futex ({} {address:#x}{kind})", futex_op(args[1]));
-            return Reason { text, what: Asked::Futex { address, inherits }, proof: Some(index) };
+            return Reason { text, what: Asked::Futex { address, inherits, mutex }, proof: Some(index) };
         }
-        // A page that has to come from somewhere is waited for uninterruptibly; a fault before another call is over.
-        if let Some(fault) = self.fault(tid, at).filter(|_| bits & UNINTERRUPTIBLE != 0) {
+        // A page that has to come from somewhere is waited for uninterruptibly, but for one that another thread provides;
+        // a fault before another call is over.
+        let is_fault = bits & UNINTERRUPTIBLE != 0 || self.provides_pages(stretch.ended_by);
+        if let Some(fault) = self.fault(tid, at).filter(|_| is_fault) {
             return fault;
         }
         let called = call.map(|(_, id, _)| format!(" in {}", self.record.call_name(id)));
@@ -104,6 +109,14 @@ impl Walk<'_, '_> {
             }
             _ => Reason { text: String::new(), what: Asked::Unknown, proof: None },
         }
+    }
+
+    /// Whether the waking at `index` is that of a thread which provides pages: in an ioctl of userfaultfd, whose numbers
+    /// are of type 0xaa (include/uapi/linux/userfaultfd.h).
+    fn provides_pages(&self, index: Option<u32>) -> bool {
+        let by = index.and_then(|index| Some((self.linked.actor(index)?, self.record.event(index).at)));
+        let call = by.and_then(|(by, at)| self.linked.in_call(by.tid, at));
+        call.is_some_and(|(_, id, args)| self.record.call_name(id) == "ioctl" && args[1] >> 8 & 0xff == 0xaa)
     }
 
     /// The lock that `tid` began to wait for and does not have yet.

@@ -86,6 +86,7 @@ impl Walk<'_, '_> {
                 net,
             );
             leaf.count = spin.calls;
+            leaf.pieces = spin.pieces;
             leaf.evidence = vec![self.record.evidence(spin.proof)];
             leaf.inferred = true;
             parts.push(leaf);

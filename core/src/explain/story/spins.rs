@@ -17,6 +17,7 @@ pub(super) struct Spin {
     pub net: Ns,
     pub calls: u32,
     pub begin: Mono,
+    pub pieces: Vec<(Mono, Mono)>,
     pub cpu: Cpu,
     pub function: String,
     pub proof: u32,
@@ -65,6 +66,7 @@ impl Walk<'_, '_> {
                     net: Ns::ZERO,
                     calls: 0,
                     begin: event.at,
+                    pieces: Vec::new(),
                     cpu: target_cpu,
                     function,
                     proof: index,
@@ -72,7 +74,9 @@ impl Walk<'_, '_> {
                 (spin, event.at)
             });
             let from = event.at.max(*until);
-            spin.net = spin.net + done.since(from);
+            let (net, pieces) = own(&self.record.slices(cpu, from, done.max(from)), thread);
+            spin.net = spin.net + net;
+            spin.pieces.extend(pieces);
             spin.calls += 1;
             *until = done.max(*until);
         }
@@ -118,8 +122,7 @@ impl Walk<'_, '_> {
             return None;
         }
         let slices = self.record.slices(cpu?, from, until);
-        let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
-        let net: Ns = own.map(Slice::length).sum();
+        let (net, pieces) = own(&slices, thread);
         let owner = self.record.events_on(cpu?, from, until).find_map(|(_, event)| match event.kind {
             What::PiSetprio { task, .. } if event.current == Some(thread.tid) && task.tid != thread.tid => {
                 Some(self.record.thread_by_id(task.tid))
@@ -133,6 +136,7 @@ impl Walk<'_, '_> {
         let label =
             format!("{thread} spins for the priority-inheritance (PI) mutex {address:#x} while {owner} runs");
         let mut leaf = Segment::leaf(Kind::Running, label, from, net);
+        leaf.pieces = pieces;
         leaf.evidence = vec![self.record.evidence(index)];
         leaf.inferred = true;
         (waited && net >= SPINNING).then_some(leaf)
@@ -172,8 +176,7 @@ impl Walk<'_, '_> {
             match event.kind {
                 What::ContentionBegin { lock, flags } if !in_futex(event.at) => {
                     let slices = self.record.slices(cpu, event.at, until);
-                    let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
-                    let net: Ns = own.map(Slice::length).sum();
+                    let (net, pieces) = own(&slices, thread);
                     until = event.at;
                     let (_, spin) = spins.entry(lock).or_insert_with(|| {
                         let what = format!("{} of the kernel ({lock:#x})", lock_name(flags));
@@ -183,6 +186,7 @@ impl Walk<'_, '_> {
                         (what, leaf)
                     });
                     spin.begin = event.at;
+                    spin.pieces.splice(0..0, pieces);
                     spin.duration_ns = spin.duration_ns + net;
                     spin.count += 1;
                     spin.evidence = vec![self.record.evidence(index)];
@@ -195,4 +199,11 @@ impl Walk<'_, '_> {
         spins.sort_by_key(|(_, spin)| spin.begin);
         spins
     }
+}
+
+/// The thread's own part of `slices`, and where it lies.
+fn own(slices: &[Slice], thread: &Thread) -> (Ns, Vec<(Mono, Mono)>) {
+    let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+    let pieces: Vec<(Mono, Mono)> = own.map(|slice| (slice.begin, slice.end)).collect();
+    (pieces.iter().map(|(begin, end)| end.since(*begin)).sum(), pieces)
 }

@@ -1,5 +1,6 @@
 //! Runnable and not running: who had the CPU, by which right, and why no other CPU took the thread.
 
+use super::blocked::Inherits;
 use super::clauses::Weight;
 use super::running::interrupt_advice;
 use super::throttled::{Throttled, OVER_BUDGET, OVER_QUOTA};
@@ -10,15 +11,13 @@ use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Kind as What, LeftAs, TaskRef, Vector};
+use crate::time::{Cpu, Mono, Ns, Prio};
+use crate::trace::event::{Kind as What, LeftAs, Vector};
 
 /// The scheduler's own way to the switch takes this long at most; who is left in this time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
 /// Below this a wait is too short to ask why no other CPU took the thread.
 const WORTH_MOVING: Ns = Ns::from_us(50);
-/// A CPU counts as idle in a stretch if it was for this share of it.
-const IDLE: f64 = 0.9;
 
 impl Walk<'_, '_> {
     /// The parts of a stretch in which `thread` wanted a CPU.
@@ -27,11 +26,39 @@ impl Walk<'_, '_> {
             let label = format!("on which CPU {thread} waited is not recorded");
             return vec![Segment::unexplained(Kind::WakeupWait, label, stretch.begin, stretch.length())];
         };
+        let mut prio = self.prio_then(thread, stretch);
+        let changes = self.changes(thread, stretch, prio);
+        let mut parts = Vec::new();
+        let mut now = *stretch;
+        let mut unsure = None;
+        for change in changes {
+            if let Some(at) = change.at {
+                let before = Stretch { end: at, ..now };
+                parts.extend(self.waiting_with((prio, None), thread, &before, cpu, depth));
+                (now.begin, prio) = (at, Some(change.new));
+            } else {
+                unsure = Some(change.new);
+            }
+            self.changed = Some(change);
+        }
+        parts.extend(self.waiting_with((prio, unsure), thread, &now, cpu, depth));
+        self.changed = None;
+        parts
+    }
+
+    /// The same with one priority all the time, or one and then, from when on is not known, the other.
+    fn waiting_with(
+        &mut self,
+        (prio, other): (Option<Prio>, Option<Prio>),
+        thread: &Thread,
+        stretch: &Stretch,
+        cpu: Cpu,
+        depth: usize,
+    ) -> Vec<Segment> {
         let (a, b) = (stretch.begin, stretch.end);
         let counted =
             tally(self.record, Self::phase(depth, Phase::Waiting), cpu, &self.record.slices(cpu, a, b));
         let mut parts = counted.gaps;
-        let prio = self.prio_then(thread, stretch);
         let throttled = self.throttled(thread, prio, stretch, cpu);
         let mut said_elsewhere = false;
         for mut share in counted.shares {
@@ -44,6 +71,11 @@ impl Walk<'_, '_> {
                 Context::Thread(_) => {
                     let holder = share.thread.clone().unwrap_or_else(|| thread.clone());
                     self.judge(&mut share, prio, &holder, stretch, throttled.is_some());
+                    let as_told = share.role;
+                    self.judge(&mut share, other.or(prio), &holder, stretch, throttled.is_some());
+                    if std::mem::discriminant(&share.role) != std::mem::discriminant(&as_told) {
+                        (share.role, share.kind) = (Role::Unranked, Kind::Thread);
+                    }
                     // Behind a lower one it stays, being about to preempt it: that says nothing of its affinity.
                     if let (Role::Wins | Role::SharesFairly, false) =
                         (share.role, said_elsewhere || share.net < WORTH_MOVING)
@@ -139,7 +171,9 @@ impl Walk<'_, '_> {
         let cpu = share.cpu;
         let subject = self.subject(thread, depth);
         let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
-        let elsewhere = elsewhere.map_or(String::new(), |why| format!(", {why}"));
+        let mut elsewhere = elsewhere.map_or(String::new(), |why| format!(", {why}"));
+        let lowered_by = self.changed.as_ref().and_then(|change| change.lowered_by.clone());
+        elsewhere.extend(self.changed.as_ref().map(|change| change.how.as_str()));
         let comm = &holder.comm;
         let whole = throttled.filter(|throttled| [OVER_BUDGET, OVER_QUOTA].contains(&throttled.cause));
         if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, whole) {
@@ -176,27 +210,38 @@ impl Walk<'_, '_> {
                 let text = format!(
                     "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{inversion}{elsewhere}"
                 );
-                let advice = if inversion.is_empty() {
-                    format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU")
-                } else {
-                    format!(
-                        "priority inversion: use a priority-inheritance lock, or raise {} above {comm}",
-                        thread.comm
-                    )
+                let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
+                let advice = match (inversion.is_empty(), self.waits_for.last()) {
+                    (true, _) => format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU"),
+                    (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
+                    (false, Some(Inherits::IfMutex)) => format!("priority inversion: if it waits for a mutex, use one with priority inheritance, else {raise}"),
+                    (false, _) => format!("priority inversion that no lock can inherit away: {raise}"),
                 };
                 (label, text, advice)
             }
+            _ if self.changed.is_some() => (
+                format!("{holder}{elsewhere}"),
+                format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran{elsewhere}"),
+                format!("find who changes the priority of {} while it waits", thread.comm),
+            ),
             _ => (
                 format!("{holder}, priority not recorded"),
                 format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran"),
                 "record priorities (sched_switch) to judge it".to_owned(),
             ),
         };
+        let advice = match (&lowered_by, share.role) {
+            (Some(by), Role::Wins | Role::SharesFairly) => format!(
+                "find why {by} lowers the priority of {}, or do it when {} does not have to run",
+                thread.comm, thread.comm
+            ),
+            _ => advice,
+        };
         if !text.is_empty() {
-            let cause = if inversion.is_empty() {
-                format!("thread: {comm}")
-            } else {
-                format!("priority inversion: {comm}")
+            let cause = match lowered_by.filter(|_| matches!(share.role, Role::Wins | Role::SharesFairly)) {
+                Some(by) => format!("priority lowered by {by}"),
+                None if inversion.is_empty() => format!("thread: {comm}"),
+                None => format!("priority inversion: {comm}"),
             };
             self.say(Weight::Blame, share.net, text, cause, advice);
         }
@@ -279,62 +324,6 @@ impl Walk<'_, '_> {
         format!("CPU {cpu} {}, woken up{by}", share.name)
     }
 
-    /// Why no other CPU took the thread; `None` where none was idle or, for a real-time thread, ran only what it may
-    /// preempt.
-    fn elsewhere(&self, thread: &Thread, prio: Option<Prio>, stretch: &Stretch, cpu: Cpu) -> Option<String> {
-        let others = |below: Option<Prio>| -> Vec<String> {
-            let free = |other: &Cpu| *other != cpu && self.is_free(*other, stretch.begin, stretch.end, below);
-            self.record.cpus().filter(free).map(|other| other.to_string()).collect()
-        };
-        let (idle, lower) =
-            (others(None), prio.filter(|prio| prio.is_realtime()).map(|prio| others(Some(prio))));
-        let idle = match lower {
-            _ if !idle.is_empty() => format!("while CPU {} was idle", idle.join(", ")),
-            Some(lower) if !lower.is_empty() => {
-                format!("while CPU {} ran only tasks of lower priority", lower.join(", "))
-            }
-            _ => return None,
-        };
-        if is_bound_worker(&thread.comm) {
-            return Some(format!("{idle}: a worker bound to CPU {cpu}"));
-        }
-        let then = "else it could have run there at once";
-        let pinned = self.record.window.pinned.get(&thread.tid).copied().filter(|at| *at < stretch.end);
-        Some(match (pinned, prio) {
-            (Some(at), _) if self.stayed(thread, at, stretch.end, cpu) => {
-                format!("{idle}: it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
-            }
-            (_, Some(prio)) if prio.is_realtime() => {
-                format!("{idle}: it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")
-            }
-            _ => format!("{idle}: not migrated (affinity, or load balancing came late)"),
-        })
-    }
-
-    fn stayed(&self, thread: &Thread, from: Mono, until: Mono, cpu: Cpu) -> bool {
-        let mut moves = self.record.events_of(thread.tid, from, until);
-        !moves.any(|(_, event)| matches!(event.kind, What::Migrate { task, to, .. } if task.tid == thread.tid && to != cpu))
-    }
-
-    /// Whether `cpu` idled nearly all the time, or ran what is below the priority `below`.
-    fn is_free(&self, cpu: Cpu, a: Mono, b: Mono, below: Option<Prio>) -> bool {
-        let slices = self.record.slices(cpu, a, b);
-        let is_below = |task: TaskRef| below.zip(task.prio).is_some_and(|(below, prio)| prio > below);
-        let free: Ns = slices
-            .iter()
-            .filter(|slice| match slice.context {
-                Context::Idle(_) => true,
-                Context::Thread(_) => slice.task.is_some_and(is_below),
-                // An interrupt belongs to whom it interrupts here: it would have come to the thread as well.
-                _ => {
-                    below.is_some() && slice.task.is_some_and(|task| task.tid == Tid::IDLE || is_below(task))
-                }
-            })
-            .map(super::super::cpu::Slice::length)
-            .sum();
-        free.0 as f64 >= IDLE * b.since(a).0 as f64
-    }
-
     /// How long the thread has been on the run queue for sure: since it was preempted, or its wake-up arrived.
     pub(super) fn queued_since(&self, thread: &Thread, stretch: &Stretch) -> Mono {
         if stretch.state == State::Preempted {
@@ -350,12 +339,4 @@ impl Walk<'_, '_> {
 /// `migration/1` shows the priority of RT 99 and is above all of them, SCHED_DEADLINE too.
 pub(super) fn is_stopper(comm: &str) -> bool {
     comm.starts_with("migration/")
-}
-
-/// `kworker/1:2` serves one CPU, `kworker/u8:1` any; `ksoftirqd/1`, `migration/1` and the like as well.
-fn is_bound_worker(comm: &str) -> bool {
-    let bound = ["kworker/", "ksoftirqd/", "migration/", "ktimers/", "cpuhp/", "irq_work/", "rcuc/"];
-    bound.iter().any(|name| {
-        comm.strip_prefix(name).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    })
 }

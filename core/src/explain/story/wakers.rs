@@ -1,5 +1,6 @@
 //! Who or what ended a blocked stretch: from the context of the waking back to where it was set going.
 
+use super::waiting::is_stopper;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::lateness::Firing;
@@ -55,8 +56,12 @@ impl<'w> Walk<'_, 'w> {
             return Waker::Unfinished;
         };
         let waking = record.event(index);
-        if !matches!(waking.kind, What::Waking { .. }) {
+        if !matches!(waking.kind, What::Waking { .. } | What::Wakeup { .. }) {
             return Waker::Unknown("the waking is not recorded");
+        }
+        if matches!(waking.kind, What::Wakeup { .. }) && self.is_far(index, waking) {
+            self.ask("sched_waking");
+            return Waker::Unknown("woken from another CPU: sched_wakeup does not tell by whom");
         }
         let Some(slice) = record.waker(index) else {
             return Waker::Unknown("the waker is not recorded");
@@ -79,6 +84,26 @@ impl<'w> Walk<'_, 'w> {
             },
             Context::Unknown | Context::Lost => Waker::Unknown("the waker's context is not certain"),
         }
+    }
+
+    /// Whether this `sched_wakeup` was carried out for another CPU, and for which is not certain: an interrupt between
+    /// CPUs, or the idle loop in its place, wakes all that were handed over until then, but tells only of the first.
+    fn is_far(&self, index: u32, wakeup: &Event) -> bool {
+        let record = self.record;
+        let Some(slice) = record.waker(index) else { return false };
+        let between = match slice.context {
+            Context::Vector(Vector::CallFunctionSingle | Vector::CallFunction | Vector::Reschedule) => true,
+            Context::HardIrq(irq) => record.irq_name(irq, slice.proof).contains("IPI"),
+            Context::Idle(_) => true,
+            Context::Thread(tid) => tid == Tid::IDLE || is_stopper(&record.thread_by_id(tid).comm),
+            _ => false,
+        };
+        let Some((entry, ..)) = self.open(index, wakeup, slice.begin).call else { return between };
+        let mut rest = record
+            .events_on(wakeup.cpu, record.event(entry).at, record.until())
+            .skip_while(|(place, _)| *place != entry)
+            .take_while(|(_, event)| !matches!(event.kind, What::CsdExit { .. } | What::Switch { .. }));
+        rest.any(|(place, event)| place != index && matches!(event.kind, What::Wakeup { .. }))
     }
 
     /// What is behind an event in interrupt context, for `thread`: a work item queued there.

@@ -274,7 +274,9 @@ impl Batch {
 /// A `sched_wakeup` as the `sched_waking` that it stands for.
 fn as_waking(event: Event) -> Event {
     match event.kind {
-        Kind::Wakeup { task, target_cpu } => Event { kind: Kind::Waking { task, target_cpu }, ..event },
+        Kind::Wakeup { task, target_cpu } => {
+            Event { kind: Kind::Waking { task, target_cpu, new: false }, ..event }
+        }
         _ => event,
     }
 }

@@ -1,12 +1,14 @@
 //! Tests of the engine: events as text in, the printed explanation out.
 
 mod causes;
+mod changes;
 mod evidence;
 mod notation;
 mod oracle;
 mod quota;
 mod realtime_kernel;
 mod streams;
+mod wakers;
 
 use super::explain_passage;
 use super::peak::{explain_peak, TimerPassage};

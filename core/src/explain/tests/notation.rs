@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `switch A:S > B` | sched_switch; A left as `R`, `S`, `D` or `X` |
 //! | `waking A`, `wakeup A`, `migrate A 0 1` | of thread A; `waking A c1` with its target |
+//! | `fork A B`, `new B` | A creates B: sched_process_fork, sched_wakeup_new |
 //! | `irq+ 25 virtio0`, `irq- 25` | interrupt line |
 //! | `vec+ local_timer`, `vec- local_timer` | system vector |
 //! | `soft+ NET_RX`, `soft- NET_RX`, `soft-raise NET_RX` | softirq |
@@ -14,7 +15,7 @@
 //! | `csd+ function`, `csd-` | call from another CPU |
 //! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
-//! | `call 202 4096 6`, `ret 202` | sys_enter with its first two arguments, sys_exit |
+//! | `call 202 4096 6`, `ret 202` | sys_enter with its first (up to three) arguments, sys_exit |
 //! | `fault 8192` | page_fault_user at an address |
 //! | `runs A` | an event without meaning, recorded in the context of A |
 //! | `machine aarch64` | whose numbers system calls have (else x86-64's) |
@@ -145,10 +146,11 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             };
             Kind::Switch { prev: task(strings, prev), left_as, next: task(strings, rest[2]) }
         }
-        "waking" => {
+        "waking" | "new" => {
             let target = rest.get(1).map(|cpu| Cpu(cpu[1..].parse().unwrap()));
-            Kind::Waking { task: task(strings, rest[0]), target_cpu: target }
+            Kind::Waking { task: task(strings, rest[0]), target_cpu: target, new: what == "new" }
         }
+        "fork" => Kind::Fork { parent: task(strings, rest[0]).tid, child: task(strings, rest[1]) },
         "wakeup" => Kind::Wakeup { task: task(strings, rest[0]), target_cpu: None },
         "migrate" => Kind::Migrate {
             task: task(strings, rest[0]),
@@ -180,7 +182,8 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         }
         "disk-" => Kind::BlockComplete { dev: 254 << 20, sector: number(0).unwrap(), nr_sector: 8, error: 0 },
         "call" => {
-            let args = [number(1).unwrap_or(0), number(2).unwrap_or(0), 0, 0, 0, 0];
+            let arg = |place| number(place).unwrap_or(0);
+            let args = [arg(1), arg(2), arg(3), 0, 0, 0];
             Kind::SysEnter { id: irq as i32, args }
         }
         "ret" => Kind::SysExit { id: irq as i32, ret: 0 },

@@ -31,6 +31,8 @@ pub(super) struct Packet {
     /// Events discarded so far, and the width of that counter.
     pub discarded: Option<u64>,
     pub sequence: Option<u64>,
+    /// The file has all of it.
+    pub is_whole: bool,
 }
 
 /// Finds all packets of a file. Damage is noted and stepped over where possible.
@@ -54,6 +56,7 @@ pub(super) fn find_packets(
                         "a packet of {size} bytes, the file has {there} of them: read as far as it goes"
                     );
                     damage.push(Damage::new(offset, what));
+                    packet.is_whole = false;
                 }
                 packets.push(packet);
                 offset = offset.saturating_add(size);
@@ -133,6 +136,7 @@ fn read(file: &[u8], offset: u64, trace: &Trace) -> Result<(Packet, u64), Damage
         end: field("timestamp_end"),
         discarded: field("events_discarded"),
         sequence: field("packet_seq_num"),
+        is_whole: true,
     };
     Ok((packet, size / 8))
 }

@@ -155,8 +155,9 @@ impl<'t> Stream<'t> {
                 Ok(None) | Err(_) => break,
             }
         }
-        if let Some(end) = end.filter(|end| end.saturating_sub(at) > longest.0) {
-            longest = (end - at, at, end);
+        // What is missing of a packet is its end.
+        if let Some(end) = end.filter(|end| end.saturating_sub(at) > longest.0 || !packet.is_whole) {
+            longest = (end.saturating_sub(at), at, end.max(at));
         }
         (self.open, self.clock, self.at, self.last, self.backwards) = saved;
         self.queued = None;
@@ -262,20 +263,17 @@ impl<'t> Stream<'t> {
 
 /// Events lost between `before` and the end of `packet`; `None` for none, `Some(None)` for an unknown number.
 fn loss(packet: &Packet, before: Option<&Packet>) -> Option<Option<u64>> {
+    let jumped = match (before.and_then(|before| before.sequence), packet.sequence) {
+        (Some(before), Some(now)) => before.checked_add(1).is_some_and(|next| now > next),
+        _ => false,
+    };
     match (before, packet.discarded) {
+        _ if jumped || !packet.is_whole => Some(None),
         (Some(before), Some(now)) => {
             let lost = now.wrapping_sub(before.discarded.unwrap_or(0));
             // A counter that went back began anew, or is of 32 bits and wrapped.
             let lost = if now >= before.discarded.unwrap_or(0) { lost } else { lost & 0xffff_ffff };
-            let jumped = match (before.sequence, packet.sequence) {
-                (Some(before), Some(now)) => now > before + 1,
-                _ => false,
-            };
-            match (lost, jumped) {
-                (_, true) => Some(None),
-                (0, false) => None,
-                (lost, false) => Some(Some(lost)),
-            }
+            (lost > 0).then_some(Some(lost))
         }
         (None, Some(now)) if now > 0 && packet.sequence == Some(0) => Some(Some(now)),
         _ => None,

@@ -22,7 +22,8 @@ const PID: &[&str] = &["pid", "tid"];
 #[rustfmt::skip]
 const RECIPES: &[Row] = &[
     (&["sched_switch"], &[&["prev_pid", "prev_tid"], &["prev_prio"], &["prev_comm"], &["next_pid", "next_tid"], &["next_prio"], &["next_comm"], &["prev_state"]], switch),
-    (&["sched_waking", "sched_wakeup_new"], &[PID, &["prio"], &["comm"], &["target_cpu"]], waking),
+    (&["sched_waking"], &[PID, &["prio"], &["comm"], &["target_cpu"]], |n, f| waking(n, f, false)),
+    (&["sched_wakeup_new"], &[PID, &["prio"], &["comm"], &["target_cpu"]], |n, f| waking(n, f, true)),
     (&["sched_wakeup"], &[PID, &["prio"], &["comm"], &["target_cpu"]], wakeup),
     (&["sched_migrate_task"], &[PID, &["prio"], &["comm"], &["orig_cpu"], &["dest_cpu"]], migrate),
     (&["sched_pi_setprio"], &[PID, &[], &["comm"], &["oldprio"], &["newprio"]], pi_setprio),
@@ -213,8 +214,8 @@ fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {
     f.int(index).filter(|&cpu| cpu >= 0).map(|cpu| Cpu(cpu as u32))
 }
 
-fn waking(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    Some(Kind::Waking { task: n.task(f, 0)?, target_cpu: target(f, 3) })
+fn waking(n: &mut Texts<'_>, f: &Fields<'_, '_>, new: bool) -> Option<Kind> {
+    Some(Kind::Waking { task: n.task(f, 0)?, target_cpu: target(f, 3), new })
 }
 
 fn wakeup(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {

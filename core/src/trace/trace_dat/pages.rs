@@ -106,6 +106,11 @@ impl<'a> CpuPages<'a> {
         Ok(())
     }
 
+    /// Whether its end is missing.
+    pub fn is_cut(&self) -> bool {
+        !self.damage.is_empty()
+    }
+
     /// How many pages there are, some of them possibly damaged.
     pub fn len(&self) -> usize {
         self.pages

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::bytes::Reader;
 use super::super::compression::{unpack_once, Compression};
 use super::super::source::{Damage, OpenError};
-use super::metadata::Metadata;
+use super::metadata::{Buffer, CpuData, Metadata};
 use super::options::{self, id, Options};
 
 const COMPRESSED: u16 = 1;
@@ -33,7 +33,8 @@ pub(super) fn read_v7(
         ))
     })?;
     let mut options = Options::default();
-    read_options(metadata, &mut options, reader.u64("offset of the options")?, file)?;
+    let first = reader.u64("offset of the options")?;
+    let is_whole = read_options(metadata, &mut options, first, file)?;
     metadata.apply(&options)?;
     for &(section_id, offset) in &options.sections {
         let read =
@@ -41,6 +42,9 @@ pub(super) fn read_v7(
         if let Err(damage) = read {
             metadata.info.damage.push(damage);
         }
+    }
+    if !is_whole {
+        recover(metadata, &options, reader.offset(), file);
     }
     for (offset, mut buffer) in options.v7_buffers {
         match header(metadata, file, offset) {
@@ -62,13 +66,65 @@ pub(super) fn read_v7(
     Ok(())
 }
 
-/// Follows the chain. Damage in the first link is an error, for nothing can be found then; later it is noted.
+/// The buffers of a file whose end is cut off, and with it the options that say where each CPU's data lie: sections
+/// follow one another from `first` on, and the data of CPUs in the order of their numbers, each from a whole page on.
+/// Only compressed data say where they end.
+fn recover(metadata: &mut Metadata, options: &Options, first: u64, file: &[u8]) {
+    let mut at = first;
+    while let Ok((section_id, flags, body, size)) = header(metadata, file, at) {
+        let next = body.saturating_add(size);
+        let is_known = options.v7_buffers.iter().any(|(known, _)| *known == at);
+        if section_id == id::BUFFER && size > 0 && !is_known {
+            if flags & COMPRESSED == 0 {
+                let what = "uncompressed data without the options that say where each CPU's lie: none of it can be read";
+                metadata.info.damage.push(Damage::new(at, what));
+            } else {
+                let cpus = regions(metadata, &file[..file.len().min(next as usize)], body);
+                let (found, known) = (cpus.len() as u32, metadata.info.cpus.unwrap_or(u32::MAX));
+                if found < known {
+                    let what = format!("the table of the CPUs is cut off: data of {found} CPUs are found, taken for those of the first ones");
+                    metadata.info.damage.push(Damage::new(at, what));
+                }
+                let page_size = metadata.page_size;
+                metadata.buffers.push(Buffer { name: String::new(), page_size, compressed: true, cpus });
+            }
+        }
+        at = next;
+    }
+}
+
+/// Where compressed data of CPUs lie from `from` to the end of `file`; the last may be cut off.
+fn regions(metadata: &Metadata, file: &[u8], from: u64) -> Vec<CpuData> {
+    let page = u64::from(metadata.page_size.max(1));
+    let mut cpus = Vec::new();
+    let mut offset = from.next_multiple_of(page);
+    for cpu in 0.. {
+        let Some(bytes) = file.get(offset as usize..).filter(|bytes| bytes.len() > 4) else { break };
+        let mut reader = Reader::new(bytes, offset, metadata.order);
+        let chunks = reader.u32("number of compressed chunks").unwrap_or(0);
+        let mut chunk = || -> Result<(), Damage> {
+            let packed = reader.u32("size of a compressed chunk")?;
+            reader.u32("size of a chunk")?;
+            reader.take(packed.into(), "compressed chunk").map(drop)
+        };
+        let is_whole = (0..chunks).all(|_| chunk().is_ok());
+        let end = if is_whole { reader.offset() } else { file.len() as u64 };
+        // The word in front, the number of chunks, does not count.
+        cpus.push(CpuData { cpu, offset, size: end - offset - 4 });
+        offset = end.next_multiple_of(page);
+    }
+    cpus.retain(|cpu| cpu.size > 0);
+    cpus
+}
+
+/// Follows the chain; says whether it has its end. Damage in the first link is an error, for nothing can be found then;
+/// later it is noted.
 fn read_options(
     metadata: &mut Metadata,
     options: &mut Options,
     first: u64,
     file: &[u8],
-) -> Result<(), OpenError> {
+) -> Result<bool, OpenError> {
     let mut next = first;
     for link in 0..MOST_OPTION_SECTIONS {
         let read = open(metadata, file, next).and_then(|section| {
@@ -78,17 +134,17 @@ fn read_options(
             options::read_v7(options, &mut Reader::new(&section.body, section.offset, metadata.order))
         });
         match read {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(true),
             Ok(offset) => next = offset,
             Err(damage) if link == 0 && options.sections.is_empty() => return Err(damage.into()),
             Err(damage) => {
                 metadata.info.damage.push(damage);
-                return Ok(());
+                return Ok(false);
             }
         }
     }
     metadata.info.damage.push(Damage::new(next, "the chain of options does not end"));
-    Ok(())
+    Ok(true)
 }
 
 fn header(metadata: &Metadata, file: &[u8], offset: u64) -> Result<(u16, u16, u64, u64), Damage> {

@@ -41,6 +41,8 @@ pub(super) struct Stream<'t> {
     unknown: Vec<u16>,
     /// Time went backwards here, reported once.
     backwards: bool,
+    /// What follows the last event could not be read: the time until the next one is nobody's.
+    hole: bool,
 }
 
 impl<'t> Stream<'t> {
@@ -63,7 +65,7 @@ impl<'t> Stream<'t> {
             let mut stream = Stream::nowhere(trace, pages);
             stream.page = page;
             stream.end = (page + pages.in_a_piece()).min(pages.len());
-            stream.last = stream.last_before(page);
+            (stream.last, stream.hole) = stream.last_before(page);
             stream.start();
             stream
         })
@@ -84,6 +86,7 @@ impl<'t> Stream<'t> {
             last: None,
             unknown: Vec::new(),
             backwards: false,
+            hole: false,
         }
     }
 
@@ -92,15 +95,41 @@ impl<'t> Stream<'t> {
     }
 
     /// Time of the last event in the page before `page`, if there is one: a piece knows no more of what is before it.
-    fn last_before(&mut self, page: usize) -> Option<u64> {
-        let place = self.pages.load(page.checked_sub(1)?, &mut self.unpacked).ok()?;
+    /// And whether the page could not be read to its end.
+    fn last_before(&mut self, page: usize) -> (Option<u64>, bool) {
+        let Some(before) = page.checked_sub(1) else { return (None, false) };
+        let Ok(place) = self.pages.load(before, &mut self.unpacked) else { return (None, true) };
         let page = self.pages.bytes(&place, &self.unpacked);
-        let mut walk = PageWalk::begin(page, &self.pages.layout).ok()?;
+        let Ok(mut walk) = PageWalk::begin(page, &self.pages.layout) else { return (None, true) };
         let mut last = None;
-        while let Step::Record { at, .. } = walk.step(page) {
-            last = Some(self.trace.time.ns(at));
+        loop {
+            match walk.step(page) {
+                Step::Record { at, .. } => last = Some(self.trace.time.ns(at)),
+                Step::End => return (last, false),
+                Step::Broken(_) => return (last, true),
+            }
         }
-        last
+    }
+
+    /// Time of the last event that can be read, on any CPU.
+    fn end_of_trace(&self) -> Option<u64> {
+        let last_of = |pages: &'t CpuPages<'t>| {
+            let mut walk = Stream::nowhere(self.trace, pages);
+            (1..=pages.len()).rev().find_map(|page| walk.last_before(page).0)
+        };
+        self.trace.cpus.iter().filter_map(last_of).max()
+    }
+
+    /// The walk is over: what it says of what it could not read at its end.
+    fn over(&mut self) -> Head {
+        let is_last = self.page == self.end && self.end == self.pages.len();
+        let tells = is_last && (std::mem::take(&mut self.hole) || self.pages.is_cut());
+        self.page = self.end + 1;
+        if !tells {
+            return Head::End;
+        }
+        self.at = self.end_of_trace().max(self.last).unwrap_or(0);
+        Head::Lost { count: None, after: self.last }
     }
 
     /// The last page that begins before `time`, by bisection over page stamps.
@@ -126,12 +155,13 @@ impl<'t> Stream<'t> {
     fn open_page(&mut self) -> Option<Head> {
         self.walk = PageWalk::nowhere();
         if self.page >= self.end {
-            return Some(Head::End);
+            return Some(self.over());
         }
         match self.pages.load(self.page, &mut self.unpacked) {
             Ok(place) => self.place = place,
             Err(damage) => {
                 self.page = self.pages.next_chunk(self.page) - 1;
+                self.hole = true;
                 return Some(Head::Damage(damage));
             }
         }
@@ -141,6 +171,7 @@ impl<'t> Stream<'t> {
                 self.walk = walk;
                 let lost = walk.lost?;
                 self.at = self.trace.time.ns(walk.time()).max(self.last.unwrap_or(0));
+                self.hole = false;
                 Some(Head::Lost { count: lost.count, after: self.last })
             }
             Err(at) => Some(self.damaged(at, "a page that is cut off or whose length cannot be")),
@@ -164,6 +195,10 @@ impl<'t> Stream<'t> {
                             self.queued = Some(event);
                             return Some(self.time_went_back());
                         }
+                        if std::mem::take(&mut self.hole) {
+                            self.queued = Some(event);
+                            return Some(Head::Lost { count: None, after: self.last });
+                        }
                         self.last = Some(self.at);
                         return Some(event);
                     }
@@ -184,7 +219,8 @@ impl<'t> Stream<'t> {
         }
     }
 
-    fn damaged(&self, at: u32, what: &str) -> Head {
+    fn damaged(&mut self, at: u32, what: &str) -> Head {
+        self.hole = true;
         let offset = self.pages.file_offset(self.page) + u64::from(at);
         let cpu = self.pages.cpu;
         Head::Damage(Damage::new(offset, format!("CPU {cpu}: {what}; the rest of this page is skipped")))

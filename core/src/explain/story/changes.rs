@@ -1,0 +1,103 @@
+//! What others did to a thread while it waited for a CPU: who lowered or raised its priority, who moved it.
+//!
+//! Inheritance has an event of its own (`sched_pi_setprio`), and so has a move; other changes of a priority are seen by
+//! the system call of who made them, else only by what the thread has before and after.
+
+use super::Walk;
+use crate::explain::thread::Stretch;
+use crate::series::Thread;
+use crate::time::{Mono, Ns, Prio, Tid};
+use crate::trace::event::Kind as What;
+
+/// From a call that changes a thread's CPUs to the move that it makes: the stopper thread may have to come first.
+const MOVING: Ns = Ns::from_ms(10);
+
+/// A change of the priority of a thread that waits.
+pub(super) struct Change {
+    /// From when on it counts; `None`: from some moment of the wait on.
+    pub at: Option<Mono>,
+    /// What it has from then on.
+    pub new: Prio,
+    /// For sentences: `after X had lowered it from RT 95 to nice 0 (sched_setscheduler)`.
+    pub how: String,
+    /// Who did it, where it made the wait longer.
+    pub lowered_by: Option<String>,
+}
+
+impl Walk<'_, '_> {
+    /// Changes of the priority of `thread` within its wait, in their order; it began the wait with `prio`.
+    pub(super) fn changes(&mut self, thread: &Thread, stretch: &Stretch, prio: Option<Prio>) -> Vec<Change> {
+        let Some(mut old) = prio else { return Vec::new() };
+        let mut changes = Vec::new();
+        let events: Vec<_> = self.record.events_of(thread.tid, stretch.begin, stretch.end).collect();
+        for (index, event) in events {
+            let (new, at, how, by) = match event.kind {
+                What::PiSetprio { task, new, .. } if task.tid == thread.tid => {
+                    (new, event.at, "sched_pi_setprio".to_owned(), self.linked.actor(index))
+                }
+                What::Switch { next: task, .. } | What::Migrate { task, .. } if task.tid == thread.tid => {
+                    let Some(new) = task.prio.filter(|new| *new != old) else { continue };
+                    match self.set_by_call(thread.tid, stretch) {
+                        Some((at, call, by)) => (new, at, call, Some(by)),
+                        None => {
+                            self.missing.push(format!(
+                                "{thread} got another priority while it waited; sched_pi_setprio, or sys_enter of sched_setscheduler, would tell from whom"
+                            ));
+                            let how = format!(", its priority having changed from {old} to {new} meanwhile");
+                            changes.push(Change { at: None, new, how, lowered_by: None });
+                            return changes;
+                        }
+                    }
+                }
+                _ => continue,
+            };
+            if new == old {
+                continue;
+            }
+            let (verb, lower) = if new > old { ("lowered", true) } else { ("raised", false) };
+            let who = by.as_ref().map_or("an interrupt".to_owned(), ToString::to_string);
+            let lowered_by = by.filter(|_| lower).map(|by| by.comm);
+            let how = format!(", after {who} had {verb} it from {old} to {new} ({how})");
+            changes.push(Change { at: Some(at.max(stretch.begin)), new, how, lowered_by });
+            old = new;
+        }
+        changes
+    }
+
+    /// The last call by which another thread set the priority of `tid` within `stretch`.
+    fn set_by_call(&self, tid: Tid, stretch: &Stretch) -> Option<(Mono, String, Thread)> {
+        let of_priority = ["sched_setscheduler", "sched_setparam", "sched_setattr", "setpriority"];
+        self.call_on(tid, (stretch.begin, stretch.end), &of_priority)
+    }
+
+    /// The last call of one of `names`, by another thread in `[a, b]`, that is about `tid`.
+    fn call_on(&self, tid: Tid, (a, b): (Mono, Mono), names: &[&str]) -> Option<(Mono, String, Thread)> {
+        let calls = self.record.cpus().flat_map(|cpu| self.record.events_on(cpu, a, b)).filter_map(
+            |(index, event)| {
+                let What::SysEnter { id, args } = event.kind else { return None };
+                let name = self.record.call_name(id);
+                // setpriority: which, who.
+                let about = if name == "setpriority" { args[1] } else { args[0] };
+                let is_it = names.contains(&name.as_str()) && about as i32 == tid.0;
+                is_it.then_some((event.at, name, index))
+            },
+        );
+        let (at, name, index) = calls.max_by_key(|(at, ..)| *at)?;
+        Some((at, name, self.linked.actor(index)?))
+    }
+
+    /// ` by X (sched_setaffinity)`: who moved `tid` by the event at `index`, where it is known.
+    pub(super) fn mover(&self, tid: Tid, index: u32) -> String {
+        let event = self.record.event(index);
+        let from = Mono(event.at.0.saturating_sub(MOVING.0));
+        if let Some((_, name, by)) = self.call_on(tid, (from, event.at), &["sched_setaffinity"]) {
+            return format!(" by {by} ({name})");
+        }
+        match self.linked.actor(index) {
+            Some(by) if by.tid != tid && !super::waiting::is_stopper(&by.comm) => {
+                format!(" by the scheduler, in the context of {by}")
+            }
+            _ => String::new(),
+        }
+    }
+}

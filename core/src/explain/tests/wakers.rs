@@ -1,0 +1,138 @@
+//! Who woke a thread, and who made it: where only `sched_wakeup` is recorded, and of threads that are new.
+
+use super::notation;
+use super::told;
+use crate::explain::Explanation;
+
+pub(super) fn expect(events: &str, (begin, end): (u64, u64), said: &[&str], unsaid: &[&str]) -> Explanation {
+    let explanation = told(&notation::window(events), begin, end);
+    let text = crate::explain::text::render(&explanation, crate::explain::text::Options::default());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(explanation.tree.adds_up(), "{explanation:#?}");
+    assert!(said.iter().all(|part| text.contains(part)), "{text}");
+    assert!(!unsaid.iter().any(|part| text.contains(part)), "{text}");
+    explanation
+}
+
+#[test]
+fn a_recording_without_sched_waking_leads_to_the_waker_by_sched_wakeup() {
+    let events = "
+          0 c0 switch idle > helper/60
+         10 c1 switch rt/50@95:S > other/70
+        100 c0 switch helper/60:R > hog/80@20
+        400 c0 switch hog/80@20:S > helper/60
+        500 c0 wakeup rt/50@95
+        510 c1 switch other/70:R > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch helper/60:S > idle
+    ";
+    let explanation =
+        expect(events, (20, 520), &["until helper/60", "priority inversion: hog/80"], &["not recorded"]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+    // The first event of the thread: it slept until then, and did not wait for a CPU.
+    let begins_late = events.replace("10 c1 switch rt/50@95:S > other/70", "10 c1 switch any/9:S > other/70");
+    expect(&begins_late, (20, 520), &["until helper/60", "priority inversion"], &["by fair scheduling"]);
+}
+
+#[test]
+fn a_wakeup_that_another_cpu_handed_over_blames_nobody_who_happened_to_run() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > helper/60
+         10 c1 switch rt/50@95:S > bystander/70
+        500 c1 vec+ reschedule
+        501 c1 wakeup rt/50@95
+        502 c1 vec- reschedule
+        510 c1 switch bystander/70:R > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch helper/60:S > idle
+    ";
+    let said = ["woken from another CPU: sched_wakeup does not tell by whom", "sched_waking is not recorded"];
+    expect(events, (20, 520), &said, &["until bystander", "reschedule woke"]);
+    let in_idle = events.replace("bystander/70:R", "idle:R").replace("bystander/70", "idle");
+    let in_idle = in_idle.replace("vec+ reschedule", "idle-").replace("502 c1 vec- reschedule", "");
+    expect(&in_idle, (20, 520), &said, &["until helper"]);
+}
+
+#[test]
+fn who_waits_for_a_new_thread_waits_for_its_creator_first() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > starter/60
+         10 c1 switch rt/50@95:S > idle
+        300 c0 fork starter/60 job/61
+        310 c0 new job/61
+        320 c0 switch starter/60:S > hog/80@20
+        400 c0 switch hog/80@20:S > job/61
+        500 c0 waking rt/50@95
+        510 c1 switch idle:R > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch job/61:S > idle
+    ";
+    let said = ["until starter/60 (nice 0) created job/61", "job/61 (nice 0) RUNNABLE on CPU 0: created"];
+    let explanation = expect(events, (20, 520), &said, &["did is not recorded"]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+    let without_fork = events.replace("300 c0 fork starter/60 job/61", "");
+    expect(&without_fork, (20, 520), &said, &["did is not recorded"]);
+    let without_new = events.replace("310 c0 new job/61", "");
+    expect(&without_new, (20, 520), &said, &["did is not recorded"]);
+}
+
+#[test]
+fn vfork_waits_for_the_child_until_it_runs_another_program() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+        100 c1 call 58
+        110 c1 fork rt/50@95 rt/51
+        112 c1 new rt/51 c0
+        120 c1 switch rt/50@95:D > idle
+        121 c0 switch idle > hog/80@20
+        400 c0 switch hog/80@20:S > rt/51
+        700 c0 waking rt/50@95
+        710 c1 switch idle:R > rt/50@95
+        720 c1 ret 58
+        900 c1 switch rt/50@95:S > idle
+        900 c0 switch rt/51:S > idle
+    ";
+    let said = ["in vfork", "rt/51 (nice 0) RUNNABLE on CPU 0: created", "hog/80 (RT 20)"];
+    expect(events, (100, 720), &said, &["did is not recorded", "page fault"]);
+}
+
+#[test]
+fn a_number_that_is_used_again_does_not_inherit_the_former_threads_call() {
+    let events = "
+          0 c1 switch idle > old/50
+         10 c1 call 231
+         20 c1 switch old/50:X > idle
+        100 c0 switch idle > starter/60
+        110 c0 fork starter/60 rt/50@95
+        112 c0 new rt/50@95 c1
+        130 c1 switch idle > rt/50@95
+        140 c1 switch rt/50@95:S > idle
+        500 c0 waking rt/50@95
+        510 c1 switch idle > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch starter/60:S > idle
+    ";
+    expect(events, (135, 520), &["until starter/60"], &["exit_group", "has ended"]);
+    expect(events, (15, 520), &["until starter/60", "has ended"], &["in exit_group"]);
+}
+
+#[test]
+fn a_page_that_another_thread_provides_is_a_page_fault_too() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > pager/60
+        100 c1 fault 8192
+        110 c1 switch rt/50@95:S > idle
+        300 c0 call 16 5 3223890435
+        310 c0 waking rt/50@95
+        320 c0 ret 16
+        330 c1 switch idle > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch pager/60:S > idle
+    ";
+    expect(events, (50, 400), &["in a page fault on memory at address 0x2000", "pager/60"], &[]);
+    let other_call = events.replace("call 16 5 3223890435", "call 16 5 21505");
+    expect(&other_call, (50, 400), &["until pager/60"], &["in a page fault"]);
+}

@@ -1,0 +1,96 @@
+//! A trace.dat of version 7 whose end is missing, or that has pages that cannot be read: what there is of it is read,
+//! and what there is not is nobody's time.
+#![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
+
+use std::fs;
+use std::path::Path;
+
+use lathunt_core::explain::cpu::Context;
+use lathunt_core::explain::load::window;
+use lathunt_core::explain::passages::{find, Question, Whose};
+use lathunt_core::explain::record::Record;
+use lathunt_core::time::{Cpu, Mono};
+use lathunt_core::trace::source::{Item, Loss, Source, Span};
+use lathunt_core::trace::trace_dat::TraceDat;
+
+fn recording() -> Vec<u8> {
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/munmap_ipi.dat")).unwrap()
+}
+
+/// The events of each CPU by their time and class, the losses, and how often damage was met.
+fn read(source: &dyn Source) -> ([Vec<(Mono, u32)>; 2], Vec<Loss>, usize) {
+    let (mut cpus, mut losses, mut damage) =
+        ([Vec::new(), Vec::new()], Vec::new(), source.info().damage.len());
+    let mut walk = source.events(Span::ALL);
+    while let Some(item) = walk.next() {
+        match item {
+            Item::Event(record) => cpus[record.cpu.0 as usize].push((record.at, record.class)),
+            Item::Lost(loss) => losses.push(loss),
+            Item::Damage(_) => damage += 1,
+        }
+    }
+    (cpus, losses, damage)
+}
+
+#[test]
+fn a_file_cut_in_its_data_is_read_up_to_the_cut() {
+    let file = recording();
+    let (whole, losses, damage) = read(&TraceDat::open(&file).unwrap());
+    assert!(losses.is_empty() && damage == 0 && whole.iter().all(|cpu| cpu.len() > 1000));
+    let mut before = 0;
+    for percent in [40, 60, 80, 95, 99] {
+        let cut = &file[..file.len() * percent / 100];
+        let (read, losses, damage) = read(&TraceDat::open(cut).unwrap());
+        assert!(damage > 0, "{percent} %");
+        for (read, whole) in read.iter().zip(&whole) {
+            assert_eq!(read[..], whole[..read.len()], "{percent} %: as much of the CPU's own events");
+        }
+        let events = read.iter().map(Vec::len).sum::<usize>();
+        println!("cut at {percent} %: {events} of {} events", whole.iter().map(Vec::len).sum::<usize>());
+        assert!(events >= before && events > 0, "{percent} %: {events}");
+        before = events;
+        // The CPU that has an end missing says so at the end of all that could be read.
+        let end = read.iter().flatten().map(|(at, _)| *at).max().unwrap();
+        let shorter = (0..2).find(|&cpu| !read[cpu].is_empty() && read[cpu].len() < whole[cpu].len());
+        if let Some(cpu) = shorter {
+            let last = read[cpu].last().unwrap().0;
+            let told = losses.iter().find(|loss| loss.cpu == Cpu(cpu as u32)).expect("a loss");
+            assert_eq!((told.after, told.before), (Some(last), end), "{percent} %");
+        }
+    }
+    assert!(before > 1000);
+}
+
+/// The recording with a piece of CPU 0's compressed data overwritten, and the loss that this makes.
+fn with_a_hole(file: &mut [u8]) -> Loss {
+    let from = file.len() / 2;
+    file[from..from + 64].fill(0x55);
+    let (_, losses, damage) = read(&TraceDat::open(file).unwrap());
+    assert!(damage == 1, "{losses:?}");
+    let [loss] = losses[..] else { panic!("{losses:?}") };
+    assert_eq!(loss.cpu, Cpu(0));
+    loss
+}
+
+#[test]
+fn the_time_of_pages_that_cannot_be_read_is_nobodys() {
+    let mut file = recording();
+    let whole = read(&TraceDat::open(&file).unwrap()).0;
+    let Loss { after: Some(after), before, .. } = with_a_hole(&mut file) else {
+        panic!("not known after what")
+    };
+    let missing = whole[0].iter().filter(|(at, _)| *at > after && *at < before).count();
+    assert!(missing > 100 && whole[0].iter().any(|(at, _)| *at == before), "{missing}");
+    let source = TraceDat::open(&file).unwrap();
+    let found = find(&source, &Question::Wakeups, &Whose::default());
+    let within = |part: u64| Mono(after.0 + (before.0 - after.0) * part / 10);
+    // A window that holds all of it, and one that ends in it.
+    for (begin, end) in [(Mono(after.0 - 1000), Mono(before.0 + 1000)), (Mono(after.0 - 1000), within(1))] {
+        let window = window(&source, &found, begin, end);
+        let record = Record::new(&window);
+        let slices = record.slices(Cpu(0), Mono(after.0 + 1), end.min(before));
+        assert!(slices.iter().all(|slice| slice.context == Context::Lost), "{slices:?}");
+    }
+    let over = found.passages.iter().filter(|passage| passage.begin < before && passage.end > after);
+    assert!(over.clone().all(|passage| passage.spans_loss), "{:?}", over.collect::<Vec<_>>());
+}
