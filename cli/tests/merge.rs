@@ -23,6 +23,7 @@ fn a_merged_run_is_taken_by_report_plot_and_compare_and_names_its_machines() {
         samples.push(run.series.iter().map(|series| series.histogram.count()).sum::<u64>());
         fs::write(place.path().join(format!("{number}.json")), run.to_json()).unwrap();
     }
+    fs::write(place.path().join("3.json"), example::run(2, 700).to_json()).unwrap();
     let merged = lathunt(place.path(), &["merge", "0.json", "1.json", "2.json", "-o", "fleet.lathunt.json"]);
     assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
     let run = Run::from_json(&fs::read_to_string(place.path().join("fleet.lathunt.json")).unwrap()).unwrap();
@@ -35,7 +36,7 @@ fn a_merged_run_is_taken_by_report_plot_and_compare_and_names_its_machines() {
         &["report", "fleet.lathunt.json", "--text"],
         &["plot", "fleet.lathunt.json", "-o", "fleet.svg"],
         &["compare", "fleet.lathunt.json", "0.json"],
-        &["merge", "fleet.lathunt.json", "0.json", "-o", "more.json"],
+        &["merge", "fleet.lathunt.json", "3.json", "-o", "more.json"],
     ] {
         let output = lathunt(place.path(), arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -46,6 +47,9 @@ fn a_merged_run_is_taken_by_report_plot_and_compare_and_names_its_machines() {
         "machines are listed in the report"
     );
     // Nothing is written over when something does not fit.
+    let again = lathunt(place.path(), &["merge", "fleet.lathunt.json", "0.json", "-o", "twice.json"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("are the same run"), "{again:?}");
     fs::write(
         place.path().join("half.json"),
         fs::read_to_string(place.path().join("0.json"))

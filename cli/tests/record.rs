@@ -1,5 +1,8 @@
 //! `lathunt record` on this machine: what is injected or built in is found, sized, named, and kept.
 
+#[path = "record/truths.rs"]
+mod truths;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -85,7 +88,8 @@ fn an_application_s_hidden_page_faults_and_its_lock_are_named() {
     let hist = place.path().join("hist");
     let (run, old) = (output.to_str().unwrap(), hist.to_str().unwrap());
     let ended = lathunt(&["record", "-o", run, "--latency-hist", old, "--", program.to_str().unwrap(), "3"]);
-    assert!(ended.status.success(), "{}", said(&ended));
+    // Inconclusive where the kernel hid an activation.
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
     let text = String::from_utf8(ended.stdout).unwrap();
     assert!(text.contains("unexpected wait in futex") && text.contains("page faults"), "{text}");
 

@@ -38,6 +38,9 @@ pub enum CannotMerge {
     /// A file that was saved on the way.
     #[error("'{0}' is not complete: its measurement was going on, or was killed")]
     Incomplete(String),
+    /// What was measured once would count twice.
+    #[error("'{0}' and '{1}' are the same run")]
+    Twice(String, String),
     /// Counters at their end.
     #[error("'{0}' claims more samples than can be counted")]
     TooMany(String),
@@ -53,7 +56,7 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
     }
     let mut merged = Run::new(conditions(runs));
     for (name, run) in runs {
-        for series in &run.series {
+        for series in all_series(run) {
             add(&mut merged.series, series, name)?;
         }
         merged.peaks.extend(run.peaks.iter().map(|peak| named(peak, name)));
@@ -68,10 +71,28 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
             false => merged.merged.extend(run.merged.iter().cloned()), // merged before: its own runs stay listed
         }
     }
+    if let Some((one, other)) = twice(&merged.merged) {
+        return Err(CannotMerge::Twice(one.name.clone(), other.name.clone()));
+    }
     merged.peaks.sort_by_key(|peak| std::cmp::Reverse(peak.total_ns));
     merged.peaks.truncate(PEAKS);
     merged.verdict = Some(verdict(runs, &merged));
     Ok(merged)
+}
+
+/// Those of CPUs, and the response times of threads, by which an application is judged.
+fn all_series(run: &Run) -> impl Iterator<Item = &Series> {
+    run.series.iter().chain(run.tasks.iter().filter_map(|task| task.of(Quantity::Response)))
+}
+
+/// Two that have everything in common but the name.
+fn twice(runs: &[MergedRun]) -> Option<(&MergedRun, &MergedRun)> {
+    let same = |a: &MergedRun, b: &MergedRun| {
+        a.series.iter().any(|series| series.samples > 0)
+            && (&a.conditions, &a.series) == (&b.conditions, &b.series)
+    };
+    let after = |at: usize| runs[at + 1..].iter().find(move |other| same(&runs[at], other));
+    (0..runs.len()).find_map(|at| Some((&runs[at], after(at)?)))
 }
 
 /// One series a quantity, of all CPUs, threads and machines.
@@ -127,7 +148,7 @@ fn lose(all: &mut Vec<Loss>, loss: &Loss) {
 
 fn listed(name: &str, run: &Run) -> MergedRun {
     let mut series: Vec<MergedSeries> = Vec::new();
-    for one in &run.series {
+    for one in all_series(run) {
         let (samples, max_ns) = (one.histogram.count(), one.histogram.max());
         match series.iter_mut().find(|sum| sum.quantity == one.quantity) {
             Some(sum) => {
@@ -200,30 +221,45 @@ fn verdict(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let deadline_ns = deadlines.first().copied().flatten().filter(|_| same);
     let outcomes = || runs.iter().map(|(_, run)| run.verdict.as_ref().and_then(|verdict| verdict.outcome));
     let outcome = match deadline_ns {
+        // It was observed, whatever the others were held against.
+        _ if outcomes().any(|outcome| outcome == Some(Outcome::Fail)) => Some(Outcome::Fail),
         _ if outcomes().any(|outcome| outcome == Some(Outcome::Inconclusive)) && deadline_ns.is_none() => {
             Some(Outcome::Inconclusive)
         }
         None => None,
-        Some(_) if outcomes().any(|outcome| outcome == Some(Outcome::Fail)) => Some(Outcome::Fail),
         Some(_) if outcomes().all(|outcome| outcome == Some(Outcome::Pass)) => Some(Outcome::Pass),
         Some(_) => Some(Outcome::Inconclusive),
     };
     let mut reasons = Vec::new();
     if !same {
-        reasons.push("the runs have different deadlines: nothing is claimed of all of them".to_owned());
+        reasons.push(
+            "the runs have different deadlines: what they met is not claimed of all of them".to_owned(),
+        );
     }
     for (name, run) in runs {
         let Some(verdict) = &run.verdict else { continue };
         let told = outcome.is_none() || verdict.outcome == outcome;
         reasons.extend(verdict.reasons.iter().filter(|_| told).map(|reason| format!("{name}: {reason}")));
     }
-    let main = merged.series.iter().map(|series| series.quantity).min_by_key(|&quantity| order(quantity));
+    let quantities = || merged.series.iter().map(|series| series.quantity);
+    let judged = quantities().filter(|&quantity| runs.iter().all(|(_, run)| is_judged(run, quantity)));
+    let main = judged
+        .min_by_key(|&quantity| order(quantity))
+        .or_else(|| quantities().min_by_key(|&quantity| order(quantity)));
     let sum = main.and_then(|main| merged.of(main).next());
     let model_free = sum.and_then(|sum| {
         let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
         model_free::statement(sum.histogram.count(), 0, level, CONFIDENCE)
     });
     Verdict { outcome, deadline_ns, reasons, model_free, rule_of_thumb: None }
+}
+
+/// Whether the samples of `quantity` may be those that the run's verdict speaks of.
+fn is_judged(run: &Run, quantity: Quantity) -> bool {
+    let of_it = all_series(run).filter(|series| series.quantity == quantity);
+    let samples: u64 = of_it.map(|series| series.histogram.count()).sum();
+    let said = run.verdict.as_ref().and_then(|verdict| verdict.model_free.as_ref());
+    said.is_some_and(|said| said.samples == samples)
 }
 
 /// What an instrument measured says more than what a recorder saw.
@@ -295,9 +331,50 @@ mod tests {
         assert_eq!(of(pass, open).outcome, open);
         assert_eq!(of(open, fail).outcome, fail);
         assert_eq!(of(pass, fail).reasons, ["b: because of b"]);
+        let failed =
+            [run("a", &[5], pass, Some(100)), run("b", &[6], fail, Some(200)), run("c", &[6], open, None)];
+        assert_eq!(
+            merge(&failed).unwrap().verdict.unwrap().outcome,
+            fail,
+            "whatever the others were held against"
+        );
         let mixed = [run("a", &[5], pass, Some(100)), run("b", &[6], pass, Some(200))];
         let verdict = merge(&mixed).unwrap().verdict.unwrap();
         assert!(verdict.outcome.is_none() && verdict.reasons[0].contains("different deadlines"));
+    }
+
+    #[test]
+    fn response_times_of_threads_are_merged_and_are_what_an_application_s_verdict_speaks_of() {
+        let application = |host: &str, us: &[u64]| {
+            let (name, mut run) = run(host, &[5], Some(Outcome::Pass), Some(5_000));
+            run.series.iter_mut().for_each(|series| series.quantity = Quantity::TimerWakeup);
+            let mut histogram = Histogram::new(Layout::new(1_000, 1_024).unwrap());
+            us.iter().for_each(|&us| histogram.record(Ns::from_us(us)));
+            let task = serde_json::json!({
+                "thread": { "tid": 7, "comm": "control", "prio": null }, "process": 7, "policy": "SCHED_FIFO",
+                "waits_in": null, "timer_driven": true, "activations": us.len(), "period": null, "series": [],
+                "execution": null, "preemptions": 0, "page_faults": 0, "deadline_ns": null, "misses": 0
+            });
+            let mut task: crate::application::Task = serde_json::from_value(task).unwrap();
+            task.series = vec![Series::new(Quantity::Response, None, histogram)];
+            run.tasks = vec![task];
+            run.verdict.as_mut().unwrap().model_free =
+                model_free::statement(us.len() as u64, 0, Ns::from_us(5_000), CONFIDENCE);
+            (name, run)
+        };
+        let merged = merge(&[application("a", &[900, 4_000, 70]), application("b", &[70, 80])]).unwrap();
+        let response = merged.of(Quantity::Response).next().expect("it is kept");
+        assert_eq!((response.histogram.count(), response.histogram.max()), (5, Some(Ns::from_us(4_000))));
+        assert_eq!(merged.verdict.unwrap().model_free.unwrap().samples, 5);
+    }
+
+    #[test]
+    fn the_same_run_counts_once_or_not_at_all() {
+        let one = run("a", &[5], None, None);
+        let twice = [one.clone(), run("b", &[7], None, None), ("copy".to_owned(), one.1.clone())];
+        assert_eq!(merge(&twice).unwrap_err().to_string(), "'a' and 'copy' are the same run");
+        let both = merge(&twice[..2]).unwrap();
+        assert!(merge(&[("fleet".to_owned(), both), one]).is_err(), "also inside of what was merged before");
     }
 
     #[test]

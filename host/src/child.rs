@@ -1,6 +1,8 @@
 //! A program that waits at its beginning until the recorder knows it.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -8,32 +10,51 @@ use lathunt_core::time::Tid;
 
 use crate::error::{Error, Result};
 
-/// How long a shell may take to stop itself.
+/// How long a program may take to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A started program; it is ended with SIGTERM when this is dropped while it runs.
 pub struct HeldChild {
     child: Child,
+    held: bool,
 }
 
 impl HeldChild {
-    /// Starts `command` and stops it before its first instruction: a shell stops itself and then becomes the program,
-    /// so that no code of ours runs between fork and exec.
+    /// Starts `command` and stops it before its first instruction: it asks to be traced by us, and the kernel stops a
+    /// traced program when its code is in place. So it has its name already, and nothing of it has run.
     ///
     /// # Errors
-    /// When there is no shell, or it does not stop.
+    /// Why the program cannot be started, in one line.
     pub fn start(command: &[OsString]) -> Result<HeldChild> {
-        let child = Command::new("/bin/sh")
-            .args(["-c", "kill -STOP $$; exec \"$@\"", "lathunt-child"])
-            .args(command)
-            .spawn()
-            .map_err(|error| Error::new("start", "the command", error))?;
-        let held = HeldChild { child };
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(Error::refused("start", "the command", "it is empty"));
+        };
+        let shown = program.to_string_lossy().into_owned();
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // SAFETY: one system call, which is all that may be done between fork and exec. Where it is refused the program is
+        // not held.
+        unsafe {
+            command.pre_exec(|| {
+                libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+                Ok(())
+            });
+        }
+        let child = command.spawn().map_err(|error| {
+            let hint = match error.kind() {
+                ErrorKind::NotFound => "there is no such program in PATH",
+                ErrorKind::PermissionDenied => "it is no program, or may not be run by this user",
+                _ => "",
+            };
+            Error::new("start", shown.clone(), error).hint(hint)
+        })?;
+        let mut held = HeldChild { child, held: false };
         let begun = Instant::now();
-        while !held.is_stopped() {
+        while held.is_ours() && !held.held {
             if begun.elapsed() > PATIENCE {
-                return Err(Error::refused("start", "the command", "its shell did not stop"));
+                return Err(Error::refused("start", shown, "it did not begin"));
             }
+            held.held = held.has_stopped();
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(held)
@@ -45,9 +66,12 @@ impl HeldChild {
         Tid(self.child.id() as i32)
     }
 
-    /// Lets it run.
-    pub fn go(&self) {
-        self.signal(libc::SIGCONT);
+    /// Lets it run. Call it from the thread that started it.
+    pub fn go(&mut self) {
+        if std::mem::take(&mut self.held) {
+            // SAFETY: plain values; the child is ours and not yet waited for, so its id is not somebody else's.
+            unsafe { libc::ptrace(libc::PTRACE_DETACH, self.child.id() as i32, 0, 0) };
+        }
     }
 
     /// Its exit code when it has ended (128 + signal for one that was killed).
@@ -57,9 +81,20 @@ impl HeldChild {
         status.code().or(status.signal().map(|signal| 128 + signal))
     }
 
-    fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    /// Whether we trace it.
+    fn is_ours(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+        tracer.is_some_and(|tracer| tracer.trim() != "0")
+    }
+
+    /// Takes its stop at the beginning, if it is there.
+    fn has_stopped(&self) -> bool {
+        let mut status = 0;
+        // SAFETY: `status` is valid to write; the child is ours.
+        let found =
+            unsafe { libc::waitpid(self.child.id() as i32, &mut status, libc::WNOHANG | libc::WUNTRACED) };
+        found > 0 && libc::WIFSTOPPED(status)
     }
 
     fn signal(&self, signal: i32) {
@@ -81,6 +116,39 @@ impl Drop for HeldChild {
                 self.signal(libc::SIGKILL);
                 let _ = self.child.wait();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_held_with_its_own_name_and_ends_with_its_own_code() {
+        let command = ["sh", "-c", "exit 7"].map(OsString::from);
+        let mut child = HeldChild::start(&command).unwrap();
+        assert!(child.held);
+        let comm = std::fs::read_to_string(format!("/proc/{}/comm", child.tid())).unwrap();
+        assert_eq!((comm.as_str(), child.ended()), ("sh\n", None));
+        child.go();
+        let begun = Instant::now();
+        let code = loop {
+            match child.ended() {
+                None if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(1)),
+                ended => break ended,
+            }
+        };
+        assert_eq!(code, Some(7));
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_told_in_one_line() {
+        for (command, expected) in
+            [("/nonexistent/program", "no such program"), ("/etc/passwd", "no program")]
+        {
+            let error = HeldChild::start(&[command.into()]).err().unwrap().to_string();
+            assert!(error.contains(command) && error.contains(expected) && !error.contains('\n'), "{error}");
         }
     }
 }

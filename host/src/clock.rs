@@ -14,6 +14,16 @@ pub fn read(id: libc::clockid_t) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// Arms a timer that is due of each clock that can be set or goes on while the machine is suspended: so the recorder's
+/// programs know how far these are from `CLOCK_MONOTONIC` before one is set.
+pub(crate) fn arm_timers_of_clocks_that_are_set() {
+    for id in [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI] {
+        let past = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+        // SAFETY: `past` is valid to read; nothing is written when the remaining time is not asked for.
+        unsafe { libc::clock_nanosleep(id, libc::TIMER_ABSTIME, &past, std::ptr::null_mut()) };
+    }
+}
+
 /// Now on `CLOCK_MONOTONIC`, the clock of this tool, which `bpf_ktime_get_ns` reads as well.
 #[inline]
 #[must_use]

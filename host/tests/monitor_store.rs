@@ -1,5 +1,8 @@
 //! The database of a monitor under everything that happens to databases: kills, full disks, damage, strangers, limits.
 
+#[path = "monitor_store/ends.rs"]
+mod ends;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use anyhow::{anyhow, Result};
 use lathunt_core::merge;
 use lathunt_core::report::text;
 use lathunt_core::run::Run;
+use lathunt_core::verdict;
 
 use crate::file::{read_run, write_atomic, Loaded};
 use crate::out;
@@ -45,7 +46,7 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
         true => text::verdict(&merged, &screen),
         false => text::summary(&merged, &screen),
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(merged.verdict.as_ref().map_or(0, verdict::exit_code).into())
 }
 
 /// The host's name where it is known, else that of the file; numbered where two are the same.

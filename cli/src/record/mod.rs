@@ -19,13 +19,13 @@ use lathunt_core::export::latency_hist;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns, Tid};
-use lathunt_core::verdict::{self, Rules, Verdict};
+use lathunt_core::verdict::{self, Outcome, Rules, Verdict};
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
 use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
-use lathunt_host::signals;
 use lathunt_host::topology::Topology;
+use lathunt_host::{signals, wall};
 
 use crate::file;
 use crate::live::Display;
@@ -36,6 +36,9 @@ const ROOT: &str = "/";
 const TURN: Duration = Duration::from_millis(20);
 /// Once a second: threads that came to match, the display, the old files.
 const SECOND: Ns = Ns(1_000_000_000);
+
+/// Losses of what an application is judged by: activations that are in the figures of no thread.
+const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];
 
 /// Everything the user asked for.
 pub struct Plan {
@@ -132,10 +135,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         recording,
         potential,
     };
-    if let Some(child) = &child {
+    if let Some(child) = &mut child {
         child.go();
     }
-    let elapsed = session.record(&mut child, &output, &mut display);
+    let (elapsed, code) = session.record(&mut child, &output, &mut display);
     display.finish();
     session.recording.finish();
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
@@ -143,7 +146,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let snapshot = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
-    run.verdict = Some(judge(&run, plan));
+    run.verdict = Some(judge_with_command(&run, plan, code));
     let old_files = write_latency_hist(plan, &cpus, &snapshot);
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet)?;
@@ -153,6 +156,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
     let mut conditions = facts::gather(Path::new(ROOT), cpus);
+    conditions.started = wall::now_rfc3339();
     conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
     conditions.load = Some("the system itself (recorded, not made)".to_owned());
@@ -164,8 +168,14 @@ fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
 }
 
 impl Session<'_> {
-    /// Until a signal, `q`, the end of the command or of the time. Returns how long it took.
-    fn record(&mut self, child: &mut Option<HeldChild>, output: &Output, display: &mut Display) -> Ns {
+    /// Until a signal, `q`, the end of the command or of the time. Returned: how long it took, and the exit code of the
+    /// command if it has ended.
+    fn record(
+        &mut self,
+        child: &mut Option<HeldChild>,
+        output: &Output,
+        display: &mut Display,
+    ) -> (Ns, Option<i32>) {
         let begun = clock::mono();
         let plan = self.plan;
         let keys = plan.live.then(lathunt_host::terminal::Keys::read).flatten();
@@ -176,9 +186,9 @@ impl Session<'_> {
             let elapsed = clock::mono().since(begun);
             let over = plan.duration.is_some_and(|duration| elapsed >= duration);
             let quit = keys.as_ref().is_some_and(|keys| keys.pressed(b'q'));
-            let ended = child.as_mut().is_some_and(|child| child.ended().is_some());
-            if over || quit || ended || signals::stop_requested().is_some() {
-                return elapsed;
+            let code = child.as_mut().and_then(HeldChild::ended);
+            if over || quit || code.is_some() || signals::stop_requested().is_some() {
+                return (elapsed, code);
             }
             if elapsed.saturating_sub(second) < SECOND {
                 continue;
@@ -220,11 +230,31 @@ impl Session<'_> {
     }
 }
 
+/// A program that failed may not have done what was to be measured.
+fn judge_with_command(run: &Run, plan: &Plan, code: Option<i32>) -> Verdict {
+    let mut verdict = judge(run, plan);
+    if let Some(code) = code.filter(|&code| code != 0) {
+        let program = plan.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+        let how = match code {
+            129.. => format!("was killed by signal {}", code - 128),
+            _ => format!("ended with exit code {code}"),
+        };
+        verdict.reasons.push(format!("{program} {how}: it may not have done what was to be measured"));
+        if verdict.outcome != Some(Outcome::Fail) {
+            verdict.outcome = Some(Outcome::Inconclusive);
+        }
+    }
+    verdict
+}
+
 /// An application is judged by its response times, a system by its wake-ups.
 fn judge(run: &Run, plan: &Plan) -> Verdict {
     if plan.is_application() {
         let response = run.tasks.iter().filter_map(|task| task.of(Quantity::Response)).cloned();
-        let of_tasks = Run { series: response.collect(), ..run.clone() };
+        let mut of_tasks = Run { series: response.collect(), ..run.clone() };
+        for loss in &mut of_tasks.losses {
+            loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
+        }
         return verdict::judge(&of_tasks, plan.deadline, &Rules::instrument(Quantity::Response));
     }
     let timed = run.max_of(Quantity::TimerWakeup).is_some();

@@ -4,12 +4,14 @@
 //! the application is changed or asked. The one inference: a thread has a *main wait*, the place where it waits for its
 //! next turn (a timer, a semaphore, a socket); what ends anywhere else is an interruption of the same turn, and the
 //! place is an unexpected source of blocking. `turn` finds the main wait, `point` says what a place is, `places` numbers
-//! them, `task` adds up.
+//! them, `sums` adds up, `misses` counts overruns, and `task` is what is told.
 //!
 //! Memory is bounded: [`Tasks`] keeps so many threads and counts the activations of the others.
 
+mod misses;
 mod places;
 mod point;
+mod sums;
 mod task;
 mod turn;
 

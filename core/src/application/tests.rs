@@ -4,7 +4,7 @@ use super::*;
 use crate::comm::Comm;
 use crate::series::Quantity;
 use crate::time::{Cpu, Mono, Prio};
-use crate::trace::activation::{Point, Via, Who};
+use crate::trace::activation::{LateSleeps, Point, Via, Who};
 
 fn name(number: i16) -> Option<&'static str> {
     match number {
@@ -16,6 +16,11 @@ fn name(number: i16) -> Option<&'static str> {
 
 fn thread(tid: i32, comm: &str) -> Who {
     Who { tid: Tid(tid), prio: Prio::from_rt(80), comm: Comm::cut(comm) }
+}
+
+thread_local! {
+    /// What the kernel counts of the thread.
+    static BLOCKS: std::cell::Cell<u16> = const { std::cell::Cell::new(0) };
 }
 
 const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1 };
@@ -43,6 +48,9 @@ fn activation(at: u64, via: Via, point: Point) -> Activation {
         waker_cpu: Cpu(0),
         before: thread(0, "swapper/0"),
         shared: false,
+        armed_late: false,
+        blocks: BLOCKS.with(|blocks| blocks.replace(blocks.get().wrapping_add(1))),
+        late_sleeps: None,
     }
 }
 
@@ -158,4 +166,62 @@ fn a_window_counts_anew_and_knows_the_thread_still() {
     tasks.begin_window();
     tasks.add(&activation(at + 1_000_000, Via::Timer, SLEEP));
     assert_eq!(tasks.report().remove(0).period, None, "forgotten after a window of silence");
+}
+
+/// Sleeps until `last` had passed by `most` before it blocked.
+fn overran(activation: Activation, count: u16, last: u64, most: u64) -> Activation {
+    Activation {
+        late_sleeps: Some(LateSleeps { count, last: Mono(last), most: Ns(most) }),
+        blocked: Mono(last + most),
+        ..activation
+    }
+}
+
+#[test]
+fn releases_that_a_thread_overran_are_misses_at_their_size_and_none_is_missing() {
+    const MS: u64 = 1_000_000;
+    let mut tasks = Tasks::new(4, None, name);
+    let mut turn = 1;
+    while turn < 300 {
+        let regular = activation(turn * MS, Via::Timer, SLEEP);
+        match turn % 20 {
+            // Two and a half periods; two sleeps that had passed, woken at once from the first, blocking in neither.
+            5 => {
+                let late = overran(regular, 2, (turn + 2) * MS, 1_498_000);
+                tasks.add(&Activation { blocked: Mono((turn + 2) * MS + 600_000), ..late });
+                turn += 2;
+            }
+            // One and a half: it blocks, and is woken at once by the timer that was due.
+            15 => {
+                tasks.add(&overran(regular, 1, (turn + 1) * MS, 500_000));
+                let due = (turn + 1) * MS + 500_000;
+                let woken = Activation { armed_late: true, ..activation(due + 2_000, Via::Timer, SLEEP) };
+                tasks.add(&woken);
+                turn += 1;
+            }
+            _ => drop(tasks.add(&regular)),
+        }
+        turn += 1;
+    }
+    let task = tasks.report().remove(0);
+    assert_eq!((task.late_sleeps, task.misses, task.miss_max_ns), (45, 45, Some(Ns(1_498_000))));
+    let period = task.period.unwrap();
+    assert_eq!((period.median_ns, period.missed), (Ns::from_ms(1), 0));
+    assert_eq!(task.not_recorded, 0);
+}
+
+#[test]
+fn activations_that_were_not_recorded_are_counted_and_what_lies_around_them_is_no_turn() {
+    let mut tasks = Tasks::new(4, None, name);
+    for turn in 1..=300 {
+        let one = activation(turn * 1_000_000, Via::Timer, SLEEP);
+        if !matches!(turn, 100 | 200 | 201) {
+            tasks.add(&one);
+        }
+    }
+    let task = tasks.report().remove(0);
+    assert_eq!(task.not_recorded, 3);
+    assert_eq!(task.period.as_ref().unwrap().missed, 0, "nobody knows what they were");
+    assert!(task.series.iter().all(|series| series.lost == 3));
+    assert_eq!(task.activations, 300 - 1 - 3 - 2, "the one after each gap has no known begin");
 }

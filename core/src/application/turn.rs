@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 
+use super::misses::Finished;
 use super::places::{Id, Places};
-use super::task::{Sums, Task};
+use super::sums::Sums;
+use super::task::Task;
 use crate::time::{Mono, Ns};
-use crate::trace::activation::{Activation, Via, Who};
+use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
 const LEARNING: usize = 64;
 /// So many suffice when a window ends; fewer are judged anew in the next one.
@@ -25,6 +27,10 @@ pub(super) struct Log {
     turn: Option<Turn>,
     /// Where and when it blocked last.
     left: Option<(Id, Mono)>,
+    /// Its last activation.
+    before: Option<Activation>,
+    /// Sleeps that had passed since the last release.
+    late: Option<LateSleeps>,
 }
 
 /// A turn that goes on.
@@ -32,6 +38,7 @@ pub(super) struct Log {
 struct Turn {
     begin: Mono,
     execution: Ns,
+    late: Option<LateSleeps>,
 }
 
 impl Log {
@@ -43,6 +50,8 @@ impl Log {
             sums: Sums::new(deadline),
             turn: None,
             left: None,
+            before: None,
+            late: None,
         }
     }
 
@@ -66,6 +75,7 @@ impl Log {
         if self.learning.len() >= FEW {
             self.decide(name);
         }
+        self.before = self.learning.last().copied().or(self.before);
         self.learning.clear();
         self.sums.begin_window();
         // Places of a window that is over are forgotten, or a thread with ever new ones would soon have no room.
@@ -97,27 +107,45 @@ impl Log {
     }
 
     fn step(&mut self, activation: &Activation, place: Id) {
+        let before = self.before.replace(*activation);
+        if before.is_some_and(|before| self.sums.lacks_between(&before, activation)) {
+            (self.left, self.turn, self.late) = (None, None, None);
+            self.sums.forget_release();
+        }
         match self.left {
             Some((left, _)) if Some(left) == self.main => {
-                self.turn = Some(Turn { begin: activation.begin(), execution: Ns::ZERO });
-                self.sums.released(activation);
+                let late = self.late.take();
+                // Of a timer that was armed late, the release is what was asked for.
+                let asked = late.filter(|_| activation.armed_late).map(|late| late.last);
+                let begin = asked.unwrap_or(activation.begin()).min(activation.switched_in);
+                self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
+                self.sums.released(activation, begin, late);
             }
             Some((left, since)) => {
                 self.sums.blocked(left, activation.waking.since(since), since, released_by(activation));
             }
             None => {}
         }
+        self.late = sum(self.late, activation.late_sleeps);
         self.sums.woken(activation);
         if let Some(turn) = &mut self.turn {
             turn.execution = turn.execution + activation.execution;
+            turn.late = sum(turn.late, activation.late_sleeps);
         }
         if Some(place) == self.main {
             if let Some(turn) = self.turn.take() {
-                self.sums.finished(activation.blocked.since(turn.begin), turn.execution);
+                let last = turn.late.map(|late| activation.blocked.since(late.last));
+                let response = activation.blocked.since(turn.begin);
+                self.sums.finished(turn.execution, Finished { response, late: turn.late, last });
             }
         }
         self.left = Some((place, activation.blocked));
     }
+}
+
+fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
+    let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
+    Some(LateSleeps { count: a.count.saturating_add(b.count), last: b.last, most: a.most.max(b.most) })
 }
 
 /// Who ended the wait; `None` for a timer or an interrupt.

@@ -71,6 +71,15 @@ fn block(task: &Task) -> Vec<String> {
     if let Some(deadline) = task.deadline_ns {
         let _ = write!(second, "; {} responses after {deadline}", grouped(task.misses));
     }
+    if let Some(most) = task.miss_max_ns {
+        let _ = write!(second, ", by {most} at most");
+    }
+    if task.late_sleeps > 0 {
+        let _ = write!(second, "; slept until the past {} times", grouped(task.late_sleeps));
+    }
+    if task.not_recorded > 0 {
+        let _ = write!(second, "; {} activations NOT RECORDED", grouped(task.not_recorded));
+    }
     let mut lines = vec![first, second];
     lines.extend(task.blocking.iter().take(WAITS).map(wait));
     if task.blocking.len() > WAITS {

@@ -1,6 +1,6 @@
 //! One activation of a thread as the recorder saw it: from its waking to where it blocks again.
 //!
-//! 160 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
+//! 176 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
 //! them mean together, which is [`crate::application`].
 
 use crate::comm::Comm;
@@ -8,7 +8,7 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// Words of 8 bytes of one record.
-pub const WORDS: usize = 20;
+pub const WORDS: usize = 22;
 
 /// Who woke the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,17 @@ impl Who {
     }
 }
 
+/// Sleeps until times that had passed: what was to begin then had been overrun by what came before it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LateSleeps {
+    /// How many.
+    pub count: u16,
+    /// The last of these times.
+    pub last: Mono,
+    /// The most by which one had passed when it was asked for.
+    pub most: Ns,
+}
+
 /// From a waking to the next block. Plain data: tens of thousands a second are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activation {
@@ -71,7 +82,8 @@ pub struct Activation {
     pub cpu: Cpu,
     /// When it was woken.
     pub waking: Mono,
-    /// Programmed expiry of the timer that woke it, and when that timer's handler began.
+    /// Since when the timer that woke it was due, and when that timer's handler began. Due: since its programmed expiry,
+    /// but not before it was armed nor before its clock was set.
     pub timer: Option<(Mono, Mono)>,
     /// When it was first switched in.
     pub switched_in: Mono,
@@ -97,6 +109,12 @@ pub struct Activation {
     pub before: Who,
     /// A task of equal priority had the CPU meanwhile.
     pub shared: bool,
+    /// The timer that woke it was due before it was armed.
+    pub armed_late: bool,
+    /// How often it has blocked since it lives, by the kernel's own count, modulo 2^16.
+    pub blocks: u16,
+    /// It asked to sleep until a time that had passed.
+    pub late_sleeps: Option<LateSleeps>,
 }
 
 impl Activation {
@@ -140,6 +158,13 @@ impl Activation {
             waker_cpu: Cpu(u32::from(short(106) as u16)),
             before: thread(84, 92, 144),
             shared: byte(104) & 1 != 0,
+            armed_late: byte(104) & 2 != 0,
+            blocks: short(108) as u16,
+            late_sleeps: (short(110) != 0).then(|| LateSleeps {
+                count: short(110) as u16,
+                last: Mono(word(160)),
+                most: Ns(word(168)),
+            }),
         };
         let ordered = activation.begin() <= activation.switched_in
             && activation.waking <= activation.switched_in
@@ -147,7 +172,7 @@ impl Activation {
         (word(0) == seq + 1 && ordered).then_some(activation)
     }
 
-    /// The moment from which it counts: the programmed expiry, else the waking.
+    /// The moment from which it counts: when its timer was due, else the waking.
     #[inline]
     #[must_use]
     pub fn begin(&self) -> Mono {
@@ -161,7 +186,7 @@ impl Activation {
         self.switched_in.since(self.begin())
     }
 
-    /// Expiry → handler of the timer that woke it.
+    /// Due → handler of the timer that woke it.
     #[inline]
     #[must_use]
     pub fn timer_part(&self) -> Option<Ns> {
@@ -187,16 +212,20 @@ mod tests {
             (48, 700),
             (56, 99),
             (64, 4096),
+            (160, 1_900),
+            (168, 60),
         ] {
             put(at, &value.to_le_bytes());
         }
         for (at, value) in [(72, 5i32), (76, 4), (80, 3), (84, 2)] {
             put(at, &value.to_le_bytes());
         }
-        for (at, value) in [(88, 9i16), (90, 120), (92, 49), (94, 230), (96, 2), (98, 6), (100, 1)] {
+        for (at, value) in
+            [(88, 9i16), (90, 120), (92, 49), (94, 230), (96, 2), (98, 6), (100, 1), (108, 77), (110, 2)]
+        {
             put(at, &value.to_le_bytes());
         }
-        put(102, &[137, 1, 1, 1, 3]);
+        put(102, &[137, 1, 3, 1, 3]);
         put(112, b"victim");
         put(128, b"waker");
         put(144, b"before");
@@ -215,6 +244,10 @@ mod tests {
         assert_eq!(
             (read.via, read.shared, read.cpu, read.preemptions, read.faults),
             (Via::Timer, true, Cpu(1), 2, 6)
+        );
+        assert_eq!(
+            (read.armed_late, read.blocks, read.late_sleeps),
+            (true, 77, Some(LateSleeps { count: 2, last: Mono(1_900), most: Ns(60) }))
         );
         assert!(Activation::parse(&words(&bytes), 8).is_none(), "of another lap");
         bytes[40] = 0;

@@ -13,13 +13,13 @@
 #define SYSCALL_KERNEL -2 /* a thread of the kernel */
 
 enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
-enum activation_flag { ACT_SHARED = 1 };
+enum activation_flag { ACT_SHARED = 1, ACT_ARMED_LATE = 2 };
 
 /* Field for field in core/src/trace/activation.rs, which decodes it. */
 struct activation {
 	__u64 stamp;   /* sequence number + 1, written last */
 	__u64 waking;  /* CLOCK_MONOTONIC, as all times */
-	__u64 expires; /* 0: not woken by a timer */
+	__u64 expires; /* since when the timer that woke it was due (due.h); 0: not woken by a timer */
 	__u64 entry;   /* when that timer's handler began */
 	__u64 in_at;   /* first switched in */
 	__u64 out_at;  /* switched out, blocked */
@@ -37,10 +37,13 @@ struct activation {
 	__u8 flags;	/* enum activation_flag */
 	__u8 policy;
 	__u16 waker_cpu;
-	__u8 pad[4];
+	__u16 blocks;	   /* how often the thread has blocked by now, by the kernel's own count */
+	__u16 late_sleeps; /* it asked to sleep until a time that had passed */
 	char comm[16], waker_comm[16], prev_comm[16];
+	__u64 late_sleep; /* the last such time */
+	__u64 late_by;	  /* the most by which one had passed */
 };
-_Static_assert(sizeof(struct activation) == 160, "wire record has no padding");
+_Static_assert(sizeof(struct activation) == 176, "wire record has no padding");
 
 /* What is known of one thread between its waking and its next block. The usual path touches the first cache line. */
 struct waking {
@@ -53,10 +56,11 @@ struct waking {
 	__u16 waker_cpu;
 	__u8 via;
 	__u8 preempted; /* `saved` holds what it did so far */
-	__u8 pad0[10];
+	__u8 flags; /* of its activation */
+	__u8 pad0[9];
 	char waker_comm[16];
 	struct activation saved;
-	__u64 pad1[4];
+	__u64 pad1[2];
 };
 _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
 _Static_assert(sizeof(struct waking) == 256, "as in host/src/recorder/chosen.rs");

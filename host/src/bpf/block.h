@@ -101,7 +101,8 @@ struct open_timer {
 	__u64 expires;
 	__u64 entry;
 	__s32 tid;  /* in whose context */
-	__u32 late; /* it woke a measured task, later than late_timer_ns */
+	__u16 late; /* it woke a measured task, later than late_timer_ns */
+	__u16 armed_late; /* due before it was armed */
 };
 
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };
@@ -235,4 +236,4 @@ _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
 _Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
 _Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
-_Static_assert(sizeof(struct cpu_block) == 2752512, "cpu_block");
+_Static_assert(sizeof(struct cpu_block) == 2818048, "cpu_block");

@@ -54,6 +54,7 @@ struct task_struct {
 	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
 	__u32 flags;	/* PF_* */
 	__s32 wake_cpu; /* where it ran last */
+	unsigned long nvcsw; /* times that it blocked; counted before sched_switch */
 	char comm[16];
 	void *stack;
 } CORE;
@@ -68,12 +69,21 @@ struct timerqueue_node {
 	__s64 expires;
 } CORE;
 
+struct hrtimer_cpu_base;
+
 struct hrtimer_clock_base {
+	struct hrtimer_cpu_base *cpu_base;
+	__u32 index;  /* which clock */
 	__s64 offset; /* to CLOCK_MONOTONIC */
+} CORE;
+
+struct hrtimer_cpu_base {
+	struct hrtimer_clock_base clock_base[8]; /* in the order of `index` */
 } CORE;
 
 struct hrtimer {
 	struct timerqueue_node node;
+	__s64 _softexpires; /* as asked for; node.expires has the slack added */
 	void *function; /* renamed or bit-packed in some versions: read only where it exists */
 	struct hrtimer_clock_base *base;
 	__u8 is_soft; /* expires in softirq context; since 4.16 */

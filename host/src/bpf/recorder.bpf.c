@@ -7,6 +7,7 @@
 #include "block.h"
 #include "flight.h"
 #include "run.h"
+#include "due.h"
 #include "wakeup.h"
 #include "interference.h"
 #include "calls.h"
@@ -105,6 +106,9 @@ int BPF_PROG(on_scheduler_exit, bool is_switch)
 		switch_ends(b, bpf_ktime_get_ns());
 	return 0;
 }
+
+SEC("tp_btf/hrtimer_start")
+int BPF_PROG(on_timer_start, struct hrtimer *timer, __u32 mode) { return timer_armed(timer, mode); }
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_timer_entry, struct hrtimer *timer)

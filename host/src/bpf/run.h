@@ -20,6 +20,7 @@ static __always_inline void activation_waking(struct cpu_block *b, struct waking
 {
 	bool interrupt = b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open || b->window[LEVEL_SOFTIRQ].open;
 
+	w->flags = t && t->armed_late ? ACT_ARMED_LATE : 0;
 	w->via = t ? VIA_TIMER : interrupt ? VIA_INTERRUPT : VIA_THREAD;
 	w->waker_tid = waker->pid;
 	w->waker_prio = waker->prio;
@@ -50,10 +51,12 @@ static __always_inline void activation_begins(struct cpu_block *b, __u64 at, str
 	a->prev_prio = prev->prio;
 	a->preemptions = 0;
 	a->faults = 0;
+	a->late_sleeps = 0;
+	a->late_by = 0;
 	a->cpu = bpf_get_smp_processor_id();
 	a->via = w->via;
 	a->waker_cpu = w->waker_cpu;
-	a->flags = shared ? ACT_SHARED : 0;
+	a->flags = w->flags | (shared ? ACT_SHARED : 0);
 	a->policy = next->policy;
 	copy_comm(a->comm, next);
 	copy_comm(a->prev_comm, prev);
@@ -145,6 +148,7 @@ static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, str
 
 	activation_leaves(b, a, at);
 	a->out_at = at;
+	a->blocks = prev->nvcsw;
 	blocking_point(b, a, prev);
 	barrier();
 	*(volatile __u64 *)&a->stamp = b->activations + 1;

@@ -244,8 +244,8 @@ static __always_inline void switch_ends(struct cpu_block *b, __u64 at)
 
 static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)
 {
-	__u64 expires = timer->node.expires - timer->base->offset;
-	bool soft = timer->is_soft;
+	bool soft = timer->is_soft, armed_late;
+	__u64 expires = due_since(timer, at, &armed_late);
 	struct open_timer *t = &b->timer[soft];
 	__s32 tid = current_tid();
 	struct flight_rec *r;
@@ -268,6 +268,7 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 	t->entry = at;
 	t->tid = tid;
 	t->late = 0;
+	t->armed_late = armed_late;
 }
 
 static __always_inline void timer_ends(struct cpu_block *b, void *ctx, __u64 at, struct hrtimer *timer)

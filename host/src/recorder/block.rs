@@ -107,7 +107,7 @@ pub(super) struct CpuBlock {
     pub hidden_tid: AtomicI32,
     /// When tasks of each priority came or went: the programs' own.
     private_seen: [u64; 256],
-    pub activation: [[AtomicU64; 20]; ACTIVATIONS],
+    pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
 }
 
 // The same numbers are asserted at the end of src/bpf/block.h.
@@ -122,7 +122,7 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, buffer) == 487_848);
     assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
     assert!(std::mem::offset_of!(CpuBlock, hidden_tid) == 2_094_504 + 36);
-    assert!(size_of::<CpuBlock>() == 2_752_512);
+    assert!(size_of::<CpuBlock>() == 2_818_048);
 };
 
 /// The mapped blocks of all possible CPUs. Every field is atomic or private to the kernel, so sharing is sound.

@@ -139,6 +139,7 @@ impl Options {
         match tracepoint {
             "sched_exit_tp" => self.switch,
             "sched_process_fork" => self.follow,
+            "hrtimer_start" => self.activations,
             "sys_enter" | "sys_exit" => self.calls != Calls::None,
             _ => true,
         }
@@ -156,6 +157,7 @@ pub struct Recorder {
     origin: Option<Mono>, // from which seconds are counted; `None`: from the first sample of each series
     largest: HashMap<(Cpu, usize), Ns>, // since `take_largest`
     read: HashMap<Cpu, u64>, // activations read so far
+    held: activations::Held,
     links: Vec<Link>,
     object: Object,
 }
@@ -199,12 +201,14 @@ impl Recorder {
             origin: None,
             largest: HashMap::new(),
             read: HashMap::new(),
+            held: activations::Held::default(),
             links: Vec::new(),
             object,
         };
         options.tids.iter().flatten().try_for_each(|&tid| recorder.watch(tid))?;
         recorder.configure(options)?;
         recorder.links = object::attach_all(&recorder.object)?;
+        clock::arm_timers_of_clocks_that_are_set();
         recorder.switch_on();
         Ok(recorder)
     }
@@ -241,16 +245,18 @@ impl Recorder {
         self.chosen.add(tid)
     }
 
-    /// Shows `see` the activations that ended since the last call, with [`Options::activations`]; those of one CPU in
-    /// the order of their ends. Returned: how many were overwritten before they were read. Call it with
+    /// Shows `see` the activations that ended since the last call, with [`Options::activations`], of all CPUs in the order
+    /// of their ends. Returned: how many were overwritten before they were read. Call it with
     /// [`Recorder::poll`]: the ring of a CPU holds 4096.
     pub fn activations(&mut self, mut see: impl FnMut(&Activation)) -> u64 {
-        let mut lost = 0;
+        let (horizon, mut lost) = (clock::mono(), 0);
         for cpu in self.cpus.iter() {
             if let Some(block) = self.blocks.of(cpu) {
-                lost += activations::take(block, self.read.entry(cpu).or_default(), &mut see);
+                let read = self.read.entry(cpu).or_default();
+                lost += activations::take(block, read, &mut |activation| self.held.add(activation));
             }
         }
+        self.held.show(horizon, &mut see);
         lost
     }
 

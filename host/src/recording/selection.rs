@@ -85,13 +85,10 @@ impl Selection {
             Selection::Comm(glob) => Ok(Some(by_name(glob))),
             Selection::Cgroup(path) => {
                 let path = cgroup(path);
-                if !path.join("cgroup.threads").exists() && !path.join("tasks").exists() {
+                if !is_cgroup(&path) {
                     let what = format!("control group {}", path.display());
-                    return Err(Error::refused(
-                        "record",
-                        what,
-                        "there is none; name a directory of /sys/fs/cgroup",
-                    ));
+                    let hint = "there is none; name a directory of /sys/fs/cgroup";
+                    return Err(Error::refused("record", what, hint));
                 }
                 let mut tids = Vec::new();
                 in_cgroup(&path, &mut tids, 0);
@@ -129,10 +126,16 @@ fn by_name(glob: &str) -> Vec<Tid> {
     tids
 }
 
+/// Of version 2, or of version 1.
+fn is_cgroup(path: &Path) -> bool {
+    path.join("cgroup.threads").exists() || path.join("tasks").exists()
+}
+
+/// Also where they are mounted elsewhere, or named as `/proc/PID/cgroup` does.
 fn cgroup(path: &Path) -> PathBuf {
-    match path.strip_prefix("/sys/fs/cgroup") {
-        Ok(_) => path.to_owned(),
-        Err(_) => Path::new("/sys/fs/cgroup").join(path.strip_prefix("/").unwrap_or(path)),
+    match path.starts_with("/sys/fs/cgroup") || (path.is_absolute() && is_cgroup(path)) {
+        true => path.to_owned(),
+        false => Path::new("/sys/fs/cgroup").join(path.strip_prefix("/").unwrap_or(path)),
     }
 }
 

@@ -437,6 +437,9 @@ mod tests {
             waker_cpu: CPU,
             before: who(901),
             shared: false,
+            armed_late: false,
+            blocks: 0,
+            late_sleeps: None,
         };
         let victim = Victim {
             total: Ns(latency),

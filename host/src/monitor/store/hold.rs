@@ -2,20 +2,27 @@
 //!
 //! The file is also the sign that a daemon of ours made the database: what cannot be read as one is set aside only where
 //! it lies, so that a mistyped `--database` never moves a file of somebody else.
+//!
+//! And it says up to when windows were closed: SQLite drops what is cut off at the end of its log without a word.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use lathunt_core::monitor::window::UnixMs;
 
 use crate::error::{Error, Result};
 
 /// The lock; it is let go when dropped.
 #[derive(Debug)]
 pub(super) struct Hold {
-    _file: File,
+    file: File,
     /// The lock file was there before: the database is ours.
     pub was_ours: bool,
+    /// Up to when the monitor before this one had closed windows; `None`: it is not known.
+    pub closed: Option<UnixMs>,
 }
 
 impl Hold {
@@ -35,7 +42,7 @@ impl Hold {
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             let mut owner = String::new();
             let _ = file.read_to_string(&mut owner);
-            let owner = match owner.trim() {
+            let owner = match owner.lines().next().unwrap_or_default() {
                 "" => "another lathunt monitor".to_owned(),
                 pid => format!("another lathunt monitor, process {pid},"),
             };
@@ -45,9 +52,19 @@ impl Hold {
                 "one monitor is enough for a machine; name another file with --database if you want two",
             ));
         }
-        // Who holds it is for people; a full disk does not make the lock less of one.
-        let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Hold { _file: file, was_ours })
+        let mut before = String::new();
+        let _ = file.read_to_string(&mut before);
+        let closed = before.lines().nth(1).and_then(|ms| ms.parse().ok()).map(UnixMs);
+        let mut hold = Hold { file, was_ours, closed };
+        hold.note(closed);
+        Ok(hold)
+    }
+
+    /// Windows are closed up to `end`. Who holds it is for people; a full disk does not make the lock less of one.
+    pub fn note(&mut self, end: Option<UnixMs>) {
+        let end = end.map_or_else(String::new, |end| format!("\n{}", end.0));
+        let text = format!("{}{end}", std::process::id());
+        let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(text.as_bytes(), 0));
     }
 }
 

@@ -65,7 +65,7 @@ pub struct Store {
     events: VecDeque<Event>,
     running: Option<(UnixMs, Ns)>,
     given_up: u64,
-    _hold: Hold,
+    hold: Hold,
 }
 
 impl Store {
@@ -103,11 +103,36 @@ impl Store {
             events,
             running: None,
             given_up: 0,
-            _hold: hold,
+            hold,
         };
+        // One that was set aside has lost all.
+        if found.is_empty() {
+            found.extend(store.cut_off(now).map_err(|error| store.said(error))?);
+        }
         found.extend(store.lost_window(now).map_err(|error| store.said(error))?);
         found.iter().for_each(|event| store.event(event.clone()));
         Ok((store, found))
+    }
+
+    /// Windows that were closed and are not there.
+    fn cut_off(&self, now: UnixMs) -> rusqlite::Result<Option<Event>> {
+        let Some(closed) = self.hold.closed else { return Ok(None) };
+        let query = "SELECT max(end_ms) FROM window";
+        let last: Option<i64> = self.connection.query_row(query, [], |row| row.get(0))?;
+        let last = last.unwrap_or(0);
+        let detail = || {
+            let from = match last {
+                0 => "it holds none".to_owned(),
+                last => format!("its last one ends at {}", UnixMs(last)),
+            };
+            format!(
+                "the database {} lacks windows that were closed until {closed}: {from}. Its log {}-wal was cut off or is gone \
+                 (power loss, or a copy without it)",
+                self.path.display(),
+                self.path.display()
+            )
+        };
+        Ok((last < closed.0).then(|| Event::new(now, Kind::WindowLost, detail())))
     }
 
     /// The window that ran when a monitor before this one was killed.
@@ -176,6 +201,7 @@ impl Store {
             params![oldest.0, MOST_DELETED],
         )?;
         transaction.commit()?;
+        self.hold.note(self.waiting.iter().map(|window| window.end).max().or(self.hold.closed));
         self.waiting.clear();
         self.events.clear();
         self.make_room()

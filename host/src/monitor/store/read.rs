@@ -20,6 +20,26 @@ pub struct Reader {
     path: PathBuf,
 }
 
+/// Whether a monitor writes it, or one was killed: what it wrote last lies in the log beside it.
+fn written_now(path: &Path) -> bool {
+    std::fs::metadata(format!("{}-wal", path.display())).is_ok()
+}
+
+/// Its name for SQLite as a file that nobody changes. Otherwise SQLite makes its index of the log beside it, which an
+/// ordinary user may not, and which others leave behind.
+fn unchanging(path: &Path) -> String {
+    let mut name = "file:".to_owned();
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                name.push(char::from(byte))
+            }
+            _ => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    name + "?immutable=1"
+}
+
 impl Reader {
     /// Opens the database at `path`; a monitor may be writing it.
     ///
@@ -33,7 +53,11 @@ impl Reader {
         }
         let problem = |error: rusqlite::Error| Error::new("read the database", &shown, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(problem)?;
+        let connection = match written_now(path) {
+            true => Connection::open_with_flags(path, flags),
+            false => Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI),
+        };
+        let connection = connection.map_err(problem)?;
         connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(problem)?;
         let hint = |what: &str| format!("{shown}: {what}");
         match schema::content(&connection).map_err(problem)? {

@@ -1,0 +1,110 @@
+//! Applications that know the truth about themselves.
+
+use super::*;
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_command_is_recorded_from_its_beginning_under_its_own_name_and_its_failure_is_told() {
+    if !may_run("a_command_is_recorded_from_its_beginning_under_its_own_name", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let sleeps = ["sleep", "0.3"];
+    let ended = command(&["record", "-q", "--"]).args(sleeps).current_dir(&place).output().unwrap();
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+    let made: Vec<_> = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let name = made[0].file_name().unwrap().to_string_lossy().into_owned();
+    let digits = name.chars().filter(char::is_ascii_digit).count();
+    assert!(made.len() == 1 && name.starts_with("lathunt-") && digits == 14, "{made:?}");
+    let run = read(&made[0]);
+    assert!(run.conditions.started.is_some());
+    assert!(run.tasks.iter().all(|task| task.thread.comm == "sleep"), "{:?}", run.tasks);
+
+    let output = place.path().join("failed");
+    let output = output.to_str().unwrap();
+    let failed = lathunt(&["record", "-o", output, "--", "sh", "-c", "sleep 0.1; exit 7"]);
+    assert_eq!(failed.status.code(), Some(3), "{}", said(&failed));
+    assert!(String::from_utf8_lossy(&failed.stdout).contains("sh ended with exit code 7"), "{failed:?}");
+    let absent = lathunt(&["record", "-o", output, "--", "/nonexistent/program"]);
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(
+        said(&absent).contains("/nonexistent/program") && said(&absent).lines().count() == 1,
+        "{}",
+        said(&absent)
+    );
+}
+
+/// Builds a program of tests/record.
+fn build(place: &Path, name: &str) -> std::path::PathBuf {
+    let program = place.join(name);
+    let source = format!("{}/tests/record/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let built =
+        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    program
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn threads_that_migrate_overrun_or_sleep_on_a_clock_that_is_set_have_the_figures_they_count_themselves() {
+    let one_cpu = || (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs");
+    if !may_run("threads_that_migrate_overrun_or_sleep_on_a_clock_that_is_set", lacks_bpf().or_else(one_cpu))
+    {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (build(place.path(), "truths"), place.path().join("run"));
+    let truth = place.path().join("truth");
+    let ended = command(&["record", "-q", "-o", output.to_str().unwrap(), "--"])
+        .args([program.as_os_str(), truth.as_os_str(), "400".as_ref()])
+        .output()
+        .unwrap();
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+    let (run, truth) = (read(&output), fs::read_to_string(truth).unwrap());
+    for line in truth.lines() {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap();
+        let [turns, overruns]: [u64; 2] = std::array::from_fn(|_| words.next().unwrap().parse().unwrap());
+        let task = run.tasks.iter().find(|task| task.thread.comm == name).unwrap_or_else(|| panic!("{name}"));
+        let told = format!(
+            "{line}: {} activations, {} not recorded, {} late sleeps, {} misses, {:?} {:?}",
+            task.activations, task.not_recorded, task.late_sleeps, task.misses, task.miss_max_ns, task.period
+        );
+        eprintln!("{told}, worst {}", task.largest());
+        // The last turn ends with the thread; what was not recorded is said; and a host that stops the machine while a thread
+        // is on its way to sleep makes a release that is no activation of its own.
+        let unknown = task.not_recorded + 2 + turns / 100;
+        assert!(task.late_sleeps.abs_diff(overruns) <= unknown, "{told}");
+        let counted = task.activations + task.late_sleeps + 3 * unknown;
+        assert!(task.activations <= turns && counted >= turns, "{told}");
+        if name == "steps" {
+            assert!(task.largest() < Ns::from_ms(300), "{told}: {}", task.largest());
+            continue;
+        }
+        let period = task.period.as_ref().unwrap();
+        assert!(period.missed <= unknown, "a release is late, or on time, and never left out: {told}");
+        assert!(task.misses.abs_diff(overruns) <= unknown, "{told}");
+        if name == "overruns" {
+            assert!(overruns >= 80 && task.miss_max_ns.unwrap() >= Ns::from_us(2_900), "{told}");
+        }
+    }
+    assert_eq!(truth.lines().count(), 3);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn an_application_with_more_threads_than_are_kept_does_not_pass() {
+    if !may_run("an_application_with_more_threads_than_are_kept_does_not_pass", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (build(place.path(), "many"), place.path().join("run"));
+    let ended = command(&["record", "-q", "--deadline", "10s", "-o", output.to_str().unwrap(), "--"])
+        .arg(program)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
+    let run = read(&output);
+    let reasons = &run.verdict.unwrap().reasons;
+    assert!(reasons.iter().any(|reason| reason.contains("threads_beyond_limit")), "{reasons:?}");
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Since when a timer is due: its programmed expiry, but not before it was armed (a thread that sleeps until a time that
+ * has passed is late by its own doing), and not before its clock was set (a step makes timers due, not late).
+ * Not in it: a timer armed late by an interrupt, whose expiry counts.
+ * The old patch kept the time of arming in the timer itself (`praecox`); we may not write there, so there is a table:
+ * an entry lives from the arming until the timer's handler, which follows at once. */
+
+#define ARMED_SLOTS 256
+#define HRTIMER_MODE_REL 1 /* include/linux/hrtimer.h */
+#define CLOCKS 4	   /* of bases: monotonic, real, boot, atomic; soft ones again */
+
+struct armed {
+	__u64 timer;
+	__u64 at;
+};
+struct armed armed_late[ARMED_SLOTS];
+
+/* What a clock's offset to CLOCK_MONOTONIC was when we last saw it, and when it was first seen to differ. It changes when
+ * the clock is set or the machine was suspended, and not by slewing. */
+struct clock_seen {
+	__s64 offset;
+	__u64 since; /* 1: known, never set */
+};
+struct clock_seen clocks_seen[CLOCKS];
+#define REAL 1 /* index of the clock that is set; the atomic one goes with it */
+
+/* By its expiry: the verifier lets nobody reckon with a timer's address. */
+static __always_inline struct armed *armed_slot(__u64 expires)
+{
+	__u32 slot = (expires * 0x9e3779b97f4a7c15ull) >> 56;
+
+	barrier_var(slot); /* or the compiler drops the mask that the verifier needs to see */
+	return &armed_late[slot & (ARMED_SLOTS - 1)];
+}
+
+static __always_inline __u64 clock_set_at(__u32 which, __s64 offset, __u64 at)
+{
+	struct clock_seen *clock;
+
+	barrier_var(which);
+	clock = &clocks_seen[which & (CLOCKS - 1)];
+	if (clock->since && clock->offset == offset)
+		return clock->since;
+	clock->offset = offset;
+	return clock->since = clock->since ? at : 1;
+}
+
+/* On CLOCK_MONOTONIC; `armed`: it was due before it was armed. */
+static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *armed)
+{
+	struct armed *a = armed_slot(timer->node.expires);
+	struct hrtimer_clock_base *base = timer->base;
+	__s64 offset = base->offset;
+	__u64 due = timer->node.expires - offset, set, other;
+
+	*armed = false;
+	/* Looked at in each handler of a timer, the tick's too: a clock may be set and set back while no timer of it expires. */
+	set = clock_set_at(REAL, base->cpu_base->clock_base[REAL].offset, at);
+	if (offset) {
+		other = clock_set_at(base->index, offset, at);
+		if (other > set)
+			set = other;
+		if (set > due)
+			due = set;
+	}
+	if (a->timer == (__u64)timer) {
+		a->timer = 0;
+		if (a->at > due) {
+			due = a->at;
+			*armed = true;
+		}
+	}
+	return due;
+}
+
+/* hrtimer_start; interrupts are off. Timers that count from now cannot be due. */
+static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
+{
+	struct hrtimer_clock_base *base = timer->base;
+	__s64 offset = base->offset, asked = timer->node.expires;
+	struct activation *activation;
+	struct cpu_block *b;
+	struct armed *a;
+	__u64 at;
+
+	if (mode & HRTIMER_MODE_REL)
+		return 0;
+	at = bpf_ktime_get_ns();
+	if (offset)
+		clock_set_at(base->index, offset, at);
+	if (bpf_core_field_exists(timer->_softexpires))
+		asked = timer->_softexpires;
+	if (asked - offset > (__s64)at)
+		return 0;
+	b = any_block();
+	if (!b || b->timer[0].timer || b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open)
+		return 0;
+	if (timer->node.expires - offset <= (__s64)at) {
+		a = armed_slot(timer->node.expires);
+		a->at = at;
+		a->timer = (__u64)timer;
+	}
+	if (!b->run_tid || b->run_tid != current_tid())
+		return 0;
+	activation = open_activation(b);
+	activation->late_sleeps++;
+	activation->late_sleep = asked - offset;
+	if (at - activation->late_sleep > activation->late_by)
+		activation->late_by = at - activation->late_sleep;
+	return 0;
+}
