@@ -18,8 +18,11 @@ fn recording() -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/munmap_ipi.dat")).unwrap()
 }
 
-/// The events of each CPU by their time and class, the losses, and how often damage was met.
-fn read(source: &dyn Source) -> ([Vec<(Mono, u32)>; 2], Vec<Loss>, usize) {
+/// The events of each CPU by their time and class.
+type Cpus = [Vec<(Mono, u32)>; 2];
+
+/// The events, the losses, and how often damage was met.
+fn read(source: &dyn Source) -> (Cpus, Vec<Loss>, usize) {
     let (mut cpus, mut losses, mut damage) =
         ([Vec::new(), Vec::new()], Vec::new(), source.info().damage.len());
     let mut walk = source.events(Span::ALL);
