@@ -9,6 +9,7 @@ use lathunt_core::explain::cpu::Context;
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::passages::{find, Question, Whose};
 use lathunt_core::explain::record::Record;
+use lathunt_core::explain::summary::summarize;
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::source::{Item, Loss, Source, Span};
 use lathunt_core::trace::trace_dat::TraceDat;
@@ -17,8 +18,11 @@ fn recording() -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/munmap_ipi.dat")).unwrap()
 }
 
-/// The events of each CPU by their time and class, the losses, and how often damage was met.
-fn read(source: &dyn Source) -> ([Vec<(Mono, u32)>; 2], Vec<Loss>, usize) {
+/// The events of each CPU by their time and class.
+type Cpus = [Vec<(Mono, u32)>; 2];
+
+/// The events, the losses, and how often damage was met.
+fn read(source: &dyn Source) -> (Cpus, Vec<Loss>, usize) {
     let (mut cpus, mut losses, mut damage) =
         ([Vec::new(), Vec::new()], Vec::new(), source.info().damage.len());
     let mut walk = source.events(Span::ALL);
@@ -42,6 +46,8 @@ fn a_file_cut_in_its_data_is_read_up_to_the_cut() {
         let cut = &file[..file.len() * percent / 100];
         let (read, losses, damage) = read(&TraceDat::open(cut).unwrap());
         assert!(damage > 0, "{percent} %");
+        let told = summarize(&TraceDat::open(cut).unwrap()).to_text();
+        assert!(told.lines().all(|line| line.chars().count() <= 100) && told.contains("damaged"), "{told}");
         for (read, whole) in read.iter().zip(&whole) {
             assert_eq!(read[..], whole[..read.len()], "{percent} %: as much of the CPU's own events");
         }
@@ -93,4 +99,21 @@ fn the_time_of_pages_that_cannot_be_read_is_nobodys() {
     }
     let over = found.passages.iter().filter(|passage| passage.begin < before && passage.end > after);
     assert!(over.clone().all(|passage| passage.spans_loss), "{:?}", over.collect::<Vec<_>>());
+}
+
+#[test]
+fn uncompressed_data_without_their_table_are_those_of_the_cpus_in_their_order() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/trace_dat/v7_offset.dat");
+    let file = fs::read(path).unwrap();
+    let (whole, ..) = read(&TraceDat::open(&file).unwrap());
+    assert!(whole.iter().all(|cpu| cpu.len() > 10), "{whole:?}");
+    // The options behind the data, the last page, and the last page but a part of it.
+    for (len, all) in [(32_770, [true, true]), (28_672, [true, false]), (30_000, [true, false])] {
+        let (read, losses, damage) = read(&TraceDat::open(&file[..len]).unwrap());
+        for (cpu, all) in all.into_iter().enumerate() {
+            assert_eq!(read[cpu][..], whole[cpu][..read[cpu].len()], "{len}");
+            assert_eq!(read[cpu].len() == whole[cpu].len(), all, "{len}: CPU {cpu}");
+        }
+        assert!(damage > 0 && (losses.is_empty() == (all == [true, true])), "{len}: {losses:?}");
+    }
 }

@@ -10,6 +10,7 @@ mod tasks;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::wrap;
 use crate::time::{Cpu, Ns, Tid};
 
 pub use digest::{Batch, Digester, Walk};
@@ -166,17 +167,19 @@ impl Summary {
         ));
         let unseen: u64 = self.cpus.iter().map(|cpu| cpu.unseen_switches).sum();
         if unseen > 0 {
-            text.push_str(&format!(
-                "! {unseen} context switches were not recorded (nor marked as lost): what went on around them is not counted\n"
-            ));
+            let told = format!(
+                "{unseen} context switches were not recorded (nor marked as lost): what went on around them is not counted"
+            );
+            wrap(&mut text, "! ", &told);
         }
         if let Some(longest) = longest_spanning_ns {
-            text.push_str(&format!(
-                "! {spanning_losses} more with lost events on the way (seeming up to {longest}) are not counted\n"
-            ));
+            let told = format!(
+                "{spanning_losses} more with lost events on the way (seeming up to {longest}) are not counted"
+            );
+            wrap(&mut text, "! ", &told);
         }
         for damage in &self.damage {
-            text.push_str(&format!("! the file is damaged at {damage}\n"));
+            wrap(&mut text, "! ", &format!("the file is damaged at {damage}"));
         }
         text
     }

@@ -212,6 +212,7 @@ impl Walk<'_, '_> {
                 );
                 let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
                 let advice = match (inversion.is_empty(), self.waits_for.last()) {
+                    (true, _) if is_deadline(holder) => by_deadline(thread, comm),
                     (true, _) => format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU"),
                     (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
                     (false, Some(Inherits::IfMutex)) => format!("priority inversion: if it waits for a mutex, use one with priority inheritance, else {raise}"),
@@ -333,6 +334,18 @@ impl Walk<'_, '_> {
         let arrived = events
             .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
         arrived.map_or(stretch.begin + Ns::from_us(300), |(_, event)| event.at)
+    }
+}
+
+fn is_deadline(thread: &Thread) -> bool {
+    thread.prio.is_some_and(|prio| prio < Prio::from_rt(99))
+}
+
+/// What to do about a holder by SCHED_DEADLINE: it has no priority that could be lowered.
+fn by_deadline(thread: &Thread, comm: &str) -> String {
+    match is_deadline(thread) {
+        true => format!("both run by SCHED_DEADLINE, the earlier deadline first: reduce the sched_runtime of {comm}, or let one of the two use another CPU"),
+        false => format!("{comm} runs by SCHED_DEADLINE, before all other classes: reduce its sched_runtime, or let one of the two use another CPU"),
     }
 }
 

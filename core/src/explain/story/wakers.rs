@@ -8,7 +8,7 @@ use crate::explain::record::describe::does_softirqs;
 use crate::explain::share::{Phase, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
-use crate::time::{Mono, Ns, Tid};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, Level, Sym, Vector};
 
 /// Who ended a blocked stretch. Numbers are indices of events.
@@ -61,7 +61,9 @@ impl<'w> Walk<'_, 'w> {
         }
         if matches!(waking.kind, What::Wakeup { .. }) && self.is_far(index, waking) {
             self.ask("sched_waking");
-            return Waker::Unknown("woken from another CPU: sched_wakeup does not tell by whom");
+            return Waker::Unknown(
+                "sched_wakeup does not tell by whom it was woken, perhaps from another CPU",
+            );
         }
         let Some(slice) = record.waker(index) else {
             return Waker::Unknown("the waker is not recorded");
@@ -95,7 +97,10 @@ impl<'w> Walk<'_, 'w> {
             Context::Vector(Vector::CallFunctionSingle | Vector::CallFunction | Vector::Reschedule) => true,
             Context::HardIrq(irq) => record.irq_name(irq, slice.proof).contains("IPI"),
             Context::Idle(_) => true,
-            Context::Thread(tid) => tid == Tid::IDLE || is_stopper(&record.thread_by_id(tid).comm),
+            Context::Thread(tid) => {
+                let unseen = wakeup.level == Level::Unsaid && self.may_be_handed_over(wakeup);
+                unseen || tid == Tid::IDLE || is_stopper(&record.thread_by_id(tid).comm)
+            }
             _ => false,
         };
         let Some((entry, ..)) = self.open(index, wakeup, slice.begin).call else { return between };
@@ -104,6 +109,21 @@ impl<'w> Walk<'_, 'w> {
             .skip_while(|(place, _)| *place != entry)
             .take_while(|(_, event)| !matches!(event.kind, What::CsdExit { .. } | What::Switch { .. }));
         rest.any(|(place, event)| place != index && matches!(event.kind, What::Wakeup { .. }))
+    }
+
+    /// Whether an interrupt from another CPU may have carried it out: on the CPU that it is for, where such are not seen.
+    fn may_be_handed_over(&self, wakeup: &Event) -> bool {
+        let elsewhere = |target: Option<Cpu>| target.is_some_and(|target| target != wakeup.cpu);
+        if matches!(wakeup.kind, What::Wakeup { target_cpu, .. } if elsewhere(target_cpu)) {
+            return false;
+        }
+        let tells = |kind: &What| {
+            matches!(
+                kind,
+                What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle) | What::IpiEntry { .. }
+            )
+        };
+        !self.record.window.events.iter().any(|event| tells(&event.kind))
     }
 
     /// What is behind an event in interrupt context, for `thread`: a work item queued there.

@@ -121,3 +121,26 @@ fn inheritance_is_advised_only_where_it_can_help() {
         );
     }
 }
+
+#[test]
+fn who_runs_by_deadline_is_not_advised_to_be_lowered() {
+    let events = |victim: &str| {
+        format!(
+            "
+          0 c1 switch idle > dl/80@100
+          0 c0 switch idle > any/70
+        100 c0 waking {victim} c1
+        700 c1 switch dl/80@100:S > {victim}
+        800 c1 switch {victim}:S > idle
+        900 c0 switch any/70:S > idle
+    "
+        )
+    };
+    expect(
+        &events("rt/50@95"),
+        (110, 710),
+        &["dl/80 (DL)", "before all other classes: reduce"],
+        &["lower the priority"],
+    );
+    expect(&events("rt/50@100"), (110, 710), &["the earlier deadline first"], &["lower the priority"]);
+}

@@ -151,7 +151,10 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             Kind::Waking { task: task(strings, rest[0]), target_cpu: target, new: what == "new" }
         }
         "fork" => Kind::Fork { parent: task(strings, rest[0]).tid, child: task(strings, rest[1]) },
-        "wakeup" => Kind::Wakeup { task: task(strings, rest[0]), target_cpu: None },
+        "wakeup" => {
+            let target = rest.get(1).map(|cpu| Cpu(cpu[1..].parse().unwrap()));
+            Kind::Wakeup { task: task(strings, rest[0]), target_cpu: target }
+        }
         "migrate" => Kind::Migrate {
             task: task(strings, rest[0]),
             from: Cpu(number(1).unwrap() as u32),

@@ -21,7 +21,7 @@ fn a_recording_without_sched_waking_leads_to_the_waker_by_sched_wakeup() {
          10 c1 switch rt/50@95:S > other/70
         100 c0 switch helper/60:R > hog/80@20
         400 c0 switch hog/80@20:S > helper/60
-        500 c0 wakeup rt/50@95
+        500 c0 wakeup rt/50@95 c1
         510 c1 switch other/70:R > rt/50@95
         600 c1 switch rt/50@95:S > idle
         600 c0 switch helper/60:S > idle
@@ -47,8 +47,16 @@ fn a_wakeup_that_another_cpu_handed_over_blames_nobody_who_happened_to_run() {
         600 c1 switch rt/50@95:S > idle
         600 c0 switch helper/60:S > idle
     ";
-    let said = ["woken from another CPU: sched_wakeup does not tell by whom", "sched_waking is not recorded"];
+    let said = [
+        "sched_wakeup does not tell by whom it was woken, perhaps from another CPU",
+        "sched_waking is not recorded",
+    ];
     expect(events, (20, 520), &said, &["until bystander", "reschedule woke"]);
+    // Nothing tells of interrupts between CPUs, and the event not in what it stands.
+    let unseen = events.replace("500 c1 vec+ reschedule", "").replace("502 c1 vec- reschedule", "");
+    expect(&unseen, (20, 520), &said, &["until bystander"]);
+    let own = unseen.replace("wakeup rt/50@95", "wakeup rt/50@95 ^thread");
+    expect(&own, (20, 520), &["until bystander/70"], &["not recorded: it"]);
     let in_idle = events.replace("bystander/70:R", "idle:R").replace("bystander/70", "idle");
     let in_idle = in_idle.replace("vec+ reschedule", "idle-").replace("502 c1 vec- reschedule", "");
     expect(&in_idle, (20, 520), &said, &["until helper"]);

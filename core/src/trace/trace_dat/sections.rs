@@ -68,26 +68,29 @@ pub(super) fn read_v7(
 
 /// The buffers of a file whose end is cut off, and with it the options that say where each CPU's data lie: sections
 /// follow one another from `first` on, and the data of CPUs in the order of their numbers, each from a whole page on.
-/// Only compressed data say where they end.
 fn recover(metadata: &mut Metadata, options: &Options, first: u64, file: &[u8]) {
     let mut at = first;
     while let Ok((section_id, flags, body, size)) = header(metadata, file, at) {
         let next = body.saturating_add(size);
         let is_known = options.v7_buffers.iter().any(|(known, _)| *known == at);
         if section_id == id::BUFFER && size > 0 && !is_known {
-            if flags & COMPRESSED == 0 {
-                let what = "uncompressed data without the options that say where each CPU's lie: none of it can be read";
-                metadata.info.damage.push(Damage::new(at, what));
+            let data = &file[..file.len().min(next as usize)];
+            let compressed = flags & COMPRESSED != 0;
+            let cpus = if compressed {
+                regions(metadata, data, body)
             } else {
-                let cpus = regions(metadata, &file[..file.len().min(next as usize)], body);
-                let (found, known) = (cpus.len() as u32, metadata.info.cpus.unwrap_or(u32::MAX));
-                if found < known {
-                    let what = format!("the table of the CPUs is cut off: data of {found} CPUs are found, taken for those of the first ones");
-                    metadata.info.damage.push(Damage::new(at, what));
-                }
-                let page_size = metadata.page_size;
-                metadata.buffers.push(Buffer { name: String::new(), page_size, compressed: true, cpus });
+                plain_regions(metadata, data, body, next)
+            };
+            let (found, known) = (cpus.len() as u32, metadata.info.cpus.unwrap_or(u32::MAX));
+            if found < known || !compressed {
+                let how = if compressed { "" } else { ", each from where time goes back" };
+                let what = format!(
+                    "the table of the CPUs is cut off: data of {found} are found, taken for those of the first ones{how}"
+                );
+                metadata.info.damage.push(Damage::new(at, what));
             }
+            let page_size = metadata.page_size;
+            metadata.buffers.push(Buffer { name: String::new(), page_size, compressed, cpus });
         }
         at = next;
     }
@@ -114,6 +117,28 @@ fn regions(metadata: &Metadata, file: &[u8], from: u64) -> Vec<CpuData> {
         offset = end.next_multiple_of(page);
     }
     cpus.retain(|cpu| cpu.size > 0);
+    cpus
+}
+
+/// The same of data that are not compressed, pages one after the other: a CPU's first page is before the last of the one
+/// before it. The section ends at `end`, where the file may have ended before.
+fn plain_regions(metadata: &Metadata, file: &[u8], from: u64, end: u64) -> Vec<CpuData> {
+    let page = u64::from(metadata.page_size.max(64));
+    let mut cpus: Vec<CpuData> = Vec::new();
+    let (mut offset, mut last) = (from.next_multiple_of(page), u64::MAX);
+    while let Some(bytes) = file.get(offset as usize..).filter(|bytes| bytes.len() >= 16) {
+        let bytes = &bytes[..bytes.len().min(page as usize)];
+        let stamp = metadata.order.u64_at(bytes, 0).unwrap_or(0);
+        match cpus.last_mut() {
+            Some(cpu) if stamp >= last => cpu.size += bytes.len() as u64,
+            _ => cpus.push(CpuData { cpu: cpus.len() as u32, offset, size: bytes.len() as u64 }),
+        }
+        (last, offset) = (stamp, offset + page);
+    }
+    // What the section has and the file has not: that the data of the last are cut off.
+    if let Some(cpu) = cpus.last_mut() {
+        cpu.size = cpu.size.max(end.saturating_sub(cpu.offset));
+    }
     cpus
 }
 
