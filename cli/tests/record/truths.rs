@@ -89,6 +89,10 @@ fn threads_that_migrate_overrun_or_sleep_on_a_clock_that_is_set_have_the_figures
         }
     }
     assert_eq!(truth.lines().count(), 3);
+    // Where the kernel hid a wake-up of a thread, the figures of its CPU say so, too.
+    let hidden: u64 = run.tasks.iter().map(|task| task.not_recorded).sum();
+    let lost: u64 = run.of(Quantity::Wakeup).map(|series| series.lost).sum();
+    assert!(hidden < 3 || lost > 0, "{hidden} of threads, {lost} of CPUs: {:?}", run.losses);
 }
 
 #[test]

@@ -141,7 +141,8 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 }
 
 /* The task that leaves is not the one last switched in: the kernel did not report the switches between. A kernel may hide
- * all that some threads do but what interrupts do meanwhile; a 6.18 guest of Firecracker does so with those of its agent. */
+ * what some threads do, wakings in their context too; a 6.18 guest of Firecracker does so with those of its agent. Who came
+ * by such a switch was woken, seen or not, unless it had been preempted. */
 static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *prev)
 {
 	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
@@ -149,7 +150,7 @@ static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *pre
 
 	lose(b, LOST_SWITCH);
 	b->hidden_tid = hidden;
-	if ((w && w->at) || (hidden && find_waking(hidden)))
+	if ((w && (w->at || !w->preempted)) || (hidden && find_waking(hidden)))
 		lose(b, LOST_WAKEUP);
 	if (w)
 		w->at = 0;
