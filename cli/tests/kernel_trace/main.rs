@@ -3,10 +3,11 @@
 mod recording;
 mod scenarios;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use lathunt_host::testing::{lacks_root, may_run};
+use lathunt_host::tracefs::Tracefs;
 use tempfile::TempDir;
 
 /// A directory on a disk (a page of a file in memory is never cold).
@@ -32,11 +33,12 @@ pub fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Instances of the trace buffer that are lathunt's.
-pub fn instances() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
-    let ours = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("lathunt-trace-");
-    entries.map(|entry| entry.path()).filter(ours).collect()
+/// The names of the instances of the trace buffer that are lathunt's, also where nobody has mounted tracefs.
+pub fn instances() -> Vec<String> {
+    let tracefs = Tracefs::open().unwrap();
+    let entries = std::fs::read_dir(tracefs.root().join("instances")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("lathunt-trace-")).collect()
 }
 
 /// Whether the test may go on.

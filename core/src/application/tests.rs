@@ -111,6 +111,25 @@ fn a_thread_that_waits_as_often_for_a_lock_as_for_its_timer_is_driven_by_the_tim
 }
 
 #[test]
+fn a_thread_that_begins_behind_its_timer_is_driven_by_it_all_the_same() {
+    let mut tasks = Tasks::new(4, None, name);
+    for turn in 1..=200 {
+        let release = turn * 1_000_000;
+        let late = LateSleeps { count: 1, last: Mono(release), most: Ns::from_ms(40) };
+        if turn <= 40 {
+            let unslept = activation(release + 100_000, Via::Thread, LOCK);
+            tasks.add(&Activation { late_sleeps: Some(late), ..unslept });
+        } else {
+            tasks.add(&activation(release, Via::Timer, LOCK));
+            tasks.add(&activation(release + 100_000, Via::Thread, SLEEP));
+        }
+    }
+    let task = tasks.report().remove(0);
+    assert_eq!(task.waits_in.as_deref(), Some("clock_nanosleep TIMER_ABSTIME"));
+    assert_eq!((task.period.unwrap().median_ns, task.late_sleeps), (Ns::from_ms(1), 40));
+}
+
+#[test]
 fn whole_periods_without_a_release_are_missed_and_no_jitter() {
     let mut tasks = Tasks::new(4, None, name);
     for turn in (1..=200).filter(|turn| *turn != 150 && *turn != 151) {
