@@ -39,10 +39,19 @@ fn munin_node_fetches_the_injected_maximum() {
     let config = ask(port, &["cap multigraph dirtyconfig", "config lathunt"]);
     assert!(config.contains(&format!("cpu{cpu}.label CPU {cpu}")), "{config:?}");
     assert!(value(&config) > Some(INJECTED.as_secs_f64() * 0.8), "dirtyconfig brings the values: {config:?}");
-    assert!(
-        config.iter().any(|line| line.contains(".extinfo ") && line.contains("lathunt-inject")),
-        "{config:?}"
-    );
+    let named = || {
+        let config = ask(port, &["cap multigraph dirtyconfig", "config lathunt"]);
+        config.iter().any(|line| line.contains(".extinfo ") && line.contains("lathunt-inject"))
+    };
+    // A window tells its worst case, which may be the host's.
+    let again = || {
+        disturb();
+        (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            named()
+        })
+    };
+    assert!(named() || (0..4).any(|_| again()), "the culprit is told nowhere: {config:?}");
     let clean = ask(port, &["cap multigraph", "config lathunt"]);
     assert!(value(&clean).is_none() && clean.len() > 10, "{clean:?}");
 }
