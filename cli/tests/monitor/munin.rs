@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lathunt_host::testing::{lacks_bpf, may_run};
 
-use super::{disturb, last_cpu, peers, wait_for, Monitor, Running, INJECTED, NO_PEERS};
+use super::{disturb, disturbed_until, last_cpu, peers, wait_for, Monitor, Running, INJECTED, NO_PEERS};
 
 #[test]
 #[ignore = "root: run by make test"]
@@ -43,15 +43,7 @@ fn munin_node_fetches_the_injected_maximum() {
         let config = ask(port, &["cap multigraph dirtyconfig", "config lathunt"]);
         config.iter().any(|line| line.contains(".extinfo ") && line.contains("lathunt-inject"))
     };
-    // A window tells its worst case, which may be the host's.
-    let again = || {
-        disturb();
-        (0..50).any(|_| {
-            std::thread::sleep(Duration::from_millis(100));
-            named()
-        })
-    };
-    assert!(named() || (0..4).any(|_| again()), "the culprit is told nowhere: {config:?}");
+    assert!(disturbed_until(named), "the culprit is told nowhere: {config:?}");
     let clean = ask(port, &["cap multigraph", "config lathunt"]);
     assert!(value(&clean).is_none() && clean.len() > 10, "{clean:?}");
 }

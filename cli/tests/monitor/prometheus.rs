@@ -9,7 +9,9 @@ use std::time::Duration;
 use lathunt_host::testing::{lacks_bpf, may_run};
 use serde_json::Value;
 
-use super::{disturb, http, last_cpu, peers, wait_for, Monitor, Running, INJECTED, NO_PEERS};
+use super::{
+    disturb, disturbed_until, http, last_cpu, peers, wait_for, Monitor, Running, INJECTED, NO_PEERS,
+};
 
 fn packaging(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging").join(file)
@@ -113,15 +115,7 @@ fn prometheus_knows_the_injected_maximum_with_native_histograms_and_without() {
         let exemplars = without.api(&format!("query_exemplars?query={query}&{range}")).unwrap_or_default();
         exemplars.to_string().contains("lathunt-inject")
     };
-    // A window tells its worst case, which may be the host's.
-    let again = || {
-        disturb();
-        (0..50).any(|_| {
-            std::thread::sleep(Duration::from_millis(100));
-            named()
-        })
-    };
-    assert!(named() || (0..8).any(|_| again()), "the culprit is in no exemplar");
+    assert!(disturbed_until(named), "the culprit is in no exemplar");
 }
 
 #[test]

@@ -46,12 +46,13 @@ static __always_inline __u64 clock_set_at(__u32 which, __s64 offset, __u64 at)
 	return clock->since = clock->since ? at : 1;
 }
 
-/* On CLOCK_MONOTONIC; `armed`: it was due before it was armed. */
+/* From a timer's handler: before it, the kernel brings this CPU's offsets up to date, which otherwise may be old.
+ * On CLOCK_MONOTONIC; `armed`: it was due before it was armed. */
 static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *armed)
 {
-	struct armed *a = armed_slot(timer->node.expires);
 	struct hrtimer_clock_base *base = timer->base;
 	__s64 offset = base->offset;
+	struct armed *a;
 	__u64 due = timer->node.expires - offset, set, other;
 
 	*armed = false;
@@ -64,6 +65,9 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 		if (set > due)
 			due = set;
 	}
+	if (!(options & OPT_ACTIVATIONS)) /* nobody looks when timers are armed */
+		return due;
+	a = armed_slot(timer->node.expires);
 	if (a->timer == (__u64)timer) {
 		a->timer = 0;
 		if (a->at > due) {
@@ -87,8 +91,6 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 	if (mode & HRTIMER_MODE_REL)
 		return 0;
 	at = bpf_ktime_get_ns();
-	if (offset)
-		clock_set_at(base->index, offset, at);
 	if (bpf_core_field_exists(timer->_softexpires))
 		asked = timer->_softexpires;
 	if (asked - offset > (__s64)at)

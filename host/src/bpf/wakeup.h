@@ -145,7 +145,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
  * by such a switch was woken, seen or not, unless it had been preempted. */
 static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *prev)
 {
-	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
+	struct waking *w = prev->pid && is_measured(prev) ? find_waking(prev->pid) : 0; /* 0, the idle task: a free slot */
 	__s32 hidden = b->running - 1;
 
 	lose(b, LOST_SWITCH);

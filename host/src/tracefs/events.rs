@@ -76,7 +76,8 @@ const FULL: &[&str] = &[
 ];
 
 /// Numbers of futex, futex_waitv, futex_wake, futex_wait, futex_requeue, sched_setaffinity and those that set priorities
-/// (setpriority, sched_setparam, sched_setscheduler, sched_setattr), and those that are no system call (markers). x32's begin at 512 and run to 547.
+/// (setpriority, sched_setparam, sched_setscheduler, sched_setattr), and those that are no system call (markers). x32's
+/// begin at 512 and run to 547.
 #[cfg(target_arch = "x86_64")]
 const MARKERS: &str = "id == 202 || id == 203 || (id >= 141 && id <= 142) || id == 144 || id == 314 || id == 449 || (id >= 454 && id <= 456) || id > 547";
 #[cfg(not(target_arch = "x86_64"))]
