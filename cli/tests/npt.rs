@@ -7,6 +7,7 @@ use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_host::instrument::npt::probe::Kind;
 use lathunt_host::testing::{lacks_bpf, may_run};
+use lathunt_host::tracefs::Tracefs;
 
 fn lathunt(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lathunt")).args(arguments).output().unwrap()
@@ -122,11 +123,12 @@ fn the_kernels_probes_leave_nothing_behind() {
         let text = ok(&["npt", "-n", "2e4", "--probe", probe, "--burst", "20ms"]);
         assert!(text.contains(&format!("probe {probe}")), "{text}");
     }
-    let mounted = std::path::Path::new("/sys/kernel/tracing");
-    for entry in std::fs::read_dir(mounted.join("instances")).into_iter().flatten().flatten() {
-        assert!(!entry.file_name().to_string_lossy().starts_with("lathunt-npt-"), "{entry:?}");
+    let tracefs = Tracefs::open().unwrap();
+    for entry in std::fs::read_dir(tracefs.root().join("instances")).unwrap() {
+        let name = entry.unwrap().file_name();
+        assert!(!name.to_string_lossy().starts_with("lathunt-npt-"), "{name:?}");
     }
-    let probes = std::fs::read_to_string(mounted.join("uprobe_events")).unwrap_or_default();
+    let probes = std::fs::read_to_string(tracefs.root().join("uprobe_events")).unwrap();
     assert!(!probes.contains("lathunt_npt_"), "{probes}");
 }
 

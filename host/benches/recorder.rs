@@ -5,7 +5,7 @@
 //! runs on the machine counts less.
 //! Needs root; peers that are missing are named. `cargo bench -p lathunt-host --bench recorder [-- ROUNDS]`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use lathunt_core::time::Cpu;
 use lathunt_host::recorder::{Options, Recorder};
 use lathunt_host::recording::Settings;
+use lathunt_host::tracefs::Tracefs;
 
 #[path = "../../core/benches/figure/mod.rs"]
 mod figure;
 
 const LOOPS: u32 = 100_000;
-const TRACEFS: &str = "/sys/kernel/tracing";
 const EVENTS: [&str; 16] = [
     "sched/sched_switch",
     "sched/sched_waking",
@@ -88,14 +88,19 @@ fn pipe_ns(cpu: Cpu, pipe: Pipe) -> Option<f64> {
 }
 
 /// An own instance with the recorder's events; removed when dropped.
-struct Instance(PathBuf);
+struct Instance {
+    path: PathBuf,
+    _tracefs: Tracefs,
+}
 
 impl Instance {
     fn start() -> Option<Instance> {
-        let instance = Instance(Path::new(TRACEFS).join("instances/lathunt-bench"));
-        std::fs::create_dir(&instance.0).ok()?;
-        let enable =
-            |event: &&str| std::fs::write(instance.0.join("events").join(event).join("enable"), "1").is_ok();
+        let tracefs = Tracefs::open().ok()?;
+        let path = tracefs.root().join("instances/lathunt-bench");
+        std::fs::create_dir(&path).ok()?;
+        let instance = Instance { path, _tracefs: tracefs };
+        let events = instance.path.join("events");
+        let enable = |event: &&str| std::fs::write(events.join(event).join("enable"), "1").is_ok();
         let enabled = EVENTS.iter().filter(|event| enable(event)).count();
         (enabled >= 12).then_some(instance)
     }
@@ -103,8 +108,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        let _ = std::fs::write(self.0.join("events/enable"), "0");
-        let _ = std::fs::remove_dir(&self.0);
+        let _ = std::fs::write(self.path.join("events/enable"), "0");
+        let _ = std::fs::remove_dir(&self.path);
     }
 }
 
@@ -113,8 +118,14 @@ struct Runqlat(Child);
 
 impl Runqlat {
     fn start() -> Option<Runqlat> {
-        let mut command = Command::new("bpftrace");
-        command.args(["-e", RUNQLAT]).stdout(Stdio::null()).stderr(Stdio::null());
+        // It wants tracefs mounted, which not every machine has: here for it alone.
+        let mount =
+            "[ -d /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-c", mount, "sh", "bpftrace", "-e", RUNQLAT])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let child = command.spawn().ok()?;
         let mut runqlat = Runqlat(child);
         sleep(Duration::from_secs(3)); // it compiles and attaches

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lathunt_host::testing::may_run;
+use lathunt_host::tracefs::Tracefs;
 use serde_json::Value;
 
 use super::{directory, instances, lathunt, lathunt_ok, may_trace, shown};
@@ -17,8 +18,8 @@ fn conditions(directory: &std::path::Path) -> Value {
 fn top_level() -> Vec<String> {
     let files =
         ["tracing_on", "current_tracer", "set_event", "trace_clock", "buffer_size_kb", "set_ftrace_filter"];
-    let root = std::path::Path::new("/sys/kernel/tracing");
-    files.iter().map(|file| std::fs::read_to_string(root.join(file)).unwrap_or_default()).collect()
+    let tracefs = Tracefs::open().expect("the test may trace");
+    files.iter().map(|file| std::fs::read_to_string(tracefs.root().join(file)).unwrap_or_default()).collect()
 }
 
 #[test]

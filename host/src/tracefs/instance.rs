@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use super::{read_whole, Tracefs};
 use crate::error::{Error, Result};
 
-const PREFIX: &str = "lathunt-trace-";
+const PREFIX: &str = "lathunt-";
 
 /// Directory of an instance; removed when dropped.
 #[derive(Debug)]
-pub(super) struct Instance {
+pub(crate) struct Instance {
     path: PathBuf,
 }
 
 impl Instance {
-    /// A new instance, not recording.
-    pub fn new(tracefs: &Tracefs) -> Result<Instance> {
+    /// A new instance, not recording. `purpose`: a word in its name.
+    pub fn new(tracefs: &Tracefs, purpose: &str) -> Result<Instance> {
         remove_left(tracefs);
         let process = std::process::id();
         let started = start_time(process).unwrap_or(0);
-        let path = tracefs.root().join("instances").join(format!("{PREFIX}{process}-{started}"));
+        let path = tracefs.root().join("instances").join(format!("{PREFIX}{purpose}-{process}-{started}"));
         fs::create_dir(&path).map_err(|error| {
             Error::new("make", path.display().to_string(), error).hint("needs root and a writable tracefs")
         })?;
@@ -84,7 +84,8 @@ pub fn left(tracefs: &Tracefs) -> Vec<PathBuf> {
 /// `None`: not ours.
 fn is_left(path: &Path) -> Option<bool> {
     let name = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
-    let (process, started) = name.split_once('-')?;
+    let (_, maker) = name.split_once('-')?;
+    let (process, started) = maker.split_once('-')?;
     let (process, started): (u32, u64) = (process.parse().ok()?, started.parse().ok()?);
     Some(start_time(process) != Some(started))
 }
@@ -110,10 +111,15 @@ mod tests {
         let process = std::process::id();
         let started = start_time(process).unwrap();
         let of = |name: String| is_left(&Path::new("/x").join(name));
-        assert_eq!(of(format!("{PREFIX}{process}-{started}")), Some(false));
-        assert_eq!(of(format!("{PREFIX}{process}-{}", started + 1)), Some(true), "its number was used again");
-        assert_eq!(of(format!("{PREFIX}4194305-1")), Some(true));
+        assert_eq!(of(format!("lathunt-npt-{process}-{started}")), Some(false));
+        assert_eq!(
+            of(format!("lathunt-npt-{process}-{}", started + 1)),
+            Some(true),
+            "its number was used again"
+        );
+        assert_eq!(of("lathunt-trace-4194305-1".to_owned()), Some(true));
         assert_eq!(of("trace-cmd".to_owned()), None);
-        assert_eq!(of(format!("{PREFIX}x-y")), None);
+        assert_eq!(of("lathunt-trace-x-y".to_owned()), None);
+        assert_eq!(of("lathunt-4194305-1".to_owned()), None);
     }
 }

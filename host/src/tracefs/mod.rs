@@ -19,6 +19,7 @@ use crate::debugfs::DetachedMount;
 use crate::error::{Error, Result};
 
 pub use events::EventSet;
+pub(crate) use instance::Instance;
 pub use instance::{left, remove_left};
 pub use recording::{pages_of_unfinished, Options, Recorded, Recording, Summary, FILE, HEAD_FILE};
 

@@ -83,7 +83,7 @@ impl Recording {
     /// What the kernel lacks or refuses. Nothing is left changed then.
     pub fn start(options: Options) -> Result<Recording> {
         let tracefs = Tracefs::open()?;
-        let instance = Instance::new(&tracefs)?;
+        let instance = Instance::new(&tracefs, "trace")?;
         let mut notes = Vec::new();
         instance.set("buffer_size_kb", &(options.ring_bytes / 1024).max(16).to_string())?;
         instance.set("trace_clock", "mono")?;

@@ -1,13 +1,14 @@
 //! The kernel's hwlat tracer (kernel/trace/trace_hwlat.c) in an instance of its own.
 //!
 //! Window, width and mode are global to the tracer, and so is the threshold: they are changed through the journal of
-//! knobs and put back. The instance ends with this value; one that a killed run left behind is removed by the next.
+//! knobs and put back. Their paths go into the journal, so tracefs has to be mounted: a mount of this process alone would be
+//! gone when `lathunt restore` looks for them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lathunt_core::histogram::{Histogram, Layout};
@@ -20,10 +21,10 @@ use super::{Options, KEPT};
 use crate::error::{Error, Result};
 use crate::facts::{counters, Tree, LIVE};
 use crate::knob::{self, Knobs};
+use crate::tracefs::{Instance, Tracefs};
 use crate::{arch, signals};
 
 const TRACING: &str = "/sys/kernel/tracing";
-const PREFIX: &str = "lathunt-hwlat-";
 
 /// Why the tracer cannot be used here; `None`: it can.
 #[must_use]
@@ -38,40 +39,6 @@ pub fn missing() -> Option<String> {
     }
 }
 
-/// A private instance of the trace buffer.
-struct Instance(PathBuf);
-
-impl Instance {
-    fn new() -> Result<Instance> {
-        let base = Path::new(TRACING).join("instances");
-        // What a killed run left: its process is gone.
-        for entry in fs::read_dir(&base).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let owner = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
-            if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                drop(Instance(entry.path()));
-            }
-        }
-        let path = base.join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| Error::new("make", path.display().to_string(), error))?;
-        Ok(Instance(path))
-    }
-
-    fn set(&self, file: &str, value: &str) -> Result<()> {
-        let path = self.0.join(file);
-        fs::write(&path, value)
-            .map_err(|error| Error::new("write", format!("{value} to {}", path.display()), error))
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let _ = fs::write(self.0.join("tracing_on"), "0");
-        let _ = fs::write(self.0.join("current_tracer"), "nop");
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 /// Runs the tracer for the duration, or until a signal; `each` sees every sample as it comes. `per_cpu`: on all CPUs at
 /// the same time (since 5.14) instead of one after the other.
 ///
@@ -79,7 +46,8 @@ impl Drop for Instance {
 /// When tracefs refuses something; everything is put back then.
 pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> Result<Found> {
     let (mut knobs, _) = Knobs::open(&knob::default_directory())?;
-    let instance = Instance::new()?;
+    let tracefs = Tracefs::open()?;
+    let instance = Instance::new(&tracefs, "hwlat")?;
     set_parameters(&mut knobs, options, per_cpu)?;
     instance.set("tracing_cpumask", &mask(options))?;
     instance.set("current_tracer", "hwlat")?;
@@ -87,7 +55,7 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
     let mut pipe = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
-        .open(instance.0.join("trace_pipe"))
+        .open(instance.path().join("trace_pipe"))
         .map_err(|error| Error::new("read", "trace_pipe of the instance", error))?;
     let (begin, mut text, mut samples) = (Instant::now(), String::new(), Vec::new());
     let (mut look, mut stopped) = (Look::now(), false);

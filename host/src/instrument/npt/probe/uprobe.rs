@@ -81,13 +81,13 @@ impl Drop for Session {
 
 /// Adds or removes a probe; the file is shared by everybody, so only our own group is named.
 fn command(instance: &Instance, line: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().append(true).open(instance.root().path("uprobe_events"))?;
+    let mut file = OpenOptions::new().append(true).open(instance.tracefs().root().join("uprobe_events"))?;
     file.write_all(line.as_bytes())
 }
 
 /// Probes of runs that were killed.
 fn remove_left_behind(instance: &Instance) {
-    let text = fs::read_to_string(instance.root().path("uprobe_events")).unwrap_or_default();
+    let text = fs::read_to_string(instance.tracefs().root().join("uprobe_events")).unwrap_or_default();
     for line in text.lines() {
         let name = line.split_ascii_whitespace().next().unwrap_or_default();
         let Some(name) = name.strip_prefix("p:") else { continue };
