@@ -64,8 +64,8 @@ pub struct CyclicArgs {
     #[arg(long, requires = "break_at")]
     tracemark: bool,
     /// How many of the worst samples to keep per thread
-    #[arg(long, value_name = "K", default_value_t = 8)]
-    worst: usize,
+    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    worst: u16,
     /// Hold /dev/cpu_dma_latency at this many µs (this improves the machine under test)
     #[arg(long, value_name = "US")]
     pm_qos: Option<i32>,
@@ -131,7 +131,8 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
     if let Some((thread, latency)) = broke {
         let who = results[thread].series.label();
-        let line = format!("broke off: {latency} on {who}, above {}", args.break_at.unwrap_or_default());
+        let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
+        let line = format!("broke off: {latency} on {who}, above {limit}");
         let explanation = watch.map(|watch| watch.explain(&results)).unwrap_or_default();
         for line in std::iter::once(line).chain(explanation) {
             if args.json {
@@ -171,7 +172,7 @@ fn options(args: &CyclicArgs) -> Result<Options> {
     };
     options.wait = Wait::Absolute;
     (options.duration, options.loops) = (args.duration, args.loops);
-    (options.peaks, options.break_at) = (args.worst, args.break_at);
+    (options.peaks, options.break_at) = (usize::from(args.worst), args.break_at);
     options.lock_memory = !args.no_mlock;
     Ok(options)
 }
@@ -285,6 +286,7 @@ fn exit_code(args: &CyclicArgs, run: &Run, broke: bool) -> ExitCode {
     match (args.deadline, max) {
         _ if broke => ExitCode::from(2),
         (Some(deadline), Some(max)) if max > deadline => {
+            let (max, deadline) = max.told_apart(deadline);
             eprintln!("deadline exceeded: {max} is above {deadline}");
             ExitCode::from(2)
         }
