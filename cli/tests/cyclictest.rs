@@ -67,6 +67,17 @@ fn a_file_that_cannot_be_written_takes_nothing_of_the_result_along() {
 }
 
 #[test]
+fn memory_for_spikes_is_bounded_and_the_bound_is_told() {
+    let output = run(&["-q", "-l", "2", "--spike=1000000", "--spike-nodes=2000000000"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        stderr(&output).contains("--spike-nodes 2000000000: at most 1000000 are listed"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn the_average_is_that_of_the_rows_and_lies_between_minimum_and_maximum() {
     let output = run(&["-q", "-l", "3", "-t", "4", "-h", "1000000", "--json=-"]);
     let text = stdout(&output);

@@ -46,6 +46,23 @@ fn text_and_quiet_go_to_stdout() {
 }
 
 #[test]
+fn a_stdout_that_is_full_is_an_error_and_one_that_was_closed_is_none() {
+    let directory = two_runs();
+    for words in ["compare a b", "compare a b --json", "report a --text", "report a -q", "restore --list"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        command.current_dir(directory.path()).args(words.split(' ')).env("XDG_RUNTIME_DIR", directory.path());
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{words}: {said}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn plots_of_one_and_of_several_runs() {
     let directory = two_runs();
     for arguments in [

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use lathunt_core::time::{parse_duration, Cpu, Ns};
 use lathunt_host::inject::{inject, Kind, Options, Report};
 
@@ -49,11 +50,8 @@ pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
         ..Options::once(args.cpu, args.length)
     };
     let report = inject(args.kind, &options)?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{}", text(&report));
-    }
+    let text = if args.json { serde_json::to_string(&report)? + "\n" } else { text(&report) };
+    crate::out::print(&text).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)
 }
 
