@@ -13,6 +13,15 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// [`print`] for whoever ends with an exit code: what cannot be written is said, and is no success.
+pub fn print_or_say(text: &str) -> bool {
+    let written = print(text);
+    if let Err(error) = &written {
+        eprintln!("lathunt: cannot write to stdout: {error}");
+    }
+    written.is_ok()
+}
+
 /// The screen of stdout: its width where it is a terminal, colour only there.
 #[must_use]
 pub fn screen<'a>(paths: &'a [(&'a str, &'a str)]) -> Screen<'a> {

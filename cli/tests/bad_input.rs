@@ -109,7 +109,8 @@ fn a_bad_file_gives_one_line_exit_1_and_no_output() {
 #[test]
 fn wrong_arguments_exit_with_1_and_not_with_deadline_exceeded() {
     let directory = tempfile::tempdir().unwrap();
-    for arguments in [&["compare", "one"][..], &["report"], &["plot", "x"], &["nonsense"]] {
+    let too_many = ["cyclic", "-D", "1s", "--worst", "99999999999"];
+    for arguments in [&["compare", "one"][..], &["report"], &["plot", "x"], &["nonsense"], &too_many] {
         assert_eq!(lathunt(directory.path(), arguments).status.code(), Some(1), "{arguments:?}");
     }
     assert_eq!(lathunt(directory.path(), &["report", "--help"]).status.code(), Some(0));

@@ -47,6 +47,53 @@ fn what_cannot_be_meant_ends_at_once_with_exit_code_1_and_one_clear_line() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_takes_nothing_of_the_result_along() {
+    let output = run(&["-q", "-l", "5", "--json=/nonexistent/x.json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("T: 0 (") && stderr(&output).contains("/nonexistent/x.json"));
+    let output = run(&["-q", "-l", "5", "-h", "20", "--histfile=/nonexistent/x.hist"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("# Max Latencies: ") && stderr(&output).contains("/nonexistent/x.hist"));
+    // nor a stdout that is full the file
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("x.json");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ours = ours();
+    let mut command = Command::new(&ours.path);
+    command.args(["-l", "5"]).arg(format!("--json={}", json.display())).stdout(full).stderr(Stdio::null());
+    assert_eq!(command.status().unwrap().code(), Some(1));
+    let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(written["num_threads"], 1);
+}
+
+#[test]
+fn memory_for_spikes_is_bounded_and_the_bound_is_told() {
+    let output = run(&["-q", "-l", "2", "--spike=1000000", "--spike-nodes=2000000000"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        stderr(&output).contains("--spike-nodes 2000000000: at most 1000000 are listed"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_average_is_that_of_the_rows_and_lies_between_minimum_and_maximum() {
+    let output = run(&["-q", "-l", "3", "-t", "4", "-h", "1000000", "--json=-"]);
+    let text = stdout(&output);
+    let json = &text[text.find('{').unwrap()..=text.rfind('}').unwrap()];
+    let file: serde_json::Value = serde_json::from_str(json).unwrap();
+    for thread in file["thread"].as_object().unwrap().values() {
+        let figure = |name: &str| thread[name].as_f64().unwrap();
+        let rows = thread["histogram"].as_object().unwrap().iter();
+        let sum: f64 = rows.map(|(row, n)| row.parse::<f64>().unwrap() * n.as_f64().unwrap()).sum();
+        assert_eq!(thread["histogram_overflows"], 0, "{json}");
+        assert!((figure("avg") - sum / figure("cycles")).abs() < 0.006, "{thread}");
+        assert!(figure("min") <= figure("avg") && figure("avg") <= figure("max"), "{thread}");
+    }
+}
+
+#[test]
 fn removed_options_of_old_scripts_are_accepted() {
     for line in
         ["-n", "--nanosleep", "--notrace", "-U", "--numa", "-B", "-C", "-E", "-f", "-I", "-P", "-w", "-W"]

@@ -7,6 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use lathunt_core::conditions::Conditions;
+use lathunt_core::run::Run;
+
 fn lathunt(directory: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lathunt")).current_dir(directory).args(arguments).output().unwrap()
 }
@@ -43,6 +46,23 @@ fn text_and_quiet_go_to_stdout() {
     let quiet = String::from_utf8(lathunt(directory.path(), &["report", "a", "-q"]).stdout).unwrap();
     assert!(text.starts_with(&quiet) && quiet.lines().count() == 4, "{quiet}");
     assert!(!directory.path().join("a/report.html").exists());
+}
+
+#[test]
+fn a_stdout_that_is_full_is_an_error_and_one_that_was_closed_is_none() {
+    let directory = two_runs();
+    for words in ["compare a b", "compare a b --json", "report a --text", "report a -q", "restore --list"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        command.current_dir(directory.path()).args(words.split(' ')).env("XDG_RUNTIME_DIR", directory.path());
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{words}: {said}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]
@@ -130,4 +150,35 @@ fn a_full_disk_gives_one_line_and_keeps_the_old_file() {
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("free some space") && said.lines().count() == 1, "{said}");
     assert_eq!((left, old.as_slice()), (1, &b"old"[..]), "nothing half-written stays");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn an_injection_that_is_interrupted_tells_what_it_did() {
+    if !lathunt_host::testing::may_run("an_injection_that_is", lathunt_host::testing::lacks_root()) {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args([
+        "inject", "thread", "-c", "1", "--length", "100us", "--every", "20ms", "--count", "1000", "--json",
+    ]);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let count = report["count"].as_u64().unwrap();
+    assert!(output.status.success() && (1..1_000).contains(&count), "{count} pulses, {:?}", output.status);
+    assert_eq!(report["pulses"].as_array().unwrap().len() as u64, count);
+}
+
+#[test]
+fn a_run_of_cyclic_carries_its_conditions_and_how_long_it_really_was() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["cyclic", "-D", "60s", "-l", "50", "-p", "0", "-c", "0", "--json"]);
+    let run = Run::from_json(std::str::from_utf8(&command.output().unwrap().stdout).unwrap()).unwrap();
+    let Conditions { started, duration_s, machine, kernel, during, .. } = run.conditions;
+    assert!(duration_s.is_some_and(|seconds| (0.049..30.0).contains(&seconds)), "{duration_s:?}");
+    assert!(started.is_some() && kernel.release.is_some() && during.steal.is_some());
+    assert_eq!(machine.cpus_measured.as_deref(), Some("0"));
 }

@@ -67,6 +67,29 @@ impl Ns {
         self.0 as f64 / 1e9
     }
 
+    /// This duration, or the next longer one that is shown exactly: what is said of "none above" stays true.
+    #[must_use]
+    pub const fn rounded_up(self) -> Ns {
+        let step = match self.0 {
+            0..=999 => 1,
+            1_000..=99_999 => 100,
+            100_000..=999_999_999 => 1_000,
+            _ => 1_000_000,
+        };
+        Ns(self.0.div_ceil(step).saturating_mul(step))
+    }
+
+    /// Both as they are shown; with every digit where rounding would make two different durations look the same.
+    #[must_use]
+    pub fn told_apart(self, other: Ns) -> (String, String) {
+        let (one, two) = (self.to_string(), other.to_string());
+        if self == other || one != two {
+            return (one, two);
+        }
+        let exact = |ns: Ns| format!("{}.{:03} µs", ns.0 / 1_000, ns.0 % 1_000);
+        (exact(self), exact(other))
+    }
+
     /// `self - other`, or zero where that would be negative.
     #[must_use]
     pub const fn saturating_sub(self, other: Ns) -> Ns {
@@ -213,6 +236,32 @@ mod tests {
         for bad in ["", "abc", "-5s", "5 parsecs", "1e999", "999999999999d"] {
             assert!(parse_duration(bad, secs).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_rounded_up_is_shown_exactly_and_two_durations_never_look_the_same() {
+        for ns in
+            (0..200_000).chain([999_001, 999_999, 1_000_001, 999_999_001, 1_000_000_001, 31_505_400_000])
+        {
+            let up = Ns(ns).rounded_up();
+            let (number, unit) =
+                up.to_string().split_once(' ').map(|(n, u)| (n.to_owned(), u.to_owned())).unwrap();
+            let per = match unit.as_str() {
+                "ns" => 1.0,
+                "µs" => 1e3,
+                "ms" => 1e6,
+                _ => 1e9,
+            };
+            assert!(
+                up >= Ns(ns) && (number.parse::<f64>().unwrap() * per).round() as u64 == up.0,
+                "{ns}: {up:?}"
+            );
+            assert!(up.0 - ns < 1_000 || ns > 1_000_000_000, "{ns}: {up:?}");
+        }
+        let apart = |a, b| Ns(a).told_apart(Ns(b));
+        assert_eq!(apart(100_000, 100_400), ("100.000 µs".to_owned(), "100.400 µs".to_owned()));
+        assert_eq!(apart(100_000, 101_000), ("100 µs".to_owned(), "101 µs".to_owned()));
+        assert_eq!(apart(100_000, 100_000), ("100 µs".to_owned(), "100 µs".to_owned()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use lathunt_core::report::compare::Comparison;
 
 use crate::file::{read_run, Loaded};
@@ -29,10 +29,8 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let sides: Vec<_> =
         names.iter().zip(&loaded).map(|(name, loaded)| (name.as_str(), &loaded.run)).collect();
     let comparison = Comparison::of(&sides);
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&comparison)?);
-    } else {
-        print!("{}", comparison.to_text(100));
-    }
+    let text =
+        if args.json { serde_json::to_string_pretty(&comparison)? + "\n" } else { comparison.to_text(100) };
+    crate::out::print(&text).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
@@ -14,12 +14,13 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
+use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{
     Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
 };
 use lathunt_host::sched::{self, Policy};
-use lathunt_host::{pm_qos, signals};
+use lathunt_host::{pm_qos, signals, wall};
 
 use super::units::{microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
@@ -64,8 +65,8 @@ pub struct CyclicArgs {
     #[arg(long, requires = "break_at")]
     tracemark: bool,
     /// How many of the worst samples to keep per thread
-    #[arg(long, value_name = "K", default_value_t = 8)]
-    worst: usize,
+    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    worst: u16,
     /// Hold /dev/cpu_dma_latency at this many µs (this improves the machine under test)
     #[arg(long, value_name = "US")]
     pm_qos: Option<i32>,
@@ -102,7 +103,8 @@ enum ClockName {
 pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
     let file = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
-    let mut conditions = conditions(&args);
+    let cpus: CpuSet = options.threads.iter().filter_map(|thread| thread.cpu).collect();
+    let mut conditions = conditions(&cpus);
     if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {
         let why = sched::denied::why_no_realtime(args.priority);
         let note =
@@ -119,10 +121,14 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     signals::install()?;
     let mut watch = args.break_at.and_then(|_| watch(&options.threads));
     let hooks = hooks(&args, options.threads.len(), &mut watch)?;
+    let before = Counters::read(Path::new(facts::LIVE), &cpus);
+    let begun = Instant::now();
     let cyclic = Cyclic::start(options, hooks)?;
     follow(&cyclic, args.quiet || args.json);
     let broke = cyclic.broke();
     let results = cyclic.finish();
+    conditions.duration_s = Some(begun.elapsed().as_secs_f64());
+    conditions.during = before.during(Path::new(facts::LIVE), &cpus);
     drop(held);
     if let Some(error) = results.iter().find_map(|result| result.error.as_ref()) {
         bail!("{error}");
@@ -131,7 +137,8 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
     if let Some((thread, latency)) = broke {
         let who = results[thread].series.label();
-        let line = format!("broke off: {latency} on {who}, above {}", args.break_at.unwrap_or_default());
+        let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
+        let line = format!("broke off: {latency} on {who}, above {limit}");
         let explanation = watch.map(|watch| watch.explain(&results)).unwrap_or_default();
         for line in std::iter::once(line).chain(explanation) {
             if args.json {
@@ -171,17 +178,18 @@ fn options(args: &CyclicArgs) -> Result<Options> {
     };
     options.wait = Wait::Absolute;
     (options.duration, options.loops) = (args.duration, args.loops);
-    (options.peaks, options.break_at) = (args.worst, args.break_at);
+    (options.peaks, options.break_at) = (usize::from(args.worst), args.break_at);
     options.lock_memory = !args.no_mlock;
     Ok(options)
 }
 
-fn conditions(args: &CyclicArgs) -> Conditions {
-    let mut conditions = Conditions::default();
+fn conditions(cpus: &CpuSet) -> Conditions {
+    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
+    conditions.started = wall::now_rfc3339();
+    conditions.machine.cpus_measured = Some(cpus.to_string());
     let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     conditions.command = Some(words.join(" "));
     conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
-    conditions.duration_s = args.duration.map(Ns::as_secs);
     conditions.knobs.cpu_dma_latency_us = pm_qos::read().ok();
     conditions.knobs.cpu_dma_latency_holders = pm_qos::holders();
     for holder in &conditions.knobs.cpu_dma_latency_holders {
@@ -285,6 +293,7 @@ fn exit_code(args: &CyclicArgs, run: &Run, broke: bool) -> ExitCode {
     match (args.deadline, max) {
         _ if broke => ExitCode::from(2),
         (Some(deadline), Some(max)) if max > deadline => {
+            let (max, deadline) = max.told_apart(deadline);
             eprintln!("deadline exceeded: {max} is above {deadline}");
             ExitCode::from(2)
         }

@@ -41,8 +41,8 @@ pub fn main(words: Vec<OsString>, watch: &mut Attach<'_>) -> ExitCode {
         Err(error) => return refuse(&name, &error),
     };
     if options.help {
-        print!("{}", usage::text());
-        return ExitCode::SUCCESS;
+        let shown = crate::out::print_or_say(&usage::text());
+        return if shown { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     for warning in &options.warnings {
         warn(warning);
@@ -70,7 +70,7 @@ fn warn(text: &str) {
 
 fn refuse(name: &str, error: &str) -> ExitCode {
     eprintln!("{name}: {error}");
-    print!("{}", usage::text());
+    let _ = crate::out::print(&usage::text()); // the error has been told
     ExitCode::FAILURE
 }
 

@@ -1,9 +1,13 @@
 //! `lathunt inject`: a known disturbance, to prove that instruments see it.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use anyhow::Context as _;
 use lathunt_core::time::{parse_duration, Cpu, Ns};
 use lathunt_host::inject::{inject, Kind, Options, Report};
+use lathunt_host::signals;
 
 /// A known disturbance on one CPU, to prove that instruments see it.
 ///
@@ -41,19 +45,30 @@ pub struct InjectArgs {
 /// # Errors
 /// When it was refused or did not work; nothing is held any more then.
 pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
+    signals::install()?;
+    let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let options = Options {
+        stop: Some(&stop),
         every: args.every,
         count: args.count,
         priority: args.priority,
         yes_really: args.yes_really,
         ..Options::once(args.cpu, args.length)
     };
-    let report = inject(args.kind, &options)?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{}", text(&report));
-    }
+    // Ctrl-C ends it after the pulse that it is in, and what was done is told.
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) && signals::stop_requested().is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let report = inject(args.kind, &options);
+        over.store(true, Ordering::Relaxed);
+        report
+    })?;
+    let text = if args.json { serde_json::to_string(&report)? + "\n" } else { text(&report) };
+    crate::out::print(&text).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use lathunt_core::report::{html, text};
 
 use crate::file::{read_run, write_atomic};
+use crate::out;
 
 /// Builds the report of a run.
 #[derive(Debug, clap::Args)]
@@ -33,15 +34,18 @@ pub struct ReportArgs {
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
     let loaded = read_run(&args.run)?;
     let screen = text::Screen { colour: std::io::stdout().is_terminal(), ..text::Screen::default() };
-    if args.quiet {
-        print!("{}", text::verdict(&loaded.run, &screen));
+    let text = if args.quiet {
+        text::verdict(&loaded.run, &screen)
     } else if args.text {
-        print!("{}", text::summary(&loaded.run, &screen));
-    }
+        text::summary(&loaded.run, &screen)
+    } else {
+        String::new()
+    };
     if args.output.is_some() || !(args.text || args.quiet) {
         let output = args.output.unwrap_or_else(|| loaded.path.with_file_name("report.html"));
         write_atomic(&output, html::report(&loaded.run)?.as_bytes())?;
         eprintln!("report: {}", output.display());
     }
+    out::print(&text).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use lathunt_host::knob::{self, Outcome, Restored};
 use lathunt_host::tracefs::{self, Tracefs};
 
+use crate::out;
+
 /// Put back what a killed lathunt left changed.
 ///
 /// Every start that changes something does this first by itself. Whatever somebody else has changed since is
@@ -39,13 +41,15 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     let mut restored = knob::recover(&directory)?;
     restored.extend(remove_instances());
     restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&restored)?);
+    let text = if args.json {
+        serde_json::to_string_pretty(&restored)? + "\n"
     } else if restored.is_empty() && !args.quiet {
-        println!("Nothing to put back.");
+        "Nothing to put back.\n".to_owned()
     } else {
-        restored.iter().filter(|one| !args.quiet || one.outcome.is_due()).for_each(|one| println!("{one}"));
-    }
+        let told = restored.iter().filter(|one| !args.quiet || one.outcome.is_due());
+        told.map(|one| format!("{one}\n")).collect()
+    };
+    out::print(&text)?;
     let code = u8::from(restored.iter().any(|one| one.outcome.is_due()));
     Ok(ExitCode::from(code))
 }
@@ -65,17 +69,20 @@ fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitC
     let mut changes = knob::pending(directory)?;
     changes.extend(knob::pending(&directory.join("isolate"))?);
     let left = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&changes)?);
+    let text = if args.json {
+        serde_json::to_string_pretty(&changes)? + "\n"
     } else if changes.is_empty() && left.is_empty() && !args.quiet {
-        println!("Nothing is changed.");
+        "Nothing is changed.\n".to_owned()
     } else {
-        left.iter()
-            .for_each(|path| println!("{}: trace buffer of a recording that was killed", path.display()));
-        for change in changes {
-            println!("{}: '{}', before that '{}'", change.path.display(), change.new, change.old);
-        }
-    }
+        let left = left
+            .iter()
+            .map(|path| format!("{}: trace buffer of a recording that was killed\n", path.display()));
+        let changes = changes.iter().map(|change| {
+            format!("{}: '{}', before that '{}'\n", change.path.display(), change.new, change.old)
+        });
+        left.chain(changes).collect()
+    };
+    out::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

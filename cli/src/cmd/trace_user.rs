@@ -94,7 +94,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             let session =
                 Session::read(&place.session())?.context("there is no session to take a snapshot of")?;
             let (dir, tally) = snapshot_all(&place, &session)?;
-            println!("{}: {}", dir.display(), tally_text(&tally));
+            crate::out::print(&format!("{}: {}\n", dir.display(), tally_text(&tally)))?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Recover { output } => recover(place, output),
@@ -110,7 +110,10 @@ fn start(place: &Place, args: &SessionArgs) -> anyhow::Result<ExitCode> {
         session.clock_offset_ns = left.clock_offset_ns;
     }
     let consumer = daemon::start(place, &session)?;
-    println!("recording into {} (consumer {consumer}); `lathunt trace stop` ends it", session.dir.display());
+    let dir = session.dir.display();
+    crate::out::print(&format!(
+        "recording into {dir} (consumer {consumer}); `lathunt trace stop` ends it\n"
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,10 +168,8 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     let running = lock::is_held(&place.lock());
     let report = daemon::last_report(&place.status()).filter(|_| session.is_some());
     if json {
-        println!(
-            "{}",
-            serde_json::json!({ "format": "lathunt-trace-status", "version": 1, "running": running, "report": report })
-        );
+        let status = serde_json::json!({ "format": "lathunt-trace-status", "version": 1, "running": running, "report": report });
+        crate::out::print(&format!("{status}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = match (&session, running) {
@@ -204,14 +205,19 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
             let _ = writeln!(text, "cannot write: {problem}");
         }
     }
-    print!("{text}");
+    crate::out::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints what became of the events; gives the exit code.
 #[must_use]
 pub fn conclude(status: &Status) -> u8 {
-    println!("{}: {}, {} bytes", status.dir.display(), tally_text(&status.tally), status.written_bytes);
+    let wrote = crate::out::print_or_say(&format!(
+        "{}: {}, {} bytes\n",
+        status.dir.display(),
+        tally_text(&status.tally),
+        status.written_bytes
+    ));
     let Tally { discarded, unfinished, damaged, .. } = status.tally;
     if let Some(problem) = &status.problem {
         eprintln!(
@@ -220,6 +226,7 @@ pub fn conclude(status: &Status) -> u8 {
         return exit::COULD_NOT_MEASURE;
     }
     match discarded + unfinished + damaged {
+        _ if !wrote => exit::COULD_NOT_MEASURE,
         0 => 0,
         _ => exit::INCONCLUSIVE,
     }

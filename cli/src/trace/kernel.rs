@@ -263,8 +263,11 @@ fn said(path: &Path, record: &Record, started: Instant) -> u8 {
     if took > Duration::from_secs(1) {
         let _ = write!(text, "; written in {:.1} s", took.as_secs_f64());
     }
-    println!("{text}");
-    record.notes.iter().for_each(|note| println!("  {note}"));
+    text.push('\n');
+    record.notes.iter().for_each(|note| text.push_str(&format!("  {note}\n")));
+    if !crate::out::print_or_say(&text) {
+        return crate::exit::COULD_NOT_MEASURE;
+    }
     code_of(record.dropped + if record.flight { 0 } else { record.overwritten })
 }
 

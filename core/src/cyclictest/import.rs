@@ -2,7 +2,8 @@
 //!
 //! What such a file does not say is not invented. A histogram keeps the values up to its last row; of the samples
 //! beyond it only the number and the largest are known, so the largest is entered and the rest counted as lost. The
-//! same holds for a file that has status lines only. Values are the lower edges of what was printed.
+//! same holds for a file that has status lines only. A histogram that ends before the line of its maxima is refused;
+//! a bare table of rows, as scripts cut it out, is a run that is not complete. Values are the lower edges of what was printed.
 
 use std::fmt;
 
@@ -86,6 +87,8 @@ struct File {
     unit: u64,
     /// Rows of the histogram; 0 without one.
     rows: u64,
+    /// Rows, and nothing that says what was beyond them: neither their number nor the maximum.
+    rows_alone: bool,
     dma_latency_us: Option<i32>,
     conditions: Conditions,
 }
@@ -97,7 +100,15 @@ impl File {
         conditions
             .notes
             .push("imported from the output of rt-tests: other conditions are not known".to_owned());
+        if self.rows_alone {
+            conditions.notes.push(
+                "the imported file has the rows of a histogram alone: what was beyond the last row, and the largest \
+                 latency, is not known"
+                    .to_owned(),
+            );
+        }
         let mut run = Run::new(conditions);
+        run.complete = !self.rows_alone;
         for (index, thread) in self.threads.iter().enumerate() {
             let series = self.series(index, thread);
             if series.lost > 0 {

@@ -130,3 +130,47 @@ proptest! {
         let _ = read(&lines.join("\n"), Unit::Guess);
     }
 }
+
+/// A recorded file cut anywhere is refused, or says as much as the whole: never a smaller maximum.
+#[test]
+fn a_cut_text_never_loses_its_maximum_in_silence() {
+    for name in
+        ["ct_H400_q.stdout", "ct_h400_q.stdout", "ct_histfile.hist", "ct_q_smp.stdout", "ct_D2.stdout"]
+    {
+        let path = format!("{}/tests/golden/cyclictest/{name}", env!("CARGO_MANIFEST_DIR"));
+        #[allow(clippy::disallowed_methods)] // a test may read its golden files
+        let text = std::fs::read_to_string(&path).unwrap();
+        let whole = shape(&read(&text, Unit::Guess).unwrap());
+        let mut refused = 0;
+        for end in 0..text.len() {
+            match read(&text[..end], Unit::Guess) {
+                Err(_) => refused += 1,
+                // status lines stand for themselves: the threads that are there are whole
+                Ok(run) => assert_eq!(shape(&run), whole[..run.series.len()], "{name} cut at {end}"),
+            }
+        }
+        assert!(refused > 40, "{name}: {refused} refused");
+    }
+    let sample = "       0:       0:      19\n       0:       1:    4082";
+    assert_eq!(shape(&read(sample, Unit::Guess).unwrap()), [(2, 0, 19, 4_082)]);
+    assert!(read(&sample[..sample.len() - 1], Unit::Guess).is_err());
+}
+
+#[test]
+fn a_bare_table_of_rows_is_no_complete_run_and_its_sum_no_thread() {
+    let run = read("000000 000000\t000000\t000000\n000001 000003\t000002\t000005\n", Unit::Guess).unwrap();
+    assert_eq!(shape(&run), [(3, 0, 1, 1), (2, 0, 1, 1)]);
+    assert!(
+        !run.complete && run.conditions.notes.iter().any(|note| note.contains("is not known")),
+        "{run:?}"
+    );
+    assert!(recorded("ct_H400_q.stdout").complete);
+}
+
+#[test]
+fn latencies_of_seconds_in_microseconds_are_not_taken_for_nanoseconds() {
+    let text = "T: 0 (  812) P:80 I:1000 C:    100 Min:      4 Act:1250000 Avg:12600 Max: 1250000\n";
+    assert_eq!(read(text, Unit::Guess).unwrap().max_of(Quantity::Cyclic), Some(Ns(1_250_000_000)));
+    let text = "T: 0 (  812) P:80 I:1000 C:    100 Min:   4923 Act:   10684 Avg:   18814 Max:  172408\n";
+    assert_eq!(read(text, Unit::Guess).unwrap().max_of(Quantity::Cyclic), Some(Ns(172_408)));
+}

@@ -299,7 +299,13 @@ impl Options {
                 self.affinity = Some(CpuSpec::All);
             }
             Id::Spike => self.spike = micros(found, 0..=INT_MAX, "a latency in µs")? as u64,
-            Id::SpikeNodes => self.spike_nodes = number(found, 1..=INT_MAX, "a number of at least 1")? as u64,
+            Id::SpikeNodes => {
+                let nodes = number(found, 1..=INT_MAX, "a number of at least 1")?;
+                if nodes > MOST_ROWS {
+                    self.warnings.push(format!("{} {nodes}: at most {MOST_ROWS} are listed", found.written));
+                }
+                self.spike_nodes = nodes.min(MOST_ROWS) as u64;
+            }
             Id::Tracemark => self.tracemark = true,
             Id::Unbuffered => self.unbuffered = true,
             Id::Verbose => self.verbose = true,
@@ -386,7 +392,7 @@ impl Options {
     }
 }
 
-/// Rows of a histogram, at most.
+/// Rows of a histogram and listed spikes, at most: both are memory that every run takes at its start.
 pub const MOST_ROWS: i64 = 1_000_000;
 
 #[cfg(test)]

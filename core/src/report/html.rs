@@ -13,7 +13,7 @@ use super::figures::{grouped, mean, meaning, or_dash, quantities, Figures};
 use super::plot::{Plot, Wanted};
 use super::printable::line;
 use super::svg;
-use super::text::{begin, largest, sentence};
+use super::text::{begin, deadline_and_largest, sentence};
 use super::tree::{self, Row};
 use super::{blocking, latency, seconds, tasks, worst};
 use crate::peak::Peak;
@@ -119,11 +119,7 @@ impl Headline {
             Some(Outcome::Inconclusive) => ("INCONCLUSIVE", "inconclusive"),
             None => ("NO VERDICT", "none"),
         };
-        let deadline = match verdict.and_then(|verdict| verdict.deadline_ns) {
-            Some(deadline) => format!("deadline {deadline}"),
-            None => "no deadline was given".to_owned(),
-        };
-        Headline { word, class, beside: format!("{deadline} · {}", largest(run)) }
+        Headline { word, class, beside: deadline_and_largest(run).join(" · ") }
     }
 }
 

@@ -8,8 +8,8 @@ use super::figures::{grouped, mean, or_dash, quantities, Figures};
 use super::printable::{cut, wrap};
 use crate::peak::Peak;
 use crate::run::Run;
-use crate::series::Series;
-use crate::time::Mono;
+use crate::series::{Quantity, Series};
+use crate::time::{Mono, Ns};
 use crate::verdict::{Outcome, Verdict};
 
 /// How much room there is, and what else to say.
@@ -116,11 +116,7 @@ fn headline(run: &Run, screen: &Screen) -> String {
     let verdict = run.verdict.as_ref();
     let (word, colour) = outcome(verdict);
     let mut said = Vec::new();
-    match verdict.and_then(|verdict| verdict.deadline_ns) {
-        Some(deadline) => said.push(format!("deadline {deadline}")),
-        None => said.push("no deadline was given".to_owned()),
-    }
-    said.push(largest(run));
+    said.extend(deadline_and_largest(run));
     if !run.complete {
         said.push("INCOMPLETE: the measurement did not end by itself".to_owned());
     }
@@ -142,11 +138,28 @@ fn outcome(verdict: Option<&Verdict>) -> (&'static str, u8) {
     }
 }
 
+/// `deadline 100 µs` and `largest cyclic latency 43.1 µs`, never the same figure for different ones.
+#[must_use]
+pub fn deadline_and_largest(run: &Run) -> [String; 2] {
+    let deadline = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
+    match (deadline, largest_of(run)) {
+        (Some(deadline), Some((quantity, max))) => {
+            let (deadline, max) = deadline.told_apart(max);
+            [format!("deadline {deadline}"), format!("largest {} latency {max}", quantity.name())]
+        }
+        (Some(deadline), None) => [format!("deadline {deadline}"), largest(run)],
+        (None, _) => ["no deadline was given".to_owned(), largest(run)],
+    }
+}
+
+fn largest_of(run: &Run) -> Option<(Quantity, Ns)> {
+    quantities(run).into_iter().find_map(|quantity| Some((quantity, run.max_of(quantity)?)))
+}
+
 /// `largest cyclic latency 43.1 µs`, of the quantity the verdict is about.
 #[must_use]
 pub fn largest(run: &Run) -> String {
-    let worst = quantities(run).into_iter().find_map(|quantity| Some((quantity, run.max_of(quantity)?)));
-    match worst {
+    match largest_of(run) {
         Some((quantity, max)) => format!("largest {} latency {max}", quantity.name()),
         None => "no sample was taken".to_owned(),
     }

@@ -17,11 +17,11 @@ use crate::verdict::ModelFree;
 
 /// One-sided upper limit of the probability of an exceedance, after `above` of `samples`, at `confidence`.
 ///
-/// `None` when there is no sample, more exceedances than samples, or a confidence outside (0, 1). 1 when every sample
-/// exceeds. Relative accuracy better than 10^-9.
+/// `None` when there is no sample, more exceedances than samples, or a confidence outside [0.5, 1): the limit is sought
+/// above the observed share, where it is not for less confidence. 1 when every sample exceeds. Relative accuracy better than 10^-9.
 #[must_use]
 pub fn upper_limit(samples: u64, above: u64, confidence: f64) -> Option<f64> {
-    if samples == 0 || above > samples || !(confidence > 0.0 && confidence < 1.0) {
+    if samples == 0 || above > samples || !(0.5..1.0).contains(&confidence) {
         return None;
     }
     if above == samples {
@@ -69,10 +69,11 @@ pub fn statement(samples: u64, above: u64, level: Ns, confidence: f64) -> Option
     let claim = if one_in >= 2.0 {
         format!("fewer than 1 in {one_in}")
     } else {
-        format!("fewer than {:.1} %", probability_below * 100.0)
+        format!("fewer than {:.1} %", (probability_below * 1_000.0).ceil() / 10.0)
     };
     let percent = confidence * 100.0;
-    let sentence = format!("{samples} samples, {counted} above {level}: with {percent} % confidence {claim}");
+    let shown = level.rounded_up(); // "none above 85.3 µs" is wrong when one took 85.349 µs
+    let sentence = format!("{samples} samples, {counted} above {shown}: with {percent} % confidence {claim}");
     Some(ModelFree { samples, level_ns: level, above, confidence, probability_below, sentence })
 }
 
@@ -199,6 +200,7 @@ mod tests {
         assert_eq!(upper_limit(0, 0, 0.95), None);
         assert_eq!(upper_limit(5, 6, 0.95), None);
         assert_eq!(upper_limit(5, 0, 1.0), None);
+        assert_eq!(upper_limit(5, 2, 0.4), None);
         assert_eq!(upper_limit(5, 5, 0.95), Some(1.0));
     }
 
@@ -221,6 +223,13 @@ mod tests {
             "1000000 samples, none above 85.3 µs: with 95 % confidence fewer than 1 in 333808"
         );
         let said = statement(3, 2, Ns(85_300), 0.95).unwrap();
-        assert_eq!(said.sentence, "3 samples, 2 above 85.3 µs: with 95 % confidence fewer than 98.3 %");
+        assert_eq!(said.sentence, "3 samples, 2 above 85.3 µs: with 95 % confidence fewer than 98.4 %");
+        for (level, shown) in
+            [(85_301, "85.4 µs"), (99_901, "100 µs"), (100_400, "101 µs"), (999_999_001, "1.000 s")]
+        {
+            let said = statement(9, 0, Ns(level), 0.95).unwrap();
+            assert!(said.sentence.contains(&format!("none above {shown}:")), "{}", said.sentence);
+            assert_eq!(said.level_ns, Ns(level));
+        }
     }
 }

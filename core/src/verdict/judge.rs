@@ -110,6 +110,7 @@ fn exceedance(run: &Run, deadline: Ns, series: &Series, max: Ns) -> String {
     };
     let of = series.histogram.count();
     let cause = peak_of(run, series, max).and_then(blamed).map(|cause| format!(": {cause}"));
+    let (max, deadline) = max.told_apart(deadline);
     format!(
         "{}: {count} of {of} above the deadline of {deadline}, worst {max}{}",
         series.label(),

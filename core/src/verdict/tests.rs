@@ -71,6 +71,18 @@ fn a_latency_equal_to_the_deadline_is_in_time_and_one_nanosecond_more_is_late() 
 }
 
 #[test]
+fn a_latency_just_above_the_deadline_is_not_shown_as_the_deadline() {
+    let verdict = judged(|run| run.series[0] = series(0, 20_000, DEADLINE + Ns(400)), Some(DEADLINE));
+    let reason = &verdict.reasons[0];
+    assert!(reason.contains("above the deadline of 100.000 µs, worst 100.400 µs"), "{reason}");
+    let mut run = good_run();
+    run.series[0] = series(0, 20_000, DEADLINE + Ns(400));
+    run.verdict = Some(verdict);
+    let shown = crate::report::text::summary(&run, &crate::report::text::Screen::default());
+    assert!(shown.starts_with("FAIL  deadline 100.000 µs, largest cyclic latency 100.400 µs\n"), "{shown}");
+}
+
+#[test]
 fn one_late_sample_fails_with_cpu_size_and_cause_whatever_else_is_doubtful() {
     let verdict = judged(
         |run| {

@@ -182,11 +182,10 @@ fn run(method: &mut Method, options: &Options<'_>) -> Result<Vec<Pulse>> {
     let mut next = options.first.unwrap_or_else(|| now() + Ns::from_us(200));
     let mut early = Ns::ZERO;
     for _ in 0..options.count {
-        if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+        let start = Mono(next.0.saturating_sub(early.0));
+        if !wait_until(start, options) {
             break;
         }
-        let start = Mono(next.0.saturating_sub(early.0));
-        wait_until(start, options.watch);
         let pulse = method.pulse(options)?;
         // Smoothed, so that one pulse that the machine held up does not throw the next off.
         early = Ns((3 * early.0 + pulse.begin.since(start).0) / 4).min(options.watch);
@@ -198,15 +197,18 @@ fn run(method: &mut Method, options: &Options<'_>) -> Result<Vec<Pulse>> {
     Ok(pulses)
 }
 
-/// Sleeps, then watches the clock for the last stretch.
-fn wait_until(moment: Mono, watch: Ns) {
+/// Sleeps, then watches the clock for the last stretch. False when it is to stop.
+fn wait_until(moment: Mono, options: &Options<'_>) -> bool {
     loop {
+        if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return false;
+        }
         let left = moment.since(now());
         if left == Ns::ZERO {
-            return;
+            return true;
         }
-        if left > watch {
-            thread::sleep(Duration::from_nanos(left.0 - watch.0).min(Duration::from_millis(100)));
+        if left > options.watch {
+            thread::sleep(Duration::from_nanos(left.0 - options.watch.0).min(Duration::from_millis(100)));
         } else {
             std::hint::spin_loop();
         }
@@ -224,11 +226,17 @@ fn report(kind: Kind, options: &Options<'_>, method: &Method, pulses: Vec<Pulse>
         requested_count: options.count,
         count: pulses.len() as u32,
         min_ns: lengths.first().copied(),
-        median_ns: lengths.get(lengths.len() / 2).copied(),
+        median_ns: median(&lengths),
         max_ns: lengths.last().copied(),
         notes: method.notes(options),
         pulses,
     }
+}
+
+/// The middle one of ascending lengths, or the mean of the two in the middle.
+fn median(lengths: &[Ns]) -> Option<Ns> {
+    let (low, high) = (lengths.get(lengths.len().saturating_sub(1) / 2)?, lengths.get(lengths.len() / 2)?);
+    Some(Ns(low.0.midpoint(high.0)))
 }
 
 fn online_cpus() -> Result<Vec<Cpu>> {
@@ -247,6 +255,14 @@ mod tests {
 
     fn of(length: Ns) -> Options<'static> {
         Options::once(Cpu(1), length)
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[Ns(7)]), Some(Ns(7)));
+        assert_eq!(median(&[Ns(1), Ns(2), Ns(6), Ns(9)]), Some(Ns(4)));
+        assert_eq!(median(&[Ns(1), Ns(2), Ns(6)]), Some(Ns(2)));
     }
 
     #[test]

@@ -84,20 +84,27 @@ pub fn column(
     }
 }
 
-/// A thread of the JSON file.
-pub fn json_thread(options: &Options, plan: &Plan, index: usize, result: &ThreadResult) -> json::Thread {
+/// A thread of the JSON file; `sum` is that of its latencies in whole units.
+pub fn json_thread(
+    options: &Options,
+    plan: &Plan,
+    index: usize,
+    result: &ThreadResult,
+    sum: u64,
+) -> json::Thread {
     let unit = unit(options);
     let histogram = &result.series.histogram;
     let rows = rows(options, result);
     let inside: u64 = rows.iter().sum();
     let thread = plan.threads[index];
     let in_unit = |ns: Ns| ns.0 / unit;
-    let latencies = histogram.min().zip(histogram.max()).zip(histogram.mean_ns());
+    let latencies = histogram.min().zip(histogram.max());
     json::Thread {
         rows: (0u64..).zip(rows.iter().copied()).filter(|(_, count)| *count > 0).collect(),
         overflows: options.histogram.map(|_| histogram.count() - inside),
         cycles: histogram.count(),
-        latencies: latencies.map(|((min, max), avg)| (in_unit(min), in_unit(max), avg / unit as f64)),
+        latencies: latencies
+            .map(|(min, max)| (in_unit(min), in_unit(max), sum as f64 / histogram.count() as f64)),
         cpu: i64::from(thread.cpu.0),
         node: if options.smp { -1 } else { machine::node_of(thread.cpu) },
         missed: result.series.missed,

@@ -29,6 +29,8 @@ pub(super) struct Session {
     status: Option<status_file::StatusFile>,
     fifo: Option<NamedPipe>,
     rings: Vec<Arc<tap::Ring>>,
+    /// Of the averages.
+    pub(super) sums: Vec<Arc<tap::Sum>>,
     pub(super) overflows: Vec<Arc<tap::Overflows>>,
     pub(super) spikes: Option<Arc<tap::Spikes>>,
     /// Of `-v`: what was printed up to where.
@@ -52,6 +54,7 @@ impl Session {
         let rows = options.histogram.unwrap_or(0);
         Session {
             rings: (0..each(options.verbose)).map(|_| Arc::new(tap::Ring::new())).collect(),
+            sums: (0..threads).map(|_| Arc::default()).collect(),
             overflows: (0..each(rows > 0)).map(|_| Arc::new(tap::Overflows::new(rows))).collect(),
             spikes: (options.spike > 0).then(|| Arc::new(tap::Spikes::new(options.spike_nodes as usize))),
             printed: vec![Printed::default(); threads],
@@ -202,14 +205,12 @@ impl Session {
                 let tap = tap::Tap {
                     thread,
                     unit,
+                    sum: Arc::clone(&self.sums[thread]),
                     ring: self.rings.get(thread).cloned(),
                     overflows: self.overflows.get(thread).map(|overflows| (rows, Arc::clone(overflows))),
                     spikes: self.spikes.as_ref().map(|spikes| (options.spike, Arc::clone(spikes))),
                 };
-                let mut hooks = Hooks { peak: None, sample: None };
-                if tap.is_needed() {
-                    hooks.sample = Some(Box::new(tap));
-                }
+                let mut hooks = Hooks { peak: None, sample: Some(Box::new(tap)) };
                 hooks.peak = watch.as_mut().and_then(|watch| watch.on_peak(thread));
                 if options.tracemark && options.breaktrace > 0 && !marker_failed {
                     match TraceMarker::open() {

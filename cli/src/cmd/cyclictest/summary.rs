@@ -25,25 +25,46 @@ impl Session {
             .enumerate()
             .map(|(index, result)| {
                 let live = output::last_state(result);
-                output::figures(&self.options, &self.plan, index, &live, smis(index))
+                let mut figures = output::figures(&self.options, &self.plan, index, &live, smis(index));
+                if let Some(latencies) = &mut figures.latencies {
+                    latencies.avg = self.sums[index].get() / figures.cycles.max(1);
+                }
+                figures
             })
             .collect();
         let unit = output::unit(&self.options);
         let broke = broke.map(|(thread, latency)| (thread, latency.0 / unit));
-        if self.options.verbose {
-            self.print_samples()?;
+        let shown = if self.options.verbose {
+            self.print_samples()
         } else if !self.options.quiet {
-            self.print_screen(&figures)?;
+            self.print_screen(&figures)
+        } else {
+            Ok(())
+        };
+        // A file that cannot be written does not take along what stdout is to show, nor the other way round.
+        let written = self.write_json(results, broke);
+        let printed = self.print_figures(results, &figures, broke, watch);
+        if self.lost > 0 {
+            warn(&format!("{} samples were overwritten before -v could print them", self.lost));
         }
-        self.write_json(results, broke)?;
+        shown.and(written).and(printed)
+    }
+
+    fn print_figures(
+        &mut self,
+        results: &[ThreadResult],
+        figures: &[Figures],
+        broke: Option<(usize, u64)>,
+        watch: Option<Box<dyn BreakWatch>>,
+    ) -> Result<(), Failure> {
         if self.options.quiet && self.options.histogram.is_none() {
-            self.print(&text::status_lines(&figures, self.options.nsecs))?;
+            self.print(&text::status_lines(figures, self.options.nsecs))?;
         }
         if let Some(spikes) = self.spikes.clone() {
             let (kept, count) = spikes.collect();
             self.print(&text::spikes(&kept, count))?;
         }
-        self.print_histogram(results, &figures)?;
+        let histogram = self.print_histogram(results, figures);
         if self.options.breaktrace > 0 {
             let tids: Vec<i32> = figures.iter().map(|figures| figures.tid).collect();
             self.print(&text::breaktrace(&tids, broke.map(|(thread, value)| (tids[thread], value))))?;
@@ -52,10 +73,7 @@ impl Session {
                 self.print(&format!("# {line}\n"))?;
             }
         }
-        if self.lost > 0 {
-            warn(&format!("{} samples were overwritten before -v could print them", self.lost));
-        }
-        Ok(())
+        histogram
     }
 
     fn print_histogram(&mut self, results: &[ThreadResult], figures: &[Figures]) -> Result<(), Failure> {
@@ -73,7 +91,8 @@ impl Session {
             .collect();
         let block = text::histogram(&columns, self.options.histofall);
         match &self.options.histfile {
-            Some(path) => write_file(path, &block),
+            // what was measured is not lost with the file
+            Some(path) => write_file(path, &block).or_else(|failure| self.print(&block).and(Err(failure))),
             None => self.print(&block),
         }
     }
@@ -85,7 +104,9 @@ impl Session {
         let threads: Vec<json::Thread> = results
             .iter()
             .enumerate()
-            .map(|(index, result)| output::json_thread(&self.options, &self.plan, index, result))
+            .map(|(index, result)| {
+                output::json_thread(&self.options, &self.plan, index, result, self.sums[index].get())
+            })
             .collect();
         let text = json::write(&json::Report {
             command: &self.command,

@@ -107,6 +107,18 @@ impl Spikes {
     }
 }
 
+/// The latencies of one thread added up as they are printed, in whole units: cyclictest's average is that of the rows
+/// of its histogram, and never above its maximum.
+#[derive(Default)]
+pub struct Sum(AtomicU64);
+
+impl Sum {
+    /// So far. Exact when the thread has ended.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The parts that one thread fills.
 #[derive(Clone, Default)]
 pub struct Tap {
@@ -114,6 +126,8 @@ pub struct Tap {
     pub thread: usize,
     /// Nanoseconds per unit of the output.
     pub unit: u64,
+    /// Of the average.
+    pub sum: Arc<Sum>,
     /// Of `-v`.
     pub ring: Option<Arc<Ring>>,
     /// Of `-h`: rows, and where the numbers go.
@@ -122,16 +136,10 @@ pub struct Tap {
     pub spikes: Option<(u64, Arc<Spikes>)>,
 }
 
-impl Tap {
-    /// Whether there is anything to do per sample.
-    pub fn is_needed(&self) -> bool {
-        self.ring.is_some() || self.overflows.is_some() || self.spikes.is_some()
-    }
-}
-
 impl OnSample for Tap {
     fn sample(&mut self, cycle: u64, woken: Mono, latency: Ns) {
         let value = latency.0 / self.unit;
+        self.sum.0.store(self.sum.get().saturating_add(value), Ordering::Relaxed); // one thread writes
         if let Some(ring) = &self.ring {
             ring.push(cycle, value);
         }
@@ -164,13 +172,15 @@ mod tests {
         let mut tap = Tap {
             thread: 1,
             unit: 1_000,
+            sum: Arc::default(),
             ring: None,
             overflows: Some((3, Arc::clone(&overflows))),
             spikes: Some((5, Arc::clone(&spikes))),
         };
         for (cycle, us) in [1, 3, 6, 7, 8].into_iter().enumerate() {
-            tap.sample(cycle as u64, Mono(5_000_000), Ns::from_us(us));
+            tap.sample(cycle as u64, Mono(5_000_000), Ns::from_us(us) + Ns(999));
         }
+        assert_eq!(tap.sum.get(), 25);
         assert_eq!(overflows.cycles(), [1, 2, 3]);
         let (kept, count) = spikes.collect();
         assert_eq!((kept.len(), count), (2, 3));

@@ -6,12 +6,43 @@ type Line<'a> = (usize, &'a str);
 
 /// Reads a text; the last status line of each thread counts.
 pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
-    let mut reader =
-        Reader { file: File::default(), columns: None, wide: false, sums: false, footer: Vec::new() };
-    for (index, line) in text.lines().enumerate() {
-        reader.line((index + 1, &plain(line)))?;
+    let mut reader = Reader {
+        file: File::default(),
+        columns: None,
+        headed: false,
+        wide: false,
+        sums: false,
+        footer: Vec::new(),
+    };
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, plain(line))).peekable();
+    while let Some((number, line)) = lines.next() {
+        if lines.peek().is_none() && !text.ends_with('\n') && ends_in_a_number_cut_short(&line) {
+            return Err(at(number, format!("the text ends inside a number, it is cut off: {line}")));
+        }
+        reader.line((number, &line))?;
     }
     reader.finish(unit)
+}
+
+/// Whether the last number of a line is narrower than cyclictest prints it. A largest latency that lost its last
+/// digits would be read as a tenth of itself. Where a script squeezed the blanks, the widths say nothing.
+fn ends_in_a_number_cut_short(line: &str) -> bool {
+    let last_field = line.rsplit(':').next().unwrap_or_default();
+    if line.starts_with("T:") {
+        return width_of(line, "Min:").is_some_and(|width| width >= 7) && last_field.len() < 8;
+    }
+    if line.starts_with('#') {
+        let last = last_field.split_whitespace().last().unwrap_or_default();
+        return !last.is_empty() && last.len() < 5 && last.bytes().all(|b| b.is_ascii_digit());
+    }
+    line.starts_with("  ") && line.matches(':').count() == 2 && last_field.len() < 8
+}
+
+/// Characters between `label` and the blank before the next label: padding and digits.
+fn width_of(line: &str, label: &str) -> Option<usize> {
+    let field = &line[line.find(label)? + label.len()..];
+    let digits = field.find(|c: char| c.is_ascii_digit())?;
+    Some(field[digits..].find(|c: char| !c.is_ascii_digit()).unwrap_or(field.len() - digits) + digits)
 }
 
 /// Without the escape sequences of a terminal.
@@ -34,6 +65,8 @@ struct Reader {
     file: File,
     /// Columns of a histogram row, once one was seen.
     columns: Option<usize>,
+    /// The line before the first row was seen: the lines below the last one must be there, too.
+    headed: bool,
     /// A status line has the columns of `-N`.
     wide: bool,
     /// The last column is the sum of the others (`-H`).
@@ -91,7 +124,8 @@ impl Reader {
         };
         let positive = |label: &str| value(label).map(|v| u64::try_from(v).unwrap_or(0));
         let index = positive("T:")? as usize;
-        let wide = line.find("Avg:").zip(line.find("Act:")).is_some_and(|(avg, act)| avg - act > 11);
+        // 5 columns in µs, 8 in ns; a latency of seconds fills 7 in µs
+        let wide = ["Act:", "Avg:"].iter().all(|label| width_of(line, label).is_some_and(|width| width >= 8));
         let cycles = positive(" C:")?;
         let read = FromFile {
             tid: Some(value("(")? as i32),
@@ -152,6 +186,7 @@ impl Reader {
     }
 
     fn comment(&mut self, number: usize, text: &str) -> Result<(), NotImportable> {
+        self.headed |= text.trim() == "Histogram";
         let Some((label, values)) = text.split_once(':') else { return Ok(()) };
         let label = label.trim();
         let known =
@@ -175,13 +210,18 @@ impl Reader {
         self.file.unit = if ns { 1 } else { 1_000 };
         if let Some(columns) = self.columns {
             let minima = self.footer.iter().find(|(_, label, _)| label == "Min Latencies");
-            let threads = minima.map_or(columns, |(_, _, values)| values.len());
+            let without = if self.last_column_is_the_sum() { columns - 1 } else { columns };
+            let threads = minima.map_or(without, |(_, _, values)| values.len());
             self.sums = columns == threads + 1;
             self.check_columns(columns, threads)?;
             self.file.threads.truncate(threads);
         }
-        for (number, label, values) in std::mem::take(&mut self.footer) {
-            self.apply(number, &label, &values)?;
+        let footer = std::mem::take(&mut self.footer);
+        for (number, label, values) in &footer {
+            self.apply(*number, label, values)?;
+        }
+        if self.columns.is_some() {
+            self.check_footer(&footer)?;
         }
         for thread in
             self.file.threads.iter_mut().filter(|thread| !thread.rows.is_empty() || self.columns.is_some())
@@ -191,6 +231,33 @@ impl Reader {
             thread.samples.clear(); // the same ones, and perhaps not all of them
         }
         Ok(self.file)
+    }
+
+    /// Without its last lines a histogram does not say what was beyond its rows: the worst.
+    fn check_footer(&mut self, footer: &[(usize, String, Vec<u64>)]) -> Result<(), NotImportable> {
+        let has = |wanted: &str| footer.iter().any(|(_, label, _)| label == wanted);
+        let missing = ["Max Latencies", "Histogram Overflows"].into_iter().find(|wanted| !has(wanted));
+        let Some(missing) = missing else { return Ok(()) };
+        if self.headed || !footer.is_empty() {
+            let what = format!("the histogram has no line '# {missing}:': truncated?");
+            return Err(NotImportable { line: None, what });
+        }
+        self.file.rows_alone = self.file.threads.iter().all(|thread| thread.max.is_none());
+        Ok(())
+    }
+
+    /// Each row's last count is that of all others together, as `-H` has it.
+    fn last_column_is_the_sum(&self) -> bool {
+        let Some((last, others)) = self.file.threads.split_last().filter(|(_, others)| others.len() > 1)
+        else {
+            return false;
+        };
+        let mut sums = std::collections::BTreeMap::new();
+        for &(latency, count) in others.iter().flat_map(|thread| &thread.rows) {
+            let sum: &mut u64 = sums.entry(latency).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        !sums.is_empty() && last.rows.iter().copied().eq(sums)
     }
 
     fn check_columns(&self, columns: usize, threads: usize) -> Result<(), NotImportable> {
