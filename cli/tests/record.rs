@@ -45,6 +45,7 @@ fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
         (&["record", "-D", "abc"], "abc"),
         (&["record", "--tasks", "rt", "--", "true"], "exclude each other"),
         (&["record", "--potential", "everything"], "everything"),
+        (&["record", "--latency-hist", "/dev/null", "-D", "1s"], "/dev/null"),
     ] {
         let output = command(arguments).current_dir(&place).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -156,7 +157,11 @@ fn threads_driven_by_timers_descriptors_semaphores_and_sockets_have_their_period
 
 /// A cyclic thread to be disturbed, on CPU 1.
 fn victim(seconds: &str) -> Child {
-    let mut victim = command(&["cyclic", "-c", "1", "-p", "80", "-i", "1000", "-D", seconds, "-q"]);
+    cyclic("1", seconds)
+}
+
+fn cyclic(cpu: &str, seconds: &str) -> Child {
+    let mut victim = command(&["cyclic", "-c", cpu, "-p", "80", "-i", "1000", "-D", seconds, "-q"]);
     victim.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
 }
 
@@ -277,6 +282,102 @@ fn q_ends_the_live_view_with_the_summary() {
     assert!(shown.contains("recording (q ends)") && shown.contains("last culprit"), "{shown}");
     assert!(shown.contains("Worst cases") && shown.contains("run: "), "{shown}");
     assert!(read(&directory).complete);
+}
+
+/// The number in a line of the head of an old histogram.
+fn head(path: &Path, what: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap();
+    let line = text.lines().find(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what}: {text}"));
+    line.split(' ').find_map(|word| word.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn writing_reset_empties_its_directory_and_takes_nothing_from_the_run() {
+    if !may_run("writing_reset_empties_its_directory", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (output, hist) = (place.path().join("run"), place.path().join("hist"));
+    let mut victim = cyclic("0", "9");
+    let mut record = command(&["record", "-q", "-c", "0", "-D", "7s", "-o"]);
+    let mut record = record.arg(&output).arg("--latency-hist").arg(&hist).spawn().unwrap();
+    sleep(Duration::from_millis(3_500));
+    fs::write(hist.join("timerandwakeup/reset"), "1\n").unwrap();
+    fs::write(hist.join("wakeup/pid"), "1234\n").unwrap();
+    record.wait().unwrap();
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let run = read(&output);
+    let whole = |quantity| run.of(quantity).map(|series| series.histogram.count()).sum::<u64>();
+    let [wakeup, both] =
+        ["wakeup/CPU0", "timerandwakeup/CPU0"].map(|path| head(&hist.join(path), "#Total samples"));
+    assert_eq!(wakeup, whole(Quantity::Wakeup), "what was not reset is whole");
+    let all = whole(Quantity::TimerWakeup);
+    assert!(both > all / 5 && both < all * 4 / 5, "{both} of {all} came after the reset");
+    // Head and worst case are of the time after the reset, too.
+    let max = head(&hist.join("timerandwakeup/CPU0"), "#Maximum latency");
+    let worst = fs::read_to_string(hist.join("timerandwakeup/max_latency-CPU0")).unwrap();
+    let told: u64 = worst.split(' ').nth(2).unwrap().parse().unwrap();
+    assert!(told <= max && max <= run.max_of(Quantity::TimerWakeup).unwrap().0 / 1_000, "{worst} {max}");
+    assert_eq!(fs::read_to_string(hist.join("timerandwakeup/reset")).unwrap(), "");
+    assert_eq!(fs::read_to_string(hist.join("wakeup/pid")).unwrap(), "0\n");
+    let notes = &run.conditions.notes;
+    assert!(notes.iter().any(|note| note.contains("wakeup/pid was written")), "{notes:?}");
+    let possible = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
+    let last = possible.trim().rsplit(['-', ',']).next().unwrap();
+    assert!(hist.join(format!("wakeup/sharedprio/CPU{last}")).exists(), "every possible CPU has its file");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_tasks_of_a_control_group_of_version_2_are_found_by_either_of_its_names() {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount =
+        mounts.lines().find(|line| line.contains(" cgroup2 ")).and_then(|line| line.split(' ').nth(1));
+    let lacks = || mount.is_none().then_some("needs a mounted cgroup2");
+    if !may_run("the_tasks_of_a_control_group_of_version_2", lacks_bpf().or_else(lacks)) {
+        return;
+    }
+    let name = format!("lathunt-test-{}", std::process::id());
+    let group = Path::new(mount.unwrap()).join(&name);
+    fs::create_dir_all(group.join("below")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let mut victim = cyclic("0", "8");
+    let mut other = cyclic("0", "8");
+    fs::write(group.join("below/cgroup.procs"), victim.id().to_string()).unwrap();
+    let found: Vec<Run> = [format!("cgroup:/{name}"), format!("cgroup:{}", group.display())]
+        .iter()
+        .enumerate()
+        .map(|(nth, tasks)| {
+            let output = place.path().join(nth.to_string());
+            let ended =
+                lathunt(&["record", "-q", "--tasks", tasks, "-D", "2s", "-o", output.to_str().unwrap()]);
+            assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+            read(&output)
+        })
+        .collect();
+    for child in [&mut victim, &mut other] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    fs::remove_dir(group.join("below")).unwrap();
+    fs::remove_dir(&group).unwrap();
+    let nobody = lathunt(&[
+        "record",
+        "--tasks",
+        "comm:no-such-name",
+        "-D",
+        "1s",
+        "-o",
+        place.path().to_str().unwrap(),
+    ]);
+    let text = String::from_utf8_lossy(&nobody.stdout).into_owned();
+    assert!(text.contains("tasks comm:no-such-name: none of them woke up"), "{text}");
+    for run in &found {
+        let process = |task: &lathunt_core::application::Task| task.process.0 as u32 == victim.id();
+        assert!(!run.tasks.is_empty() && run.tasks.iter().all(process), "{:?}", run.tasks);
+    }
 }
 
 #[test]

@@ -55,6 +55,21 @@ fn the_summary_of_64_cpus_with_everything_wrong() {
 }
 
 #[test]
+fn a_narrow_screen_cuts_nothing_off_a_maximum_or_what_was_lost() {
+    let mut run = example::run(2, 60_000);
+    run.series[0].lost = 1_234;
+    let max = run.series[0].histogram.max().unwrap().to_string();
+    for width in [60, 72, 73, 80, 98, 99, 120] {
+        let text = text::summary(&run, &text::Screen { width, ..text::Screen::default() });
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+        let heading = text.lines().find(|line| line.contains(" samples ")).unwrap();
+        assert!(heading.ends_with(" lost"), "{width}:\n{text}");
+        let row = text.lines().find(|line| line.starts_with("CPU 0 ")).unwrap();
+        assert!(row.contains(&max) && row.ends_with(" 1 234"), "{width}:\n{text}");
+    }
+}
+
+#[test]
 fn a_summary_fits_one_screen() {
     let paths = [("run", "out/run.lathunt.json"), ("report", "out/report.html")];
     for cpus in [1, 2, 3, 4, 8, 9, 16, 64, 300] {

@@ -175,10 +175,10 @@ fn windows_hold_what_happened_in_them_and_nothing_is_lost_in_between() {
         samples += series.histogram.count();
         let max = series.histogram.max().unwrap();
         maxima.push(max);
-        let worst = held.worst.iter().find(|worst| worst.quantity == Quantity::TimerWakeup);
+        let worst = held.peaks.iter().find(|worst| worst.quantity == Quantity::TimerWakeup);
         // The case is known when its thread blocks again, which may be after the window in which it is counted.
-        let own = worst.filter(|worst| worst.at >= held.begin);
-        assert!(own.is_none_or(|worst| worst.latency <= max), "{window}: {worst:?} {max}");
+        let own = worst.filter(|worst| worst.begin >= held.begin);
+        assert!(own.is_none_or(|worst| worst.total_ns <= max), "{window}: {worst:?} {max}");
         let task = held.tasks.iter().find(|task| task.thread.tid == thread.tid);
         turns += task.map_or(0, |task| task.of(Quantity::TimerWakeup).map_or(0, |s| s.histogram.count()));
     }

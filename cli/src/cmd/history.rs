@@ -1,5 +1,6 @@
 //! `lathunt history`: what a monitor has recorded: the maxima of consecutive windows.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,7 +42,7 @@ pub struct HistoryArgs {
     plot: Option<PathBuf>,
 }
 
-/// The table is this wide at least; a narrower terminal wraps it.
+/// Where the table goes to no terminal.
 const WIDTH: usize = 132;
 
 /// Reads and shows.
@@ -59,7 +60,11 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     let from = clocks::wall().minus(args.since);
     let mut history = Reader::open(&args.database)?.history(from)?;
     if !args.series.is_empty() {
+        let known: Vec<String> = history.by_series().keys().map(ToString::to_string).collect();
         history = history.only(|key| args.series.iter().any(|wanted| wanted.is(key)));
+        if history.rows.is_empty() && !known.is_empty() {
+            bail!("no such series since {}; there are: {}", history.from, known.join(", "));
+        }
     }
     if let Some((path, html)) = format {
         write_atomic(path, &draw(&history, html)?)?;
@@ -69,7 +74,8 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     } else if args.csv {
         out::print(&history.to_csv()?)?;
     } else {
-        out::print(&history.to_text(out::screen(&[]).width.max(WIDTH)))?;
+        let width = lathunt_host::terminal::columns().filter(|_| std::io::stdout().is_terminal());
+        out::print(&history.to_text(width.unwrap_or(WIDTH).clamp(80, 200)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -40,6 +40,11 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
     /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
+    ///
+    /// All that the patch had, of every possible CPU; irqsoff and its relatives where --potential asks for them. They are
+    /// plain files: writing to a file `reset` empties the histograms and worst cases of its directory within a second, and
+    /// takes nothing from what lathunt itself reports. Writing to `pid` and `enable/*` changes nothing: they show what
+    /// --tasks and --potential ask for, and the run notes that somebody tried.
     #[arg(long, value_name = "DIR")]
     latency_hist: Option<PathBuf>,
     /// Potential latencies too: irqsoff, preemptoff, preemptirqsoff, or estimate

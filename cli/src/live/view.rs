@@ -11,18 +11,21 @@ const ROWS: usize = 16;
 #[must_use]
 pub fn table(progress: &Progress, columns: usize) -> Vec<String> {
     let mut lines = vec![bar(progress)];
-    lines.push(format!(
-        "{:<8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}  {}",
-        "", "count", "min", "now", "avg", "p99.9", "max", "missed", "last culprit"
-    ));
     let mut rows: Vec<&Row> = progress.rows.iter().collect();
     if rows.len() > ROWS {
         rows.sort_by_key(|row| std::cmp::Reverse(row.max));
         rows.truncate(ROWS);
     }
-    lines.extend(rows.iter().map(|row| row_line(row)));
+    let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or_default().clamp(8, 26);
+    let shown = fitting(columns.saturating_sub(label));
+    let heading = shown.iter().map(|column| format!(" {:>9}", column.name)).collect::<String>();
+    lines.push(format!("{:label$}{heading}  last culprit", ""));
+    lines.extend(rows.iter().map(|row| {
+        let cells = shown.iter().map(|column| format!(" {:>9}", (column.cell)(row))).collect::<String>();
+        format!("{:<label$.label$}{cells}  {}", row.label, row.culprit)
+    }));
     if progress.rows.len() > ROWS {
-        lines.push(format!("… {} more CPUs, none with a larger maximum", progress.rows.len() - ROWS));
+        lines.push(format!("… {} more lines, none with a larger maximum", progress.rows.len() - ROWS));
     }
     lines.iter().map(|line| line.chars().take(columns.saturating_sub(1)).collect()).collect()
 }
@@ -66,19 +69,35 @@ fn bar(progress: &Progress) -> String {
     }
 }
 
-fn row_line(row: &Row) -> String {
-    format!(
-        "{:<8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}  {}",
-        row.label,
-        row.count,
-        shown(row.min),
-        shown(row.now),
-        row.mean_ns.map_or_else(|| "-".to_owned(), |mean| Ns(mean as u64).to_string()),
-        shown(row.p999),
-        shown(row.max),
-        row.missed,
-        row.culprit
-    )
+/// One figure of each row.
+struct Column {
+    name: &'static str,
+    /// The one with the largest number is left out first where there is no room.
+    dispensable: u8,
+    cell: fn(&Row) -> String,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column { name: "count", dispensable: 0, cell: |row| row.count.to_string() },
+    Column { name: "min", dispensable: 5, cell: |row| shown(row.min) },
+    Column { name: "now", dispensable: 1, cell: |row| shown(row.now) },
+    Column { name: "avg", dispensable: 4, cell: |row| shown(row.mean_ns.map(|mean| Ns(mean as u64))) },
+    Column { name: "p99.9", dispensable: 3, cell: |row| shown(row.p999) },
+    Column { name: "max", dispensable: 0, cell: |row| shown(row.max) },
+    Column { name: "missed", dispensable: 2, cell: |row| row.missed.to_string() },
+];
+
+/// So much is left for the culprit, before a figure is shown beside it.
+const CULPRIT: usize = 22;
+
+fn fitting(columns: usize) -> Vec<&'static Column> {
+    let room = columns.saturating_sub(CULPRIT + 3) / 10;
+    let mut kept: Vec<&Column> = COLUMNS.iter().collect();
+    while kept.len() > room && kept.iter().any(|column| column.dispensable > 0) {
+        let most = kept.iter().map(|column| column.dispensable).max();
+        kept.retain(|column| Some(column.dispensable) != most);
+    }
+    kept
 }
 
 fn shown(value: Option<Ns>) -> String {
@@ -114,6 +133,19 @@ mod tests {
         assert!(lines.iter().any(|line| line.starts_with("CPU 63")));
         assert!(lines.last().unwrap().contains("48 more"));
         assert!(lines.iter().all(|line| line.chars().count() < 100));
+    }
+
+    #[test]
+    fn on_80_columns_the_largest_and_the_culprit_are_there_whole() {
+        let mut progress = progress(2);
+        progress.rows[1].label = "cyclictest/13846 (RT 80)".into();
+        progress.rows[1].max = Some(Ns(16_073_000));
+        progress.rows[1].culprit = "thread: hog".into();
+        let lines = table(&progress, 80);
+        assert!(lines.iter().all(|line| line.chars().count() < 80), "{lines:?}");
+        assert!(lines[1].contains("max") && lines[1].ends_with("last culprit"), "{lines:?}");
+        assert!(lines[3].contains("16.073 ms") && lines[3].ends_with("thread: hog"), "{lines:?}");
+        assert!(lines[2].find("1.0 µs").is_some(), "{lines:?}");
     }
 
     #[test]

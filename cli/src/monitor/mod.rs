@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::monitor::event::{Event, Kind};
-use lathunt_core::monitor::export::Published;
+use lathunt_core::monitor::export::{duration, Published};
 use lathunt_core::monitor::timepiece::{Change, Reading, Timepiece};
 use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::{Mono, Ns};
@@ -123,7 +123,9 @@ impl Monitor {
         cpus: CpuSet,
     ) -> anyhow::Result<Monitor> {
         let first = clocks::read();
-        let begin = wall(first);
+        // Names of the kernel's functions are read after recording began, which takes a while.
+        let begun = source.since();
+        let begin = clocks::wall_of(begun);
         let published = Published::new(env!("CARGO_PKG_VERSION"), plan.window, &store.alltime()?);
         let mut monitor = Monitor {
             plan: plan.clone(),
@@ -135,7 +137,7 @@ impl Monitor {
             online,
             online_at: clocks::mono(),
             begin,
-            begun: clocks::mono(),
+            begun,
             boundary: begin.next_boundary(plan.window),
             whole: false, // it begins when the daemon begins, not at a boundary
             failing: false,
@@ -148,10 +150,11 @@ impl Monitor {
     fn announce(&mut self) {
         let Plan { window, database, .. } = &self.plan;
         let what = format!(
-            "lathunt {}, {} on CPUs {}, windows of {window}, in {}",
+            "lathunt {}, {} on CPUs {}, windows of {}, in {}",
             env!("CARGO_PKG_VERSION"),
             self.plan.selection,
             self.cpus,
+            duration(*window),
             database.display()
         );
         say(&format!("recording: {what}"));
@@ -267,7 +270,9 @@ impl Monitor {
         self.save(window, None);
         let (waiting, given_up) = (self.store.waiting() as u64, self.store.given_up());
         match waiting + given_up {
-            0 => say(&format!("ended; {} windows are in {}", self.closed, self.plan.database.display())),
+            0 => {
+                say(&format!("ended; windows written: {}, in {}", self.closed, self.plan.database.display()))
+            }
             lost => say(&format!(
                 "ended; {lost} of {} windows are lost, {} could not be written",
                 self.closed,

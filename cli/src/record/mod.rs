@@ -3,22 +3,22 @@
 //! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. The run so far is saved every second at first
 //! and every ten seconds in the end, so that a kill costs a tenth of a recording or ten seconds.
 
+mod old_files;
 mod penalty;
 pub mod potential;
 mod rows;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::export::latency_hist;
+use lathunt_core::export::latency_hist::Recorded;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::{Cpu, Ns, Tid};
+use lathunt_core::time::{Ns, Tid};
 use lathunt_core::verdict::{self, Outcome, Rules, Verdict};
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
@@ -27,9 +27,9 @@ use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
 use lathunt_host::topology::Topology;
 use lathunt_host::{signals, wall};
 
-use crate::file;
 use crate::live::Display;
 use crate::outdir::Output;
+use old_files::OldFiles;
 use potential::{Potential, Running};
 
 const ROOT: &str = "/";
@@ -80,6 +80,14 @@ impl Plan {
         !self.command.is_empty() || !matches!(self.selection, Selection::RealTime | Selection::All)
     }
 
+    fn old_files(&self, topology: &Topology) -> Recorded {
+        Recorded {
+            cpus: topology.possible.iter().collect(),
+            potential: self.potential.iter().filter_map(|potential| potential.quantity()).collect(),
+            pid: old_files::pid(&self.selection),
+        }
+    }
+
     fn settings(&self, cpus: &CpuSet, command: Option<Tid>, conditions: &Conditions) -> Settings {
         let preemption = match conditions.kernel.realtime {
             Some(true) => Some("rt".to_owned()),
@@ -93,6 +101,7 @@ impl Plan {
             deadline: self.deadline,
             preemption,
             switch: self.switch,
+            old_files: self.latency_hist.is_some(),
             ..Settings::on(cpus.clone())
         }
     }
@@ -101,10 +110,10 @@ impl Plan {
 /// What is known while it goes on.
 struct Session<'a> {
     plan: &'a Plan,
-    cpus: CpuSet,
     base: Run,
     recording: Recording,
     potential: Running,
+    old_files: Option<OldFiles>,
 }
 
 /// Records.
@@ -118,6 +127,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let cpus = topology.select(plan.cpus.as_ref())?;
     let mut conditions = conditions(&cpus, plan);
     let potential = potential::start(&plan.potential, &cpus)?;
+    let old_files = match &plan.latency_hist {
+        Some(directory) => Some(OldFiles::begin(directory, plan.old_files(&topology))?),
+        None => None,
+    };
     let penalty = match plan.penalty {
         true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions))?),
         false => None,
@@ -128,13 +141,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     conditions.notes.extend(recording.notes().iter().cloned());
     let before = Counters::read(Path::new(ROOT), &cpus);
-    let mut session = Session {
-        plan,
-        cpus: cpus.clone(),
-        base: Run { penalty, ..Run::new(conditions) },
-        recording,
-        potential,
-    };
+    let mut session =
+        Session { plan, base: Run { penalty, ..Run::new(conditions) }, recording, potential, old_files };
     if let Some(child) = &mut child {
         child.go();
     }
@@ -143,11 +151,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     session.recording.finish();
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
-    let snapshot = session.look();
+    let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
     run.verdict = Some(judge_with_command(&run, plan, code));
-    let old_files = write_latency_hist(plan, &cpus, &snapshot);
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet)?;
     written.and(old_files)?;
@@ -199,40 +206,52 @@ impl Session<'_> {
             if !save && !display.is_due() && plan.latency_hist.is_none() {
                 continue;
             }
-            let snapshot = self.look();
+            // A failure of the old files is said at the end, when it is tried again.
+            let (snapshot, _) = self.look();
             if save {
                 saved = elapsed;
                 let mut run = self.run(&snapshot);
                 run.conditions.duration_s = Some(elapsed.as_secs());
                 output.save(&run);
             }
-            // A failure is said at the end, when it is tried again.
-            let _ = write_latency_hist(plan, &self.cpus, &snapshot);
             if display.is_due() {
                 display.show(&rows::progress(plan, &self.recording, &snapshot, elapsed));
             }
         }
     }
 
-    /// What there is so far.
-    fn look(&mut self) -> Snapshot {
+    /// What there is so far; the old files are brought up to it.
+    fn look(&mut self) -> (Snapshot, anyhow::Result<()>) {
+        if let Some(old_files) = &mut self.old_files {
+            old_files.obey(&mut self.recording, &self.potential);
+        }
         let mut snapshot = self.recording.snapshot();
         let (series, longest) = self.potential.read();
+        let updated = match &mut self.old_files {
+            Some(old_files) => old_files.update(&snapshot, &series),
+            None => Ok(()),
+        };
         snapshot.series.extend(series);
         snapshot.peaks.extend(longest);
-        snapshot
+        (snapshot, updated)
     }
 
     /// The run as it stands.
     fn run(&self, snapshot: &Snapshot) -> Run {
         let Snapshot { series, tasks, peaks, interference, losses, .. } = snapshot.clone();
-        Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() }
+        let mut run =
+            Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() };
+        run.conditions.notes.extend(self.old_files.iter().flat_map(OldFiles::notes));
+        run
     }
 }
 
 /// A program that failed may not have done what was to be measured.
 fn judge_with_command(run: &Run, plan: &Plan, code: Option<i32>) -> Verdict {
     let mut verdict = judge(run, plan);
+    if run.tasks.is_empty() && plan.command.is_empty() {
+        verdict.reasons.push(format!("{}: none of them woke up while it was recorded", plan.selection));
+    }
     if let Some(code) = code.filter(|&code| code != 0) {
         let program = plan.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         let how = match code {
@@ -260,17 +279,4 @@ fn judge(run: &Run, plan: &Plan) -> Verdict {
     let timed = run.max_of(Quantity::TimerWakeup).is_some();
     let quantity = if timed { Quantity::TimerWakeup } else { Quantity::Wakeup };
     verdict::judge(run, plan.deadline, &Rules::instrument(quantity))
-}
-
-fn write_latency_hist(plan: &Plan, cpus: &CpuSet, snapshot: &Snapshot) -> anyhow::Result<()> {
-    let Some(directory) = &plan.latency_hist else { return Ok(()) };
-    let cpus: Vec<Cpu> = cpus.iter().collect();
-    for wanted in latency_hist::files(&cpus, &snapshot.series, &snapshot.worst) {
-        let path = directory.join(&wanted.path);
-        let parent = path.parent().unwrap_or(directory);
-        fs::create_dir_all(parent)
-            .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", parent.display()))?;
-        file::write_quick(&path, wanted.text.as_bytes())?;
-    }
-    Ok(())
 }

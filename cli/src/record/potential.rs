@@ -57,7 +57,8 @@ pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
 }
 
 impl Potential {
-    fn quantity(self) -> Option<Quantity> {
+    /// What it is, unless it is an estimate.
+    pub fn quantity(self) -> Option<Quantity> {
         match self {
             Potential::Irqsoff => Some(Quantity::Irqsoff),
             Potential::Preemptoff => Some(Quantity::Preemptoff),

@@ -20,7 +20,7 @@ pub fn progress(plan: &Plan, recording: &Recording, snapshot: &Snapshot, elapsed
     let mut rows: Vec<Row> = counted
         .map(|series| {
             let cpu = series.cpu.unwrap_or_default();
-            let label = format!("{} {}", series.label(), short(series.quantity));
+            let label = format!("{} {}", series.label(), series.quantity.name());
             Row { culprit: recording.last_culprit(cpu).to_owned(), ..row(label, series) }
         })
         .collect();
@@ -30,14 +30,6 @@ pub fn progress(plan: &Plan, recording: &Recording, snapshot: &Snapshot, elapsed
     }
     let phase = if plan.live { "recording (q ends)" } else { "recording" }.to_owned();
     Progress { phase, elapsed, planned: plan.duration, rows }
-}
-
-fn short(quantity: Quantity) -> &'static str {
-    if quantity == Quantity::Wakeup {
-        "w"
-    } else {
-        "t+w"
-    }
 }
 
 fn of_task(task: &Task) -> Option<Row> {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* More threads than are kept apart: 400, each of which sleeps five times. */
+/* More threads than are kept apart: 700, each of which sleeps five times. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -12,11 +12,11 @@ static void *sleeps(void *unused)
 
 int main(void)
 {
-	static pthread_t threads[400];
+	static pthread_t threads[700];
 
-	for (int i = 0; i < 400; i++)
+	for (int i = 0; i < 700; i++)
 		pthread_create(&threads[i], NULL, sleeps, NULL);
-	for (int i = 0; i < 400; i++)
+	for (int i = 0; i < 700; i++)
 		pthread_join(threads[i], NULL);
 	return 0;
 }

@@ -1,5 +1,8 @@
 //! Applications that know the truth about themselves.
 
+use lathunt_core::application::OTHERS;
+use lathunt_core::series::Series;
+
 use super::*;
 
 #[test]
@@ -97,6 +100,72 @@ fn threads_that_migrate_overrun_or_sleep_on_a_clock_that_is_set_have_the_figures
     assert!(hidden < 3 || lost > 0, "{hidden} of threads, {lost} of CPUs: {:?}", run.losses);
 }
 
+/// What a thread of counts.c says of itself.
+struct Counted {
+    name: String,
+    turns: u64,
+    at_once: u64,
+    faults: u64,
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn threads_driven_by_descriptors_semaphores_sockets_and_yields_have_the_turns_they_count_themselves() {
+    if !may_run("threads_driven_by_descriptors_semaphores_sockets_and_yields", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (build(place.path(), "counts"), place.path().join("run"));
+    let truth = place.path().join("truth");
+    let ended = command(&["record", "-q", "-o", output.to_str().unwrap(), "--"])
+        .args([program.as_os_str(), truth.as_os_str()])
+        .output()
+        .unwrap();
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+    let (run, truth) = (read(&output), fs::read_to_string(truth).unwrap());
+    let counted = truth.lines().map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [turns, at_once, faults]: [u64; 3] = std::array::from_fn(|nth| words[1 + nth].parse().unwrap());
+        Counted { name: words[0].to_owned(), turns, at_once, faults }
+    });
+    let mut names = Vec::new();
+    for Counted { name, turns, at_once, faults } in counted.filter(|counted| counted.turns > 0) {
+        let task = run.tasks.iter().find(|task| task.thread.comm == name).unwrap_or_else(|| panic!("{name}"));
+        let told = format!(
+            "{name}: {turns} turns, {at_once} at once, {faults} faults; found {} activations, {} late, {} not recorded, {} faults, {} misses, {:?}",
+            task.activations, task.late_sleeps, task.not_recorded, task.page_faults, task.misses, task.period
+        );
+        eprintln!("{told}");
+        // The first and the last turn are not whole; a turn after one that was not recorded has no known begin.
+        let unknown = 3 + 2 * task.not_recorded;
+        // Where something comes just as the thread goes to wait for it, its own count may be off.
+        let doubt = unknown + 2 + turns / 50;
+        assert!(task.activations.abs_diff(turns - at_once) <= doubt, "{told}");
+        match name.as_str() {
+            "timerfd" => {
+                assert!(at_once >= 30 && task.late_sleeps.abs_diff(at_once) <= doubt, "{told}");
+                assert!(
+                    task.misses + doubt >= 2 * at_once,
+                    "an overrun is late, and so is what it delays: {told}"
+                );
+            }
+            "yields" => {
+                assert_eq!((task.policy.as_str(), task.timer_driven), ("SCHED_DEADLINE", true), "{told}");
+                assert_eq!(task.waits_in.as_deref(), Some("sched_yield"), "{told}");
+                let period = task.period.as_ref().unwrap_or_else(|| panic!("{told}")).median_ns;
+                assert!(period.0.abs_diff(5_000_000) < 50_000, "{told}");
+            }
+            _ => assert_eq!(task.late_sleeps, 0, "{told}"),
+        }
+        if name == "faults" && cfg!(target_arch = "x86_64") {
+            assert!(task.page_faults.abs_diff(faults) <= unknown, "{told}");
+        }
+        names.push(name);
+    }
+    // A kernel may have no bandwidth for a deadline task; all others must be there.
+    assert!(names.len() >= 5, "{names:?}");
+}
+
 #[test]
 #[ignore = "root: run by make test"]
 fn an_application_with_more_threads_than_are_kept_does_not_pass() {
@@ -111,6 +180,20 @@ fn an_application_with_more_threads_than_are_kept_does_not_pass() {
         .unwrap();
     assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
     let run = read(&output);
-    let reasons = &run.verdict.unwrap().reasons;
+    let reasons = &run.verdict.as_ref().unwrap().reasons;
     assert!(reasons.iter().any(|reason| reason.contains("threads_beyond_limit")), "{reasons:?}");
+    // All that is not kept apart is added up: no wake-up of a CPU is in the figures of no thread.
+    let others = run.tasks.iter().find(|task| task.thread.comm == OTHERS).expect("the others are a row");
+    assert!(others.worst.is_some(), "their worst case has its circumstances");
+    let count = |series: &Series| series.histogram.count();
+    let wakeups = [Quantity::Wakeup, Quantity::SharedPrio];
+    let of_tasks: u64 = run
+        .tasks
+        .iter()
+        .flat_map(|task| &task.series)
+        .filter(|of| wakeups.contains(&of.quantity))
+        .map(count)
+        .sum();
+    let of_cpus: u64 = wakeups.iter().flat_map(|&quantity| run.of(quantity)).map(count).sum();
+    assert!(of_tasks <= of_cpus && of_tasks + 100 >= of_cpus, "{of_tasks} of tasks, {of_cpus} of CPUs");
 }

@@ -14,8 +14,8 @@ const EARLY: usize = 64;
 /// From a release to the next block in the main wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finished {
-    /// From its release.
-    pub response: Ns,
+    /// From its release; `None`: that, or how it ended, was not recorded.
+    pub response: Option<Ns>,
     /// Releases that it overran without blocking.
     pub late: Option<LateSleeps>,
     /// From the last of these to its end.
@@ -74,7 +74,7 @@ impl Misses {
                 self.count += u64::from(late.count);
                 self.most = self.most.max(Some(late.most + period.saturating_sub(deadline)));
             }
-            _ => self.hold(turn.response, deadline),
+            _ => turn.response.into_iter().for_each(|response| self.hold(response, deadline)),
         }
     }
 

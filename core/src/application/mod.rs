@@ -6,23 +6,32 @@
 //! place is an unexpected source of blocking. `turn` finds the main wait, `point` says what a place is, `places` numbers
 //! them, `sums` adds up, `misses` counts overruns, and `task` is what is told.
 //!
-//! Memory is bounded: [`Tasks`] keeps so many threads and counts the activations of the others.
+//! Memory is bounded: [`Tasks`] keeps so many threads apart; a thread that was silent for long makes room for a new one, and
+//! what is not kept apart is added up as [`OTHERS`] (`others`).
 
 mod misses;
+mod others;
 mod places;
 mod point;
 mod sums;
 mod task;
 mod turn;
 
+pub use others::OTHERS;
 pub use point::{Class, Place};
 pub use task::{policy as policy_name, Blocking, Period, Span, Task};
 
 use std::collections::BTreeMap;
 
-use crate::time::{Ns, Tid};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::Activation;
+use others::Others;
 use turn::Log;
+
+/// A thread that did nothing for so long makes room for another one: most of them have ended.
+const SILENT: Ns = Ns::from_ms(10_000);
+/// So often such a thread is looked for at most: in vain, while all are busy.
+const LOOK_EVERY: Ns = Ns::from_ms(1_000);
 
 /// The threads of a recording.
 pub struct Tasks {
@@ -30,14 +39,24 @@ pub struct Tasks {
     deadline: Option<Ns>,
     name: fn(i16) -> Option<&'static str>,
     logs: BTreeMap<Tid, Log>,
+    others: Others,
     not_kept: u64,
+    looked: Option<Mono>,
 }
 
 impl Tasks {
-    /// Keeps at most `limit` threads; `name` names system calls by their number.
+    /// Keeps at most `limit` threads apart; `name` names system calls by their number.
     #[must_use]
     pub fn new(limit: usize, deadline: Option<Ns>, name: fn(i16) -> Option<&'static str>) -> Tasks {
-        Tasks { limit, deadline, name, logs: BTreeMap::new(), not_kept: 0 }
+        Tasks {
+            limit,
+            deadline,
+            name,
+            logs: BTreeMap::new(),
+            others: Others::default(),
+            not_kept: 0,
+            looked: None,
+        }
     }
 
     /// Adds one activation; those of one thread come in the order of time. True when it blocked in a place that is new
@@ -47,7 +66,8 @@ impl Tasks {
         if let Some(log) = self.logs.get_mut(&tid) {
             return log.add(activation, self.name);
         }
-        if self.logs.len() >= self.limit {
+        if self.logs.len() >= self.limit && !self.make_room(activation.blocked) {
+            self.others.woken(activation);
             self.not_kept += 1;
             return false;
         }
@@ -55,22 +75,41 @@ impl Tasks {
         log.add(activation, self.name)
     }
 
+    /// The thread that has been silent for the longest time joins the others.
+    fn make_room(&mut self, now: Mono) -> bool {
+        if self.looked.is_some_and(|looked| now.since(looked) < LOOK_EVERY) {
+            return false;
+        }
+        let silent = self.logs.iter().min_by_key(|(_, log)| log.last());
+        let silent = silent.filter(|(_, log)| now.since(log.last()) >= SILENT).map(|(&tid, _)| tid);
+        let Some(log) = silent.and_then(|tid| self.logs.remove(&tid)) else {
+            self.looked = Some(now);
+            return false;
+        };
+        if !log.is_empty() {
+            self.others.fold(log.report(self.name));
+        }
+        true
+    }
+
     /// Counts anew. What is known of each thread stays; a thread that did nothing since the last call is forgotten.
     pub fn begin_window(&mut self) {
+        self.others = Others::default();
         self.logs.retain(|_, log| log.begin_window(self.name));
     }
 
-    /// Activations of threads beyond the limit.
+    /// Activations so far of threads for which there was no room: nothing but their wake-ups is in any figure.
     #[must_use]
     pub fn not_kept(&self) -> u64 {
         self.not_kept
     }
 
-    /// All threads, the one with the largest latency first.
+    /// All threads, the one with the largest latency first, with all [`OTHERS`] as one.
     #[must_use]
     pub fn report(&self) -> Vec<Task> {
         let active = self.logs.values().filter(|log| !log.is_empty());
         let mut tasks: Vec<Task> = active.map(|log| log.report(self.name)).collect();
+        tasks.extend(self.others.report());
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.largest()), task.thread.tid));
         tasks
     }

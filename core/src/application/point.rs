@@ -34,7 +34,8 @@ pub struct Place {
 
 /// `TIMER_ABSTIME` among the flags of clock_nanosleep.
 const ABSOLUTE: u8 = 1;
-const SLEEPS: [&str; 2] = ["clock_nanosleep", "nanosleep"];
+/// By the last one a SCHED_DEADLINE thread sleeps until its next period; others do not block in it.
+const SLEEPS: [&str; 3] = ["clock_nanosleep", "nanosleep", "sched_yield"];
 const WAITS: [&str; 10] = [
     "poll",
     "ppoll",

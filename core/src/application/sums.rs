@@ -182,9 +182,16 @@ impl Sums {
 
     /// A turn ends.
     pub fn finished(&mut self, execution: Ns, turn: Finished) {
-        self.record(Quantity::Response, turn.response);
+        turn.response.into_iter().for_each(|response| self.record(Quantity::Response, response));
         self.execution.record(execution);
         self.misses.finished(turn, self.deadline, self.median.map(Ns));
+    }
+
+    /// A turn whose beginning or end was not recorded has overrun `late`, the last of them by `last`.
+    pub fn overran(&mut self, late: Option<LateSleeps>, last: Option<Ns>) {
+        if late.is_some() {
+            self.misses.finished(Finished { response: None, late, last }, self.deadline, self.median.map(Ns));
+        }
     }
 
     /// A wait that is not the main one ended.

@@ -35,12 +35,14 @@ pub struct Task {
     pub page_faults: u64,
     /// Activations whose response came after this.
     pub deadline_ns: Option<Ns>,
-    /// How many. Of a thread that sleeps until absolute times, each time that it overran the next of them.
+    /// How many; at least, where activations were not recorded. Of a thread that sleeps until absolute times or reads a
+    /// periodic timerfd, each time that it overran the next of them.
     pub misses: u64,
     /// The largest excess of a response beyond it.
     #[serde(default)]
     pub miss_max_ns: Option<Ns>,
-    /// How often it asked to sleep until a time that had passed.
+    /// How often it asked to sleep until a time that had passed, or for a timerfd that had expired while it did
+    /// something else: turns that did not begin with a wake-up.
     #[serde(default)]
     pub late_sleeps: u64,
     /// Activations that the thread had, by the kernel's count of its switches, and that were not recorded: no figure

@@ -146,8 +146,65 @@ fn a_few_activations_are_judged_too_and_threads_beyond_the_limit_are_counted() {
     for tid in 20..30 {
         tasks.add(&Activation { thread: thread(tid, "many"), ..activation(1_000_000, Via::Thread, LOCK) });
     }
-    assert_eq!((tasks.report().len(), tasks.not_kept()), (4, 7));
+    assert_eq!((tasks.report().len(), tasks.not_kept()), (5, 7));
     assert!(tasks.report().iter().all(|task| task.period.is_none() || task.thread.tid == Tid(7)));
+    let others = tasks.report().into_iter().find(|task| task.thread.comm == OTHERS).unwrap();
+    assert_eq!(others.of(Quantity::Wakeup).unwrap().histogram.count(), 7);
+    tasks.begin_window();
+    assert!(tasks.report().is_empty() && tasks.not_kept() == 7);
+}
+
+#[test]
+fn a_thread_that_is_silent_for_long_makes_room_and_nothing_it_did_is_lost() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut tasks = control(100);
+    let known = tasks.report().remove(0);
+    let of =
+        |tid: i32, at: u64| Activation { thread: thread(tid, "new"), ..activation(at, Via::Thread, SLEEP) };
+    for tid in 20..23 {
+        tasks.add(&of(tid, 5 * SECOND));
+    }
+    tasks.add(&of(30, 6 * SECOND));
+    assert_eq!(tasks.not_kept(), 1, "nobody has been silent for long enough");
+    tasks.add(&of(31, 6 * SECOND + 1));
+    tasks.add(&of(31, 12 * SECOND));
+    assert_eq!(tasks.not_kept(), 2, "there was room for the last one");
+    let report = tasks.report();
+    assert!(
+        report.iter().all(|task| task.thread.tid != Tid(7))
+            && report.iter().any(|task| task.thread.tid == Tid(31))
+    );
+    let others = report.into_iter().find(|task| task.thread.comm == OTHERS).unwrap();
+    let wakeups = |task: &Task| task.of(Quantity::Wakeup).unwrap().histogram.count();
+    assert_eq!(wakeups(&others), wakeups(&known) + 2);
+    assert_eq!((others.activations, others.misses), (known.activations, known.misses));
+    assert_eq!(others.largest(), known.largest());
+}
+
+#[test]
+fn what_a_turn_overran_is_a_miss_also_where_its_begin_or_its_end_was_not_recorded() {
+    const MS: u64 = 1_000_000;
+    let mut tasks = Tasks::new(4, None, name);
+    for turn in 1..200 {
+        let regular = activation(turn * MS, Via::Timer, SLEEP);
+        match turn {
+            // Not recorded; the next one has overrun two releases.
+            100 => {}
+            101 => drop(tasks.add(&overran(regular, 2, (turn + 2) * MS, 300_000))),
+            102 | 103 => BLOCKS.with(|blocks| blocks.set(blocks.get().wrapping_sub(1))),
+            // It overran one before it waited for a lock; how it went on was not recorded.
+            150 => {
+                let late = overran(regular, 1, (turn + 1) * MS, 200_000);
+                tasks.add(&Activation { point: LOCK, ..late });
+            }
+            151 => {}
+            _ => drop(tasks.add(&regular)),
+        }
+    }
+    let task = tasks.report().remove(0);
+    assert_eq!((task.not_recorded, task.late_sleeps), (2, 3));
+    // The last release that was overrun by the first of them ended 300 µs after it: no miss.
+    assert_eq!((task.misses, task.miss_max_ns), (3, Some(Ns(300_000))));
 }
 
 #[test]

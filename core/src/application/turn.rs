@@ -86,6 +86,11 @@ impl Log {
         active
     }
 
+    /// When it blocked last.
+    pub fn last(&self) -> Mono {
+        self.learning.last().or(self.before.as_ref()).map_or(Mono(0), |last| last.blocked)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty() && self.learning.is_empty()
     }
@@ -109,7 +114,10 @@ impl Log {
     fn step(&mut self, activation: &Activation, place: Id) {
         let before = self.before.replace(*activation);
         if before.is_some_and(|before| self.sums.lacks_between(&before, activation)) {
-            (self.left, self.turn, self.late) = (None, None, None);
+            // What the turn overran is known, however it ended.
+            let overran = self.turn.take().and_then(|turn| turn.late);
+            self.sums.overran(overran, None);
+            (self.left, self.late) = (None, None);
             self.sums.forget_release();
         }
         match self.left {
@@ -133,10 +141,14 @@ impl Log {
             turn.late = sum(turn.late, activation.late_sleeps);
         }
         if Some(place) == self.main {
-            if let Some(turn) = self.turn.take() {
-                let last = turn.late.map(|late| activation.blocked.since(late.last));
-                let response = activation.blocked.since(turn.begin);
-                self.sums.finished(turn.execution, Finished { response, late: turn.late, last });
+            let turn = self.turn.take();
+            let late = turn.map_or(self.late, |turn| turn.late);
+            let last = late.map(|late| activation.blocked.since(late.last));
+            if let Some(turn) = turn {
+                let response = Some(activation.blocked.since(turn.begin));
+                self.sums.finished(turn.execution, Finished { response, late, last });
+            } else {
+                self.sums.overran(late, last);
             }
         }
         self.left = Some((place, activation.blocked));

@@ -3,8 +3,8 @@
 //!
 //! Their histogram of a CPU is 10240 lines of 1 µs; what is beyond is counted in the head, and minimum, average and
 //! maximum include it. Not taken over: that a reader who stops early ends the collection, and wake-up times that mix
-//! the clocks of two CPUs. `irqsoff` and its
-//! relatives have files where they were recorded: most kernels lack their tracepoints.
+//! the clocks of two CPUs. `irqsoff` and its relatives have files where they are recorded: most kernels lack their
+//! tracepoints.
 
 use crate::histogram::Histogram;
 use crate::peak::Peak;
@@ -39,38 +39,75 @@ pub fn directory(quantity: Quantity) -> Option<&'static str> {
     }
 }
 
-/// All files of `series` (of CPUs) and the worst case of each (`peaks`, worst first).
-#[must_use]
-pub fn files(cpus: &[Cpu], series: &[Series], worst: &[Worst]) -> Vec<File> {
-    let file = |path: String, text: String| File { path, text };
-    let mut files: Vec<File> = ["wakeup", "missed_timer_offsets", "timerandwakeup"]
-        .iter()
-        .map(|name| file(format!("enable/{name}"), "1\n".to_owned()))
-        .collect();
-    let potential = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
-    let recorded = |quantity: &Quantity| series.iter().any(|series| series.quantity == *quantity);
-    let on = if potential.iter().any(recorded) { "1\n" } else { "0\n" };
-    files.push(file("enable/preemptirqsoff".to_owned(), on.to_owned()));
-    for quantity in potential.into_iter().filter(recorded) {
-        for &cpu in cpus {
-            let found = series.iter().find(|s| s.quantity == quantity && s.cpu == Some(cpu));
-            let path = format!("{}/CPU{cpu}", quantity.name());
-            files.push(file(path, histogram(found.map(|s| &s.histogram))));
-        }
+/// The directories with figures: of them, each has a file `reset`.
+const DIRECTORIES: [Quantity; 7] = [
+    Quantity::Wakeup,
+    Quantity::SharedPrio,
+    Quantity::Timer,
+    Quantity::TimerWakeup,
+    Quantity::Irqsoff,
+    Quantity::Preemptoff,
+    Quantity::Preemptirqsoff,
+];
+
+/// What is recorded; it decides which files there are.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// All that the machine may have, as theirs: those without a sample, too.
+    pub cpus: Vec<Cpu>,
+    /// `irqsoff` and its relatives, as far as they are recorded.
+    pub potential: Vec<Quantity>,
+    /// The one process that was chosen; 0: no filter.
+    pub pid: i32,
+}
+
+impl Recorded {
+    /// What has a directory, and in it a file `reset`.
+    pub fn quantities(&self) -> impl Iterator<Item = Quantity> + '_ {
+        let potential =
+            |quantity: &Quantity| max_latency_of(*quantity).is_some() || self.potential.contains(quantity);
+        DIRECTORIES.into_iter().filter(potential)
     }
-    files.extend(
-        ["wakeup", "missed_timer_offsets"].iter().map(|name| file(format!("{name}/pid"), "0\n".to_owned())),
-    );
-    for quantity in [Quantity::Wakeup, Quantity::SharedPrio, Quantity::Timer, Quantity::TimerWakeup] {
-        let Some(directory) = directory(quantity) else { continue };
-        for &cpu in cpus {
-            let found = series.iter().find(|s| s.quantity == quantity && s.cpu == Some(cpu));
-            files.push(file(format!("{directory}/CPU{cpu}"), histogram(found.map(|s| &s.histogram))));
-            let peak = worst.iter().find(|w| w.quantity == quantity && w.cpu == cpu);
-            files.push(file(format!("{directory}/max_latency-CPU{cpu}"), max_latency(peak)));
-        }
+
+    /// Files that show how the recording is set; theirs could be written to change it.
+    #[must_use]
+    pub fn settings(&self) -> Vec<File> {
+        let file = |path: &str, text: String| File { path: path.to_owned(), text };
+        let potential = u8::from(!self.potential.is_empty());
+        vec![
+            file("enable/wakeup", "1\n".to_owned()),
+            file("enable/missed_timer_offsets", "1\n".to_owned()),
+            file("enable/timerandwakeup", "1\n".to_owned()),
+            file("enable/preemptirqsoff", format!("{potential}\n")),
+            file("wakeup/pid", format!("{}\n", self.pid)),
+            file("missed_timer_offsets/pid", format!("{}\n", self.pid)),
+        ]
     }
-    files
+
+    /// All files with figures: of `series` (of CPUs), and the worst case of each.
+    #[must_use]
+    pub fn figures(&self, series: &[Series], worst: &[Worst]) -> Vec<File> {
+        let mut files = Vec::new();
+        for quantity in self.quantities() {
+            let Some(directory) = directory(quantity) else { continue };
+            for &cpu in &self.cpus {
+                let found = series.iter().find(|s| s.quantity == quantity && s.cpu == Some(cpu));
+                let text = histogram(found.map(|s| &s.histogram));
+                files.push(File { path: format!("{directory}/CPU{cpu}"), text });
+                if let Some(name) = max_latency_of(quantity) {
+                    let worst = worst.iter().find(|w| w.quantity == quantity && w.cpu == cpu);
+                    files.push(File { path: format!("{directory}/{name}{cpu}"), text: max_latency(worst) });
+                }
+            }
+        }
+        files
+    }
+}
+
+/// Potential latencies have no victim, and no such file.
+fn max_latency_of(quantity: Quantity) -> Option<&'static str> {
+    let potential = matches!(quantity, Quantity::Irqsoff | Quantity::Preemptoff | Quantity::Preemptirqsoff);
+    (!potential).then_some("max_latency-CPU")
 }
 
 /// The contents of `CPUn`.
@@ -209,18 +246,32 @@ mod tests {
     }
 
     #[test]
-    fn every_cpu_has_its_files_in_the_old_places() {
-        let paths: Vec<String> = files(&[Cpu(1)], &[], &[]).into_iter().map(|file| file.path).collect();
-        for path in [
-            "enable/timerandwakeup",
-            "wakeup/pid",
-            "wakeup/CPU1",
-            "wakeup/max_latency-CPU1",
-            "wakeup/sharedprio/CPU1",
-            "missed_timer_offsets/max_latency-CPU1",
-            "timerandwakeup/CPU1",
-        ] {
-            assert!(paths.contains(&path.to_owned()), "{path} of {paths:?}");
+    fn the_files_are_those_of_the_patch_and_no_others() {
+        let cpus = vec![Cpu(0), Cpu(1)];
+        let mut recorded = Recorded { cpus, potential: Vec::new(), pid: 0 };
+        let paths = |recorded: &Recorded| {
+            let files = [recorded.settings(), recorded.figures(&[], &[])].concat();
+            let resets = recorded.quantities().map(|of| format!("{}/reset", directory(of).unwrap()));
+            let mut paths: Vec<String> = files.into_iter().map(|file| file.path).chain(resets).collect();
+            paths.sort();
+            paths
+        };
+        let mut expected =
+            vec!["enable/missed_timer_offsets", "enable/preemptirqsoff", "enable/timerandwakeup"];
+        expected.extend(["enable/wakeup", "missed_timer_offsets/pid", "wakeup/pid"]);
+        let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+        for directory in ["missed_timer_offsets", "timerandwakeup", "wakeup", "wakeup/sharedprio"] {
+            for file in ["CPU0", "CPU1", "max_latency-CPU0", "max_latency-CPU1", "reset"] {
+                expected.push(format!("{directory}/{file}"));
+            }
         }
+        expected.sort();
+        assert_eq!(paths(&recorded), expected);
+        recorded.potential = vec![Quantity::Irqsoff];
+        expected.extend(["CPU0", "CPU1", "reset"].map(|file| format!("irqsoff/{file}")));
+        expected.sort();
+        assert_eq!(paths(&recorded), expected);
+        let on = File { path: "enable/preemptirqsoff".to_owned(), text: "1\n".to_owned() };
+        assert!(recorded.settings().contains(&on));
     }
 }

@@ -324,7 +324,8 @@ fn of_series(key: SeriesKey) -> Vec<Label> {
 }
 
 /// As Prometheus writes durations: `5m`, `90s`, `500ms`.
-fn duration(length: Ns) -> String {
+#[must_use]
+pub fn duration(length: Ns) -> String {
     let ms = length.0 / 1_000_000;
     match ms {
         _ if ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),

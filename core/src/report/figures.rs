@@ -119,6 +119,13 @@ pub fn meaning(quantity: Quantity) -> &'static str {
     }
 }
 
+/// `1 response`, `1 234 responses`.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
+
 /// `1234567` as `1 234 567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {

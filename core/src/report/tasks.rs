@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::figures::{grouped, or_dash};
+use super::figures::{counted, grouped, or_dash};
 use super::printable::wrap;
-use crate::application::{Blocking, Task};
+use crate::application::{Blocking, Task, OTHERS};
 use crate::run::Run;
 use crate::series::Quantity;
 
@@ -48,7 +48,10 @@ pub fn text(run: &Run, width: usize) -> String {
 fn block(task: &Task) -> Vec<String> {
     let max = |quantity| task.of(quantity).and_then(|series| series.histogram.max());
     let latency = max(Quantity::TimerWakeup).max(max(Quantity::Wakeup));
-    let mut first = format!("{} {}: {} activations", task.thread, task.policy, grouped(task.activations));
+    let mut first = match task.thread.comm == OTHERS {
+        true => format!("{OTHERS}, threads that are not kept apart"),
+        false => format!("{} {}: {}", task.thread, task.policy, counted(task.activations, "activation")),
+    };
     if let Some(period) = &task.period {
         let _ = write!(
             first,
@@ -61,39 +64,46 @@ fn block(task: &Task) -> Vec<String> {
         let _ = write!(first, ", waits in {place}{timer}");
     }
     let mut second = format!(
-        "    worst: latency {}, response {}, execution {}; {} preemptions, {} page faults",
+        "    worst: latency {}, response {}, execution {}; {}, {}",
         or_dash(latency),
         or_dash(max(Quantity::Response)),
         or_dash(task.execution.as_ref().map(|span| span.max_ns)),
-        grouped(task.preemptions),
-        grouped(task.page_faults)
+        counted(task.preemptions, "preemption"),
+        counted(task.page_faults, "page fault")
     );
     if let Some(deadline) = task.deadline_ns {
-        let _ = write!(second, "; {} responses after {deadline}", grouped(task.misses));
+        let least = if task.not_recorded > 0 { "at least " } else { "" };
+        let _ = write!(second, "; {least}{} after {deadline}", counted(task.misses, "response"));
     }
     if let Some(most) = task.miss_max_ns {
         let _ = write!(second, ", by {most} at most");
     }
     if task.late_sleeps > 0 {
-        let _ = write!(second, "; slept until the past {} times", grouped(task.late_sleeps));
+        let _ = write!(
+            second,
+            "; {} more turns without a wake-up: their time had passed",
+            grouped(task.late_sleeps)
+        );
     }
     if task.not_recorded > 0 {
-        let _ = write!(second, "; {} activations NOT RECORDED", grouped(task.not_recorded));
+        let _ = write!(second, "; {} NOT RECORDED", counted(task.not_recorded, "activation"));
     }
     let mut lines = vec![first, second];
-    lines.extend(task.blocking.iter().take(WAITS).map(wait));
+    // Where no wait is the main one, none is unexpected.
+    let unexpected = if task.waits_in.is_some() { "unexpected wait" } else { "wait" };
+    lines.extend(task.blocking.iter().take(WAITS).map(|blocking| wait(blocking, unexpected)));
     if task.blocking.len() > WAITS {
         lines.push(format!("    … {} more places", task.blocking.len() - WAITS));
     }
     lines
 }
 
-fn wait(blocking: &Blocking) -> String {
+fn wait(blocking: &Blocking, what: &str) -> String {
     let by = blocking.released_by.as_ref().map(|by| format!(", released by {by}")).unwrap_or_default();
     format!(
-        "    unexpected wait in {}: {} times, {} in all, longest {}{by}",
+        "    {what} in {}: {}, {} in all, longest {}{by}",
         blocking.place,
-        grouped(blocking.count),
+        counted(blocking.count, "time"),
         blocking.total_ns,
         blocking.max_ns
     )

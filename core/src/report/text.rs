@@ -54,7 +54,7 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     top.extend(limited(reasons, if screen.lines == 0 { usize::MAX } else { 4 }, "reasons"));
     top.extend(warnings(run, screen.width));
     let bottom = closing(run, screen);
-    let (heading, rows) = table(run);
+    let (heading, rows) = table(run, screen.width);
     let (peaks, causes) = (peak_lines(run, screen.width), cause_lines(run, screen.width));
     // Headings and the empty lines between the parts.
     let fixed =
@@ -75,7 +75,8 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
         lines.extend(limited(peaks, shares[1], "cases"));
     }
     if !causes.is_empty() {
-        lines.push(format!("{:<44} {:>10}  {:>7} {:>10}", "Causes", "worst", "cases", "total"));
+        let name = cause_width(screen.width) + 2;
+        lines.push(format!("{:<name$} {:>10}  {:>7} {:>10}", "Causes", "worst", "cases", "total"));
         lines.extend(limited(causes, shares[2], "causes"));
     }
     lines.extend(bottom);
@@ -205,7 +206,7 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
 }
 
 /// Heading and rows: the series of the first quantity, the worst first, then one line for each other quantity.
-fn table(run: &Run) -> (String, Vec<String>) {
+fn table(run: &Run, width: usize) -> (String, Vec<String>) {
     let quantities = quantities(run);
     let Some(&first) = quantities.first() else {
         return ("No series was measured.".to_owned(), Vec::new());
@@ -217,11 +218,13 @@ fn table(run: &Run) -> (String, Vec<String>) {
     let heading = row(
         &format!("{} latency", first.name()),
         ["samples", "min", "avg", "p99.9", "max", "missed", "lost"].map(str::to_owned),
+        width,
     );
-    let mut rows: Vec<String> = series.iter().map(|s| figures_row(&s.label(), &Figures::of(s))).collect();
+    let mut rows: Vec<String> =
+        series.iter().map(|s| figures_row(&s.label(), &Figures::of(s), width)).collect();
     let others = quantities.iter().skip(1).map(|&quantity| {
         let all: Vec<&Series> = run.of(quantity).collect();
-        figures_row(&format!("{} (all)", quantity.name()), &Figures::of_all(&all))
+        figures_row(&format!("{} (all)", quantity.name()), &Figures::of_all(&all), width)
     });
     // After the worst CPUs, so that they stay on the screen when many CPUs do not.
     let at = rows.len().min(4);
@@ -229,7 +232,7 @@ fn table(run: &Run) -> (String, Vec<String>) {
     (heading, rows)
 }
 
-fn figures_row(label: &str, f: &Figures) -> String {
+fn figures_row(label: &str, f: &Figures, width: usize) -> String {
     let cells = [
         grouped(f.samples),
         or_dash(f.min_ns),
@@ -239,15 +242,20 @@ fn figures_row(label: &str, f: &Figures) -> String {
         grouped(f.missed),
         grouped(f.lost),
     ];
-    row(label, cells)
+    row(label, cells, width)
 }
 
-fn row(label: &str, cells: [String; 7]) -> String {
+/// On a narrow screen without what matters least: nothing of a maximum or a loss is ever cut off.
+fn row(label: &str, cells: [String; 7], width: usize) -> String {
     let [samples, min, avg, p99_9, max, missed, lost] = cells;
-    format!(
-        "{:<20} {samples:>15} {min:>10} {avg:>10} {p99_9:>10} {max:>10} {missed:>9} {lost:>8}",
-        cut(label, 20)
-    )
+    let label = cut(label, 20);
+    match width {
+        99.. => format!(
+            "{label:<20} {samples:>15} {min:>10} {avg:>10} {p99_9:>10} {max:>10} {missed:>9} {lost:>8}"
+        ),
+        73.. => format!("{label:<20} {samples:>13} {p99_9:>10} {max:>10} {missed:>8} {lost:>7}"),
+        _ => format!("{label:<20} {samples:>12} {max:>10} {missed:>7} {lost:>6}"),
+    }
 }
 
 /// When the run began, on the clock of its peaks.
@@ -299,12 +307,18 @@ fn circumstances(peak: &Peak) -> String {
     format!("{} after {}, woken by {woken}", peak.victim, context.before)
 }
 
+/// Columns of a cause's name: what its figures leave.
+fn cause_width(width: usize) -> usize {
+    width.saturating_sub(33).min(42)
+}
+
 fn cause_lines(run: &Run, width: usize) -> Vec<String> {
+    let name = cause_width(width);
     let total = causes::distinct(&run.peaks).iter().filter(|&&i| run.peaks[i].explanation.is_some()).count();
     let line = |cause: &causes::Cause| {
         let text = format!(
-            "  {:<42} {:>10}  {:>7} {:>10}",
-            cut(&cause.name, 42),
+            "  {:<name$} {:>10}  {:>7} {:>10}",
+            cut(&cause.name, name),
             cause.worst_ns.to_string(),
             format!("{}/{total}", cause.peaks),
             cause.time_ns.to_string()

@@ -95,11 +95,8 @@ fn samples_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
     judged(run, rules)
         .filter(|series| series.lost > 0)
         .map(|series| {
-            void(format!(
-                "{}: {} samples were lost; the worst may be among them",
-                series.label(),
-                series.lost
-            ))
+            let were = if series.lost == 1 { "sample was" } else { "samples were" };
+            void(format!("{}: {} {were} lost; the worst may be among them", series.label(), series.lost))
         })
         .collect()
 }

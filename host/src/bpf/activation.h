@@ -37,8 +37,8 @@ struct activation {
 	__u8 flags;	/* enum activation_flag */
 	__u8 policy;
 	__u16 waker_cpu;
-	__u16 blocks;	   /* how often the thread has blocked by now, by the kernel's own count */
-	__u16 late_sleeps; /* it asked to sleep until a time that had passed */
+	__u16 blocks;	   /* how often the thread has blocked by now, by the kernel's own count; jobs ended by yielding count too */
+	__u16 late_sleeps; /* it asked to sleep until a time that had passed, or for a timer that had expired (due.h) */
 	char comm[16], waker_comm[16], prev_comm[16];
 	__u64 late_sleep; /* the last such time */
 	__u64 late_by;	  /* the most by which one had passed */
@@ -57,10 +57,14 @@ struct waking {
 	__u8 via;
 	__u8 preempted; /* `saved` holds what it did so far */
 	__u8 flags; /* of its activation */
-	__u8 pad0[9];
+	__u8 job_ended; /* a deadline task has yielded until its next period */
+	__u64 woken_due; /* since when the last timer that woke it was due */
 	char waker_comm[16];
 	struct activation saved;
-	__u64 pad1[2];
+	__u64 armed;	   /* when the timer it armed last is due (due.h); 0: not known */
+	__u32 armed_timer; /* that timer: the low half of its address */
+	__u16 jobs;	   /* ended by yielding */
+	__u16 pad;
 };
 _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
 _Static_assert(sizeof(struct waking) == 256, "as in host/src/recorder/chosen.rs");
@@ -71,8 +75,10 @@ struct pt_regs___syscall {
 	__u64 regs[31];
 	__u64 orig_x0;
 	__s32 syscallno;
+#define SYS_SCHED_YIELD 124
 #else
 	unsigned long orig_ax, di, si;
+#define SYS_SCHED_YIELD 24
 #endif
 } CORE;
 /* Of them on the stack of a thread; 0: not known yet. */

@@ -78,22 +78,61 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 	return due;
 }
 
+/* Its turn has come, or is over, without a block. */
+static __always_inline void slept_late(struct activation *activation, __u64 at, __u64 until)
+{
+	activation->late_sleeps++;
+	activation->late_sleep = until;
+	if (at - until > activation->late_by)
+		activation->late_by = at - until;
+}
+
+static __always_inline bool is_of_timerfd(struct hrtimer *timer)
+{
+	return bpf_core_field_exists(timer->function) && &timerfd_tmrproc &&
+	       (__u64)timer->function == (__u64)&timerfd_tmrproc;
+}
+
+/* The thread that reads a timerfd arms it again: at once when it is periodic, else for its next turn. When it had expired
+ * meanwhile without waking the thread, the read did not block: the thread had overrun it.
+ * Not in it: clocks that are set, since a step makes timers due. */
+static __always_inline void timerfd_armed(__u64 at, struct hrtimer *timer, __u32 mode, bool in_time)
+{
+	struct cpu_block *b = any_block();
+	struct waking *w;
+	bool known;
+	__u32 low;
+
+	w = find_waking(current_tid());
+	if (!b || !w)
+		return;
+	low = address_of(b, timer);
+	/* Without an activation its waking was not recorded, and it is not known what woke it. */
+	known = b->run_tid && b->run_tid == w->tid;
+	if (known && w->armed && w->armed_timer == low && w->armed <= at && w->armed != w->woken_due)
+		slept_late(open_activation(b), at, w->armed);
+	w->armed_timer = low;
+	w->armed = known && in_time && !(mode & HRTIMER_MODE_REL) && !timer->base->offset ? timer->node.expires : 0;
+}
+
 /* hrtimer_start; interrupts are off. Timers that count from now cannot be due. */
 static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 {
 	struct hrtimer_clock_base *base = timer->base;
 	__s64 offset = base->offset, asked = timer->node.expires;
-	struct activation *activation;
+	bool of_timerfd = is_of_timerfd(timer);
 	struct cpu_block *b;
 	struct armed *a;
 	__u64 at;
 
-	if (mode & HRTIMER_MODE_REL)
+	if ((mode & HRTIMER_MODE_REL) && !of_timerfd)
 		return 0;
 	at = bpf_ktime_get_ns();
 	if (bpf_core_field_exists(timer->_softexpires))
 		asked = timer->_softexpires;
-	if (asked - offset > (__s64)at)
+	if (of_timerfd)
+		timerfd_armed(at, timer, mode, asked - offset > (__s64)at);
+	if ((mode & HRTIMER_MODE_REL) || asked - offset > (__s64)at)
 		return 0;
 	b = any_block();
 	if (!b || b->timer[0].timer || b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open)
@@ -103,12 +142,7 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 		a->at = at;
 		a->timer = (__u64)timer;
 	}
-	if (!b->run_tid || b->run_tid != current_tid())
-		return 0;
-	activation = open_activation(b);
-	activation->late_sleeps++;
-	activation->late_sleep = asked - offset;
-	if (at - activation->late_sleep > activation->late_by)
-		activation->late_by = at - activation->late_sleep;
+	if (b->run_tid && b->run_tid == current_tid())
+		slept_late(open_activation(b), at, asked - offset);
 	return 0;
 }

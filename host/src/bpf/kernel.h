@@ -45,26 +45,6 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq; /* the same; of every class's task */
 } CORE;
 
-struct task_struct {
-	struct thread_info thread_info;
-	struct sched_entity se;
-	__s32 pid;	/* thread id (gettid) */
-	__s32 tgid;
-	__u32 policy;	/* SCHED_* */
-	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
-	__u32 flags;	/* PF_* */
-	__s32 wake_cpu; /* where it ran last */
-	unsigned long nvcsw; /* times that it blocked; counted before sched_switch */
-	char comm[16];
-	void *stack;
-} CORE;
-
-#define PF_EXITING 0x00000004 /* include/linux/sched.h */
-#define PF_KTHREAD 0x00200000
-#define PF_IO_WORKER 0x00000010 /* threads of io_uring and vhost have no system call either */
-#define PF_USER_WORKER 0x00004000
-#define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
-
 struct timerqueue_node {
 	__s64 expires;
 } CORE;
@@ -88,6 +68,37 @@ struct hrtimer {
 	struct hrtimer_clock_base *base;
 	__u8 is_soft; /* expires in softirq context; since 4.16 */
 } CORE;
+
+/* Functions of timers, for their addresses: static ones, which BTF does not have; 0 where they are not known. */
+extern const void timerfd_tmrproc __ksym __weak;
+extern const void dl_task_timer __ksym __weak;
+
+struct sched_dl_entity {
+	struct hrtimer dl_timer;      /* brings a throttled task back with its next period */
+	unsigned int dl_throttled : 1; /* it has to wait for that; an int before 4.20 */
+} CORE;
+
+struct task_struct {
+	struct thread_info thread_info;
+	struct sched_entity se;
+	struct sched_dl_entity dl;
+	__s32 pid;	/* thread id (gettid) */
+	__s32 tgid;
+	__u32 policy;	/* SCHED_* */
+	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
+	__u32 flags;	/* PF_* */
+	__s32 wake_cpu; /* where it ran last */
+	unsigned long nvcsw; /* times that it blocked; counted before sched_switch */
+	char comm[16];
+	void *stack;
+} CORE;
+
+#define PF_EXITING 0x00000004 /* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+#define PF_IO_WORKER 0x00000010 /* threads of io_uring and vhost have no system call either */
+#define PF_USER_WORKER 0x00004000
+#define SCHED_DEADLINE 6
+#define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
 
 /* Without a call on arm64 (since 6.11); a call on x86 (seen in the code that 6.18 makes), so not twice in a program.
  * bpf_get_current_pid_tgid() is always one. */

@@ -6,6 +6,7 @@
 #include "hist.h"
 #include "block.h"
 #include "flight.h"
+#include "wakings.h"
 #include "run.h"
 #include "due.h"
 #include "wakeup.h"

@@ -112,10 +112,20 @@ static __always_inline void *entry_registers(struct cpu_block *b, struct task_st
 	if (registers_at)
 		return bpf_rdonly_cast(p->stack + registers_at, bpf_core_type_id_kernel(struct pt_regs___syscall));
 	found = (void *)bpf_task_pt_regs(p);
-	/* By way of memory a pointer becomes a number, with which the verifier lets us reckon. */
-	*(void *volatile *)&b->registers = found;
-	registers_at = *(volatile __u64 *)&b->registers - (__u64)p->stack;
+	registers_at = address_of(b, found) - (__u64)p->stack;
 	return found;
+}
+
+/* The number of the system call that `p`, a thread of user space, is in. */
+static __always_inline __s32 system_call(struct cpu_block *b, struct task_struct *p)
+{
+	struct pt_regs___syscall *r = entry_registers(b, p);
+
+#if defined(__TARGET_ARCH_arm64)
+	return BPF_CORE_READ(r, syscallno);
+#else
+	return r->orig_ax;
+#endif
 }
 
 /* Where `p` blocks. */
@@ -142,13 +152,14 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 #endif
 }
 
-static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev)
+/* `jobs`: ended by yielding, which the kernel does not count as blocking. */
+static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev, __u16 jobs)
 {
 	struct activation *a = open_activation(b);
 
 	activation_leaves(b, a, at);
 	a->out_at = at;
-	a->blocks = prev->nvcsw;
+	a->blocks = prev->nvcsw + jobs;
 	blocking_point(b, a, prev);
 	barrier();
 	*(volatile __u64 *)&a->stamp = b->activations + 1;

@@ -14,54 +14,6 @@
  * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
  * Not in it: the way from the switch to user space. */
 
-#define WAKING_SLOTS 8192
-#define WAKING_PROBES 4
-
-/* Threads by their id: a thread sits in the slot of its low bits or in one of the next three. A lookup in a hash map of
- * the kernel costs ten times as much; task storage allocates, which PREEMPT_RT forbids here. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, WAKING_SLOTS);
-	__type(key, __u32);
-	__type(value, struct waking);
-} wakings SEC(".maps");
-
-static __always_inline struct waking *find_waking(__s32 tid)
-{
-	struct waking *w;
-	__u32 i, slot;
-
-#pragma unroll
-	for (i = 0; i < WAKING_PROBES; i++) {
-		slot = (tid + i) & (WAKING_SLOTS - 1);
-		w = bpf_map_lookup_elem(&wakings, &slot);
-		if (w && w->tid == tid)
-			return w;
-	}
-	return 0;
-}
-
-/* Wakings of one thread come one after another, so it is claimed once. */
-static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 tid)
-{
-	struct waking *w;
-	__u32 i, slot;
-
-#pragma unroll
-	for (i = 0; i < WAKING_PROBES; i++) {
-		slot = (tid + i) & (WAKING_SLOTS - 1);
-		w = bpf_map_lookup_elem(&wakings, &slot);
-		if (w && !w->tid && !__sync_val_compare_and_swap(&w->tid, 0, tid)) {
-			w->at = 0;
-			w->preempted = 0;
-			return w;
-		}
-	}
-	lose(b, LOST_PENDING_FULL);
-	return 0;
-}
-
 static __always_inline bool is_measured(struct task_struct *p)
 {
 	if (p->prio >= MAX_RT_PRIO && !(options & (OPT_ORDINARY | OPT_CHOSEN_ONLY)))
@@ -109,6 +61,20 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 	return true;
 }
 
+/* The timer by which `waker` wakes, unless it was served before its expiry. */
+static __always_inline struct open_timer *waking_timer(struct cpu_block *b, struct waking *w, struct task_struct *waker)
+{
+	struct open_timer *t = running_timer(b, waker);
+
+	if (options & OPT_ACTIVATIONS)
+		activation_waking(b, w, t, waker);
+	if (!t || !t->expires)
+		return 0;
+	t->late = t->entry - t->expires > b->late_timer_ns;
+	w->woken_due = t->expires;
+	return t;
+}
+
 static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *waker, struct task_struct *p)
 {
 	struct open_timer *t;
@@ -121,13 +87,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		w = claim_waking(b, tid);
 	if (!w)
 		return;
-	t = running_timer(b, waker);
-	if (options & OPT_ACTIVATIONS)
-		activation_waking(b, w, t, waker);
-	if (t && !t->expires)
-		t = 0;
-	if (t)
-		t->late = t->entry - t->expires > b->late_timer_ns;
+	t = waking_timer(b, w, waker);
 	/* The timer came while the task was still on its way to sleep: it goes on running, no switch will follow. */
 	if (tid == waker->pid) {
 		w->at = 0;
@@ -166,6 +126,49 @@ static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 	return &b->seen[prio & (SEEN_SLOTS - 1)];
 }
 
+/* A deadline task ends its job by sched_yield(): it is throttled, runnable as it is, until the timer in it comes with
+ * its next period. No event tells of that waking. (By dl_yielded one would know, but 6.18 has cleared that by now.) */
+static __always_inline bool ends_job(struct cpu_block *b, struct task_struct *p)
+{
+	return p->policy == SCHED_DEADLINE && BPF_CORE_READ_BITFIELD_PROBED(&p->dl, dl_throttled) &&
+	       !(p->flags & PF_KTHREAD) && system_call(b, p) == SYS_SCHED_YIELD;
+}
+
+static __always_inline struct waking *job_ended(struct cpu_block *b, struct waking *w, struct task_struct *p)
+{
+	if (!w && !(options & OPT_CHOSEN_ONLY))
+		w = claim_waking(b, p->pid);
+	if (!w)
+		return 0;
+	w->jobs++;
+	w->job_ended = 1;
+	w->armed = 0;
+	w->armed_timer = address_of(b, &p->dl.dl_timer);
+	return w;
+}
+
+/* The handler of a deadline task's timer begins: its next job is released. */
+static __always_inline void job_released(struct cpu_block *b, struct open_timer *t)
+{
+	__u64 timer = *(volatile __u64 *)&t->timer;
+	__u64 task = timer - bpf_core_field_offset(struct task_struct, dl) -
+		     bpf_core_field_offset(struct sched_dl_entity, dl_timer);
+	struct waking *w;
+	__s32 tid = 0;
+
+	bpf_probe_read_kernel(&tid, sizeof(tid), (void *)(task + bpf_core_field_offset(struct task_struct, pid)));
+	/* The kernel's deadline servers have such timers, too, and are in no task. */
+	w = tid ? find_waking(tid) : 0;
+	if (!w || !w->job_ended || w->armed_timer != (__u32)timer)
+		return;
+	w->job_ended = 0;
+	if (!waking_timer(b, w, bpf_get_current_task_btf()))
+		return;
+	w->at = t->entry;
+	w->expires = t->expires;
+	w->entry = t->entry;
+}
+
 /* A measured task that leaves the CPU runnable has run since its waking; one that blocks has ended an activation. */
 static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, struct task_struct *prev, bool runnable)
 {
@@ -181,13 +184,20 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 	if (!ours && (!runnable || !is_measured(prev)))
 		return;
 	if (ours && !runnable) {
-		activation_blocks(b, at, prev);
+		w = prev->policy == SCHED_DEADLINE ? find_waking(prev->pid) : 0;
+		activation_blocks(b, at, prev, w ? w->jobs : 0);
 		return;
 	}
 	tid = prev->pid;
 	w = find_waking(tid);
 	if (w)
 		w->at = 0;
+	if (ends_job(b, prev)) {
+		w = job_ended(b, w, prev);
+		if (ours)
+			activation_blocks(b, at, prev, w ? w->jobs : 0);
+		return;
+	}
 	if (ours)
 		activation_preempted(b, at, w);
 }
@@ -270,6 +280,9 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 	t->tid = tid;
 	t->late = 0;
 	t->armed_late = armed_late;
+	if (!soft && bpf_core_field_exists(timer->function) && &dl_task_timer &&
+	    (__u64)timer->function == (__u64)&dl_task_timer)
+		job_released(b, t);
 }
 
 static __always_inline void timer_ends(struct cpu_block *b, void *ctx, __u64 at, struct hrtimer *timer)

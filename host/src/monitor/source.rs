@@ -16,7 +16,7 @@ use lathunt_core::monitor::window::{SeriesKey, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, Series};
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::event::SOFTIRQS;
 
 use super::clocks;
@@ -83,6 +83,12 @@ impl Source {
     /// Threads that came to match the selection since are recorded too. Call it once a second.
     pub fn look_again(&mut self) {
         self.recording.look_again();
+    }
+
+    /// Since when the window counts.
+    #[must_use]
+    pub fn since(&self) -> Mono {
+        self.recording.since()
     }
 
     /// Closes the window: what each series counted since the last call, with what is known of its maximum.
@@ -219,7 +225,7 @@ mod tests {
     use super::*;
     use lathunt_core::histogram::Layout;
     use lathunt_core::series::Thread;
-    use lathunt_core::time::{Mono, Tid};
+    use lathunt_core::time::Tid;
 
     fn task(tid: i32, values: &[u64]) -> Task {
         let mut histogram = Histogram::new(Layout::LATENCY);

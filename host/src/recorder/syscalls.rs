@@ -51,6 +51,7 @@ const BOTH: &[(libc::c_long, &str)] = table![
     recvmsg = SYS_recvmsg,
     rt_sigsuspend = SYS_rt_sigsuspend,
     rt_sigtimedwait = SYS_rt_sigtimedwait,
+    sched_yield = SYS_sched_yield,
     semop = SYS_semop,
     semtimedop = SYS_semtimedop,
     sendfile = SYS_sendfile,

@@ -7,9 +7,11 @@
 //! Not here: files, terminals, verdicts.
 
 mod evidence;
+mod extremes;
 mod files;
 mod pending;
 mod selection;
+mod since_reset;
 mod window;
 mod worst;
 
@@ -20,7 +22,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
-use lathunt_core::series::Series;
+use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Mono, Ns, Tid};
 
 use crate::clock;
@@ -32,6 +34,7 @@ use window::{Before, Key, Largest};
 use worst::Book;
 
 pub use selection::Selection;
+pub use since_reset::SinceReset;
 
 /// What to record.
 #[derive(Clone, Debug)]
@@ -48,12 +51,14 @@ pub struct Settings {
     pub threshold: Ns,
     /// Responses after this are misses; `None`: after the period.
     pub deadline: Option<Ns>,
-    /// Threads whose figures are kept, about 100 KB each; activations of others are counted.
+    /// Threads whose figures are kept apart, about 100 KB each; those of others are added up as one.
     pub threads: usize,
     /// Preemption model in force, for explanations (`rt`, `full`, …).
     pub preemption: Option<String>,
     /// Measure the switch itself, too: one more program on the way of every context switch.
     pub switch: bool,
+    /// Keep what the files of the old latency histograms show, which may be reset ([`Recording::reset`]).
+    pub old_files: bool,
     /// Keep the flight records of the worst cases ([`Snapshot::flight`]), half a megabyte each.
     pub flight: bool,
 }
@@ -69,9 +74,10 @@ impl Settings {
             peaks: 8,
             threshold: Ns::from_us(200),
             deadline: None,
-            threads: 256,
+            threads: 512,
             preemption: None,
             switch: false,
+            old_files: false,
             flight: true,
         }
     }
@@ -106,8 +112,8 @@ pub struct Snapshot {
     /// Of each CPU, those with samples. Count, bins, sum and maximum are exact; so is the minimum, unless activations
     /// were lost.
     pub series: Vec<Series>,
-    /// The worst of each quantity and CPU.
-    pub worst: Vec<latency_hist::Worst>,
+    /// What the files of the old latency histograms show, if they were asked for: series, and the worst of each.
+    pub old_files: (Vec<Series>, Vec<latency_hist::Worst>),
     /// Each thread that did something, the one with the largest latency first.
     pub tasks: Vec<Task>,
     /// What is known of the maximum of each of `series`, where anything is.
@@ -132,6 +138,7 @@ pub struct Recording {
     book: Book,
     tasks: Tasks,
     files: Files,
+    since_reset: Option<SinceReset>,
     overwritten: u64,
     notes: Vec<String>,
 }
@@ -147,6 +154,7 @@ impl Recording {
             None => settings.selection.threads()?,
         };
         let recorder = Recorder::start(&settings.recorder(tids))?;
+        let begin = clock::mono();
         let mut notes = recorder.notes().to_vec();
         let symbols = Symbols::read().unwrap_or_else(|error| {
             notes.push(format!("{error}: kernel stacks show addresses instead of names"));
@@ -154,15 +162,17 @@ impl Recording {
         });
         let book = Book::new(&settings, symbols.with_code());
         let tasks = Tasks::new(settings.threads, settings.deadline, recorder::syscall_name);
+        let since_reset = settings.old_files.then(SinceReset::default);
         Ok(Recording {
             settings,
             recorder,
-            begin: clock::mono(),
+            begin,
             before: Before::default(),
             largest: HashMap::new(),
             book,
             tasks,
             files: Files::default(),
+            since_reset,
             overwritten: 0,
             notes,
         })
@@ -179,6 +189,7 @@ impl Recording {
         }
         self.overwritten += self.recorder.activations(|activation| {
             self.book.activation(activation);
+            self.since_reset.iter_mut().for_each(|since| since.activation(activation));
             if self.tasks.add(activation) {
                 self.files.see(activation);
             }
@@ -191,6 +202,7 @@ impl Recording {
         for (key, max) in self.recorder.take_largest() {
             let largest = self.largest.entry(key).or_default();
             largest.until = largest.until.max(max);
+            self.since_reset.iter_mut().for_each(|since| since.larger(key, max));
         }
         evidence
     }
@@ -234,7 +246,9 @@ impl Recording {
             // A window that goes on after an earlier snapshot knows by now what came meanwhile.
             largest.until = largest.until.max(largest.meanwhile);
         }
-        for (key, max) in self.recorder.take_largest() {
+        let taken = self.recorder.take_largest();
+        self.since_reset.iter_mut().for_each(|since| since.meanwhile(&taken));
+        for (key, max) in taken {
             self.largest.entry(key).or_default().meanwhile = max;
         }
         let part = |series: &Series| {
@@ -256,11 +270,13 @@ impl Recording {
                 wait.place = self.files.describe(task.process, &wait.place);
             }
         }
+        let old_files = self.since_reset.as_ref();
+        let old_files = old_files.map(|since| (since.part(&cumulative), since.worst())).unwrap_or_default();
         let snapshot = Snapshot {
             begin: self.begin,
             end,
             series,
-            worst: self.book.of_quantities(),
+            old_files,
             tasks,
             maxima,
             peaks,
@@ -269,6 +285,14 @@ impl Recording {
             losses: self.losses(),
         };
         (snapshot, cumulative)
+    }
+
+    /// The old files show `quantities` anew from now on.
+    pub fn reset(&mut self, quantities: &[Quantity]) {
+        let (snapshot, cumulative) = self.read();
+        if let Some(since) = &mut self.since_reset {
+            since.reset(quantities, &cumulative, snapshot.end);
+        }
     }
 
     /// At the end: late tasks whose activation never ended become cases too.
@@ -281,6 +305,12 @@ impl Recording {
     #[must_use]
     pub fn last_culprit(&self, cpu: lathunt_core::time::Cpu) -> &str {
         self.book.last_culprit(cpu)
+    }
+
+    /// Since when the window counts.
+    #[must_use]
+    pub fn since(&self) -> Mono {
+        self.begin
     }
 
     /// What this kernel cannot record, and what that costs: one line each.
@@ -317,7 +347,7 @@ impl Recording {
             (
                 "threads_beyond_limit",
                 self.tasks.not_kept(),
-                "activations of threads beyond the limit: in the figures of CPUs, but not in those of threads",
+                "activations of more threads than are kept apart: of them only the wake-ups are in the figures, of their CPU and of \"(others)\"",
             ),
         ];
         let own = own.into_iter().filter(|&(_, count, _)| count > 0);

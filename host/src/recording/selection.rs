@@ -84,12 +84,12 @@ impl Selection {
             }
             Selection::Comm(glob) => Ok(Some(by_name(glob))),
             Selection::Cgroup(path) => {
-                let path = cgroup(path);
-                if !is_cgroup(&path) {
+                let Some(path) = cgroup(path) else {
                     let what = format!("control group {}", path.display());
-                    let hint = "there is none; name a directory of /sys/fs/cgroup";
+                    let hint =
+                        "there is none; name a directory of /sys/fs/cgroup, or as /proc/PID/cgroup does";
                     return Err(Error::refused("record", what, hint));
-                }
+                };
                 let mut tids = Vec::new();
                 in_cgroup(&path, &mut tids, 0);
                 Ok(Some(tids))
@@ -131,12 +131,19 @@ fn is_cgroup(path: &Path) -> bool {
     path.join("cgroup.threads").exists() || path.join("tasks").exists()
 }
 
-/// Also where they are mounted elsewhere, or named as `/proc/PID/cgroup` does.
-fn cgroup(path: &Path) -> PathBuf {
-    match path.starts_with("/sys/fs/cgroup") || (path.is_absolute() && is_cgroup(path)) {
-        true => path.to_owned(),
-        false => Path::new("/sys/fs/cgroup").join(path.strip_prefix("/").unwrap_or(path)),
+/// A directory, or named as `/proc/PID/cgroup` does: below where a hierarchy is mounted, version 2 before the others.
+fn cgroup(path: &Path) -> Option<PathBuf> {
+    if path.is_absolute() && is_cgroup(path) {
+        return Some(path.to_owned());
     }
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of = |kind: &str| -> Vec<PathBuf> {
+        let mounted = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        mounted.filter(|of| of.get(2) == Some(&kind)).map(|of| PathBuf::from(of[1])).collect()
+    };
+    let below = [vec![PathBuf::from("/sys/fs/cgroup")], of("cgroup2"), of("cgroup")].concat();
+    below.into_iter().map(|mount| mount.join(relative)).find(|path| is_cgroup(path))
 }
 
 fn in_cgroup(path: &Path, tids: &mut Vec<Tid>, depth: usize) {

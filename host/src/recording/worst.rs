@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use lathunt_core::application::policy_name;
 use lathunt_core::explain::Standstills;
-use lathunt_core::export::latency_hist;
 use lathunt_core::peak::{Context, Peak, Worst};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
@@ -18,6 +17,7 @@ use lathunt_core::trace::activation::{Activation, Via};
 use lathunt_core::trace::event::Standstill;
 
 use super::evidence::Evidence;
+use super::extremes::Extremes;
 use super::pending::{Moment, Pending};
 use super::window::Key;
 use super::Settings;
@@ -30,38 +30,8 @@ const PENDING: usize = 16;
 const WAITING: usize = 8;
 /// For so long after its end a case may be explained once more, with what that of another CPU proved.
 const AGAIN: Ns = Ns::from_ms(1_000);
-/// Threads whose worst case is kept with its circumstances.
-const THREADS: usize = 1024;
-
-/// Quantities of activations.
-const QUANTITIES: [Quantity; 4] =
-    [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup, Quantity::SharedPrio];
-
-/// Of one quantity on one CPU.
-#[derive(Clone, Copy, Default)]
-struct Extremes {
-    smallest: Option<Ns>,
-    largest: Option<Largest>,
-}
-
-#[derive(Clone, Copy)]
-struct Largest {
-    latency: Ns,
-    at: Mono, // when it ended
-    activation: Activation,
-}
-
-impl Largest {
-    fn worst(&self, quantity: Quantity, cpu: Cpu) -> latency_hist::Worst {
-        let a = &self.activation;
-        let timer = match quantity {
-            Quantity::Timer | Quantity::TimerWakeup => a.timer_part().unwrap_or_default(),
-            _ => Ns::ZERO,
-        };
-        let (victim, before) = (a.thread.thread(), a.before.thread());
-        latency_hist::Worst { quantity, cpu, latency: self.latency, timer, victim, before, at: self.at }
-    }
-}
+/// Of threads beyond [`Settings::threads`], the worst case of all is kept.
+const OTHERS: Tid = Tid(0);
 
 /// One of the worst.
 #[derive(Clone)]
@@ -75,6 +45,7 @@ struct Case {
 /// The worst of all CPUs, and of each thread.
 pub(super) struct Book {
     limit: usize,
+    threads: usize, // whose worst case is kept with its circumstances
     threshold: Ns,
     flight: bool, // a flight record is half a megabyte
     evidence: Evidence,
@@ -82,7 +53,7 @@ pub(super) struct Book {
     of_thread: BTreeMap<Tid, Case>,
     pending: Pending,
     explained: Vec<(Moment, Frozen)>, // lately
-    extremes: BTreeMap<Cpu, [Extremes; QUANTITIES.len()]>,
+    extremes: Extremes,
     last: BTreeMap<Cpu, (Mono, String)>,
 }
 
@@ -92,6 +63,7 @@ impl Book {
     pub fn new(settings: &Settings, symbols: Symbols) -> Book {
         Book {
             limit: settings.peaks,
+            threads: settings.threads,
             threshold: settings.threshold,
             flight: settings.flight,
             evidence: Evidence {
@@ -103,7 +75,7 @@ impl Book {
             of_thread: BTreeMap::new(),
             pending: Pending::new(),
             explained: Vec::new(),
-            extremes: BTreeMap::new(),
+            extremes: Extremes::default(),
             last: BTreeMap::new(),
         }
     }
@@ -119,12 +91,14 @@ impl Book {
 
     /// A wake-up, in whatever order.
     pub fn activation(&mut self, a: &Activation) {
-        self.extremes(a);
+        self.extremes.add(a);
         let (limit, total) = (self.limit, a.latency());
         let kept =
             !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
-        let known = self.of_thread.get(&a.thread.tid).map(|case| case.peak.total_ns);
-        let of_thread = known.map_or(self.of_thread.len() < THREADS, |known| total > known);
+        let thread =
+            if self.of_thread.len() < self.threads { a.thread.tid } else { self.kept_as(a.thread.tid) };
+        let known = self.of_thread.get(&thread).map(|case| case.peak.total_ns);
+        let of_thread = known.is_none_or(|known| total > known);
         let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
             // It was of the worst when its flight record was taken, and is not any more.
@@ -137,7 +111,7 @@ impl Book {
             self.offer(case.clone());
         }
         if of_thread {
-            if let Some(smaller) = self.of_thread.insert(a.thread.tid, case) {
+            if let Some(smaller) = self.of_thread.insert(thread, case) {
                 self.forget(&smaller);
             }
         }
@@ -150,9 +124,18 @@ impl Book {
         }
     }
 
+    /// Under which id the worst case of a thread is filed.
+    fn kept_as(&self, tid: Tid) -> Tid {
+        if self.of_thread.contains_key(&tid) {
+            tid
+        } else {
+            OTHERS
+        }
+    }
+
     fn is_case(&self, moment: Moment) -> bool {
         let mut of_cpus = self.worst.values().flat_map(Worst::iter);
-        self.of_thread.get(&moment.0).is_some_and(|case| case.moment == moment)
+        self.of_thread.get(&self.kept_as(moment.0)).is_some_and(|case| case.moment == moment)
             || of_cpus.any(|(_, case)| case.moment == moment)
     }
 
@@ -246,7 +229,8 @@ impl Book {
     /// What it proves of CPUs that stood still; `None` when there is no such case.
     fn explain_case(&mut self, moment: Moment, frozen: &Frozen) -> Option<Vec<Standstill>> {
         let is_it = |case: &&mut Case| case.moment == moment;
-        let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
+        let thread = self.kept_as(moment.0);
+        let of_thread = self.of_thread.get_mut(&thread).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
         let activation = of_thread.or(of_cpu).map(|case| case.activation)?;
         let Some(explanation) = self.evidence.explain(frozen, activation.as_ref()) else {
@@ -254,7 +238,7 @@ impl Book {
         };
         let proved = self.evidence.standstills.note(frozen.cpu, &explanation);
         self.told(frozen.cpu, moment.1, Some(explanation.cause.clone()));
-        let of_thread = self.of_thread.get_mut(&moment.0).filter(is_it);
+        let of_thread = self.of_thread.get_mut(&thread).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
         // The worst of a thread is told, its flight record is not kept.
         let bytes = (self.flight && of_cpu.is_some()).then(|| frozen.bytes.clone());
@@ -275,38 +259,16 @@ impl Book {
         }
     }
 
-    fn extremes(&mut self, a: &Activation) {
-        let wakeup = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
-        let both = a.timer.filter(|_| !a.shared).map(|_| (Quantity::TimerWakeup, a.latency(), a.switched_in));
-        let timer = a.timer_part().zip(a.timer).map(|(part, (_, entry))| (Quantity::Timer, part, entry));
-        let all = [Some((wakeup, a.switched_in.since(a.waking), a.switched_in)), timer, both];
-        let extremes = self.extremes.entry(a.cpu).or_default();
-        for (quantity, latency, at) in all.into_iter().flatten() {
-            let Some(of) = QUANTITIES.iter().position(|&known| known == quantity) else { continue };
-            let Extremes { smallest, largest } = &mut extremes[of];
-            *smallest = Some(smallest.map_or(latency, |smallest| latency.min(smallest)));
-            if largest.is_none_or(|known| latency > known.latency) {
-                *largest = Some(Largest { latency, at, activation: *a });
-            }
-        }
-    }
-
-    fn of(&self, (quantity, cpu): Key) -> Option<&Extremes> {
-        let of = QUANTITIES.iter().position(|&known| known == quantity)?;
-        self.extremes.get(&cpu).map(|all| &all[of])
-    }
-
     /// The sample of a series that is exactly `max`, with what is known of it; `None`: nothing but its size.
     #[must_use]
     pub fn peak_of(&self, (quantity, cpu): Key, max: Ns) -> Option<Peak> {
-        let Some(largest) = self.of((quantity, cpu)).and_then(|of| of.largest).filter(|of| of.latency == max)
-        else {
+        let Some(largest) = self.extremes.largest((quantity, cpu)).filter(|of| of.latency == max) else {
             return self.unfinished(quantity, cpu, max);
         };
         let a = &largest.activation;
         let moment = (a.thread.tid, a.switched_in);
         let of_cpu = self.worst.get(&cpu).into_iter().flat_map(|worst| worst.iter().map(|(_, case)| case));
-        let mut cases = of_cpu.chain(self.of_thread.get(&a.thread.tid));
+        let mut cases = of_cpu.chain(self.of_thread.get(&self.kept_as(a.thread.tid)));
         let known = cases.find(|case| case.moment == moment).map(|case| case.peak.clone());
         let begin = Mono(largest.at.0.saturating_sub(max.0));
         let peak = known.unwrap_or_else(|| self.plain(a));
@@ -345,17 +307,7 @@ impl Book {
     /// The smallest of a quantity on a CPU.
     #[must_use]
     pub fn smallest(&self, key: Key) -> Option<Ns> {
-        self.of(key)?.smallest
-    }
-
-    /// The worst case of each quantity and CPU.
-    #[must_use]
-    pub fn of_quantities(&self) -> Vec<latency_hist::Worst> {
-        let one = |(&cpu, all): (&Cpu, &[Extremes; QUANTITIES.len()])| {
-            let of = QUANTITIES.into_iter().zip(all);
-            of.filter_map(|(quantity, one)| Some(one.largest?.worst(quantity, cpu))).collect::<Vec<_>>()
-        };
-        self.extremes.iter().flat_map(one).collect()
+        self.extremes.smallest(key)
     }
 
     /// Flight records whose activation never ended become cases of their own.

@@ -77,6 +77,12 @@ fn the_table_names_the_worst_window_its_victim_and_what_happened() {
     );
     assert!(text.contains("no evidence of this one was kept") && text.contains("window_lost: it was killed"));
     assert!(text.lines().all(|line| line.chars().count() <= 140));
+    let narrow = example().to_text(80);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    let series = narrow.lines().find(|line| line.starts_with("timer+wakeup CPU 0")).unwrap();
+    assert!(series.contains("4.321 ms") && series.ends_with("01-01 00:09:58"), "{series}");
+    let empty = example().only(|_| false).to_text(80);
+    assert!(empty.contains("no sample in them") && !empty.contains("Worst windows"), "{empty}");
     assert!(History::default().to_text(80).contains("no window was closed since 1970-01-01T00:00:00Z"));
 }
 

@@ -11,6 +11,8 @@ use crate::time::Ns;
 const WORST: usize = 10;
 /// Events shown.
 const EVENTS: usize = 10;
+/// What the whole table needs; a narrower one leaves out how many windows there are and the median of their maxima.
+const WHOLE: usize = 118;
 
 impl History {
     /// The table, at most `width` columns wide.
@@ -19,32 +21,50 @@ impl History {
         let (Some((begin, _)), Some((_, end))) = (self.windows.first(), self.windows.last()) else {
             return format!("no window was closed since {}\n{}", self.from, self.happened(width));
         };
-        let mut text = format!("{} windows from {begin} to {end}\n\n", grouped(self.windows.len() as u64));
-        text.push_str(&self.series(width));
-        text.push_str(&self.worst(width));
+        let plural = if self.windows.len() == 1 { "" } else { "s" };
+        let mut text =
+            format!("{} window{plural} from {begin} to {end}\n\n", grouped(self.windows.len() as u64));
+        if self.rows.iter().all(|row| row.figures.count == 0) {
+            text.push_str("no sample in them: no such task was woken\n");
+        } else {
+            text.push_str(&self.series(width));
+            text.push_str(&self.worst(width));
+        }
         text + &self.happened(width)
     }
 
     fn series(&self, width: usize) -> String {
-        let head = ["series", "windows", "samples", "lost", "median max", "p99.9 worst", "largest", "when"];
-        let mut text = format!(
-            "{:<29}{:>8}{:>15}{:>8}{:>12}{:>12}{:>12}  {}\n",
-            head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]
-        );
+        let columns =
+            |key: &str, [windows, median]: [String; 2], [samples, lost, p999, largest]: [String; 4], when| {
+                match width < WHOLE {
+                    true => format!("{key:<22}{samples:>12}{lost:>6}{p999:>11}{largest:>10}  {when}"),
+                    false => format!(
+                    "{key:<29}{windows:>8}{samples:>15}{lost:>8}{median:>12}{p999:>12}{largest:>12}  {when}"
+                ),
+                }
+            };
+        let head = ["samples", "lost", "p99.9", "largest"].map(str::to_owned);
+        let mut text =
+            columns("series", ["windows", "median max"].map(str::to_owned), head, "when (UTC)".to_owned())
+                + "\n";
         for (key, rows) in self.by_series() {
             let mut maxima: Vec<Ns> = rows.iter().filter_map(|row| row.figures.max).collect();
             maxima.sort_unstable();
             let worst = rows.iter().max_by_key(|row| row.figures.max);
             let sum = |of: &dyn Fn(&Row) -> u64| rows.iter().map(|row| of(row)).fold(0, u64::saturating_add);
-            let row = format!(
-                "{key:<29}{:>8}{:>15}{:>8}{:>12}{:>12}{:>12}  {}",
-                rows.len(),
+            let whole = [rows.len().to_string(), or_dash(maxima.get(maxima.len() / 2).copied())];
+            let figures = [
                 grouped(sum(&|row| row.figures.count)),
                 grouped(sum(&|row| row.lost)),
-                or_dash(maxima.get(maxima.len() / 2).copied()),
+                // Of the worst window.
                 or_dash(rows.iter().filter_map(|row| row.figures.quantiles[2]).max()),
                 or_dash(maxima.last().copied()),
-                worst.map_or_else(String::new, |row| when(row)),
+            ];
+            let row = columns(
+                &key.to_string(),
+                whole,
+                figures,
+                worst.map_or_else(String::new, |row| when(row, width)),
             );
             text.push_str(&(cut(&row, width) + "\n"));
         }
@@ -57,12 +77,20 @@ impl History {
         let mut text = "\nWorst windows\n".to_owned();
         for row in rows.iter().take(WORST) {
             let why = match row.peak() {
-                Ok(Some(peak)) => format!("{}: {}", line(&peak.victim.to_string()), line(&sentence(&peak))),
+                Ok(Some(peak)) => {
+                    let (victim, told) = (peak.victim.to_string(), sentence(&peak));
+                    let told = told.strip_prefix(&format!("{victim} ")).unwrap_or(&told);
+                    format!("{}: {}", line(&victim), line(told))
+                }
                 Ok(None) => "no evidence of this one was kept".to_owned(),
                 Err(damage) => damage.to_string(),
             };
-            let shown = format!("{:>10}  {:<29}{}  {why}", or_dash(row.figures.max), row.key, when(row));
-            text.push_str(&(cut(&shown, width) + "\n"));
+            let shown = format!("{:>10}  {:<29}{}", or_dash(row.figures.max), row.key, when(row, width));
+            let why = match width < WHOLE {
+                true => format!("\n            {}", cut(&why, width.saturating_sub(12))),
+                false => format!("  {}", cut(&why, width.saturating_sub(shown.chars().count() + 2))),
+            };
+            text.push_str(&(cut(&shown, width) + &why + "\n"));
         }
         text
     }
@@ -85,10 +113,14 @@ impl History {
     }
 }
 
-/// The moment of the maximum, or the window it was in.
-fn when(row: &Row) -> String {
-    match row.max_at {
-        Some(at) => at.to_string(),
-        None => format!("before {}", row.end),
+/// The moment of the maximum, or the window it was in; in a narrow table without year and milliseconds.
+fn when(row: &Row, width: usize) -> String {
+    let (before, at) = match row.max_at {
+        Some(at) => ("", at.to_string()),
+        None => ("before ", row.end.to_string()),
+    };
+    match at.get(5..19).filter(|_| width < WHOLE) {
+        Some(short) => format!("{before}{}", short.replace('T', " ")),
+        None => format!("{before}{at}"),
     }
 }

@@ -1,0 +1,131 @@
+//! `--latency-hist`: the directory of the PREEMPT_RT patch's latency histograms, as plain files.
+//!
+//! Once a second all are written anew. A file `reset` that was written meanwhile empties its directory, of these files
+//! alone: what lathunt itself reports goes on. What else could be written in theirs cannot change a recording that runs;
+//! who tries is told.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use lathunt_core::export::latency_hist::{self, Recorded};
+use lathunt_core::series::{Quantity, Series};
+use lathunt_host::clock;
+use lathunt_host::recording::{Recording, Selection, SinceReset, Snapshot};
+
+use super::potential::Running;
+use crate::file;
+
+/// A file as it was when we wrote it: another one is somebody's.
+type Stamp = (u64, u64, i64, i64);
+
+/// The directory.
+pub struct OldFiles {
+    directory: PathBuf,
+    recorded: Recorded,
+    /// Of `irqsoff` and its relatives, which are not read by the recording.
+    potential: SinceReset,
+    resets: Vec<(Quantity, PathBuf, Option<Stamp>)>,
+    refused: BTreeSet<String>,
+}
+
+impl OldFiles {
+    /// Writes all files, without a sample: what cannot be written is told before anything is recorded.
+    ///
+    /// # Errors
+    /// One line: which file, and why.
+    pub fn begin(directory: &Path, recorded: Recorded) -> anyhow::Result<OldFiles> {
+        let reset = |quantity| {
+            let path = directory.join(latency_hist::directory(quantity)?).join("reset");
+            Some((quantity, path, None))
+        };
+        let mut files = OldFiles {
+            directory: directory.to_owned(),
+            resets: recorded.quantities().filter_map(reset).collect(),
+            recorded,
+            potential: SinceReset::default(),
+            refused: BTreeSet::new(),
+        };
+        files.write(files.recorded.settings())?;
+        files.write(files.recorded.figures(&[], &[]))?;
+        files.resets.iter_mut().try_for_each(fresh)?;
+        Ok(files)
+    }
+
+    /// Does what was asked for since, in `reset` files. To be called before a snapshot is taken.
+    pub fn obey(&mut self, recording: &mut Recording, potential: &Running) {
+        let mut asked = Vec::new();
+        for reset in &mut self.resets {
+            if stamp(&reset.1) != reset.2 {
+                asked.push(reset.0);
+                let _ = fresh(reset); // a failure is tried again a second later
+            }
+        }
+        if !asked.is_empty() {
+            recording.reset(&asked);
+            self.potential.reset(&asked, &potential.read().0, clock::mono());
+        }
+    }
+
+    /// Writes all anew. `potential`: the series that the recording does not have.
+    ///
+    /// # Errors
+    /// One line: which file, and why.
+    pub fn update(&mut self, snapshot: &Snapshot, potential: &[Series]) -> anyhow::Result<()> {
+        for setting in self.recorded.settings() {
+            let there = fs::read_to_string(self.directory.join(&setting.path));
+            if there.is_ok_and(|there| there.trim() != setting.text.trim()) {
+                self.refused.insert(setting.path);
+            }
+        }
+        self.write(self.recorded.settings())?;
+        let (series, worst) = &snapshot.old_files;
+        let series = [series.clone(), self.potential.part(potential)].concat();
+        self.write(self.recorded.figures(&series, worst))
+    }
+
+    /// One line for each file that somebody wrote in vain.
+    pub fn notes(&self) -> impl Iterator<Item = String> + '_ {
+        self.refused.iter().map(|path| {
+            format!(
+                "{} was written, which changes nothing here: a recording is set by its options (--tasks pid:N, --potential)",
+                self.directory.join(path).display()
+            )
+        })
+    }
+
+    fn write(&self, files: Vec<latency_hist::File>) -> anyhow::Result<()> {
+        files
+            .into_iter()
+            .try_for_each(|wanted| put(&self.directory.join(&wanted.path), wanted.text.as_bytes()))
+    }
+}
+
+/// The process that `selection` is, as their `pid` files have it.
+#[must_use]
+pub fn pid(selection: &Selection) -> i32 {
+    match selection {
+        Selection::Pids(pids) if pids.len() == 1 => pids[0],
+        _ => 0,
+    }
+}
+
+fn put(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent)
+        .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", parent.display()))?;
+    file::write_quick(path, text)
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let now = fs::metadata(path).ok()?;
+    Some((now.ino(), now.size(), now.mtime(), now.mtime_nsec()))
+}
+
+/// An empty `reset` in its place.
+fn fresh((_, path, known): &mut (Quantity, PathBuf, Option<Stamp>)) -> anyhow::Result<()> {
+    put(path, b"")?;
+    *known = stamp(path);
+    Ok(())
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Measured threads by their id: a thread sits in the slot of its low bits or in one of the next three. A lookup in a
+ * hash map of the kernel costs ten times as much; task storage allocates, which PREEMPT_RT forbids here. */
+
+#define WAKING_SLOTS 8192
+#define WAKING_PROBES 4
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WAKING_SLOTS);
+	__type(key, __u32);
+	__type(value, struct waking);
+} wakings SEC(".maps");
+
+static __always_inline struct waking *find_waking(__s32 tid)
+{
+	struct waking *w;
+	__u32 i, slot;
+
+#pragma unroll
+	for (i = 0; i < WAKING_PROBES; i++) {
+		slot = (tid + i) & (WAKING_SLOTS - 1);
+		w = bpf_map_lookup_elem(&wakings, &slot);
+		if (w && w->tid == tid)
+			return w;
+	}
+	return 0;
+}
+
+/* Wakings of one thread come one after another, so it is claimed once. */
+static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 tid)
+{
+	struct waking *w;
+	__u32 i, slot;
+
+#pragma unroll
+	for (i = 0; i < WAKING_PROBES; i++) {
+		slot = (tid + i) & (WAKING_SLOTS - 1);
+		w = bpf_map_lookup_elem(&wakings, &slot);
+		if (w && !w->tid && !__sync_val_compare_and_swap(&w->tid, 0, tid)) {
+			w->at = 0;
+			w->preempted = 0;
+			w->job_ended = 0;
+			w->armed = 0;
+			w->jobs = 0;
+			return w;
+		}
+	}
+	lose(b, LOST_PENDING_FULL);
+	return 0;
+}

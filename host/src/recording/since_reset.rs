@@ -1,0 +1,101 @@
+//! What the files of the old latency histograms show: everything since a `reset` file of theirs was written.
+//!
+//! Nothing is taken from anybody else: the figures at that moment are subtracted from those that go on.
+
+use std::collections::HashMap;
+
+use lathunt_core::export::latency_hist;
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::time::{Mono, Ns};
+use lathunt_core::trace::activation::Activation;
+
+use super::extremes::Extremes;
+use super::window::{Before, Key, Largest};
+
+/// The figures at the last reset of each quantity, and the extremes since.
+#[derive(Default)]
+pub struct SinceReset {
+    before: Before,
+    largest: HashMap<Key, Largest>,
+    extremes: Extremes,
+}
+
+impl SinceReset {
+    /// A wake-up.
+    pub(super) fn activation(&mut self, activation: &Activation) {
+        self.extremes.add(activation);
+    }
+
+    /// The largest of a series since it was last asked.
+    pub(super) fn larger(&mut self, key: Key, max: Ns) {
+        let largest = self.largest.entry(key).or_default();
+        largest.until = largest.until.max(max);
+    }
+
+    /// The same, asked after the series were read.
+    pub(super) fn meanwhile(&mut self, taken: &[(Key, Ns)]) {
+        for largest in self.largest.values_mut() {
+            largest.until = largest.until.max(largest.meanwhile);
+        }
+        for &(key, max) in taken {
+            self.largest.entry(key).or_default().meanwhile = max;
+        }
+    }
+
+    /// Those of `series` with samples since.
+    #[must_use]
+    pub fn part(&self, series: &[Series]) -> Vec<Series> {
+        let part = |series: &Series| {
+            let key = (series.quantity, series.cpu?);
+            let largest = self.largest.get(&key).copied().unwrap_or_default();
+            self.before.part(series, largest, self.extremes.smallest(key))
+        };
+        series.iter().filter_map(part).filter(|series| series.histogram.count() > 0).collect()
+    }
+
+    /// The worst since, of each quantity of activations and CPU.
+    #[must_use]
+    pub fn worst(&self) -> Vec<latency_hist::Worst> {
+        self.extremes.worst()
+    }
+
+    /// From `at` on `quantities` are counted anew; `series` is what there is by now.
+    pub fn reset(&mut self, quantities: &[Quantity], series: &[Series], at: Mono) {
+        let of_them = series.iter().filter(|series| quantities.contains(&series.quantity));
+        self.before.close(&of_them.cloned().collect::<Vec<_>>(), at);
+        for (_, largest) in self.largest.iter_mut().filter(|((quantity, _), _)| quantities.contains(quantity))
+        {
+            *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
+        }
+        quantities.iter().for_each(|&quantity| self.extremes.clear_of(quantity, at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::histogram::{Histogram, Layout};
+    use lathunt_core::time::Cpu;
+
+    use super::*;
+
+    fn series(quantity: Quantity, values: &[u64]) -> Series {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        values.iter().for_each(|&ns| histogram.record(Ns(ns)));
+        Series::new(quantity, Some(Cpu(1)), histogram)
+    }
+
+    #[test]
+    fn one_quantity_is_counted_anew_and_the_others_go_on() {
+        let mut since = SinceReset::default();
+        let all = [series(Quantity::Timer, &[7_000]), series(Quantity::Wakeup, &[90_500, 3_000])];
+        assert_eq!(since.part(&all), all);
+        since.reset(&[Quantity::Wakeup], &all, Mono(5));
+        assert_eq!(since.part(&all), all[..1]);
+        since.larger((Quantity::Wakeup, Cpu(1)), Ns(40_200));
+        let now =
+            [series(Quantity::Timer, &[7_000, 8_000]), series(Quantity::Wakeup, &[90_500, 3_000, 40_200])];
+        let part = since.part(&now);
+        assert_eq!((part[0].histogram.count(), part[1].histogram.count()), (2, 1));
+        assert_eq!(part[1].histogram.max(), Some(Ns(40_200)));
+    }
+}
