@@ -32,7 +32,17 @@ impl Figures {
     /// Of one series.
     #[must_use]
     pub fn of(series: &Series) -> Figures {
-        Figures { missed: series.missed, lost: series.lost, ..Figures::of_histogram(&series.histogram) }
+        let figures = Figures::of_histogram(&series.histogram);
+        Figures { missed: series.missed, lost: series.lost, ..figures }.only_what_is_known()
+    }
+
+    /// Where more samples were lost than counted (an import of status lines: minimum, maximum and a number), what is
+    /// counted says nothing of the middle.
+    fn only_what_is_known(self) -> Figures {
+        if self.lost > self.samples {
+            return Figures { median_ns: None, p99_9_ns: None, ..self };
+        }
+        self
     }
 
     /// Of a histogram alone.
@@ -70,7 +80,8 @@ impl Figures {
                 ..Figures::default()
             }
         };
-        Figures { missed: total(series, |s| s.missed), lost: total(series, |s| s.lost), ..figures }
+        let (missed, lost) = (total(series, |s| s.missed), total(series, |s| s.lost));
+        Figures { missed, lost, ..figures }.only_what_is_known()
     }
 }
 
@@ -169,6 +180,18 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1 000"), (1_234_567, "1 234 567")] {
             assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn two_samples_of_a_thousand_have_extremes_and_no_median() {
+        let mut known = series(Layout::LATENCY, &[4_000, 2_925_000]);
+        known.lost = 2;
+        assert!(Figures::of(&known).median_ns.is_some());
+        known.lost = 1_994;
+        let figures = Figures::of(&known);
+        assert_eq!((figures.median_ns, figures.p99_9_ns), (None, None));
+        assert_eq!((figures.min_ns, figures.max_ns), (Some(Ns(4_000)), Some(Ns(2_925_000))));
+        assert_eq!(Figures::of_all(&[&known, &known]).median_ns, None);
     }
 
     #[test]

@@ -31,9 +31,11 @@ fn ends_in_a_number_cut_short(line: &str) -> bool {
     if line.starts_with("T:") {
         return width_of(line, "Min:").is_some_and(|width| width >= 7) && last_field.len() < 8;
     }
-    if line.starts_with('#') {
+    if let Some(comment) = line.strip_prefix('#') {
+        let label = comment.split(':').next().unwrap_or_default().trim();
         let last = last_field.split_whitespace().last().unwrap_or_default();
-        return !last.is_empty() && last.len() < 5 && last.bytes().all(|b| b.is_ascii_digit());
+        let padded = label == "Total" || label.ends_with(" Latencies") || label == "Histogram Overflows";
+        return padded && last.len() < 5 && last.bytes().all(|b| b.is_ascii_digit());
     }
     line.starts_with("  ") && line.matches(':').count() == 2 && last_field.len() < 8
 }
