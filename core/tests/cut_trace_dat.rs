@@ -117,3 +117,11 @@ fn uncompressed_data_without_their_table_are_those_of_the_cpus_in_their_order() 
         assert!(damage > 0 && (losses.is_empty() == (all == [true, true])), "{len}: {losses:?}");
     }
 }
+
+#[test]
+fn a_file_that_ends_before_its_events_says_where_and_what_to_do() {
+    let file = recording();
+    let told = TraceDat::open(&file[..file.len() / 10]).map(|_| ()).unwrap_err().to_string();
+    let end = format!("damaged at offset {}: the file ends here, before", file.len() / 10);
+    assert!(told.starts_with(&end) && told.contains("trace-cmd restore") && !told.contains('\n'), "{told}");
+}

@@ -15,7 +15,7 @@ use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::record::Record;
 use lathunt_core::export::perfetto;
 use lathunt_core::time::Ns;
-use lathunt_core::trace::event::{Kind, LeftAs, Window};
+use lathunt_core::trace::event::{Event, Kind, LeftAs, Level, Window};
 use lathunt_core::trace::trace_dat::TraceDat;
 
 /// Field number → (name, type), by message.
@@ -200,4 +200,53 @@ fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
         slices >= 3 && names.contains(&Some(Value::Text("critical path, level 1".to_owned()))),
         "{names:?}"
     );
+}
+
+/// Of each `sched_waking`: when, by whom, of whom.
+fn wakings(file: &[u8]) -> Vec<(u64, u64, u64)> {
+    let mut found = Vec::new();
+    for (_, packet) in decode(&schema(), "Trace", file) {
+        let Value::Message(packet) = packet else { panic!("{packet:?}") };
+        let Some(Value::Message(bundle)) = get(&packet, "ftrace_events") else { continue };
+        for (_, event) in bundle.iter().filter(|(name, _)| name == "event") {
+            let Value::Message(event) = event else { panic!("{event:?}") };
+            if let Some(Value::Message(waking)) = get(event, "sched_waking") {
+                found.push((number(event, "timestamp"), number(event, "pid"), number(waking, "pid")));
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn wakeups_are_drawn_with_their_waker_but_for_interrupts_also_without_sched_waking() {
+    let (mut window, _, drawn) = worst("inversion");
+    let with = wakings(&perfetto::trace(&window, 1, "passage 1", &drawn, &[]));
+    let within = |event: &&Event| event.at >= drawn.begin && event.at <= drawn.end;
+    let waker = |event: &Event| match event.level {
+        Level::Thread => event.current.map_or(0, |tid| tid.0 as u64),
+        _ => 0,
+    };
+    let recorded = |window: &Window, of: fn(&Kind) -> Option<i32>| {
+        let events = window.events.iter().filter(within);
+        let mut found: Vec<(u64, u64, u64)> =
+            events.filter_map(|event| Some((event.at.0, waker(event), of(&event.kind)? as u64))).collect();
+        found.sort_unstable();
+        found
+    };
+    let of_waking = |kind: &Kind| match kind {
+        Kind::Waking { task, .. } => Some(task.tid.0),
+        _ => None,
+    };
+    assert_eq!(with, recorded(&window, of_waking));
+    assert!(with.iter().any(|(_, by, _)| *by != 0) && with.iter().any(|(_, by, _)| *by == 0), "{with:?}");
+    window.events.retain(|event| !matches!(event.kind, Kind::Waking { .. }));
+    let of_wakeup = |kind: &Kind| match kind {
+        Kind::Wakeup { task, .. } => Some(task.tid.0),
+        _ => None,
+    };
+    let without = wakings(&perfetto::trace(&window, 1, "passage 1", &drawn, &[]));
+    assert_eq!(without, recorded(&window, of_wakeup));
+    assert!(without.len() > 3, "{without:?}");
 }

@@ -29,7 +29,8 @@ pub struct TraceArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Which kernel events: rt (the default; what explain needs), min (switches, wake-ups, interrupts), or full
-    /// (every system call too); with --flight only which system calls: rt those that are markers, and futexes
+    /// (every system call too); with --flight only which system calls: rt those that are markers, futexes, and those
+    /// that set priorities and CPUs of threads
     #[arg(long = "events", value_name = "SET")]
     kernel_events: Option<EventSet>,
     /// Record every kernel function too: where the kernel spends its time, at several times the cost; latencies are

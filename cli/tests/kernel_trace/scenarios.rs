@@ -259,6 +259,28 @@ fn markers_and_futexes_are_in_the_flight_ring_too() {
     }
 }
 
+#[test]
+#[ignore = "root: run by make test"]
+fn who_lowers_a_priority_is_named() {
+    explains("lowered", "rt", &["operator", "had lowered it from RT 60 to RT 10 (sched_setscheduler)"]);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn who_lowers_a_priority_is_in_the_flight_ring_too() {
+    let lacks = lathunt_host::testing::lacks_bpf();
+    if lathunt_host::testing::may_run("who_lowers_a_priority_is_in_the_flight_ring_too", lacks) {
+        let words = ["operator", "had lowered it from RT 60 to RT 10 (sched_setscheduler)"];
+        explains("lowered", "rt --flight", &words);
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn each_owner_of_a_chain_of_locks_is_told_with_its_own_priority() {
+    explains("pi_chain", "rt", &["which is RT 20 by itself", "which is RT 10 by itself", "boosted to RT 80"]);
+}
+
 /// Receive packet steering of the loopback device, put back when dropped.
 struct Steering {
     before: Option<String>,

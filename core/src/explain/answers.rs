@@ -183,6 +183,7 @@ impl Answers {
             let text = "no event shows that these interrupts lead to the thread: each is paired with its next switch-in";
             limits.push(text.to_owned());
         }
+        limits.extend(found.silent.iter().cloned());
         limits.extend(found.damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
         Answers {
             format: "lathunt-explain".to_owned(),
@@ -208,8 +209,11 @@ impl Answers {
             self.trace.path, self.trace.format, self.trace.events
         )));
         let counts = format!(
-            "{} passages {}; {} begins and {} ends unmatched",
-            self.count, self.question, self.unmatched_begins, self.unmatched_ends
+            "{} {}; {} and {} unmatched",
+            counted(self.count, "passage"),
+            self.question,
+            counted(self.unmatched_begins, "begin"),
+            counted(self.unmatched_ends, "end")
         );
         wrap(&mut text, "", &counts);
         for limit in &self.limits {
@@ -244,6 +248,11 @@ impl Answers {
         }
         text
     }
+}
+
+/// `1 passage`, `2 passages`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn cut(line: &str) -> String {

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::passages::Found;
-use crate::time::{Mono, Ns, Tid};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, Level, Window};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::{Loss, Source, Span};
@@ -50,6 +50,7 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
         strings: normalizer.into_strings(),
         events: events.into(),
         pinned: pinned(found, end),
+        hotplug: hotplug(found, end),
         mappings: found.mappings.iter().filter(|mapping| mapping.at < end).cloned().collect(),
         syscalls: SyscallTable::of_machine(&source.info().machine),
         other_clock: !source.info().clock.is_monotonic(),
@@ -81,6 +82,17 @@ fn hides_interrupts(source: &dyn Source) -> bool {
     let tells = &tells[..if x86 { 2 } else { 3 }];
     let classes = source.catalogue().classes();
     !classes.iter().any(|class| tells.iter().any(|name| class.name.ends_with(name)))
+}
+
+/// Of the steps of a CPU on its way only the first.
+fn hotplug(found: &Found, end: Mono) -> Vec<Event> {
+    let mut ways: HashMap<Cpu, bool> = HashMap::new();
+    let steps = found.lasting.iter().filter(|event| event.at < end);
+    let turns = steps.filter(|event| match event.kind {
+        Kind::Hotplug { cpu, down } => ways.insert(cpu, down).unwrap_or(false) != down,
+        _ => false,
+    });
+    turns.copied().collect()
 }
 
 fn pinned(found: &Found, end: Mono) -> HashMap<Tid, Mono> {

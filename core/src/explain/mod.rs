@@ -30,6 +30,7 @@ pub mod rank;
 pub mod record;
 pub mod segment;
 pub mod share;
+mod silence;
 mod standstill;
 mod stolen;
 pub mod story;

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use super::mappings::Mappings;
 use super::markers::Matcher;
+use super::silence::Silences;
 use super::waking;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
@@ -71,6 +72,7 @@ struct Search<'s> {
     mappings: Mappings,
     /// The latest moment before which events are missing.
     lost_until: Mono,
+    silences: Silences,
     /// The last end of a passage, by thread.
     ended: HashMap<Tid, Mono>,
     found: Found,
@@ -104,7 +106,8 @@ impl<'s> Search<'s> {
         found.from_wakeup = matches!(question, Question::Wakeups) && waking::is_missing(source);
         let needs = |name: &str| match name {
             _ if feeding.is_some() => true,
-            "sched_switch" | "sched_process_exit" | "sched_process_fork" => true,
+            "sched_switch" | "sched_process_exit" | "sched_process_fork" | "sched_migrate_task" => true,
+            "cpuhp_enter" | "cpuhp_multi_enter" => true,
             "sys_enter" => true,
             "sys_exit" => matches!(question, Question::Syscall(_)),
             "sched_wakeup" => found.from_wakeup,
@@ -129,6 +132,7 @@ impl<'s> Search<'s> {
             mappings: Mappings::new(source),
             lost_until: source.complete_from().unwrap_or_default(),
             ended: HashMap::new(),
+            silences: Silences::default(),
             found,
         }
     }
@@ -160,6 +164,7 @@ impl<'s> Search<'s> {
         self.found.events += 1;
         let first = self.found.reach.map_or(record.at, |(first, _)| first.min(record.at));
         self.found.reach = Some((first, self.found.reach.map_or(record.at, |(_, last)| last.max(record.at))));
+        self.silences.event(record.cpu, record.at);
         let index = record.class as usize;
         let marked = self
             .matchers
@@ -188,6 +193,7 @@ impl<'s> Search<'s> {
             self.scheduled(&event);
         }
         match event.kind {
+            Kind::Migrate { task, to, .. } if to != event.cpu => self.silences.moved(task.tid, to, event.at),
             Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid),
             Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid),
             _ => {}
@@ -222,6 +228,9 @@ impl<'s> Search<'s> {
             Kind::SysEnter { id, .. }
                 if Some(id) == self.sets_affinity && self.found.lasting.len() < MOST_LASTING =>
             {
+                self.found.lasting.push(*event);
+            }
+            Kind::Hotplug { .. } if self.found.lasting.len() < MOST_LASTING => {
                 self.found.lasting.push(*event);
             }
             _ => {}
@@ -382,6 +391,9 @@ impl<'s> Search<'s> {
             let names: Vec<String> = open.into_iter().take(8).map(|tid| self.name(tid)).collect();
             self.found.begin_threads.extend(names);
         }
+        let end = self.found.reach.map_or(Mono(0), |(_, last)| last);
+        self.found.silent =
+            self.silences.found(end).map(|silence| silence.told(&self.comm(silence.moved.0))).collect();
         // Names may be known only later than the passage.
         let mut passages = std::mem::take(&mut self.found.passages);
         for passage in passages.iter_mut().filter(|passage| passage.comm.is_empty()) {

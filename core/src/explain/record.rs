@@ -27,8 +27,10 @@ pub struct Record<'w> {
 
 /// How far back an interrupt is taken to reach whose begin is not recorded.
 const UNSEEN: Ns = Ns::from_us(500);
-/// Longest way from the end of an interrupt's handler to the waking of its thread; emulated CPUs take some 10 µs.
+/// Longest way from the end of an interrupt to the waking of a thread that any may wake; emulated CPUs take some 10 µs.
 const WAY_OUT: Ns = Ns::from_us(100);
+/// The same for the interrupt's own thread, which nobody else wakes then; emulated CPUs take some 100 µs.
+const WAY_TO_ITS_THREAD: Ns = Ns::from_ms(1);
 
 impl<'w> Record<'w> {
     /// Indexes `window`. Events that are out of order are put in order.
@@ -166,11 +168,12 @@ impl<'w> Record<'w> {
         let (Kind::Waking { task, .. } | Kind::Wakeup { task, .. }) = event.kind else { return None };
         let comm = self.thread(task).comm;
         let by_any = ["ksoftirqd/", "ktimers/", "ktimersd/", "rcuc/"].iter().any(|own| comm.starts_with(own));
-        let from = Mono(event.at.0.saturating_sub(WAY_OUT.0));
+        let from = Mono(event.at.0.saturating_sub(WAY_TO_ITS_THREAD.0));
         let before =
             self.events_on(event.cpu, from, event.at).rev().skip_while(|(index, _)| *index != waking);
         for (_, earlier) in before.skip(1) {
             match earlier.kind {
+                _ if by_any && event.at.since(earlier.at) > WAY_OUT => return None,
                 Kind::IrqExit { irq } if by_any || comm.starts_with(&format!("irq/{irq}-")) => {
                     return self.slice_before(event.cpu, earlier.at).copied();
                 }

@@ -123,6 +123,9 @@ pub struct Summary {
     pub interrupters: Vec<Interrupter>,
     /// Real-time threads' and others' together.
     pub wakeups: Wakeups,
+    /// CPUs whose events end before those of the others although they had something to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
     /// Damage met.
     pub damage: Vec<String>,
 }
@@ -177,6 +180,9 @@ impl Summary {
                 "{spanning_losses} more with lost events on the way (seeming up to {longest}) are not counted"
             );
             wrap(&mut text, "! ", &told);
+        }
+        for silent in &self.silent {
+            wrap(&mut text, "! ", silent);
         }
         for damage in &self.damage {
             wrap(&mut text, "! ", &format!("the file is damaged at {damage}"));

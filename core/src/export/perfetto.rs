@@ -9,7 +9,7 @@
 
 use crate::explain::lanes::{Lanes, Of};
 use crate::time::{Cpu, Mono};
-use crate::trace::event::{Event, Kind, LeftAs, TaskRef, Window};
+use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Window};
 
 /// Events in one bundle.
 const BUNDLE: usize = 512;
@@ -32,13 +32,15 @@ pub fn trace(window: &Window, number: u64, name: &str, lanes: &Lanes, before: &[
             cpus.entry(event.cpu).or_default().push(event);
         }
     }
+    let from_wakeup =
+        !window.events.iter().any(|event| matches!(event.kind, Kind::Waking { new: false, .. }));
     for (cpu, events) in &cpus {
         for events in events.chunks(BUNDLE) {
             let mut bundle = Message::default();
             bundle.number(1, u64::from(cpu.0));
             events
                 .iter()
-                .filter_map(|event| ftrace_event(window, event))
+                .filter_map(|event| ftrace_event(window, event, from_wakeup))
                 .for_each(|event| bundle.message(2, &event));
             let mut packet = Message::default();
             packet.message(1, &bundle);
@@ -94,8 +96,9 @@ fn slice(out: &mut Message, track: u64, at: Mono, name: Option<&str>) {
     out.message(1, &packet);
 }
 
-/// `FtraceEvent` {timestamp 1, pid 2, and one of the events}; `None` for what Perfetto draws nothing of.
-fn ftrace_event(window: &Window, event: &Event) -> Option<Message> {
+/// `FtraceEvent` {timestamp 1, pid 2, and one of the events}; `None` for what Perfetto draws nothing of. It knows wake-ups
+/// by `sched_waking` alone: recordings without it show those that are `from_wakeup`.
+fn ftrace_event(window: &Window, event: &Event, from_wakeup: bool) -> Option<Message> {
     let text = |sym: Option<crate::trace::event::Sym>| sym.map_or("", |sym| window.strings.get(sym));
     let name = |task: &TaskRef| match text(task.comm) {
         "" => window.comms.get(&task.tid).map_or("", String::as_str),
@@ -114,7 +117,8 @@ fn ftrace_event(window: &Window, event: &Event) -> Option<Message> {
             body.signed(7, prio(next));
             4
         }
-        Kind::Waking { task, target_cpu, .. } => {
+        Kind::Wakeup { .. } if !from_wakeup => return None,
+        Kind::Waking { task, target_cpu, .. } | Kind::Wakeup { task, target_cpu } => {
             body.text(1, name(task));
             body.signed(2, i64::from(task.tid.0));
             body.signed(3, prio(task));
@@ -144,7 +148,14 @@ fn ftrace_event(window: &Window, event: &Event) -> Option<Message> {
     };
     let mut message = Message::default();
     message.number(1, event.at.0);
-    message.number(2, event.current.map_or(0, |tid| tid.0.max(0) as u64));
+    // Perfetto takes it for the waker: in an interrupt, or where another CPU may have handed the wake-up over, it is none.
+    let is_bystander = match event.kind {
+        Kind::Wakeup { .. } => event.level != Level::Thread,
+        Kind::Waking { .. } => event.level.is_interrupt(),
+        _ => false,
+    };
+    let current = event.current.filter(|_| !is_bystander);
+    message.number(2, current.map_or(0, |tid| tid.0.max(0) as u64));
     message.message(field, &body);
     Some(message)
 }

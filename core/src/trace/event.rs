@@ -249,6 +249,8 @@ pub enum Kind {
     SignalGenerate { sig: i32, task: TaskRef, code: i32 },
     /// `signal_deliver`: taken by the current thread.
     SignalDeliver { sig: i32, code: i32 },
+    /// `cpuhp_enter`, `cpuhp_multi_enter`: a step of taking `cpu` online, or offline (`down`).
+    Hotplug { cpu: Cpu, down: bool },
     /// `softirq_raise`.
     SoftirqRaise { vec: u8 },
     /// A text written into the trace (`trace_marker`, `trace_puts`); of `trace_printk` the format, not evaluated.
@@ -274,6 +276,7 @@ impl Kind {
             Kind::SoftirqEntry { .. } => "softirq_entry",
             Kind::SoftirqExit { .. } => "softirq_exit",
             Kind::SoftirqRaise { .. } => "softirq_raise",
+            Kind::Hotplug { .. } => "cpuhp_enter",
             Kind::Nmi { .. } => "nmi_handler",
             Kind::HostSteal { .. } => "steal_clock",
             Kind::HrtimerSetup { .. } => "hrtimer_setup",

@@ -25,6 +25,8 @@ pub struct Window {
     pub complete_from: HashMap<Cpu, Mono>,
     /// When each thread's affinity was last set (sched_setaffinity), also long before the window.
     pub pinned: HashMap<Tid, Mono>,
+    /// Where CPUs began to go offline, or online again, also long before the window; ascending in time.
+    pub hotplug: Vec<Event>,
     /// Files by device (major << 20 | minor) and inode, where a page fault needs a name.
     pub files: HashMap<(u32, u64), String>,
     /// Files mapped into memory before the window's end, where the trace tells.

@@ -188,7 +188,7 @@ enum option {
 	OPT_LEAN = 16,		/* leave out what no real-time or chosen task takes part in */
 	OPT_ACTIVATIONS = 32,
 	OPT_SWITCH = 64, /* sched_exit_tp ends the quantity `switch` */
-	OPT_ALL_CALLS = 128, /* of system calls not only markers and futexes (calls.h) */
+	OPT_ALL_CALLS = 128, /* of system calls not only those of calls.h */
 };
 
 /* Read-only for the kernel: what is not asked for is cut out of the programs when they are loaded. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* System calls in the flight ring, for recordings that are to be asked about markers and futexes (`lathunt trace
- * --flight`). While these two tracepoints are attached every system call of the machine takes the kernel's slow path: for
- * all other recordings the programs are not even loaded (Options::calls). */
+/* System calls in the flight ring, for recordings that are to be asked about markers, futexes and priorities
+ * (`lathunt trace --flight`). While these two tracepoints are attached every system call of the machine takes the kernel's
+ * slow path: for all other recordings the programs are not even loaded (Options::calls). */
 
 /* Continues `enum kind` of flight.h, whose last is K_STEAL = 20. */
 enum { K_SYS_ENTER = 21, K_SYS_EXIT = 22 };
@@ -10,6 +10,8 @@ enum { K_SYS_ENTER = 21, K_SYS_EXIT = 22 };
 #if defined(__TARGET_ARCH_arm64)
 #define FUTEX 98
 #define SETAFFINITY 122
+/* sched_setparam, sched_setscheduler, setpriority, sched_setattr. */
+#define SETS_PRIORITY(id) ((id) == 118 || (id) == 119 || (id) == 140 || (id) == 274)
 #define LAST_CALL 500
 struct pt_regs___call {
 	__u64 regs[31];
@@ -24,6 +26,8 @@ struct pt_regs___call {
 #else
 #define FUTEX 202
 #define SETAFFINITY 203
+/* setpriority, sched_setparam, sched_setscheduler, sched_setattr. */
+#define SETS_PRIORITY(id) ((id) == 141 || (id) == 142 || (id) == 144 || (id) == 314)
 #define LAST_CALL 547 /* of x32 */
 struct pt_regs___call {
 	unsigned long di, si, dx, orig_ax;
@@ -39,8 +43,8 @@ struct pt_regs___call {
 /* As in the event set `rt` of a recording through tracefs (host/src/tracefs/events.rs). */
 static __always_inline bool call_is_wanted(long id)
 {
-	return (options & OPT_ALL_CALLS) || id == FUTEX || id == SETAFFINITY || id == 449 || (id >= 454 && id <= 456) ||
-	       id > LAST_CALL;
+	return (options & OPT_ALL_CALLS) || id == FUTEX || id == SETAFFINITY || SETS_PRIORITY(id) || id == 449 ||
+	       (id >= 454 && id <= 456) || id > LAST_CALL;
 }
 
 /* The number of the call that ends. */

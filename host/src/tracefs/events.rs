@@ -61,6 +61,7 @@ const RT: &[&str] = &[
     "block/block_rq_complete",
     "lock",
     "power/cpu_idle",
+    "cpuhp",
     "signal/signal_generate",
 ];
 

@@ -12,7 +12,7 @@ mod idle_exit;
 mod irq_thread;
 mod irqs_off;
 mod nmi;
-mod not_preempted;
+pub(super) mod not_preempted;
 mod page_fault;
 mod softirq;
 mod softirq_thread;

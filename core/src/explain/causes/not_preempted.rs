@@ -21,7 +21,7 @@ fn key(blame: &Blame) -> String {
 }
 
 /// Whether the model in force preempts kernel code for a real-time thread (`lazy` does: kernel/sched/core.c, 6.13).
-fn preempts(model: &str) -> bool {
+pub(in crate::explain) fn preempts(model: &str) -> bool {
     matches!(model, "full" | "rt" | "lazy")
 }
 

@@ -96,7 +96,7 @@ pub struct Found {
     pub begin_threads: BTreeSet<String>,
     /// The same for ends.
     pub end_threads: BTreeSet<String>,
-    /// Events whose effect lasts: calls of sched_setaffinity.
+    /// Events whose effect lasts: calls of sched_setaffinity, and CPUs on their way offline or online.
     pub lasting: Vec<Event>,
     /// Files that were mapped.
     pub mappings: Vec<Mapping>,
@@ -116,6 +116,8 @@ pub struct Found {
     pub losses: Vec<Loss>,
     /// What was damaged on the way.
     pub damage: Vec<String>,
+    /// CPUs whose events end before those of the others although they had something to do.
+    pub silent: Vec<String>,
     /// Markers that no event class of the trace can be.
     pub impossible: Vec<String>,
 }

@@ -75,6 +75,9 @@ pub(super) fn more(record: &Record, kind: &Kind) -> String {
             format!("signal_generate sig={sig} {}", record.task_text(task))
         }
         Kind::SignalDeliver { sig, .. } => format!("signal_deliver sig={sig}"),
+        Kind::Hotplug { cpu, down } => {
+            format!("cpuhp_enter cpu={cpu}, on its way {}", if down { "offline" } else { "online" })
+        }
         Kind::SoftirqRaise { vec } => format!("softirq_raise vec={}", super::softirq_name(vec)),
         Kind::Marker { text } => format!("mark: {}", record.text(text)),
         Kind::Exec { filename, .. } => format!("sched_process_exec {}", name(filename)),

@@ -227,10 +227,13 @@ impl Walk<'_, '_> {
         let from = Mono(stretch.begin.0.saturating_sub(Ns::from_ms(1).0));
         let Some(index) = self.linked.boosted(owner.tid, from, stretch.end) else { return String::new() };
         match self.record.event(index).kind {
-            What::PiSetprio { old, new, .. } => format!(
-                ", which is {old} by itself and was boosted to {new} by priority inheritance (sched_pi_setprio {} => {})",
-                old.0, new.0
-            ),
+            What::PiSetprio { old, new, .. } => {
+                let own = self.linked.own_prio(owner.tid, self.record.event(index).at).unwrap_or(old);
+                format!(
+                    ", which is {own} by itself and was boosted to {new} by priority inheritance (sched_pi_setprio {} => {})",
+                    old.0, new.0
+                )
+            }
             _ => String::new(),
         }
     }

@@ -93,6 +93,13 @@ impl Walk<'_, '_> {
         if let Some((_, name, by)) = self.call_on(tid, (from, event.at), &["sched_setaffinity"]) {
             return format!(" by {by} ({name})");
         }
+        let left = match event.kind {
+            What::Migrate { from, .. } => self.offline(from, event.at, Mono(event.at.0 + 1)),
+            _ => None,
+        };
+        if let Some(why) = left {
+            return format!(": {why}");
+        }
         match self.linked.actor(index) {
             Some(by) if by.tid != tid && !super::waiting::is_stopper(&by.comm) => {
                 format!(" by the scheduler, in the context of {by}")

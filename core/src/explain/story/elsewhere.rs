@@ -5,23 +5,34 @@ use crate::explain::cpu::Context;
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Kind as What, TaskRef};
+use crate::trace::event::{Event, Kind as What, TaskRef};
 
 /// A CPU counts as idle in a stretch if it was for this share of it.
 const IDLE: f64 = 0.9;
+
+/// From the last run of the thread that takes a CPU offline to a wait that begins after it.
+const GOING_OFFLINE: Ns = Ns::from_ms(100);
 
 impl Walk<'_, '_> {
     /// Why no other CPU took the thread; `None` where none was idle or, for a real-time thread, ran only what it may
     /// preempt.
     pub(super) fn elsewhere(
-        &self,
+        &mut self,
         thread: &Thread,
         prio: Option<Prio>,
         stretch: &Stretch,
         cpu: Cpu,
     ) -> Option<String> {
+        let (a, b) = (stretch.begin, stretch.end);
+        let away: Vec<(Cpu, String)> = self
+            .record
+            .cpus()
+            .filter(|other| *other != cpu)
+            .filter_map(|other| Some((other, self.offline(other, a, b)?)))
+            .collect();
+        let is_there = |other: &Cpu| *other != cpu && away.iter().all(|(gone, _)| gone != other);
         let others = |below: Option<Prio>| -> Vec<String> {
-            let free = |other: &Cpu| *other != cpu && self.is_free(*other, stretch.begin, stretch.end, below);
+            let free = |other: &Cpu| is_there(other) && self.is_free(*other, a, b, below);
             self.record.cpus().filter(free).map(|other| other.to_string()).collect()
         };
         let (idle, lower) =
@@ -31,10 +42,15 @@ impl Walk<'_, '_> {
             Some(lower) if !lower.is_empty() => {
                 format!("while CPU {} ran only tasks of lower priority", lower.join(", "))
             }
-            _ => return None,
+            _ => return away.into_iter().next().map(|(_, why)| format!("while {why}")),
         };
         if is_bound_worker(&thread.comm) {
             return Some(format!("{idle}: a worker bound to CPU {cpu}"));
+        }
+        if let Some(line) = line_of_thread(&thread.comm) {
+            return Some(format!(
+                "{idle}: its affinity is that of the interrupt (/proc/irq/{line}/smp_affinity)"
+            ));
         }
         let then = "else it could have run there at once";
         let pinned = self.record.window.pinned.get(&thread.tid).copied().filter(|at| *at < stretch.end);
@@ -42,10 +58,61 @@ impl Walk<'_, '_> {
             (Some(at), _) if self.stayed(thread, at, stretch.end, cpu) => {
                 format!("{idle}: it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
             }
+            (_, Some(prio)) if prio.is_realtime() && self.came_from_elsewhere(thread, stretch.end, cpu) => {
+                format!("{idle}: why it did not go back there is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)")
+            }
+            (_, Some(prio)) if prio.is_realtime() && self.may_be_offline(cpu, a, b) => {
+                self.ask("cpuhp_enter");
+                format!("{idle}, or going offline: a thread cpuhp of another CPU ran")
+            }
             (_, Some(prio)) if prio.is_realtime() => {
                 format!("{idle}: it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")
             }
             _ => format!("{idle}: not migrated (affinity, or load balancing came late)"),
+        })
+    }
+
+    /// `CPU 1 was taken offline by kworker/0:1/22, for operator/114 (cpuhp_enter at …)`, where that is recorded and it was not
+    /// online in all of `[a, b)`.
+    pub(super) fn offline(&self, cpu: Cpu, a: Mono, b: Mono) -> Option<String> {
+        let record = self.record;
+        let of_cpu = |event: &&Event| matches!(event.kind, What::Hotplug { cpu: of, .. } if of == cpu);
+        let turns: Vec<&Event> = record.window.hotplug.iter().filter(of_cpu).collect();
+        let until = |place: usize| turns.get(place + 1).map_or(Mono(u64::MAX), |next| next.at);
+        let mut away = turns.iter().enumerate().filter(|(place, event)| {
+            matches!(event.kind, What::Hotplug { down: true, .. }) && event.at < b && until(*place) > a
+        });
+        let (_, event) = away.next()?;
+        let by = event.current.filter(|tid| *tid != Tid::IDLE);
+        let asker = by.and_then(|by| {
+            let (_, work, _) = self.linked.executing(by, event.at)?;
+            self.linked.actor(self.linked.queued(work, event.at)?)
+        });
+        let by = by.map_or(String::new(), |by| format!(" by {}", record.thread_by_id(by)));
+        let asker = asker.map_or(String::new(), |asker| format!(", for {asker}"));
+        Some(format!("CPU {cpu} was taken offline{by}{asker} (cpuhp_enter at {})", event.at))
+    }
+
+    /// Whether another CPU than `cpu` may have gone offline before `b`: the thread that does it ran there.
+    fn may_be_offline(&self, cpu: Cpu, a: Mono, b: Mono) -> bool {
+        let from = Mono(a.0.saturating_sub(GOING_OFFLINE.0));
+        let record = self.record;
+        record.window.hotplug.is_empty()
+            && record.cpus().filter(|other| *other != cpu).any(|other| {
+                record.events_on(other, from, b).any(|(_, event)| match event.kind {
+                    What::Switch { next, .. } => record.thread(next).comm.starts_with("cpuhp/"),
+                    _ => false,
+                })
+            })
+    }
+
+    /// Whether the thread was moved to `cpu`, or ran on another: it is not pinned here from its begin on.
+    fn came_from_elsewhere(&self, thread: &Thread, until: Mono, cpu: Cpu) -> bool {
+        let pinned = self.record.window.pinned.get(&thread.tid).copied().unwrap_or_default();
+        self.record.events_of(thread.tid, pinned, until).any(|(_, event)| match event.kind {
+            What::Migrate { task, from, .. } => task.tid == thread.tid && from != cpu,
+            What::Switch { next, .. } => next.tid == thread.tid && event.cpu != cpu,
+            _ => false,
         })
     }
 
@@ -72,6 +139,13 @@ impl Walk<'_, '_> {
             .sum();
         free.0 as f64 >= IDLE * b.since(a).0 as f64
     }
+}
+
+/// 3 of `irq/3-ttyS3`, the thread of an interrupt: where the kernel places that, it runs (kernel/irq/manage.c:
+/// irq_thread_check_affinity).
+fn line_of_thread(comm: &str) -> Option<&str> {
+    let (line, _) = comm.strip_prefix("irq/")?.split_once('-')?;
+    line.bytes().all(|digit| digit.is_ascii_digit()).then_some(line)
 }
 
 /// `kworker/1:2` serves one CPU, `kworker/u8:1` any; `ksoftirqd/1`, `migration/1` and the like as well.

@@ -70,7 +70,7 @@ impl Walk<'_, '_> {
         proof: Option<u32>,
         depth: usize,
     ) -> Vec<Segment> {
-        let Some(driver) = self.driver() else {
+        let Some(driver) = self.driver(b) else {
             return vec![self.quiescence(thread, (a, b), proof)];
         };
         let who = self.readers(a, b).1;
@@ -128,13 +128,20 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The thread that drives ordinary grace periods.
-    fn driver(&self) -> Option<Thread> {
-        let mut threads = self.record.window.events.iter().filter_map(|event| match event.kind {
-            What::Switch { next, .. } if next.tid != Tid::IDLE => Some(self.record.thread(next)),
-            _ => None,
-        });
-        threads.find(|thread| thread.comm == "rcu_preempt" || thread.comm == "rcu_sched")
+    /// The thread that drives ordinary grace periods, with the priority that it has at `at`.
+    fn driver(&self, at: Mono) -> Option<Thread> {
+        let switches = || {
+            self.record.window.events.iter().filter_map(|event| match event.kind {
+                What::Switch { next, .. } if next.tid != Tid::IDLE => {
+                    Some((event.at, self.record.thread(next)))
+                }
+                _ => None,
+            })
+        };
+        let drives = |thread: &Thread| thread.comm == "rcu_preempt" || thread.comm == "rcu_sched";
+        let (_, first) = switches().find(|(_, thread)| drives(thread))?;
+        let last = switches().rfind(|(when, thread)| *when <= at && thread.tid == first.tid);
+        Some(last.map_or(first, |(_, thread)| thread))
     }
 
     /// A reader that `rcub` lent its priority in `[a, b]`.

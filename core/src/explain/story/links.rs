@@ -10,7 +10,7 @@ use std::hash::Hash;
 use crate::explain::cpu::Context;
 use crate::explain::record::{describe::does_softirqs, Record};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Tid};
+use crate::time::{Cpu, Mono, Prio, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 
 /// From handing a packet to loopback to the arrival of its parts, in ns.
@@ -261,5 +261,21 @@ impl<'r, 'w> Linked<'r, 'w> {
                 _ => None,
             },
         )
+    }
+
+    /// The priority of `tid` without the boosts up to `at`: inheritance never goes below it, so it is the lowest of those that
+    /// follow from one another.
+    #[must_use]
+    pub fn own_prio(&self, tid: Tid, at: Mono) -> Option<Prio> {
+        let mut lowest: Option<(Prio, Prio)> = None;
+        for (_, event) in last(self.record, &self.links.boosts, &tid, at) {
+            let Kind::PiSetprio { old, new, .. } = event.kind else { continue };
+            lowest = match lowest {
+                None => Some((old, old.max(new))),
+                Some((since, low)) if new == since => Some((old, low.max(old))),
+                Some(_) => break,
+            };
+        }
+        lowest.map(|(_, low)| low)
     }
 }

@@ -5,7 +5,7 @@ use crate::explain::mappings::file_at;
 use crate::explain::record::describe::device;
 use crate::explain::thread::Stretch;
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Event, Kind as What};
 
 /// Why a thread blocked.
 pub(super) struct Reason {
@@ -43,6 +43,9 @@ const TRACED: u32 = 8;
 /// The longest way from a fault's event to the block it ends in.
 const FAULT_TO_BLOCK: Ns = Ns::from_ms(2);
 
+/// The same where another thread handles the fault (userfaultfd): nothing is in between.
+const FAULT_TO_HANDLER: Ns = Ns::from_us(200);
+
 /// `FUTEX_LOCK_PI` and the like; private and clock flags are masked away (include/uapi/linux/futex.h).
 pub(super) fn futex_op(op: u64) -> &'static str {
     match op & 0x7f {
@@ -77,7 +80,7 @@ pub(super) fn lock_name(flags: u32) -> &'static str {
 
 impl Walk<'_, '_> {
     /// What `tid` asked for when it blocked for `stretch` in state `bits`.
-    pub(super) fn reason(&self, tid: Tid, stretch: &Stretch, bits: u32) -> Reason {
+    pub(super) fn reason(&mut self, tid: Tid, stretch: &Stretch, bits: u32) -> Reason {
         let at = stretch.begin;
         if bits & (STOPPED | TRACED) != 0 {
             let how = if bits & TRACED != 0 { "in the hands of its tracer (ptrace)" } else { "by a signal" };
@@ -97,6 +100,7 @@ impl Walk<'_, '_> {
         if let Some(fault) = self.fault(tid, at).filter(|_| is_fault) {
             return fault;
         }
+        self.ask_of_fault(tid, stretch, call.is_some());
         let called = call.map(|(_, id, _)| format!(" in {}", self.record.call_name(id)));
         if let Some((index, flags)) = self.contends(tid, at).filter(|_| bits & 3 != 0) {
             let text = format!("{} on {} of the kernel", called.unwrap_or_default(), lock_name(flags));
@@ -117,6 +121,26 @@ impl Walk<'_, '_> {
         let by = index.and_then(|index| Some((self.linked.actor(index)?, self.record.event(index).at)));
         let call = by.and_then(|(by, at)| self.linked.in_call(by.tid, at));
         call.is_some_and(|(_, id, args)| self.record.call_name(id) == "ioctl" && args[1] >> 8 & 0xff == 0xaa)
+    }
+
+    /// Notes what would tell a page that another thread provides from a system call behind the fault: which calls the two are
+    /// in is not recorded.
+    fn ask_of_fault(&mut self, tid: Tid, stretch: &Stretch, is_called: bool) {
+        let at = stretch.begin;
+        let just_faulted = |(_, event): (u32, &Event)| {
+            matches!(event.kind, What::UserFault { .. }) && at.since(event.at) < FAULT_TO_HANDLER
+        };
+        if is_called || !self.linked.doings(tid, at).next().is_some_and(just_faulted) {
+            return;
+        }
+        let Some(by) = stretch.ended_by.and_then(|index| self.linked.actor(index)) else { return };
+        if self.linked.in_call(by.tid, stretch.end).is_none() {
+            let thread = self.record.thread_by_id(tid);
+            self.missing.push(format!(
+                "{thread} blocked just behind a page fault: sys_enter of all calls (lathunt trace --events full) would tell whether \
+                 it waited in it, for a page that {by} provides (userfaultfd), or in a system call"
+            ));
+        }
     }
 
     /// The lock that `tid` began to wait for and does not have yet.

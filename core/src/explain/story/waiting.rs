@@ -5,6 +5,7 @@ use super::clauses::Weight;
 use super::running::interrupt_advice;
 use super::throttled::{Throttled, OVER_BUDGET, OVER_QUOTA};
 use super::Walk;
+use crate::explain::causes::not_preempted::preempts;
 use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
@@ -110,7 +111,18 @@ impl Walk<'_, '_> {
             Some(What::Switch { prev, .. }) if prev.tid == thread.tid => Some(prev),
             _ => None,
         };
-        shown.filter(|task| task.tid == thread.tid).and_then(|task| task.prio).or(thread.prio)
+        let shown = shown.filter(|task| task.tid == thread.tid).and_then(|task| task.prio).or(thread.prio);
+        // The stretch may be the rest of a longer wait.
+        let since = stretch.began_by.map_or(stretch.begin, |index| self.record.event(index).at);
+        let before = self.record.events_of(thread.tid, since, stretch.begin).rev();
+        let lent =
+            before.skip_while(|(_, event)| event.at >= stretch.begin).find_map(|(_, event)| {
+                match event.kind {
+                    What::PiSetprio { task, new, .. } if task.tid == thread.tid => Some(new),
+                    _ => None,
+                }
+            });
+        lent.or(shown)
     }
 
     fn judge(
@@ -212,6 +224,9 @@ impl Walk<'_, '_> {
                 );
                 let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
                 let advice = match (inversion.is_empty(), self.waits_for.last()) {
+                    (true, _) if elsewhere.contains("was taken offline") => {
+                        format!("take no CPU offline while {} has to run, or keep {comm} off CPU {cpu}", thread.comm)
+                    }
                     (true, _) if is_deadline(holder) => by_deadline(thread, comm),
                     (true, _) => format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU"),
                     (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
@@ -270,6 +285,8 @@ impl Walk<'_, '_> {
         let slices = self.record.slices(share.cpu, since, until);
         let unserved = standstill::of_thread(self.record, share.cpu, holder.tid, &slices, until)
             .filter(|(_, length)| length.0 * 2 > share.net.0);
+        let preempts = self.record.window.preemption.as_deref().is_some_and(preempts);
+        let off = if preempts { "with preemption off" } else { "kernel not preemptible there" };
         let place = match (late, work, call) {
             (Some(late), ..) => format!("the reschedule interrupt (IPI) came only after {late}"),
             _ if unserved.is_some() => {
@@ -277,10 +294,10 @@ impl Walk<'_, '_> {
                     .to_owned()
             }
             (_, Some(function), _) => {
-                format!("in work item {}, kernel not preemptible there", self.record.text(function))
+                format!("in work item {}, {off}", self.record.text(function))
             }
             (_, None, Some((_, id, _))) => {
-                format!("in {}, kernel not preemptible there", self.record.call_name(id))
+                format!("in {}, {off}", self.record.call_name(id))
             }
             _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
         };
@@ -289,6 +306,7 @@ impl Walk<'_, '_> {
                 "measure the host and the hardware alone: `lathunt hwlat`; where interrupts are off, preemptirq:irq_disable would tell".to_owned()
             }
             Some(_) => "the interrupt between the CPUs was late: interrupts off there, or the host did not run that virtual CPU".to_owned(),
+            None if preempts => format!("find where {} has preemption off (preemptirq:preempt_disable would tell), or keep it off this CPU", holder.comm),
             None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
         };
         (place, advice)

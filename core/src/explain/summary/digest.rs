@@ -41,7 +41,7 @@ pub(super) enum What {
         next_comm: Sym,
     },
     Waking(Tid),
-    Migrate(Tid),
+    Migrate(Tid, Cpu),
     IrqEntry {
         irq: u32,
         name: Sym,
@@ -296,7 +296,7 @@ fn what_of(event: &Event, mut own: impl FnMut(Option<Sym>) -> Sym) -> Option<Wha
             next_comm: own(next.comm),
         },
         Kind::Waking { task, .. } => What::Waking(task.tid),
-        Kind::Migrate { task, .. } => What::Migrate(task.tid),
+        Kind::Migrate { task, to, .. } => What::Migrate(task.tid, to),
         Kind::IrqEntry { irq, name } => What::IrqEntry { irq, name: own(name) },
         Kind::IrqExit { irq } => What::IrqExit { irq, current },
         Kind::VectorEntry(vector) => What::VectorEntry(vector),

@@ -8,6 +8,7 @@ use super::tasks::{ByNumber, Doing, Tasks};
 use super::{Interrupter, OfCpu, OfThread, Summary, Wakeups};
 use crate::explain::passages::TWICE;
 use crate::explain::record::{softirq_name, vector_name};
+use crate::explain::silence::{Silence, Silences};
 use crate::histogram::{Histogram, Layout};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Strings, Sym, Vector};
@@ -59,6 +60,7 @@ pub(super) struct Reader {
     lost_until: Mono,
     spanning_losses: u64,
     longest_spanning: Option<Ns>,
+    silences: Silences,
 }
 
 /// Of an interrupt line.
@@ -84,6 +86,7 @@ impl Default for Reader {
             lost_until: Mono(0),
             spanning_losses: 0,
             longest_spanning: None,
+            silences: Silences::default(),
         }
     }
 }
@@ -135,6 +138,7 @@ impl Reader {
             self.damaged(batch.damage.get(index as usize));
             return;
         }
+        self.silences.event(cpu, at);
         let Some(state) = self.cpu(cpu, at) else { return };
         match what {
             What::Switch { prev, prev_comm, left_as, next, next_comm } => {
@@ -149,7 +153,12 @@ impl Reader {
                 // One that waits is not woken again: where it is, its switch-in was not recorded.
                 task.woken = task.woken.filter(|&woken| at.since(woken) < TWICE).or(Some(at));
             }
-            What::Migrate(tid) => self.tasks.of(tid).sums.migrations += 1,
+            What::Migrate(tid, to) => {
+                self.tasks.of(tid).sums.migrations += 1;
+                if to != cpu {
+                    self.silences.moved(tid, to, at);
+                }
+            }
             What::IrqEntry { irq, name } => state.hard = Some((Line::Irq(irq, own(name)), at)),
             What::VectorEntry(vector) => state.hard = Some((Line::Vector(vector), at)),
             What::SoftirqEntry(vec) => state.soft = Some((Line::Softirq(vec), at, Ns::ZERO)),
@@ -277,10 +286,13 @@ impl Reader {
     pub fn finish(mut self, source: &dyn Source) -> Summary {
         let (first, last) = self.reach.unwrap_or_default();
         let text = |sym: Sym| self.strings.get(sym).to_owned();
+        let silent: Vec<Silence> = self.silences.found(last).collect();
         let mut cpus = Vec::new();
         let states = std::mem::take(&mut self.cpus).into_iter().enumerate();
         for (cpu, mut state) in states.filter_map(|(cpu, state)| Some((Cpu(cpu as u32), state?))) {
-            let rest = last.since(state.since);
+            // What it did in the silence is not known.
+            let until = silent.iter().find(|silence| silence.cpu == cpu).map_or(last, |silence| silence.last);
+            let rest = until.since(state.since);
             match state.running {
                 Some(Tid::IDLE) => state.sums.idle_ns = state.sums.idle_ns + rest,
                 Some(_) => state.sums.busy_ns = state.sums.busy_ns + rest,
@@ -299,6 +311,8 @@ impl Reader {
             }
         }
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));
+        let comm = |tid| threads.iter().find(|thread| thread.tid == tid).map_or("", |thread| &thread.comm);
+        let silent = silent.iter().map(|silence| silence.told(comm(silence.moved.0))).collect();
         let name = |line: Line| match line {
             Line::Irq(irq, Sym(0)) => format!("hard IRQ {irq}"),
             Line::Irq(irq, name) => format!("hard IRQ {irq} ({})", text(name)),
@@ -334,6 +348,7 @@ impl Reader {
             threads,
             interrupters,
             wakeups,
+            silent,
             damage,
         }
     }

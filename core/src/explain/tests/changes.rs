@@ -1,6 +1,10 @@
 //! What others did to a thread while it waited for a CPU.
 
 use super::wakers::expect;
+use crate::explain::record::Record;
+use crate::explain::{explain_passage, TimerPassage};
+use crate::time::{Cpu, Mono, Prio, Tid};
+use crate::trace::event::Kind;
 
 const LOWERED: &str = "
       0 c1 switch idle > hog/80@20
@@ -143,4 +147,102 @@ fn who_runs_by_deadline_is_not_advised_to_be_lowered() {
         &["lower the priority"],
     );
     expect(&events("rt/50@100"), (110, 710), &["the earlier deadline first"], &["lower the priority"]);
+}
+
+#[test]
+fn a_cpu_that_goes_offline_is_no_idle_one_that_the_thread_is_kept_from() {
+    let moved = "
+          0 c1 switch idle > rt/50@80
+          0 c0 switch idle > operator/70
+         50 c0 offline 1
+        100 c1 switch rt/50@80:R > migration/1/26@99
+        105 c1 migrate rt/50@80 1 0
+        110 c1 switch migration/1/26@99:S > idle
+        111 c0 switch operator/70:R > hog/80@90
+        700 c0 switch hog/80@90:S > rt/50@80
+        800 c0 switch rt/50@80:S > operator/70
+        900 c0 switch operator/70:S > idle
+    ";
+    let said = [
+        "migrated from CPU 1 to CPU 0: CPU 1 was taken offline by operator/70 (nice 0) (cpuhp_enter at",
+        "occupied by hog/80 (RT 90), while CPU 1 was taken offline by operator/70 (nice 0)",
+        "take no CPU offline while rt has to run",
+    ];
+    expect(moved, (10, 750), &said, &["pinned", "was idle"]);
+    // Back online it could have run there.
+    let back = moved.replace("111 c0 switch", "106 c0 online 1\n 111 c0 switch");
+    let said = ["while CPU 1 was idle: why it did not go back there is not recorded"];
+    expect(&back, (112, 750), &said, &["pinned", "while CPU 1 was taken"]);
+    // Without these events only the thread that takes CPUs offline shows.
+    let unseen = moved
+        .replace("50 c0 offline 1", "")
+        .replace("0 c1 switch idle > rt/50@80", "0 c1 switch cpuhp/1/24:S > idle")
+        .replace("100 c1 switch rt/50@80:R >", "100 c1 switch idle >")
+        .replace("105 c1 migrate rt/50@80 1 0", "105 c0 waking rt/50@80 c0")
+        .replace(" 0 c1 switch", " 0 c1 switch idle > cpuhp/1/24\n 1 c1 switch");
+    expect(&unseen, (106, 750), &["while CPU 1 was idle, or going offline"], &["pinned"]);
+}
+
+#[test]
+fn of_a_chain_of_locks_each_owner_is_known_by_its_own_priority() {
+    let chain = "
+          0 c0 switch idle > low/50@10
+          0 c1 switch idle > mid/60@20
+         10 c0 switch low/50@10:R > hog/90@50
+         20 c1 call 202 8192 6
+         22 c1 setprio low/50 20
+         30 c1 switch mid/60@20:S > rt/70@80
+        100 c1 call 202 4096 6
+        102 c1 setprio mid/60 80
+        104 c1 setprio low/50 80
+        110 c1 switch rt/70@80:S > idle
+        150 c0 switch hog/90@50:R > low/50@80
+        400 c0 waking mid/60@80
+        410 c0 setprio low/50 10
+        420 c1 switch idle > mid/60@80
+        600 c1 waking rt/70@80
+        610 c1 setprio mid/60 20
+        620 c1 switch mid/60@20:R > rt/70@80
+        700 c1 switch rt/70@80:S > mid/60@20
+        900 c0 switch low/50@10:S > hog/90@50
+    ";
+    let mut window = super::notation::window(chain);
+    // The notation knows no former priority.
+    let mut now = std::collections::HashMap::from([(50, Prio::from_rt(10)), (60, Prio::from_rt(20))]);
+    for event in &mut window.events {
+        if let Kind::PiSetprio { task, old, new } = &mut event.kind {
+            *old = now.insert(task.tid.0, *new).unwrap();
+        }
+    }
+    let passage = TimerPassage { tid: Tid(70), cpu: Cpu(1), begin: Mono(90_000), end: Mono(650_000) };
+    let explanation = explain_passage(&Record::new(&window), &passage);
+    let told = format!("{} {:?} {:?}", explanation.sentence, explanation.tree, explanation.limits);
+    for words in [
+        "held by mid/60 (RT 80), which is RT 20 by itself and was boosted to RT 80",
+        "which is RT 10 by itself and was boosted to RT 80",
+        "hog/90 (RT 50), lower in priority",
+    ] {
+        assert!(told.contains(words), "'{words}' in {told}");
+    }
+    assert!(explanation.tree.adds_up() && !told.contains("would tell from whom"), "{told}");
+}
+
+#[test]
+fn on_a_preemptible_kernel_no_other_kernel_is_advised() {
+    let events = "
+          0 c1 switch idle > low/80@20
+         50 c1 call 0 3
+        100 c0 waking rt/50@95 c1
+        700 c1 switch low/80@20:R > rt/50@95
+        800 c1 switch rt/50@95:S > idle
+    ";
+    let full = ["in read, with preemption off", "find where low has preemption off"];
+    expect(events, (110, 710), &full, &["a kernel with full preemption", "not preemptible there"]);
+    let none = events.replace("0 c1 switch idle", "0 c1 preemption none\n 0 c1 switch idle");
+    expect(
+        &none,
+        (110, 710),
+        &["in read, kernel not preemptible there", "preempt=full"],
+        &["with preemption off"],
+    );
 }

@@ -14,6 +14,7 @@
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
 //! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
+//! | `offline 1`, `online 1` | cpuhp_enter: a step of CPU 1 on its way |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
 //! | `call 202 4096 6`, `ret 202` | sys_enter with its first (up to three) arguments, sys_exit |
 //! | `fault 8192` | page_fault_user at an address |
@@ -89,6 +90,9 @@ pub fn window(text: &str) -> Window {
         };
         let kind = kind(&mut window, what, rest);
         window.events.push(Event { at, cpu, current: current.get(&cpu).copied(), level, kind });
+        if let Kind::Hotplug { .. } = kind {
+            window.hotplug.extend(window.events.last());
+        }
         if let Kind::Switch { next, .. } = kind {
             current.insert(cpu, next.tid);
         }
@@ -165,6 +169,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "vec+" => Kind::VectorEntry(vector(rest[0])),
         "vec-" => Kind::VectorExit(vector(rest[0])),
         "soft+" => Kind::SoftirqEntry { vec: softirq(rest[0]) },
+        "offline" | "online" => Kind::Hotplug { cpu: Cpu(irq), down: what == "offline" },
         "soft-raise" => Kind::SoftirqRaise { vec: softirq(rest[0]) },
         "soft-" => Kind::SoftirqExit { vec: softirq(rest[0]) },
         "nmi" => Kind::Nmi { duration: us(rest[0]) },

@@ -142,5 +142,12 @@ fn a_page_that_another_thread_provides_is_a_page_fault_too() {
     ";
     expect(events, (50, 400), &["in a page fault on memory at address 0x2000", "pager/60"], &[]);
     let other_call = events.replace("call 16 5 3223890435", "call 16 5 21505");
-    expect(&other_call, (50, 400), &["until pager/60"], &["in a page fault"]);
+    expect(&other_call, (50, 400), &["until pager/60"], &["in a page fault", "userfaultfd"]);
+    // As recordings without these calls have it.
+    let hidden = events.replace("300 c0 call 16 5 3223890435", "").replace("320 c0 ret 16", "");
+    let said =
+        ["would tell whether it waited in it, for a page that pager/60 (nice 0) provides (userfaultfd)"];
+    expect(&hidden, (50, 400), &said, &["in a page fault on"]);
+    let later = hidden.replace("110 c1 switch", "305 c1 switch");
+    expect(&later, (50, 400), &["rt/50 (RT 95) BLOCKED"], &["userfaultfd"]);
 }

@@ -47,6 +47,7 @@ const RECIPES: &[Row] = &[
     (&["timer_expire_entry"], &[&["timer"], &["function"]], |n, f| Some(Kind::WheelExpireEntry { timer: f.bits(0)?, function: function(n, f, 1) })),
     (&["timer_expire_exit"], &[&["timer"]], |_, f| Some(Kind::WheelExpireExit { timer: f.bits(0)? })),
     (&["cpu_idle", "power_cpu_idle"], &[&["state"]], cpu_idle),
+    (&["cpuhp_enter", "cpuhp_multi_enter"], &[&["cpu"], &["target"], &["idx"]], hotplug),
     (&["csd_queue_cpu"], &[&["cpu"], &["func"], &["csd"]], |n, f| Some(Kind::CsdQueue { target_cpu: Cpu(f.int(0)? as u32), function: function(n, f, 1), csd: f.bits(2)? })),
     (&["csd_function_entry"], &[&["func"], &["csd"]], |n, f| Some(Kind::CsdEntry { function: function(n, f, 0), csd: f.bits(1)? })),
     (&["csd_function_exit"], &[&["csd"]], |_, f| Some(Kind::CsdExit { csd: f.bits(0)? })),
@@ -276,6 +277,11 @@ fn cpu_idle(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
         u32::MAX => Kind::IdleExit,
         state => Kind::IdleEnter { state },
     })
+}
+
+/// The steps of a CPU have numbers (include/linux/cpuhotplug.h), the highest when it is online: down it goes to a lower one.
+fn hotplug(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+    Some(Kind::Hotplug { cpu: Cpu(f.int(0)? as u32), down: f.int(1)? < f.int(2)? })
 }
 
 fn ipi_send_mask(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {

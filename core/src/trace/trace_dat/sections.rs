@@ -151,6 +151,13 @@ fn read_options(
     file: &[u8],
 ) -> Result<bool, OpenError> {
     let mut next = first;
+    if first >= file.len() as u64 {
+        let what = format!(
+            "the file ends here, before its options (at {first}) and its events: copy the whole of it, or if its recorder was \
+             killed, put the trace.dat.cpu files together with `trace-cmd restore`"
+        );
+        return Err(Damage::new(file.len() as u64, what).into());
+    }
     for link in 0..MOST_OPTION_SECTIONS {
         let read = open(metadata, file, next).and_then(|section| {
             if section.id != id::DONE {

@@ -1,0 +1,124 @@
+//! CPUs whose events end long before those of the others.
+//!
+//! A stream that was cut off between two packets looks whole: nothing in it says that more was recorded (only LTTng's index
+//! would). But a thread that is moved to a CPU is switched in there, which is an event. CPUs that only idle to the end are
+//! nothing special, and so are traces of some CPUs alone.
+
+use std::collections::HashMap;
+
+use crate::time::{Cpu, Mono, Ns, Tid};
+
+/// CPUs that are looked at; the kernel has 8192 at most.
+const MOST_CPUS: usize = 1 << 13;
+/// How long a CPU with something to do has no event at all before it is told: longer than anybody waits for a CPU but behind
+/// a thread that is never interrupted.
+const SILENT: Ns = Ns::from_ms(100);
+
+/// A CPU with something to do and without events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::explain) struct Silence {
+    pub cpu: Cpu,
+    /// Its last event.
+    pub last: Mono,
+    /// Who was moved there since, and when.
+    pub moved: (Tid, Mono),
+}
+
+/// What every CPU did last.
+#[derive(Default)]
+pub(in crate::explain) struct Silences {
+    /// By number; `Mono(0)` where no event was.
+    last: Vec<Mono>,
+    waiting: HashMap<Cpu, (Tid, Mono)>,
+}
+
+impl Silences {
+    /// An event of `cpu`.
+    #[inline]
+    pub fn event(&mut self, cpu: Cpu, at: Mono) {
+        let index = cpu.0 as usize;
+        if index >= self.last.len() {
+            if index >= MOST_CPUS {
+                return;
+            }
+            self.last.resize(index + 1, Mono(0));
+        }
+        self.last[index] = at;
+    }
+
+    /// By an event of another CPU, `tid` was moved to `to`.
+    pub fn moved(&mut self, tid: Tid, to: Cpu, at: Mono) {
+        self.waiting.retain(|_, (waits, _)| *waits != tid);
+        let last = self.last_of(to);
+        let known = self.waiting.get(&to);
+        if known.is_none_or(|(_, since)| *since <= last) {
+            self.waiting.insert(to, (tid, at));
+        }
+    }
+
+    fn last_of(&self, cpu: Cpu) -> Mono {
+        self.last.get(cpu.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Those that are not over at the `end` of the trace.
+    pub fn found(&self, end: Mono) -> impl Iterator<Item = Silence> + '_ {
+        let mut all: Vec<Silence> = self
+            .waiting
+            .iter()
+            .map(|(cpu, moved)| Silence { cpu: *cpu, last: self.last_of(*cpu), moved: *moved })
+            .collect();
+        all.retain(|silence| silence.last > Mono(0) && silence.moved.1 > silence.last);
+        all.retain(|silence| end.since(silence.moved.1) >= SILENT);
+        all.sort_by_key(|silence| silence.cpu);
+        all.into_iter()
+    }
+}
+
+impl Silence {
+    /// For people; `comm` is the name of the thread that was moved.
+    pub fn told(&self, comm: &str) -> String {
+        let Silence { cpu, last, moved: (tid, at) } = *self;
+        format!(
+            "CPU {cpu} has no event after {last}, though {comm}/{tid} was moved there at {at}: the end of its stream is missing (a file \
+             that was cut off), or one thread ran on without any"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    enum What {
+        Event(u32),
+        Moved(i32, u32),
+    }
+
+    fn told(events: &[(u32, u64)], moves: &[(i32, u32, u64)]) -> Vec<(u32, i32)> {
+        let events = events.iter().map(|&(cpu, at)| (at, What::Event(cpu)));
+        let mut all: Vec<(u64, What)> =
+            events.chain(moves.iter().map(|&(tid, to, at)| (at, What::Moved(tid, to)))).collect();
+        all.sort_by_key(|(at, _)| *at);
+        let ms = |at: u64| Mono(at * 1_000_000);
+        let mut silences = Silences::default();
+        for (at, what) in all {
+            match what {
+                What::Event(cpu) => silences.event(Cpu(cpu), ms(at)),
+                What::Moved(tid, to) => silences.moved(Tid(tid), Cpu(to), ms(at)),
+            }
+        }
+        silences.found(ms(1000)).map(|silence| (silence.cpu.0, silence.moved.0 .0)).collect()
+    }
+
+    #[test]
+    fn only_a_cpu_that_had_something_to_do_and_no_event_is_told() {
+        let both = [(0, 1), (1, 2), (0, 990)];
+        assert_eq!(told(&both, &[(50, 1, 300)]), [(1, 50)]);
+        assert_eq!(told(&both, &[(50, 1, 300), (51, 1, 400)]), [(1, 50)], "the first of them");
+        assert_eq!(told(&both, &[]), [], "it may be idle");
+        assert_eq!(told(&both, &[(50, 1, 950)]), [], "the trace ends");
+        assert_eq!(told(&both, &[(50, 1, 300), (50, 0, 310)]), [], "it was moved on");
+        assert_eq!(told(&[(0, 1), (1, 2), (1, 301), (0, 990)], &[(50, 1, 300)]), [], "it went there");
+        assert_eq!(told(&[(0, 1), (0, 990)], &[(50, 1, 300)]), [], "this CPU is not recorded");
+    }
+}
