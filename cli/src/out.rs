@@ -13,7 +13,7 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// [`print`] for whoever ends with an exit code: what cannot be written is said, and is no success.
+/// [`print()`] for whoever ends with an exit code: what cannot be written is said, and is no success.
 pub fn print_or_say(text: &str) -> bool {
     let written = print(text);
     if let Err(error) = &written {
