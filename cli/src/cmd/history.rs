@@ -62,7 +62,8 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     if !args.series.is_empty() {
         let known: Vec<String> = history.by_series().keys().map(ToString::to_string).collect();
         history = history.only(|key| args.series.iter().any(|wanted| wanted.is(key)));
-        if history.rows.is_empty() && !known.is_empty() {
+        // A program that reads CSV or JSON finds nothing, which is no error.
+        if history.rows.is_empty() && !known.is_empty() && !args.json && !args.csv {
             bail!("no such series since {}; there are: {}", history.from, known.join(", "));
         }
     }

@@ -57,9 +57,13 @@ impl OldFiles {
     pub fn obey(&mut self, recording: &mut Recording, potential: &Running) {
         let mut asked = Vec::new();
         for reset in &mut self.resets {
-            if stamp(&reset.1) != reset.2 {
-                asked.push(reset.0);
-                let _ = fresh(reset); // a failure is tried again a second later
+            let now = stamp(&reset.1);
+            if now != reset.2 {
+                // One that was removed was not written.
+                asked.extend(now.map(|_| reset.0));
+                if fresh(reset).is_err() {
+                    reset.2 = now;
+                }
             }
         }
         if !asked.is_empty() {

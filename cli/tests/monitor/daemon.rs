@@ -91,6 +91,9 @@ fn check_views(database: &Path, place: &Path) {
     let one = format!("timer+wakeup@{}", last_cpu());
     let csv = String::from_utf8(history(database, &["--csv", "--series", &one]).stdout).unwrap();
     let of_task = ["--csv", "--series", "wakeup@task:lathunt-inject"];
+    let absent = history(database, &["--series", "wakeup@task:nobody"]);
+    let told = String::from_utf8(absent.stderr).unwrap();
+    assert!(absent.status.code() == Some(1) && told.contains("wakeup lathunt-inject"), "{told}");
     let csv_of_task = String::from_utf8(history(database, &of_task).stdout).unwrap();
     assert!(csv_of_task.lines().count() > 1, "{csv_of_task}");
     assert!(

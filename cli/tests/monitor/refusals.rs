@@ -29,6 +29,7 @@ fn nonsense_is_refused_in_one_line_and_nothing_is_made() {
         (&["monitor", "extra"], "extra"),
         (&["history", "--database", "absent.sqlite"], "no such file"),
         (&["history", "--database", file], "file"),
+        (&["history", "--database", "."], "it is a directory"),
         (&["history", "--since", "yesterday"], "yesterday"),
         (&["history", "--since", "0"], "--since"),
         (&["history", "--series", "irqsoff"], "irqsoff"),

@@ -51,6 +51,13 @@ impl Reader {
             let hint = "start 'lathunt monitor', or name its database with --database";
             return Err(Error::refused("read", format!("{shown}: there is no such file"), hint));
         }
+        if path.is_dir() {
+            return Err(Error::refused(
+                "read",
+                format!("{shown}: it is a directory"),
+                "name the database in it",
+            ));
+        }
         let problem = |error: rusqlite::Error| Error::new("read the database", &shown, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match written_now(path) {
