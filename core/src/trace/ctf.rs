@@ -66,6 +66,25 @@ struct TraceOf {
     offset_ns: i64,
 }
 
+/// What tells the streams of one class apart, of what their packets say. The packets of an instance may be of several CPUs,
+/// as a thread's are, and are numbered together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum StreamKey {
+    Instance(u64),
+    Cpu(u32),
+    File(u32),
+}
+
+impl StreamKey {
+    fn of(packet: &Packet) -> StreamKey {
+        match (packet.instance, packet.cpu) {
+            (Some(instance), _) => StreamKey::Instance(instance),
+            (None, Some(cpu)) => StreamKey::Cpu(cpu),
+            (None, None) => StreamKey::File(packet.file),
+        }
+    }
+}
+
 impl<'a> Ctf<'a> {
     /// Opens traces that belong together. Damage in packets is no error: it is in [`Info::damage`] or met on the way.
     ///
@@ -156,7 +175,7 @@ impl<'a> Ctf<'a> {
 
     /// Packets by stream. Files that continue one another (tracefile rotation, session rotation) become one stream.
     fn collect_packets(&mut self, inputs: &[TraceFiles<'a>]) {
-        let mut streams: BTreeMap<(String, u64, u64, u32, u32), Vec<Packet>> = BTreeMap::new();
+        let mut streams: BTreeMap<(String, u64, StreamKey), Vec<Packet>> = BTreeMap::new();
         for (index, input) in inputs.iter().enumerate() {
             let trace = &self.traces[index].metadata;
             for (name, bytes) in &input.streams {
@@ -172,10 +191,8 @@ impl<'a> Ctf<'a> {
                 let named = |damage: Damage| Damage::new(damage.offset, format!("{name}: {}", damage.what));
                 self.about.info.damage.extend(damage.into_iter().map(named));
                 for packet in packets {
-                    // Without a CPU or an instance nothing says that two files are one stream.
-                    let apart = if packet.cpu.is_none() { file } else { 0 };
                     let whose = if trace.uuid.is_empty() { index.to_string() } else { trace.uuid.clone() };
-                    let key = (whose, packet.stream, packet.instance, packet.cpu.unwrap_or(0), apart);
+                    let key = (whose, packet.stream, StreamKey::of(&packet));
                     streams.entry(key).or_default().push(packet);
                 }
                 self.files.push((name.clone(), bytes));
@@ -224,8 +241,11 @@ impl Source for Ctf<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::Item;
+    use super::super::user_event::parse_declarations;
     use super::*;
     use crate::export::ctf;
+    use crate::time::{Cpu, Mono};
 
     fn notes(traces: &[(&str, &str)]) -> Vec<String> {
         let text = |&(hostname, boot_id): &(&str, &str)| {
@@ -245,6 +265,47 @@ mod tests {
             })
             .collect();
         Ctf::open(&inputs).unwrap().about.info.notes.clone()
+    }
+
+    #[test]
+    fn a_stream_whose_thread_changes_cpus_has_lost_what_it_says_once() {
+        let trace = ctf::Trace {
+            uuid: [1; 16],
+            boot_id: String::new(),
+            clock_offset_ns: 0,
+            hostname: String::new(),
+            comm: String::new(),
+            pid: 7,
+            created: String::new(),
+        };
+        let metadata = ctf::metadata(&trace, &parse_declarations(b"event 0 a:b\nend\n").0);
+        let mut stream = ctf::StreamWriter::new(trace.uuid, 1, 0, Mono(0));
+        for (at, cpu, discarded) in [(100, 0, 0), (200, 1, 0), (300, 0, 3), (400, 1, 3)] {
+            let writer = ctf::Writer { vpid: 7, vtid: 7, procname: b"axis", cpu, discarded };
+            stream.open_for(&writer, 0);
+            assert!(stream.event(0, Mono(at), &[]));
+            stream.close(0);
+        }
+        let input = TraceFiles {
+            name: String::new(),
+            metadata: metadata.as_bytes(),
+            streams: vec![("ring-1".to_owned(), stream.bytes())],
+            ..TraceFiles::default()
+        };
+        let ctf = Ctf::open(&[input]).unwrap();
+        let mut events = ctf.events(Span::ALL);
+        let mut told = Vec::new();
+        while let Some(item) = events.next() {
+            told.push(match item {
+                Item::Event(record) => (record.at.0, record.cpu, None),
+                Item::Lost(loss) => (loss.before.0, loss.cpu, loss.count),
+                Item::Damage(damage) => panic!("{damage:?}"),
+            });
+        }
+        let on = |at, cpu, lost| (at, Cpu(cpu), lost);
+        let expected =
+            [on(100, 0, None), on(200, 1, None), on(300, 0, Some(3)), on(300, 0, None), on(400, 1, None)];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -93,6 +93,19 @@ static __always_inline bool is_of_timerfd(struct hrtimer *timer)
 	       (__u64)timer->function == (__u64)&timerfd_tmrproc;
 }
 
+/* A thread that arms it waits for it. Others it arms in passing: waking a real-time task begins the period of their
+ * bandwidth (start_rt_bandwidth(), kernel/sched/rt.c), due at once. */
+static __always_inline bool is_waited_for(struct hrtimer *timer)
+{
+	__u64 function;
+
+	if (!bpf_core_field_exists(timer->function) || !&hrtimer_wakeup)
+		return true; /* cannot be told apart */
+	function = (__u64)timer->function;
+	return function == (__u64)&hrtimer_wakeup || function == (__u64)&timerfd_tmrproc ||
+	       function == (__u64)&posix_timer_fn;
+}
+
 /* The thread that reads a timerfd arms it again: at once when it is periodic, else for its next turn. When it had expired
  * meanwhile without waking the thread, the read did not block: the thread had overrun it.
  * Not in it: clocks that are set, since a step makes timers due. */
@@ -142,7 +155,7 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 		a->at = at;
 		a->timer = (__u64)timer;
 	}
-	if (b->run_tid && b->run_tid == current_tid())
+	if (b->run_tid && b->run_tid == current_tid() && is_waited_for(timer))
 		slept_late(open_activation(b), at, asked - offset);
 	return 0;
 }

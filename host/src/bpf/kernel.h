@@ -70,6 +70,8 @@ struct hrtimer {
 } CORE;
 
 /* Functions of timers, for their addresses: static ones, which BTF does not have; 0 where they are not known. */
+extern const void hrtimer_wakeup __ksym __weak; /* of whoever sleeps */
+extern const void posix_timer_fn __ksym __weak;
 extern const void timerfd_tmrproc __ksym __weak;
 extern const void dl_task_timer __ksym __weak;
 

@@ -17,7 +17,8 @@ pub(super) struct Packet {
     /// Index of the trace.
     pub trace: u16,
     pub stream: u64,
-    pub instance: u64,
+    /// Of the streams of its class; `None`: it does not say.
+    pub instance: Option<u64>,
     pub cpu: Option<u32>,
     /// Bytes in the file.
     pub offset: u64,
@@ -127,7 +128,7 @@ fn read(file: &[u8], offset: u64, trace: &Trace) -> Result<(Packet, u64), Damage
         file: 0,
         trace: 0,
         stream,
-        instance: named(header, "stream_instance_id", 0).unwrap_or(0),
+        instance: named(header, "stream_instance_id", 0),
         cpu: field("cpu_id").and_then(|cpu| u32::try_from(cpu).ok()),
         offset,
         content: content.div_ceil(8).min(data.len() as u64),
