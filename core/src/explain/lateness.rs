@@ -160,8 +160,9 @@ fn late(
             parts.push(Stolen::leaf(&host));
             shares.push(host);
         }
+        // Also where the code says that interrupts came back on here: it does not say since when they were off.
         let proved = judged.is_err_and(|open| open.stood_still);
-        if !proved && seen.role != (Role::IrqsOff { sure: true }) {
+        if !proved {
             parts.extend(together.take(&mut share));
         }
         if share.net == Ns::ZERO {
