@@ -37,7 +37,7 @@ pub struct SessionArgs {
     /// Memory per thread of programs that start from now on, and per CPU for the kernel
     #[arg(long, value_name = "BYTES", value_parser = ring_bytes)]
     pub ring: Option<u64>,
-    /// Write at most so much
+    /// End when so much is written; what is in memory by then is written, too
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub limit: Option<u64>,
 }

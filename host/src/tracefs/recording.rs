@@ -108,7 +108,8 @@ impl Recording {
         Ok(Recording { cpus, instance, tracefs, options, description, notes })
     }
 
-    /// Empties the rings until `stop`, or until the limit is reached.
+    /// Empties the rings until `stop`, or until the limit is reached: looked at each turn, so what comes in one turn, and
+    /// what the rings still hold then, is written beyond it.
     ///
     /// # Errors
     /// A full disk. What was recorded up to then is kept by [`Recording::finish`].
@@ -120,8 +121,10 @@ impl Recording {
             }
             self.cpus.iter_mut().try_for_each(CpuPages::drain)?;
             let written: u64 = self.cpus.iter().map(|cpu| cpu.written).sum();
-            if self.options.limit_bytes.is_some_and(|limit| written >= limit) {
-                self.notes.push(format!("recording of the kernel ended at the limit of {written} bytes"));
+            if let Some(limit) = self.options.limit_bytes.filter(|&limit| written >= limit) {
+                self.notes.push(format!(
+                    "recording of the kernel ended at the limit of {limit} bytes, with {written} written"
+                ));
                 self.instance.set("tracing_on", "0")?;
                 return Ok(());
             }
