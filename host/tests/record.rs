@@ -196,8 +196,8 @@ fn windows_hold_what_happened_in_them_and_nothing_is_lost_in_between() {
     eprintln!("{samples} samples and {turns} activations in windows with the maxima {maxima:?}");
     assert_eq!(samples, whole.histogram.count(), "the windows add up");
     assert!(samples > 200 && samples <= seen.len() as u64 + 2, "{samples} of {}", seen.len());
-    // A wake-up on the way to sleep is a sample and no activation of its own.
-    assert!(turns <= samples && turns * 10 >= samples * 9, "{turns} of {samples}");
+    // The first samples may be of a turn that began before it was recorded.
+    assert!(turns <= samples && turns + 3 >= samples, "{turns} of {samples}");
     assert_eq!(maxima.iter().max(), whole.histogram.max().as_ref(), "exact, not a bin's edge");
     assert!(maxima.windows(2).any(|pair| pair[1] < pair[0]), "each window has its own maximum: {maxima:?}");
 }

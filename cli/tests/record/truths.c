@@ -2,7 +2,7 @@
 /* Threads that know the truth about themselves, on absolute timers, and write it to the file named first: a line each of
  * name, turns, and how often the next release had passed when it was slept for. `overruns` needs 2.5 periods in each
  * tenth turn; `migrates` changes its CPU in each turn; `steps` sleeps on a clock that is set meanwhile (second argument:
- * by so many ms, and back). */
+ * by so many ms, and back); `shortly` sleeps for so short a time that most timers come while it is on its way to sleep. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +20,7 @@ struct truth {
 	long period;
 	int turns, overruns;
 	long long busy;
-	int migrates;
+	int migrates, shortly;
 };
 
 static long long now(clockid_t clock)
@@ -44,7 +44,7 @@ static void *loop(void *argument)
 		struct timespec until;
 		long long end;
 
-		next += self->period;
+		next = (self->shortly ? now(self->clock) : next) + self->period;
 		until.tv_sec = next / 1000000000;
 		until.tv_nsec = next % 1000000000;
 		self->overruns += now(self->clock) > next;
@@ -75,16 +75,17 @@ static void step(long ms)
 int main(int count, char **arguments)
 {
 	struct truth truths[] = {
-		{ "overruns", CLOCK_MONOTONIC, 2000000, 800, 0, 5000000, 0 },
-		{ "migrates", CLOCK_MONOTONIC, 1000000, 1600, 0, 0, 1 },
-		{ "steps", CLOCK_REALTIME, 5000000, 300, 0, 0, 0 },
+		{ "overruns", CLOCK_MONOTONIC, 2000000, 800, 0, 5000000, 0, 0 },
+		{ "migrates", CLOCK_MONOTONIC, 1000000, 1600, 0, 0, 1, 0 },
+		{ "steps", CLOCK_REALTIME, 5000000, 300, 0, 0, 0, 0 },
+		{ "shortly", CLOCK_MONOTONIC, 2000, 2000, 0, 0, 0, 1 },
 	};
 	struct rlimit limit = { .rlim_cur = 200000, .rlim_max = 200000 }; /* a runaway ends after 0.2 s */
-	pthread_t threads[3];
+	pthread_t threads[4];
 	FILE *file = fopen(arguments[1], "w");
 
 	setrlimit(RLIMIT_RTTIME, &limit);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, loop, &truths[i]);
 	for (int times = 0; count > 2 && times < 3; times++) {
 		usleep(300000);
@@ -92,7 +93,7 @@ int main(int count, char **arguments)
 		usleep(20000);
 		step(-atol(arguments[2]));
 	}
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		pthread_join(threads[i], NULL);
 		fprintf(file, "%s %d %d\n", truths[i].name, truths[i].turns, truths[i].overruns);
 	}

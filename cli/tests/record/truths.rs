@@ -74,26 +74,33 @@ fn threads_that_migrate_overrun_or_sleep_on_a_clock_that_is_set_have_the_figures
             task.activations, task.not_recorded, task.late_sleeps, task.misses, task.miss_max_ns, task.period
         );
         eprintln!("{told}, worst {}", task.largest());
-        // The last turn ends with the thread; what was not recorded is said; and a host that stops the machine while a thread
-        // is on its way to sleep makes a release that is no activation of its own.
-        let unknown = task.not_recorded + 2 + turns / 100;
-        assert!(task.late_sleeps.abs_diff(overruns) <= unknown, "{told}");
-        let counted = task.activations + task.late_sleeps + 3 * unknown;
+        // The last turn ends with the thread, and what was not recorded is said. When the host stops the machine between
+        // its look at the clock and its sleep, the thread does not know of that overrun.
+        let unknown = 2 + 2 * task.not_recorded;
+        let doubt = unknown + turns / 100;
+        assert!(task.late_sleeps.abs_diff(overruns) <= doubt, "{told}");
+        let counted = task.activations + unknown;
         assert!(task.activations <= turns && counted >= turns, "{told}");
         if name == "steps" {
             assert!(task.largest() < Ns::from_ms(300), "{told}: {}", task.largest());
+            continue;
+        }
+        if name == "shortly" {
+            let count = |of: Quantity| task.of(of).map_or(0, |series| series.histogram.count());
+            let on_the_way = count(Quantity::TimerWakeup).saturating_sub(count(Quantity::Wakeup));
+            assert!(on_the_way > turns / 10, "{on_the_way} on the way to sleep: {told}");
             continue;
         }
         let period = task.period.as_ref().unwrap();
         assert!(period.missed <= unknown, "a release is late, or on time, and never left out: {told}");
         // What overran before a turn that was not recorded is no miss whose size is known; on a busy host it is many.
         let least = if task.not_recorded == 0 { overruns } else { overruns * 3 / 4 };
-        assert!(task.misses <= overruns + unknown && task.misses + unknown >= least, "{told}");
+        assert!(task.misses <= overruns + doubt && task.misses + doubt >= least, "{told}");
         if name == "overruns" {
             assert!(overruns >= 80 && task.miss_max_ns.unwrap() >= Ns::from_us(2_900), "{told}");
         }
     }
-    assert_eq!(truth.lines().count(), 3);
+    assert_eq!(truth.lines().count(), 4);
     // Where the kernel hid a wake-up of a thread, the figures of its CPU say so, too.
     let hidden: u64 = run.tasks.iter().map(|task| task.not_recorded).sum();
     let lost: u64 = run.of(Quantity::Wakeup).map(|series| series.lost).sum();

@@ -121,8 +121,8 @@ impl Sums {
 
     /// Every wake-up.
     pub fn woken(&mut self, a: &Activation) {
-        let wakeup = a.switched_in.since(a.waking);
-        self.record(if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup }, wakeup);
+        let quantity = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
+        a.wakeup().into_iter().for_each(|wakeup| self.record(quantity, wakeup));
         if let Some(timer) = a.timer_part() {
             self.record(Quantity::Timer, timer);
             if !a.shared {
@@ -138,7 +138,7 @@ impl Sums {
     /// Whether activations are missing between two of the thread; they are counted. One that has its priority only lent
     /// was not measured before, unless its thread was chosen.
     pub fn lacks_between(&mut self, before: &Activation, a: &Activation) -> bool {
-        let missing = a.blocks.wrapping_sub(before.blocks).wrapping_sub(1);
+        let missing = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
         // Backwards, or of another process: a thread that got the id of one that has ended.
         let other = missing > u16::MAX / 2 || before.tgid != a.tgid;
         if missing > 0 && !other && !lent(before) && !lent(a) {

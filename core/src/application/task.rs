@@ -41,8 +41,8 @@ pub struct Task {
     /// The largest excess of a response beyond it.
     #[serde(default)]
     pub miss_max_ns: Option<Ns>,
-    /// How often it asked to sleep until a time that had passed, or for a timerfd that had expired while it did
-    /// something else: turns that did not begin with a wake-up.
+    /// Overruns: how often it asked to sleep until a time that had passed, or for a timerfd that had expired while it did
+    /// something else. Who is woken from such a sleep has an activation all the same; who did not wait has none.
     #[serde(default)]
     pub late_sleeps: u64,
     /// Activations that the thread had, by the kernel's count of its switches, and that were not recorded: no figure

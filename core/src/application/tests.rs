@@ -49,6 +49,8 @@ fn activation(at: u64, via: Via, point: Point) -> Activation {
         before: thread(0, "swapper/0"),
         shared: false,
         armed_late: false,
+        awake: false,
+        stayed: false,
         blocks: BLOCKS.with(|blocks| blocks.replace(blocks.get().wrapping_add(1))),
         late_sleeps: None,
     }
@@ -284,6 +286,30 @@ fn releases_that_a_thread_overran_are_misses_at_their_size_and_none_is_missing()
     let period = task.period.unwrap();
     assert_eq!((period.median_ns, period.missed), (Ns::from_ms(1), 0));
     assert_eq!(task.not_recorded, 0);
+}
+
+#[test]
+fn who_is_woken_on_the_way_to_sleep_has_a_turn_with_a_lateness_and_without_a_wake_up() {
+    let mut tasks = Tasks::new(4, None, name);
+    for turn in 1..=300 {
+        let one = activation(turn * 1_000_000, Via::Timer, SLEEP);
+        // The kernel counts no block of one that stayed.
+        let back = if turn > 200 { 100 } else { turn.saturating_sub(100) as u16 };
+        let one = Activation { blocks: one.blocks.wrapping_sub(back), ..one };
+        tasks.add(&match turn {
+            101..=200 => {
+                Activation { awake: turn > 101, stayed: true, waking: Mono(turn * 1_000_000 + 3_000), ..one }
+            }
+            201 => Activation { awake: true, waking: one.switched_in, ..one },
+            _ => one,
+        });
+    }
+    let task = tasks.report().remove(0);
+    assert_eq!((task.not_recorded, task.activations), (0, 299));
+    assert_eq!(task.period.as_ref().unwrap().missed, 0);
+    let count = |quantity| task.of(quantity).unwrap().histogram.count();
+    assert_eq!((count(Quantity::Wakeup), count(Quantity::TimerWakeup)), (200, 300));
+    assert_eq!(task.of(Quantity::TimerWakeup).unwrap().histogram.max(), Some(Ns(5_000)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::figures::{counted, grouped, or_dash};
+use super::figures::{counted, or_dash};
 use super::printable::wrap;
 use crate::application::{Blocking, Task, OTHERS};
 use crate::run::Run;
@@ -79,11 +79,7 @@ fn block(task: &Task) -> Vec<String> {
         let _ = write!(second, ", by {most} at most");
     }
     if task.late_sleeps > 0 {
-        let _ = write!(
-            second,
-            "; {} more turns without a wake-up: their time had passed",
-            grouped(task.late_sleeps)
-        );
+        let _ = write!(second, "; {} (its next time had passed)", counted(task.late_sleeps, "overrun"));
     }
     if task.not_recorded > 0 {
         let _ = write!(second, "; {} NOT RECORDED", counted(task.not_recorded, "activation"));

@@ -111,6 +111,10 @@ pub struct Activation {
     pub shared: bool,
     /// The timer that woke it was due before it was armed.
     pub armed_late: bool,
+    /// It was woken while it was still on its way to sleep: `switched_in` is its waking, and it was not switched in.
+    pub awake: bool,
+    /// It ended so: `blocked` is when the thread went to sleep until a time, or else when it was woken on its way.
+    pub stayed: bool,
     /// How often it has blocked since it lives, by the kernel's own count, modulo 2^16.
     pub blocks: u16,
     /// It asked to sleep until a time that had passed.
@@ -159,6 +163,8 @@ impl Activation {
             before: thread(84, 92, 144),
             shared: byte(104) & 1 != 0,
             armed_late: byte(104) & 2 != 0,
+            awake: byte(104) & 4 != 0,
+            stayed: byte(104) & 8 != 0,
             blocks: short(108) as u16,
             late_sleeps: (short(110) != 0).then(|| LateSleeps {
                 count: short(110) as u16,
@@ -184,6 +190,13 @@ impl Activation {
     #[must_use]
     pub fn latency(&self) -> Ns {
         self.switched_in.since(self.begin())
+    }
+
+    /// Waking → switched in.
+    #[inline]
+    #[must_use]
+    pub fn wakeup(&self) -> Option<Ns> {
+        (!self.awake).then(|| self.switched_in.since(self.waking))
     }
 
     /// Due → handler of the timer that woke it.
@@ -225,7 +238,7 @@ mod tests {
         {
             put(at, &value.to_le_bytes());
         }
-        put(102, &[137, 1, 3, 1, 3]);
+        put(102, &[137, 1, 11, 1, 3]);
         put(112, b"victim");
         put(128, b"waker");
         put(144, b"before");
@@ -245,6 +258,7 @@ mod tests {
             (read.via, read.shared, read.cpu, read.preemptions, read.faults),
             (Via::Timer, true, Cpu(1), 2, 6)
         );
+        assert_eq!((read.awake, read.stayed, read.wakeup()), (false, true, Some(Ns(50))));
         assert_eq!(
             (read.armed_late, read.blocks, read.late_sleeps),
             (true, 77, Some(LateSleeps { count: 2, last: Mono(1_900), most: Ns(60) }))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* One record for each activation of a measured thread: from its waking to where it blocks again.
+/* One record for each activation of a measured thread: from its waking to where it blocks again. A thread that is woken
+ * while it is still on its way to sleep ends one and begins the next, without a switch.
  *
  * Built in `block->run` while the thread has the CPU, saved beside its waking when it is preempted, and appended to a
  * ring of its CPU when it blocks. User space reads the ring every 20 to 50 ms (host/src/recorder/activations.rs); what
@@ -13,7 +14,12 @@
 #define SYSCALL_KERNEL -2 /* a thread of the kernel */
 
 enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
-enum activation_flag { ACT_SHARED = 1, ACT_ARMED_LATE = 2 };
+enum activation_flag {
+	ACT_SHARED = 1,
+	ACT_ARMED_LATE = 2,
+	ACT_AWAKE = 4,	/* it began before the thread had left the CPU: no wake-up, `in_at` is the waking */
+	ACT_STAYED = 8, /* it ended so: the kernel counts no block */
+};
 
 /* Field for field in core/src/trace/activation.rs, which decodes it. */
 struct activation {
@@ -22,7 +28,7 @@ struct activation {
 	__u64 expires; /* since when the timer that woke it was due (due.h); 0: not woken by a timer */
 	__u64 entry;   /* when that timer's handler began */
 	__u64 in_at;   /* first switched in */
-	__u64 out_at;  /* switched out, blocked */
+	__u64 out_at;  /* switched out, blocked; ACT_STAYED: it asked to sleep, or was woken on the way */
 	__u64 run_ns;  /* had the CPU, interrupts included */
 	__u64 argument; /* first argument of the system call it blocks in */
 	__u64 fault_address; /* of the last page fault */
@@ -75,10 +81,8 @@ struct pt_regs___syscall {
 	__u64 regs[31];
 	__u64 orig_x0;
 	__s32 syscallno;
-#define SYS_SCHED_YIELD 124
 #else
 	unsigned long orig_ax, di, si;
-#define SYS_SCHED_YIELD 24
 #endif
 } CORE;
 /* Of them on the stack of a thread; 0: not known yet. */

@@ -178,6 +178,8 @@ struct cpu_block {
 	struct seen seen[SEEN_SLOTS];
 	struct activation activation[ACTIVATION_SLOTS];
 	struct nmi_note nmi_note[NMI_NOTES];
+	__u64 asked_at;	   /* when the thread of the open activation went to sleep until a time (due.h) */
+	__u64 asked_timer; /* with this timer */
 } __attribute__((aligned(4096)));
 
 enum option {

@@ -128,26 +128,37 @@ static __always_inline void timerfd_armed(__u64 at, struct hrtimer *timer, __u32
 	w->armed = known && in_time && !(mode & HRTIMER_MODE_REL) && !timer->base->offset ? timer->node.expires : 0;
 }
 
+/* Whether the thread of the open activation arms it and goes to sleep at once. */
+static __always_inline bool sleeps_for(struct cpu_block *b, struct hrtimer *timer)
+{
+	return b && b->run_tid && bpf_core_field_exists(timer->function) && &hrtimer_wakeup &&
+	       (__u64)timer->function == (__u64)&hrtimer_wakeup && b->run_tid == current_tid();
+}
+
 /* hrtimer_start; interrupts are off. Timers that count from now cannot be due. */
 static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 {
 	struct hrtimer_clock_base *base = timer->base;
 	__s64 offset = base->offset, asked = timer->node.expires;
-	bool of_timerfd = is_of_timerfd(timer);
-	struct cpu_block *b;
+	bool of_timerfd = is_of_timerfd(timer), sleeps;
+	struct cpu_block *b = any_block();
 	struct armed *a;
 	__u64 at;
 
-	if ((mode & HRTIMER_MODE_REL) && !of_timerfd)
+	sleeps = sleeps_for(b, timer);
+	if ((mode & HRTIMER_MODE_REL) && !of_timerfd && !sleeps)
 		return 0;
 	at = bpf_ktime_get_ns();
+	if (sleeps) {
+		b->asked_at = at;
+		b->asked_timer = address_of(b, timer);
+	}
 	if (bpf_core_field_exists(timer->_softexpires))
 		asked = timer->_softexpires;
 	if (of_timerfd)
 		timerfd_armed(at, timer, mode, asked - offset > (__s64)at);
 	if ((mode & HRTIMER_MODE_REL) || asked - offset > (__s64)at)
 		return 0;
-	b = any_block();
 	if (!b || b->timer[0].timer || b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open)
 		return 0;
 	if (timer->node.expires - offset <= (__s64)at) {

@@ -77,7 +77,7 @@ extern const void dl_task_timer __ksym __weak;
 
 struct sched_dl_entity {
 	struct hrtimer dl_timer;      /* brings a throttled task back with its next period */
-	unsigned int dl_throttled : 1; /* it has to wait for that; an int before 4.20 */
+	unsigned int dl_yielded : 1; /* it waits for that; cleared when it comes back */
 } CORE;
 
 struct task_struct {

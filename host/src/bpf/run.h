@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
 /* How an activation (activation.h) is built: waking, switched in, preempted, resumed, blocks. Interrupts are off in all
- * of them but the waking, whose record belongs to its thread alone. */
+ * of them but the waking, whose record belongs to its thread alone, and the turn, in which soft interrupts run: those that
+ * may come then touch no activation. */
 
 static __always_inline void copy_comm(char *to, const struct task_struct *p)
 {
@@ -116,18 +117,6 @@ static __always_inline void *entry_registers(struct cpu_block *b, struct task_st
 	return found;
 }
 
-/* The number of the system call that `p`, a thread of user space, is in. */
-static __always_inline __s32 system_call(struct cpu_block *b, struct task_struct *p)
-{
-	struct pt_regs___syscall *r = entry_registers(b, p);
-
-#if defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ(r, syscallno);
-#else
-	return r->orig_ax;
-#endif
-}
-
 /* Where `p` blocks. */
 static __always_inline void blocking_point(struct cpu_block *b, struct activation *a, struct task_struct *p)
 {
@@ -153,15 +142,46 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 }
 
 /* `jobs`: ended by yielding, which the kernel does not count as blocking. */
+static __always_inline void activation_ends(struct cpu_block *b, struct activation *a, __u64 at, struct task_struct *p,
+					    __u16 jobs)
+{
+	a->out_at = at;
+	a->blocks = p->nvcsw + jobs;
+	blocking_point(b, a, p);
+	barrier();
+	*(volatile __u64 *)&a->stamp = b->activations + 1;
+	count_up(&b->activations);
+}
+
 static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev, __u16 jobs)
 {
 	struct activation *a = open_activation(b);
 
 	activation_leaves(b, a, at);
-	a->out_at = at;
-	a->blocks = prev->nvcsw + jobs;
-	blocking_point(b, a, prev);
-	barrier();
-	*(volatile __u64 *)&a->stamp = b->activations + 1;
-	count_up(&b->activations);
+	activation_ends(b, a, at, prev, jobs);
+}
+
+/* It ended when the thread went to sleep for the timer that wakes it now, else at that waking. */
+static __always_inline void activation_stays(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
+{
+	struct activation *a = open_activation(b);
+	__u64 end = at;
+
+	if (w->expires && b->asked_timer == b->timer[0].timer && b->asked_at >= a->in_at)
+		end = b->asked_at;
+	if (end > b->run_since)
+		a->run_ns += end - b->run_since;
+	a->flags |= ACT_STAYED;
+	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0);
+}
+
+/* Woken while still on its way to sleep: one activation is over, if it was seen to begin, and the next begins. Page
+ * faults are counted at the next switch, for that one. */
+static __noinline int activation_turns(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
+{
+	if (b->run_tid == p->pid)
+		activation_stays(b, at, w, p);
+	w->flags |= ACT_AWAKE;
+	activation_begins(b, at, w, at, p, p, false);
+	return 0;
 }

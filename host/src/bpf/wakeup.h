@@ -7,8 +7,8 @@
  *   sharedprio    waking -> switched in, when a task of equal real-time priority had the CPU meanwhile: the order of
  *                 SCHED_FIFO and no latency of the system, so it is in none of the others
  *   switch        switched in -> out of the scheduler                 (sched_switch, sched_exit_tp)
- * A task whose timer comes before it has left the CPU is not switched in: it has a timer and a timer+wakeup (to the
- * waking), and no wakeup.
+ * A task that is woken before it has left the CPU is not switched in: it has no wakeup, and if a timer woke it, a timer
+ * and a timer+wakeup (to the waking).
  * All are filed under the CPU that the task was switched in on, also when another CPU's timer or waker was first:
  * so wakings are remembered on every CPU, recorded or not.
  * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
@@ -75,6 +75,18 @@ static __always_inline struct open_timer *waking_timer(struct cpu_block *b, stru
 	return t;
 }
 
+/* The task was still on its way to sleep: it goes on running, no switch will follow. */
+static __always_inline void wakeup_on_the_way(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
+{
+	w->at = 0;
+	if (!b->on)
+		return;
+	if (options & OPT_ACTIVATIONS)
+		activation_turns(b, at, w, p);
+	if (w->expires && wakeup_ended(b, at, p, 0, w->expires, w->entry, false))
+		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
+}
+
 static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *waker, struct task_struct *p)
 {
 	struct open_timer *t;
@@ -88,16 +100,11 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	if (!w)
 		return;
 	t = waking_timer(b, w, waker);
-	/* The timer came while the task was still on its way to sleep: it goes on running, no switch will follow. */
-	if (tid == waker->pid) {
-		w->at = 0;
-		if (t && b->on && wakeup_ended(b, at, p, 0, t->expires, t->entry, false))
-			__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
-		return;
-	}
-	w->at = at;
 	w->expires = t ? t->expires : 0;
 	w->entry = t ? t->entry : 0;
+	w->at = at;
+	if (tid == waker->pid)
+		wakeup_on_the_way(b, at, w, p);
 }
 
 /* The task that leaves is not the one last switched in: the kernel did not report the switches between. A kernel may hide
@@ -127,11 +134,11 @@ static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 }
 
 /* A deadline task ends its job by sched_yield(): it is throttled, runnable as it is, until the timer in it comes with
- * its next period. No event tells of that waking. (By dl_yielded one would know, but 6.18 has cleared that by now.) */
-static __always_inline bool ends_job(struct cpu_block *b, struct task_struct *p)
+ * its next period. No event tells of that waking. The field is named from the task on: from `&p->dl` on, clang would
+ * count the offset of `dl` twice. */
+static __always_inline bool ends_job(struct task_struct *p)
 {
-	return p->policy == SCHED_DEADLINE && BPF_CORE_READ_BITFIELD_PROBED(&p->dl, dl_throttled) &&
-	       !(p->flags & PF_KTHREAD) && system_call(b, p) == SYS_SCHED_YIELD;
+	return p->policy == SCHED_DEADLINE && BPF_CORE_READ_BITFIELD_PROBED(p, dl.dl_yielded);
 }
 
 static __always_inline struct waking *job_ended(struct cpu_block *b, struct waking *w, struct task_struct *p)
@@ -192,7 +199,7 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 	w = find_waking(tid);
 	if (w)
 		w->at = 0;
-	if (ends_job(b, prev)) {
+	if (ends_job(prev)) {
 		w = job_ended(b, w, prev);
 		if (ours)
 			activation_blocks(b, at, prev, w ? w->jobs : 0);

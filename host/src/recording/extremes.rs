@@ -54,7 +54,7 @@ impl Extremes {
         let wakeup = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
         let both = a.timer.filter(|_| !a.shared).map(|_| (Quantity::TimerWakeup, a.latency(), a.switched_in));
         let timer = a.timer_part().zip(a.timer).map(|(part, (_, entry))| (Quantity::Timer, part, entry));
-        let all = [Some((wakeup, a.switched_in.since(a.waking), a.switched_in)), timer, both];
+        let all = [a.wakeup().map(|latency| (wakeup, latency, a.switched_in)), timer, both];
         let of_cpu = self.of.entry(a.cpu).or_default();
         for (quantity, latency, at) in all.into_iter().flatten() {
             let Some(place) = QUANTITIES.iter().position(|&known| known == quantity) else { continue };

@@ -30,6 +30,8 @@ const PENDING: usize = 16;
 const WAITING: usize = 8;
 /// For so long after its end a case may be explained once more, with what that of another CPU proved.
 const AGAIN: Ns = Ns::from_ms(1_000);
+/// Why one without evidence was late that had the CPU all the time.
+const ON_THE_WAY: &str = "its timer, served late while it was still on its way to sleep";
 /// Of threads beyond [`Settings::threads`], the worst case of all is kept.
 const OTHERS: Tid = Tid(0);
 
@@ -92,6 +94,9 @@ impl Book {
     /// A wake-up, in whatever order.
     pub fn activation(&mut self, a: &Activation) {
         self.extremes.add(a);
+        if a.awake && a.timer.is_none() {
+            return; // no latency: it had the CPU
+        }
         let (limit, total) = (self.limit, a.latency());
         let kept =
             !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
@@ -157,13 +162,14 @@ impl Book {
                 .to_owned()
         };
         let context = context(a);
+        let culprit = if a.awake { ON_THE_WAY.to_owned() } else { context.before.to_string() };
         Peak {
             quantity: if a.timer.is_some() { Quantity::TimerWakeup } else { Quantity::Wakeup },
             cpu: a.cpu,
             begin: a.begin(),
             total_ns: a.latency(),
             victim: a.thread.thread(),
-            culprit: Some(context.before.to_string()),
+            culprit: Some(culprit),
             no_evidence: Some(reason),
             explanation: None,
             context: Some(context),
@@ -390,6 +396,8 @@ mod tests {
             before: who(901),
             shared: false,
             armed_late: false,
+            awake: false,
+            stayed: false,
             blocks: 0,
             late_sleeps: None,
         };
