@@ -141,11 +141,12 @@ impl Drop for Runqlat {
 }
 
 /// What runs beside the pipe. `hunt` uses the whole recorder; `record` leaves ordinary tasks out.
-const BESIDE: [&str; 5] = ["bare", "recorder", "record", "bpftrace runqlat", "tracefs instance"];
+const BESIDE: [&str; 6] =
+    ["bare", "recorder", "record", "bpftrace runqlat", "tracefs instance", "record of another CPU"];
 
 /// The recorder as `lathunt record` sets it for real-time tasks.
-fn record(cpu: Cpu) -> lathunt_host::error::Result<Recorder> {
-    Recorder::start(&Settings::on([Cpu(0), cpu].into_iter().collect()).recorder(None))
+fn record(cpus: &[Cpu]) -> lathunt_host::error::Result<Recorder> {
+    Recorder::start(&Settings::on(cpus.iter().copied().collect()).recorder(None))
 }
 
 /// One measurement with `which` running; says why not.
@@ -157,7 +158,8 @@ fn one(which: usize, cpu: Cpu, pipe: Pipe) -> Result<f64, String> {
             let options = Options::on([Cpu(0), cpu].into_iter().collect());
             Box::new(Recorder::start(&options).map_err(|error| error.to_string())?)
         }
-        2 => Box::new(record(cpu).map_err(|error| error.to_string())?),
+        2 => Box::new(record(&[Cpu(0), cpu]).map_err(|error| error.to_string())?),
+        5 => Box::new(record(&[Cpu(0)]).map_err(|error| error.to_string())?),
         3 => Box::new(Runqlat::start().ok_or_else(|| cannot("bpftrace"))?),
         _ => Box::new(Instance::start().ok_or_else(|| cannot("an instance of tracefs"))?),
     };
@@ -192,11 +194,15 @@ fn main() {
     figure::at_most(what, figure::median_ratio(recorder, bare), "x", 1.12);
     let what = "  with record of real-time tasks / bare";
     figure::at_most(what, figure::median_ratio(record, bare), "x", 1.05);
-    let real_time = rounds(&[0, 2], count, Pipe::RealTime);
+    let real_time = rounds(&[0, 2, 5], count, Pipe::RealTime);
     let what = "  the same, the pipe's tasks real-time";
     match (&real_time[0], &real_time[1]) {
         (Ok(bare), Ok(record)) => figure::at_most(what, figure::median_ratio(record, bare), "x", 1.12),
         (Err(why), _) | (_, Err(why)) => figure::skipped(what, why),
+    }
+    if let (Ok(bare), Ok(floor)) = (&real_time[0], &real_time[2]) {
+        let ratio = figure::median_ratio(floor, bare);
+        println!("    of it, that programs are attached: recording another CPU  {ratio:.3} x bare");
     }
     let added = |values: &[f64]| {
         let added: Vec<f64> = values.iter().zip(bare).map(|(value, bare)| value - bare).collect();
