@@ -36,23 +36,31 @@ pub struct Place {
 const ABSOLUTE: u8 = 1;
 /// By the last one a SCHED_DEADLINE thread sleeps until its next period; others do not block in it.
 const SLEEPS: [&str; 3] = ["clock_nanosleep", "nanosleep", "sched_yield"];
-const WAITS: [&str; 10] = [
+/// Where a program waits for others on purpose.
+const WAITS: [&str; 16] = [
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_wait",
+    "mq_timedreceive",
+    "msgrcv",
+    "pause",
     "poll",
     "ppoll",
-    "select",
     "pselect6",
-    "epoll_wait",
-    "epoll_pwait",
-    "pause",
-    "rt_sigtimedwait",
     "rt_sigsuspend",
+    "rt_sigtimedwait",
+    "select",
+    "semop",
     "semtimedop",
+    "wait4",
+    "waitid",
 ];
 /// Calls whose first argument is a descriptor.
-const ON_DESCRIPTORS: [&str; 26] = [
+const ON_DESCRIPTORS: [&str; 27] = [
     "accept",
     "accept4",
     "epoll_pwait",
+    "epoll_pwait2",
     "epoll_wait",
     "fallocate",
     "fdatasync",
@@ -94,6 +102,7 @@ impl Place {
         };
         let (class, name) = match call {
             "futex" => (Class::Lock, format!("futex {} {:#x}", operation(point.operation), point.argument)),
+            "futex_wait" | "futex_waitv" => (Class::Lock, format!("{call} {:#x}", point.argument)),
             "clock_nanosleep" if point.operation & ABSOLUTE != 0 => {
                 (Class::Sleep, "clock_nanosleep TIMER_ABSTIME".to_owned())
             }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::figures::{counted, or_dash};
 use super::printable::wrap;
-use crate::application::{Blocking, Task, OTHERS};
+use crate::application::{Blocking, Class, Task, OTHERS};
 use crate::run::Run;
 use crate::series::Quantity;
 
@@ -12,7 +12,7 @@ use crate::series::Quantity;
 const SHOWN: usize = 12;
 /// Where there are more.
 const FEW: usize = 4;
-/// Unexpected waits shown for each.
+/// Waits beside the main one shown for each.
 const WAITS: usize = 4;
 
 /// All of it; empty for a run without threads. Ends with an empty line.
@@ -85,9 +85,12 @@ fn block(task: &Task) -> Vec<String> {
         let _ = write!(second, "; {} NOT RECORDED", counted(task.not_recorded, "activation"));
     }
     let mut lines = vec![first, second];
-    // Where no wait is the main one, none is unexpected.
-    let unexpected = if task.waits_in.is_some() { "unexpected wait" } else { "wait" };
-    lines.extend(task.blocking.iter().take(WAITS).map(|blocking| wait(blocking, unexpected)));
+    // Where no wait is the main one, none is unexpected; nor are sleeps, and waits for others. They come last.
+    let planned = |one: &&Blocking| matches!(one.class, Class::Sleep | Class::Wait);
+    let (planned, unexpected): (Vec<_>, Vec<_>) = task.blocking.iter().partition(planned);
+    let what = if task.waits_in.is_some() { ["unexpected wait", "further wait"] } else { ["wait"; 2] };
+    let unexpected = unexpected.iter().map(|one| wait(one, what[0]));
+    lines.extend(unexpected.chain(planned.iter().map(|one| wait(one, what[1]))).take(WAITS));
     if task.blocking.len() > WAITS {
         lines.push(format!("    … {} more places", task.blocking.len() - WAITS));
     }

@@ -167,7 +167,7 @@ static __always_inline void activation_stays(struct cpu_block *b, __u64 at, stru
 	struct activation *a = open_activation(b);
 	__u64 end = at;
 
-	if (w->expires && b->asked_timer == b->timer[0].timer && b->asked_at >= a->in_at)
+	if (b->asked_timer == b->timer[0].timer && b->asked_at >= a->in_at)
 		end = b->asked_at;
 	if (end > b->run_since)
 		a->run_ns += end - b->run_since;
