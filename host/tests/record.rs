@@ -8,12 +8,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cyclic_thread::{clock, CyclicThread};
-use lathunt_core::application::Task;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::{Cpu, Ns, Tid};
-use lathunt_host::calibrate::{agree, disturb, Disturbance};
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::calibrate::{agree, disturb, Disturbance, Sight};
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
 use lathunt_host::testing::{lacks_bpf, may_run};
@@ -63,12 +62,10 @@ impl Cell {
     }
 }
 
-/// The host was worse more often than peaks are kept, or held the victim until its next releases had passed: such a turn
-/// counts from when it was asked for.
-fn rightly_absent(snapshot: &Snapshot, victim: Tid, due: Ns) -> bool {
-    let least = snapshot.peaks.last().map_or(Ns::ZERO, |peak| peak.total_ns);
-    let overran = |task: &Task| task.thread.tid == victim && task.late_sleeps > 0;
-    (snapshot.peaks.len() == PEAKS && least > due) || snapshot.tasks.iter().any(overran)
+/// As many as are kept were worse than what the victim itself saw, which has the way back to user space in it.
+fn is_none_of_the_worst(sight: &Sight, snapshot: &Snapshot) -> bool {
+    let least = snapshot.peaks.get(PEAKS - 1);
+    least.is_some_and(|least| least.total_ns > sight.peak.latency)
 }
 
 /// Disturbs and records.
@@ -102,7 +99,7 @@ fn gather(kind: Kind, cpu: Cpu, length: Ns, cell: &mut Cell) -> lathunt_host::er
         cell.pulses += 1;
         let mine = |peak: &&Peak| peak.victim.tid == seen.victim && peak.begin == sight.peak.expected;
         let Some(peak) = snapshot.peaks.iter().find(mine) else {
-            if rightly_absent(&snapshot, seen.victim, sight.due) {
+            if is_none_of_the_worst(sight, &snapshot) {
                 cell.pulses -= 1;
                 continue;
             }
@@ -125,9 +122,7 @@ fn gather(kind: Kind, cpu: Cpu, length: Ns, cell: &mut Cell) -> lathunt_host::er
         cell.sized += usize::from(agree(sight.due, peak.total_ns, quiet));
         if let Some(explanation) = &peak.explanation {
             assert!(explanation.tree.adds_up(), "{explanation:#?}");
-            // Longer than the pulse: the host took its part, and that may be the larger one.
-            let by_host = sight.due > length && explanation.cause == "host took the CPU";
-            cell.explained += usize::from(!by_host);
+            cell.explained += 1;
             cell.blamed += usize::from(is_cause(kind, &explanation.cause));
         }
         cell.cases +=

@@ -77,7 +77,7 @@ fn threads_that_migrate_overrun_or_sleep_on_a_clock_that_is_set_have_the_figures
         // The last turn ends with the thread, and what was not recorded is said. When the host stops the machine between
         // its look at the clock and its sleep, the thread does not know of that overrun.
         let unknown = 2 + 2 * task.not_recorded;
-        let doubt = unknown + turns / 100;
+        let doubt = task.not_recorded + 2 + turns / 100;
         assert!(task.late_sleeps.abs_diff(overruns) <= doubt, "{told}");
         let counted = task.activations + unknown;
         assert!(task.activations <= turns && counted >= turns, "{told}");
@@ -92,7 +92,10 @@ fn threads_that_migrate_overrun_or_sleep_on_a_clock_that_is_set_have_the_figures
             continue;
         }
         let period = task.period.as_ref().unwrap();
-        assert!(period.missed <= unknown, "a release is late, or on time, and never left out: {told}");
+        assert!(
+            period.missed <= unknown.min(doubt),
+            "a release is late, or on time, and never left out: {told}"
+        );
         // What overran before a turn that was not recorded is no miss whose size is known; on a busy host it is many.
         let least = if task.not_recorded == 0 { overruns } else { overruns * 3 / 4 };
         assert!(task.misses <= overruns + doubt && task.misses + doubt >= least, "{told}");
