@@ -138,6 +138,19 @@ fn options_that_a_question_would_pass_over_are_refused() {
 }
 
 #[test]
+fn a_threshold_that_leaves_nothing_says_how_long_the_longest_was() {
+    let trace = case("fsync");
+    let question = [trace.to_str().unwrap(), "--wakeups", "--json"];
+    let all = json(&question);
+    let longest = &all["passages"][0]["total_ns"];
+    let none = json(&[&question[..], &["--threshold", "1h"]].concat());
+    assert_eq!((none["count"].as_u64(), none["passages"].as_array().map(Vec::len)), (Some(0), Some(0)));
+    let text = explain(&[trace.to_str().unwrap(), "--wakeups", "--threshold", "1h"]);
+    let said = lathunt_core::time::Ns(longest.as_u64().unwrap()).to_string();
+    assert!(String::from_utf8_lossy(&text.stdout).contains(&format!("the longest took {said}")), "{text:?}");
+}
+
+#[test]
 fn babeltrace2_reads_the_exported_ctf_without_a_word_and_so_do_we() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("ctf");

@@ -142,10 +142,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if found.events == 0 {
         bail!("cannot read {}: it holds no events{}", args.trace.display(), damage(source, &found));
     }
-    if let Some(threshold) = args.threshold {
-        found.passages.retain(|passage| passage.total() >= threshold);
-        found.count = found.passages.len() as u64;
-    }
+    let below = args.threshold.and_then(|threshold| leave_out_below(&mut found, threshold));
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
     names.read_saved(&args.trace);
     let noted = files::Noted::read(&args.trace);
@@ -160,7 +157,9 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     answers
         .limits
         .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
-    if found.passages.is_empty() {
+    if let Some(below) = below {
+        answers.limits.push(below);
+    } else if found.passages.is_empty() {
         answers.limits.push(nothing(&found, &question));
     }
     let mut drawing = Drawing::new(&args.exports);
@@ -275,6 +274,19 @@ fn moment(text: &str) -> Result<Mono> {
 }
 
 /// Why there is no passage.
+/// What the reader should know of those that are left out, or that were never kept.
+fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
+    let (kept, not_kept) = (found.passages.len(), found.count > found.passages.len() as u64);
+    let longest = found.passages.first().map(Passage::total);
+    found.passages.retain(|passage| passage.total() >= threshold);
+    if found.passages.len() == kept && not_kept {
+        return Some(format!("only the {kept} longest were kept: more may have reached {threshold}"));
+    }
+    found.count = found.passages.len() as u64;
+    let longest = longest.filter(|_| found.passages.is_empty());
+    longest.map(|longest| format!("none reached {threshold}: the longest took {longest}"))
+}
+
 fn nothing(found: &Found, question: &Question) -> String {
     let (begins, ends) = (&found.begin_threads, &found.end_threads);
     if let (Question::At(_), Some((first, last))) = (question, found.reach) {
