@@ -1,8 +1,9 @@
 //! What a running monitor costs, and what it does when 10,000 real-time wake-ups a second hit each CPU.
 //!
-//! One measuring thread a CPU wakes every 100 µs and counts its own activations; the monitor counts them in the kernel. Printed: the
-//! monitor's CPU time as a share of one CPU (before that, the same at the usual 1 ms), its memory at start and end, and
-//! whether every wake-up that it did not count is on record as missing. Windows are those of the default, five minutes. 20 s; ten minutes: `cargo bench -p lathunt --bench monitor -- 600`. Needs root.
+//! One measuring thread a CPU wakes every 100 µs and counts its own activations; the monitor counts them in the kernel.
+//! Printed: the monitor's CPU time as a share of one CPU (before that, the same at the usual 1 ms), its memory at start and
+//! end, and whether every wake-up that it did not count is on record as missing. Windows are those of the default, five
+//! minutes. 20 s; ten minutes: `cargo bench -p lathunt --bench monitor -- 600`. Needs root.
 
 use std::process::{Command, Stdio};
 use std::thread::sleep;

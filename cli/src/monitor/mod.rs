@@ -19,7 +19,7 @@ use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::monitor::source::{Settings, Source};
 use lathunt_host::monitor::store::{Limits, Saved, Store};
-use lathunt_host::monitor::{clocks, http, privileges};
+use lathunt_host::monitor::{clocks, http, memory, privileges};
 use lathunt_host::recording::Selection;
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, signals};
@@ -77,6 +77,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         scrape::serve(listener, &monitor.source, &monitor.published, &monitor.cpus)?;
     }
     monitor.announce();
+    memory::give_back();
     let mut pause = SOON;
     while signals::stop_requested().is_none() {
         std::thread::sleep(monitor.until_boundary().min(pause));
@@ -232,6 +233,7 @@ impl Monitor {
         self.boundary = next.next_boundary(self.plan.window);
         self.whole = in_time;
         self.save(window, Some((next, self.plan.window)));
+        memory::give_back();
     }
 
     fn take_window(&mut self, end: UnixMs, in_time: bool) -> Window {

@@ -111,6 +111,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
     fn chunk(&mut self, header: &Header, body: &[u8], follows: bool) -> bool {
         let cpu = header.cpu;
         let present = (body.len() / RECORD_BYTES).min(header.records as usize);
+        self.window.events.reserve(present);
         let (mut torn, mut latest, mut oldest) = (0u64, header.begin, None);
         for (i, record) in body.chunks_exact(RECORD_BYTES).take(present).enumerate() {
             let at = Mono(u64_at(record, 0));

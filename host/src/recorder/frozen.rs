@@ -45,7 +45,9 @@ impl Frozen {
         chunk: Vec<u8>,
     ) -> Frozen {
         let bytes = match previous.get(&cpu) {
-            Some((before, bytes)) if before.id + 1 == header.id => [&bytes[..], &chunk].concat(),
+            Some((before, bytes)) if before.id + 1 == header.id && header.overwritten == 0 => {
+                [&bytes[..], &chunk].concat()
+            }
             _ => chunk.clone(),
         };
         let frozen = Frozen::new(&header, bytes);
@@ -82,16 +84,15 @@ impl Frozen {
     }
 }
 
-/// Copies all frozen buffers of `cpu`, oldest first, and sets them free.
-pub(super) fn take(cpu: Cpu, block: &CpuBlock) -> Vec<(Header, Vec<u8>)> {
+/// Copies the frozen buffers of `cpu` one by one, oldest first, and sets each free.
+pub(super) fn take(cpu: Cpu, block: &CpuBlock) -> impl Iterator<Item = (Header, Vec<u8>)> + use<'_> {
     let mut frozen: Vec<&Buffer> = block.buffer.iter().filter(|b| b.state.load(Acquire) == FROZEN).collect();
     frozen.sort_by_key(|buffer| buffer.id.load(Relaxed));
-    let copy = |buffer: &&Buffer| {
+    frozen.into_iter().map(move |buffer| {
         let chunk = chunk(cpu, buffer);
         buffer.state.store(FREE, Release);
         chunk
-    };
-    frozen.iter().map(copy).collect()
+    })
 }
 
 fn chunk(cpu: Cpu, buffer: &Buffer) -> (Header, Vec<u8>) {

@@ -284,15 +284,20 @@ impl Recorder {
     /// it also files the maxima of each second. A ring that begins where the one before it was frozen carries
     /// that one in front, so that a peak soon after another has its past.
     pub fn poll(&mut self) -> Vec<Frozen> {
-        self.harvest();
         let mut frozen = Vec::new();
+        self.poll_each(|one| frozen.push(one));
+        frozen
+    }
+
+    /// The same one by one, each half a megabyte.
+    pub fn poll_each(&mut self, mut see: impl FnMut(Frozen)) {
+        self.harvest();
         for cpu in self.cpus.iter() {
             let Some(block) = self.blocks.of(cpu) else { continue };
             for (header, chunk) in frozen::take(cpu, block) {
-                frozen.push(Frozen::joined(&mut self.previous, cpu, header, chunk));
+                see(Frozen::joined(&mut self.previous, cpu, header, chunk));
             }
         }
-        frozen
     }
 
     /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio` and `switch` of each recorded CPU, of every real-time task there.

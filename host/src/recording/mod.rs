@@ -182,11 +182,11 @@ impl Recording {
     /// a monitor of tasks that wake 10,000 times a second: ten times a second): what is overwritten is counted. True:
     /// there was evidence, soon there may be more.
     pub fn poll(&mut self) -> bool {
-        let frozen = self.recorder.poll();
-        let evidence = !frozen.is_empty();
-        for frozen in frozen {
+        let mut evidence = false;
+        self.recorder.poll_each(|frozen| {
+            evidence = true;
             self.book.evidence(frozen);
-        }
+        });
         self.overwritten += self.recorder.activations(|activation| {
             self.book.activation(activation);
             self.since_reset.iter_mut().for_each(|since| since.activation(activation));

@@ -1,15 +1,48 @@
-//! Flight records that nobody has explained yet, few at a time: each is up to half a megabyte.
+//! Flight records that nobody has explained yet, few at a time. Each is up to half a megabyte, so they wait compressed.
 
-use lathunt_core::time::{Mono, Ns, Tid};
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
 use crate::recorder::Frozen;
 
 /// A thread and when it was switched in: what an activation and its flight record have in common.
 pub(super) type Moment = (Tid, Mono);
 
+/// A flight record that waits, some tenth of its size.
+pub(super) struct Packed {
+    frozen: Frozen, // its bytes compressed where `length` says what they were
+    length: Option<usize>,
+}
+
+impl Packed {
+    /// Some ms for half a megabyte.
+    pub fn new(mut frozen: Frozen) -> Packed {
+        let packed = zstd::bulk::compress(&frozen.bytes, 1).ok();
+        let length = packed.is_some().then_some(frozen.bytes.len());
+        frozen.bytes = packed.unwrap_or(frozen.bytes);
+        Packed { frozen, length }
+    }
+
+    /// As it was.
+    pub fn unpacked(&self) -> Frozen {
+        let Frozen { cpu, id, trigger, .. } = self.frozen;
+        let bytes = self.length.and_then(|length| zstd::bulk::decompress(&self.frozen.bytes, length).ok());
+        Frozen { cpu, id, bytes: bytes.unwrap_or_else(|| self.frozen.bytes.clone()), trigger }
+    }
+
+    /// Whose ring it was.
+    pub fn cpu(&self) -> Cpu {
+        self.frozen.cpu
+    }
+
+    /// How late its victim was.
+    pub fn total(&self) -> Ns {
+        self.frozen.trigger.victim.map_or(Ns::ZERO, |victim| victim.total)
+    }
+}
+
 /// The oldest first.
 pub(super) struct Pending {
-    records: Vec<(Moment, Frozen)>,
+    records: Vec<(Moment, Packed)>,
     least: Ns,
 }
 
@@ -22,21 +55,16 @@ impl Pending {
         self.records.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &(Moment, Frozen)> {
+    pub fn iter(&self) -> impl Iterator<Item = &(Moment, Packed)> {
         self.records.iter()
     }
 
-    /// How late the victim of a record was.
-    pub fn total(frozen: &Frozen) -> Ns {
-        frozen.trigger.victim.map_or(Ns::ZERO, |victim| victim.total)
+    pub fn push(&mut self, moment: Moment, packed: Packed) {
+        self.least = self.least.min(packed.total());
+        self.records.push((moment, packed));
     }
 
-    pub fn push(&mut self, moment: Moment, frozen: Frozen) {
-        self.least = self.least.min(Pending::total(&frozen));
-        self.records.push((moment, frozen));
-    }
-
-    pub fn remove(&mut self, at: usize) -> (Moment, Frozen) {
+    pub fn remove(&mut self, at: usize) -> (Moment, Packed) {
         let removed = self.records.remove(at);
         self.weigh();
         removed
@@ -54,12 +82,32 @@ impl Pending {
         self.weigh();
     }
 
-    pub fn take(&mut self) -> Vec<(Moment, Frozen)> {
+    pub fn take(&mut self) -> Vec<(Moment, Packed)> {
         std::mem::replace(self, Pending::new()).records
     }
 
     fn weigh(&mut self) {
-        self.least =
-            self.records.iter().map(|(_, frozen)| Pending::total(frozen)).min().unwrap_or(Ns(u64::MAX));
+        self.least = self.records.iter().map(|(_, packed)| packed.total()).min().unwrap_or(Ns(u64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Trigger;
+
+    #[test]
+    fn a_record_comes_out_as_it_went_in() {
+        let trigger = Trigger { victim: None, asked: true, at: Mono(5) };
+        for bytes in
+            [vec![], vec![7; 200_000], (0..50_000u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect()]
+        {
+            let frozen = Frozen { cpu: Cpu(1), id: 9, bytes, trigger };
+            let out = Packed::new(frozen.clone()).unpacked();
+            assert_eq!((out.cpu, out.id, out.trigger), (frozen.cpu, frozen.id, frozen.trigger));
+            assert!(out.bytes == frozen.bytes, "{} bytes", frozen.bytes.len());
+        }
+        let even = Frozen { cpu: Cpu(0), id: 1, bytes: vec![7; 200_000], trigger };
+        assert!(Packed::new(even).frozen.bytes.len() < 2_000);
     }
 }

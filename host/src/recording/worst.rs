@@ -18,16 +18,16 @@ use lathunt_core::trace::event::Standstill;
 
 use super::evidence::Evidence;
 use super::extremes::Extremes;
-use super::pending::{Moment, Pending};
+use super::pending::{Moment, Packed, Pending};
 use super::window::Key;
 use super::Settings;
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
 
 /// Flight records that wait for their activation, or to be explained.
-const PENDING: usize = 16;
+const PENDING: usize = 32;
 /// Of these, for their activation.
-const WAITING: usize = 8;
+const WAITING: usize = 16;
 /// For so long after its end a case may be explained once more, with what that of another CPU proved.
 const AGAIN: Ns = Ns::from_ms(1_000);
 /// Why one without evidence was late that had the CPU all the time.
@@ -54,7 +54,7 @@ pub(super) struct Book {
     worst: BTreeMap<Cpu, Worst<Case>>,
     of_thread: BTreeMap<Tid, Case>,
     pending: Pending,
-    explained: Vec<(Moment, Frozen)>, // lately
+    explained: Vec<(Moment, Packed)>, // lately
     extremes: Extremes,
     last: BTreeMap<Cpu, (Mono, String)>,
 }
@@ -179,7 +179,7 @@ impl Book {
     /// A flight record, of a late wake-up that the kernel side saw.
     pub fn evidence(&mut self, frozen: Frozen) {
         let Some(victim) = frozen.trigger.victim else { return };
-        self.pending.push((victim.tid, victim.switched_in), frozen);
+        self.pending.push((victim.tid, victim.switched_in), Packed::new(frozen));
         if self.pending.len() > PENDING {
             self.make_room();
         }
@@ -190,7 +190,7 @@ impl Book {
     fn make_room(&mut self) {
         let numbered = self.pending.iter().enumerate();
         let (waiting, cases): (Vec<_>, Vec<_>) = numbered
-            .map(|(at, (moment, frozen))| (Pending::total(frozen), at, self.is_case(*moment)))
+            .map(|(at, (moment, packed))| (packed.total(), at, self.is_case(*moment)))
             .partition(|(_, _, is_case)| !is_case);
         let least = waiting.iter().min().filter(|_| waiting.len() > WAITING);
         if let Some((_, least, _)) = least {
@@ -209,23 +209,22 @@ impl Book {
 
     /// Those without a case go on waiting for their activation. What one case proves of a CPU that stood still, the others
     /// are explained with, whichever came first.
-    fn explain_all(&mut self, records: Vec<(Moment, Frozen)>) {
+    fn explain_all(&mut self, records: Vec<(Moment, Packed)>) {
         let mut proved = Vec::new();
-        for (moment, mut frozen) in records {
-            frozen.note_code(&self.evidence.symbols);
-            match self.explain_case(moment, &frozen) {
+        for (moment, packed) in records {
+            match self.explain_case(moment, &packed) {
                 Some(new) => {
                     proved.extend(new);
-                    self.explained.push((moment, frozen));
+                    self.explained.push((moment, packed));
                 }
-                None => self.pending.push(moment, frozen),
+                None => self.pending.push(moment, packed),
             }
         }
         let explained = std::mem::take(&mut self.explained);
-        for (moment, frozen) in &explained {
-            let begin = Mono(moment.1 .0.saturating_sub(Pending::total(frozen).0));
-            if proved.iter().any(|standstill| standstill.concerns(frozen.cpu, begin, moment.1)) {
-                self.explain_case(*moment, frozen);
+        for (moment, packed) in &explained {
+            let begin = Mono(moment.1 .0.saturating_sub(packed.total().0));
+            if proved.iter().any(|standstill| standstill.concerns(packed.cpu(), begin, moment.1)) {
+                self.explain_case(*moment, packed);
             }
         }
         let newest = explained.iter().map(|(moment, _)| moment.1).max().unwrap_or_default();
@@ -233,13 +232,14 @@ impl Book {
     }
 
     /// What it proves of CPUs that stood still; `None` when there is no such case.
-    fn explain_case(&mut self, moment: Moment, frozen: &Frozen) -> Option<Vec<Standstill>> {
+    fn explain_case(&mut self, moment: Moment, packed: &Packed) -> Option<Vec<Standstill>> {
         let is_it = |case: &&mut Case| case.moment == moment;
         let thread = self.kept_as(moment.0);
         let of_thread = self.of_thread.get_mut(&thread).filter(is_it);
-        let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
+        let of_cpu = self.worst.get_mut(&packed.cpu()).and_then(|worst| worst.values_mut().find(is_it));
         let activation = of_thread.or(of_cpu).map(|case| case.activation)?;
-        let Some(explanation) = self.evidence.explain(frozen, activation.as_ref()) else {
+        let frozen = self.unpacked(packed);
+        let Some(explanation) = self.evidence.explain(&frozen, activation.as_ref()) else {
             return Some(Vec::new());
         };
         let proved = self.evidence.standstills.note(frozen.cpu, &explanation);
@@ -247,7 +247,7 @@ impl Book {
         let of_thread = self.of_thread.get_mut(&thread).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
         // The worst of a thread is told, its flight record is not kept.
-        let bytes = (self.flight && of_cpu.is_some()).then(|| frozen.bytes.clone());
+        let bytes = (self.flight && of_cpu.is_some()).then_some(frozen.bytes);
         for (case, bytes) in of_thread.into_iter().zip([None]).chain(of_cpu.into_iter().zip([bytes])) {
             case.peak.culprit = Some(explanation.cause.clone());
             case.peak.explanation = Some(explanation.clone());
@@ -255,6 +255,13 @@ impl Book {
             case.bytes = bytes;
         }
         Some(proved)
+    }
+
+    /// With what the kernel's code says beside its stacks.
+    fn unpacked(&self, packed: &Packed) -> Frozen {
+        let mut frozen = packed.unpacked();
+        frozen.note_code(&self.evidence.symbols);
+        frozen
     }
 
     fn offer(&mut self, case: Case) {
@@ -283,11 +290,9 @@ impl Book {
 
     /// The same of a task that was late and has not blocked since: its flight record waits.
     fn unfinished(&self, quantity: Quantity, cpu: Cpu, max: Ns) -> Option<Peak> {
-        let mine = |frozen: &&Frozen| {
-            frozen.cpu == cpu && frozen.trigger.victim.as_ref().is_some_and(|victim| victim.total == max)
-        };
-        let frozen = self.pending.iter().map(|(_, frozen)| frozen).find(mine)?;
-        self.evidence.alone(frozen).filter(|peak| peak.quantity == quantity)
+        let mine = |packed: &&Packed| packed.cpu() == cpu && packed.total() == max;
+        let packed = self.pending.iter().map(|(_, packed)| packed).find(mine)?;
+        self.evidence.alone(&packed.unpacked()).filter(|peak| peak.quantity == quantity)
     }
 
     /// From which latency on a flight record of `cpu` is of use.
@@ -319,8 +324,8 @@ impl Book {
     /// Flight records whose activation never ended become cases of their own.
     pub fn close(&mut self) {
         self.explain_cases();
-        for (moment, mut frozen) in self.pending.take() {
-            frozen.note_code(&self.evidence.symbols);
+        for (moment, packed) in self.pending.take() {
+            let frozen = self.unpacked(&packed);
             if let Some(peak) = self.evidence.alone(&frozen) {
                 let bytes = self.flight.then_some(frozen.bytes);
                 self.offer(Case { moment, peak, activation: None, bytes });
