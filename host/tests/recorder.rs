@@ -5,12 +5,13 @@ mod cyclic_thread;
 use std::thread::sleep;
 use std::time::Duration;
 
-use cyclic_thread::{enter, CyclicThread};
+use cyclic_thread::{clock, enter, CyclicThread};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_core::trace::event::Kind;
 use lathunt_host::recorder::{Options, Recorder};
+use lathunt_host::sched;
 use lathunt_host::symbols::Symbols;
 use lathunt_host::testing::{lacks_bpf, may_run};
 
@@ -136,7 +137,57 @@ fn the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep() {
     }
     assert!(lost(&recorder, "no_flight_buffer") >= 20, "{:?}", recorder.losses());
     assert_eq!(recorder.poll().len(), 0, "nothing is late any more");
+
+    // What found no buffer, and was worse, is no victim of what is kept later.
+    recorder.set_threshold(CPU, Ns(1));
+    sleep(Duration::from_millis(300));
+    recorder.set_threshold(CPU, Ns(u64::MAX));
+    sleep(Duration::from_millis(10));
+    assert_eq!(recorder.poll().len() as u64, BUFFERS - 1);
+    let freed = clock();
+    recorder.set_threshold(CPU, Ns(1));
+    sleep(Duration::from_millis(50));
+    let victims: Vec<_> = recorder.poll().iter().filter_map(|frozen| frozen.trigger.victim).collect();
+    assert!(
+        !victims.is_empty() && victims.iter().all(|victim| victim.switched_in > freed),
+        "{freed} {victims:?}"
+    );
     thread.finish();
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn who_ran_on_a_cpu_that_is_not_recorded_is_not_late_when_it_comes_to_one_that_is() {
+    let name = "who_ran_on_a_cpu_that_is_not_recorded_is_not_late_when_it_comes_to_one_that_is";
+    let lacks =
+        lacks_bpf().or(sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only"));
+    if !may_run(name, lacks) {
+        return;
+    }
+    const RUNS: Duration = Duration::from_millis(300);
+    let recorder = start(&Options { tids: Some(Vec::new()), activations: true, ..options() });
+    let (send, tid) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let recorder = &recorder;
+        scope.spawn(move || {
+            enter(Cpu(1), 0);
+            recorder.watch(sched::tid()).unwrap();
+            sleep(Duration::from_millis(20));
+            send.send(sched::tid()).unwrap();
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < 2 * RUNS {
+                std::hint::spin_loop();
+            }
+            (0..5).for_each(|_| sleep(Duration::from_millis(5)));
+        });
+        let tid = tid.recv().unwrap();
+        sleep(RUNS);
+        // By another thread: it is moved as it runs, and no waking follows.
+        sched::set_affinity_of(tid, &CpuSet::from_iter([CPU])).unwrap();
+    });
+    let series = recorder.series();
+    let wakeups = &of(&series, Quantity::Wakeup).histogram;
+    assert!(wakeups.count() > 0 && wakeups.max().unwrap().0 < RUNS.as_nanos() as u64, "{:?}", wakeups.max());
 }
 
 /// What the thread saw of each activation minus what the recorder saw of the same one is the way back to user space.

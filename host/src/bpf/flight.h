@@ -209,6 +209,7 @@ static __noinline int flight_rotate(struct cpu_block *b, __u64 at)
 	f->trigger = __sync_lock_test_and_set(&b->request, 0);
 	if (next == active) {
 		lose(b, LOST_NO_BUFFER);
+		b->victim_ns = 0; /* the next one is not its victim */
 		return 0;
 	}
 	f->frozen_at = at;

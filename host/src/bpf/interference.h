@@ -25,28 +25,32 @@ static __always_inline __u64 stolen_so_far(struct cpu_block *b)
 	return b->stolen + *(volatile __u64 *)&b->nmi_ns;
 }
 
-static __always_inline void window_opens(struct cpu_block *b, enum level level, __u64 at, __u32 id)
+static __always_inline void window_opens(struct cpu_block *b, enum level level, __u64 at, __u64 stolen, __u32 id)
 {
 	struct open_window *w = &b->window[level];
 
 	w->start = at;
-	w->stolen = stolen_so_far(b);
+	w->stolen = stolen;
 	w->id = id;
 	w->open = 1;
 }
 
-static __always_inline void window_closes(struct cpu_block *b, enum level level, __u64 at, __u32 id, struct source *s)
+static __always_inline void window_closes(struct cpu_block *b, enum level level, __u64 at, __u64 stolen, __u32 id,
+					  struct source *s)
 {
 	struct open_window *w = &b->window[level];
 	__u64 gross, nested, net;
 
 	if (!w->open || w->id != id) {
+		w->open = 0;
 		lose(b, LOST_UNMATCHED);
 		return;
 	}
 	w->open = 0;
+	if (level != LEVEL_SOFTIRQ)
+		b->timer[0].timer = 0; /* hard timers run in hard interrupts: the end of one was not seen */
 	gross = at - w->start;
-	nested = stolen_so_far(b) - w->stolen;
+	nested = stolen - w->stolen;
 	net = gross > nested ? gross - nested : 0;
 	charge(s, net);
 	if (level == LEVEL_SOFTIRQ)
@@ -55,26 +59,63 @@ static __always_inline void window_closes(struct cpu_block *b, enum level level,
 		b->stolen += net;
 }
 
-/* No interrupt is under way where threads are switched: one whose end was not seen must not seem to go on. */
+/* No interrupt is under way where threads are switched, nor a hard timer in it: one whose end was not seen must not seem
+ * to go on. */
 static __always_inline void windows_end(struct cpu_block *b)
 {
-	if (b->window[LEVEL_IRQ].open | b->window[LEVEL_VECTOR].open) {
+	if (b->window[LEVEL_IRQ].open | b->window[LEVEL_VECTOR].open | !!b->timer[0].timer) {
 		b->window[LEVEL_IRQ].open = 0;
 		b->window[LEVEL_VECTOR].open = 0;
+		b->timer[0].timer = 0;
 		lose(b, LOST_UNMATCHED);
 	}
 }
 
+/* On a CPU that is not recorded: it may be the waker's, and what is asked then is whether an interrupt is under way. */
+#define NO_ID (~0u)
+
+static __always_inline void window_known(struct cpu_block *b, enum level level, bool open)
+{
+	b->window[level].id = NO_ID; /* should recording begin meanwhile: it has no start */
+	b->window[level].open = open;
+}
+
+static __always_inline void windows_end_elsewhere(struct cpu_block *b)
+{
+	window_known(b, LEVEL_IRQ, false);
+	window_known(b, LEVEL_VECTOR, false);
+	b->timer[0].timer = 0;
+}
+
+/* The time, and what was stolen until then: of one moment, though interrupts may come in between. */
+static __always_inline __u64 now_and_stolen(struct cpu_block *b, enum irqs irqs, __u64 *stolen)
+{
+	__u64 at;
+	__u32 i;
+
+	for (i = 0; i < 4; i++) {
+		*stolen = stolen_so_far(b);
+		at = bpf_ktime_get_ns();
+		if (irqs == IRQS_OFF || *(volatile __u64 *)&b->stolen + *(volatile __u64 *)&b->nmi_ns == *stolen)
+			break;
+	}
+	return at;
+}
+
 static __always_inline int begins(enum level level, __u32 kind, enum irqs irqs, __u32 id)
 {
-	struct cpu_block *b = this_block();
-	__u64 at;
+	struct cpu_block *b = any_block();
+	__u64 at, stolen;
 
 	if (!b)
 		return 0;
-	at = bpf_ktime_get_ns();
+	if (!b->on) {
+		window_known(b, level, true);
+		return 0;
+	}
+	at = now_and_stolen(b, irqs, &stolen);
 	flight_word(b, at, kind, irqs, id);
-	window_opens(b, level, at, id);
+	window_opens(b, level, at, stolen, id);
 	return 0;
 }
 
@@ -82,21 +123,25 @@ static __always_inline int irq_begins(__u32 irq) { return begins(LEVEL_IRQ, K_IR
 
 static __always_inline int irq_ends(__u32 irq)
 {
-	struct cpu_block *b = this_block();
+	struct cpu_block *b = any_block();
+	__u64 at, stolen;
 	__u32 slot = irq;
-	__u64 at;
 
 	if (!b)
 		return 0;
+	if (!b->on) {
+		window_known(b, LEVEL_IRQ, false);
+		return 0;
+	}
 	if (slot >= IRQ_SLOTS) {
 		lose(b, LOST_IRQ_RANGE);
 		slot = IRQ_SLOTS - 1;
 	}
 	barrier_var(slot); /* or the compiler drops the mask that the verifier needs to see */
 	slot &= IRQ_SLOTS - 1;
-	at = bpf_ktime_get_ns();
+	at = now_and_stolen(b, IRQS_OFF, &stolen);
 	flight_word(b, at, K_IRQ_EXIT, IRQS_OFF, irq);
-	window_closes(b, LEVEL_IRQ, at, irq, &b->irq[slot]);
+	window_closes(b, LEVEL_IRQ, at, stolen, irq, &b->irq[slot]);
 	flight_freeze_if_asked(b, at, false);
 	return 0;
 }
@@ -135,14 +180,18 @@ static __always_inline void note_steal(struct cpu_block *b, __u64 at)
 
 static __always_inline int vector_ends(enum vector vector)
 {
-	struct cpu_block *b = this_block();
-	__u64 at;
+	struct cpu_block *b = any_block();
+	__u64 at, stolen;
 
 	if (!b)
 		return 0;
-	at = bpf_ktime_get_ns();
+	if (!b->on) {
+		window_known(b, LEVEL_VECTOR, false);
+		return 0;
+	}
+	at = now_and_stolen(b, IRQS_OFF, &stolen);
 	flight_word(b, at, K_VECTOR_EXIT, IRQS_OFF, vector);
-	window_closes(b, LEVEL_VECTOR, at, vector, &b->vector[vector & (VECTOR_SLOTS - 1)]);
+	window_closes(b, LEVEL_VECTOR, at, stolen, vector, &b->vector[vector & (VECTOR_SLOTS - 1)]);
 	if (vector == V_LOCAL_TIMER)
 		note_steal(b, at);
 	flight_freeze_if_asked(b, at, false);
@@ -153,14 +202,18 @@ static __always_inline int softirq_begins(__u32 vec) { return begins(LEVEL_SOFTI
 
 static __always_inline int softirq_ends(__u32 vec)
 {
-	struct cpu_block *b = this_block();
-	__u64 at;
+	struct cpu_block *b = any_block();
+	__u64 at, stolen;
 
 	if (!b)
 		return 0;
-	at = bpf_ktime_get_ns();
+	if (!b->on) {
+		window_known(b, LEVEL_SOFTIRQ, false);
+		return 0;
+	}
+	at = now_and_stolen(b, IRQS_ON, &stolen);
 	flight_word(b, at, K_SOFTIRQ_EXIT, IRQS_ON, vec);
-	window_closes(b, LEVEL_SOFTIRQ, at, vec, &b->softirq[vec & (SOFTIRQ_SLOTS - 1)]);
+	window_closes(b, LEVEL_SOFTIRQ, at, stolen, vec, &b->softirq[vec & (SOFTIRQ_SLOTS - 1)]);
 	return 0;
 }
 

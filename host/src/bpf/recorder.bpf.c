@@ -16,11 +16,16 @@
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
 {
-	struct cpu_block *b = this_block();
+	struct cpu_block *b = any_block();
 	__u64 at;
 
 	if (!b)
 		return 0;
+	if (!b->on) {
+		windows_end_elsewhere(b);
+		wakeup_elsewhere(next);
+		return 0;
+	}
 	if (b->running && b->running != prev->pid + 1)
 		wakeup_unseen(b, prev);
 	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO) {

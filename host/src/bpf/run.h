@@ -10,6 +10,8 @@ static __always_inline void copy_comm(char *to, const struct task_struct *p)
 	*(__u64 *)&to[8] = *(const __u64 *)&p->comm[8];
 }
 
+#define MOST_16 0xffff
+
 /* The record that is being built. */
 static __always_inline struct activation *open_activation(struct cpu_block *b)
 {
@@ -27,79 +29,6 @@ static __always_inline void activation_waking(struct cpu_block *b, struct waking
 	w->waker_prio = waker->prio;
 	w->waker_cpu = bpf_get_smp_processor_id();
 	copy_comm(w->waker_comm, waker);
-}
-
-static __always_inline void activation_begins(struct cpu_block *b, __u64 at, struct waking *w, __u64 waking,
-					      struct task_struct *prev, struct task_struct *next, bool shared)
-{
-	struct activation *a = open_activation(b);
-
-	w->preempted = 0;
-	*(volatile __u64 *)&a->stamp = 0;
-	barrier();
-	a->waking = waking;
-	a->expires = w->expires;
-	a->entry = w->entry;
-	a->in_at = at;
-	a->run_ns = 0;
-	a->fault_address = 0;
-	a->tid = next->pid;
-	a->tgid = next->tgid;
-	a->waker_tid = w->waker_tid;
-	a->prev_tid = prev->pid;
-	a->prio = next->prio;
-	a->waker_prio = w->waker_prio;
-	a->prev_prio = prev->prio;
-	a->preemptions = 0;
-	a->faults = 0;
-	a->late_sleeps = 0;
-	a->late_by = 0;
-	a->cpu = bpf_get_smp_processor_id();
-	a->via = w->via;
-	a->waker_cpu = w->waker_cpu;
-	a->flags = w->flags | (shared ? ACT_SHARED : 0);
-	a->policy = next->policy;
-	copy_comm(a->comm, next);
-	copy_comm(a->prev_comm, prev);
-	*(__u64 *)&a->waker_comm[0] = *(__u64 *)&w->waker_comm[0];
-	*(__u64 *)&a->waker_comm[8] = *(__u64 *)&w->waker_comm[8];
-	b->run_since = at;
-	b->run_tid = next->pid;
-}
-
-static __always_inline void activation_leaves(struct cpu_block *b, struct activation *a, __u64 at)
-{
-	a->run_ns += at - b->run_since;
-	a->faults += b->left_faults;
-	if (b->left_faults)
-		a->fault_address = b->fault_address;
-	b->run_tid = 0;
-}
-
-static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, struct waking *w)
-{
-	struct activation *a = open_activation(b);
-
-	activation_leaves(b, a, at);
-	a->preemptions++;
-	if (w) {
-		w->saved = *a;
-		w->preempted = 1;
-	}
-}
-
-static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, struct waking *w)
-{
-	struct activation *a = open_activation(b);
-
-	if (!w->preempted)
-		return;
-	*(volatile __u64 *)&a->stamp = 0;
-	barrier();
-	*a = w->saved;
-	b->run_tid = a->tid;
-	b->run_since = at;
-	w->preempted = 0;
 }
 
 /* The registers with which `p` entered the kernel lie at the same place of every thread's stack. The helper that knows
@@ -151,6 +80,104 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 	barrier();
 	*(volatile __u64 *)&a->stamp = b->activations + 1;
 	count_up(&b->activations);
+}
+
+/* Woken while it was switched out runnable: it had been preempted on its way to sleep, and its activation was over then.
+ * Should it have blocked since, its way back was not seen, nor when it ended. */
+static __noinline int activation_left(struct cpu_block *b, struct waking *w, struct task_struct *p)
+{
+	struct activation *a = open_activation(b);
+
+	w->preempted = 0;
+	if (w->saved.blocks != (__u16)p->nvcsw)
+		return 0;
+	*(volatile __u64 *)&a->stamp = 0;
+	barrier();
+	*a = w->saved;
+	a->preemptions--;
+	a->flags |= ACT_STAYED;
+	activation_ends(b, a, a->out_at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0);
+	return 0;
+}
+
+static __always_inline void activation_begins(struct cpu_block *b, __u64 at, struct waking *w, __u64 waking,
+					      struct task_struct *prev, struct task_struct *next, bool shared)
+{
+	struct activation *a;
+
+	if (w->preempted)
+		activation_left(b, w, next);
+	a = open_activation(b);
+	*(volatile __u64 *)&a->stamp = 0;
+	barrier();
+	a->waking = waking;
+	a->expires = w->expires;
+	a->entry = w->entry;
+	a->in_at = at;
+	a->run_ns = 0;
+	a->fault_address = 0;
+	a->tid = next->pid;
+	a->tgid = next->tgid;
+	a->waker_tid = w->waker_tid;
+	a->prev_tid = prev->pid;
+	a->prio = next->prio;
+	a->waker_prio = w->waker_prio;
+	a->prev_prio = prev->prio;
+	a->preemptions = 0;
+	a->faults = 0;
+	a->late_sleeps = 0;
+	a->late_by = 0;
+	a->cpu = bpf_get_smp_processor_id();
+	a->via = w->via;
+	a->waker_cpu = w->waker_cpu;
+	a->flags = w->flags | (shared ? ACT_SHARED : 0);
+	a->policy = next->policy;
+	copy_comm(a->comm, next);
+	copy_comm(a->prev_comm, prev);
+	*(__u64 *)&a->waker_comm[0] = *(__u64 *)&w->waker_comm[0];
+	*(__u64 *)&a->waker_comm[8] = *(__u64 *)&w->waker_comm[8];
+	b->run_since = at;
+	b->run_tid = next->pid;
+}
+
+static __always_inline void activation_leaves(struct cpu_block *b, struct activation *a, __u64 at)
+{
+	__u64 faults = a->faults + b->left_faults;
+
+	a->run_ns += at - b->run_since;
+	a->faults = faults < MOST_16 ? faults : MOST_16;
+	if (b->left_faults)
+		a->fault_address = b->fault_address;
+	b->run_tid = 0;
+}
+
+static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
+{
+	struct activation *a = open_activation(b);
+
+	activation_leaves(b, a, at);
+	if (a->preemptions < MOST_16)
+		a->preemptions++;
+	a->out_at = at;
+	a->blocks = p->nvcsw;
+	if (w) {
+		w->saved = *a;
+		w->preempted = 1;
+	}
+}
+
+static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, struct waking *w)
+{
+	struct activation *a = open_activation(b);
+
+	if (!w->preempted)
+		return;
+	*(volatile __u64 *)&a->stamp = 0;
+	barrier();
+	*a = w->saved;
+	b->run_tid = a->tid;
+	b->run_since = at;
+	w->preempted = 0;
 }
 
 static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev, __u16 jobs)

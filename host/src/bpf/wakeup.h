@@ -112,7 +112,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
  * by such a switch was woken, seen or not, unless it had been preempted. */
 static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *prev)
 {
-	struct waking *w = prev->pid && is_measured(prev) ? find_waking(prev->pid) : 0; /* 0, the idle task: a free slot */
+	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
 	__s32 hidden = b->running - 1;
 
 	lose(b, LOST_SWITCH);
@@ -122,6 +122,17 @@ static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *pre
 	if (w)
 		w->at = 0;
 	return 0;
+}
+
+/* A task gets a CPU that is not recorded: should it come here later, it does not come late after that waking. */
+static __always_inline void wakeup_elsewhere(struct task_struct *next)
+{
+	struct waking *w = is_measured(next) ? find_waking(next->pid) : 0;
+
+	if (!w)
+		return;
+	w->at = 0;
+	w->preempted = 0;
 }
 
 /* Null for a task that is not real time (a deadline task has priority -1). */
@@ -206,7 +217,7 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 		return;
 	}
 	if (ours)
-		activation_preempted(b, at, w);
+		activation_preempted(b, at, w, prev);
 }
 
 /* Whether a task of the same real-time priority came or went on this CPU since `waking`. */

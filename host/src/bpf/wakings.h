@@ -19,6 +19,8 @@ static __always_inline struct waking *find_waking(__s32 tid)
 	struct waking *w;
 	__u32 i, slot;
 
+	if (!tid)
+		return 0; /* the idle task: a free slot */
 #pragma unroll
 	for (i = 0; i < WAKING_PROBES; i++) {
 		slot = (tid + i) & (WAKING_SLOTS - 1);

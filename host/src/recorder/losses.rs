@@ -28,11 +28,26 @@ const SWITCHES: usize = 7;
 /// Counters (by place) of wake-ups that a latency series lacks: not remembered, negative, not seen.
 pub(super) const MISSING_SAMPLES: [usize; 3] = [2, 5, 9];
 
-/// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran. `hidden`: the
-/// threads away from which the last switches of each CPU were that were not reported.
-pub(super) fn of(counts: impl Iterator<Item = u64>, recursions: u64, hidden: &BTreeSet<Tid>) -> Vec<Loss> {
-    let recursion =
-        ("program_recursion", "events that fell into the recorder's own program and were not recorded");
+/// Whether a latency is missing when an event falls into the program `name` while it runs, and is skipped by that.
+pub(super) fn measures(name: &str) -> bool {
+    matches!(name, "on_switch" | "on_waking" | "on_wakeup_new" | "on_timer_entry")
+}
+
+/// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran, those that
+/// are [measured](measures) and others. `hidden`: the threads away from which the last switches of each CPU were that
+/// were not reported.
+pub(super) fn of(
+    counts: impl Iterator<Item = u64>,
+    recursions: [u64; 2],
+    hidden: &BTreeSet<Tid>,
+) -> Vec<Loss> {
+    let recursion = [
+        (
+            "wakeups_in_recorder",
+            "wakings, switches or timers that fell into the recorder's own program for such: their latencies are missing",
+        ),
+        ("program_recursion", "events that fell into the recorder's own program and were not recorded"),
+    ];
     let names: Vec<String> = hidden.iter().map(|&tid| named(tid)).collect();
     let loss = |((counter, meaning), count): ((&str, &str), u64)| Loss {
         counter: counter.to_owned(),
@@ -46,7 +61,7 @@ pub(super) fn of(counts: impl Iterator<Item = u64>, recursions: u64, hidden: &BT
     MEANINGS
         .into_iter()
         .zip(counts)
-        .chain([(recursion, recursions)])
+        .chain(recursion.into_iter().zip(recursions))
         .filter(|&(_, count)| count > 0)
         .map(loss)
         .collect()

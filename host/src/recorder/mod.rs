@@ -301,15 +301,31 @@ impl Recorder {
     }
 
     /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio` and `switch` of each recorded CPU, of every real-time task there.
+    /// What is known to be missing, and not on which CPU, is missing in each.
     #[must_use]
     pub fn series(&self) -> Vec<Series> {
+        let somewhere = self.missing_somewhere();
         let none = Vec::new();
         let cpus = self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?)));
         cpus.flat_map(|(cpu, block)| (0..figures::QUANTITIES.len()).map(move |which| (cpu, block, which)))
             .map(|(cpu, block, which)| {
-                figures::series(cpu, block, which, self.seconds.get(&(cpu, which)).unwrap_or(&none))
+                let seconds = self.seconds.get(&(cpu, which)).unwrap_or(&none);
+                let mut series = figures::series(cpu, block, which, seconds);
+                series.lost += somewhere;
+                series
             })
             .collect()
+    }
+
+    /// Wake-ups that were lost where their waker ran, on a CPU that is not recorded, or in our own programs.
+    fn missing_somewhere(&self) -> u64 {
+        let recorded: Vec<&block::CpuBlock> =
+            self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)).collect();
+        let others = self.blocks.all().filter(|block| !recorded.iter().any(|one| std::ptr::eq(*one, *block)));
+        let of = |block: &block::CpuBlock| -> u64 {
+            losses::MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum()
+        };
+        others.map(of).sum::<u64>() + object::recursions(&self.object, losses::measures)
     }
 
     /// Files the maxima since the last call under the second of now.
@@ -356,7 +372,9 @@ impl Recorder {
         let sum = |which: usize| self.blocks.all().map(|block| block.lost[which].load(Relaxed)).sum::<u64>();
         let hidden =
             self.blocks.all().map(|block| Tid(block.hidden_tid.load(Relaxed))).filter(|tid| tid.0 > 0);
-        losses::of((0..block::LOSSES).map(sum), object::recursions(&self.object), &hidden.collect())
+        let recursions = [true, false]
+            .map(|measured| object::recursions(&self.object, |name| losses::measures(name) == measured));
+        losses::of((0..block::LOSSES).map(sum), recursions, &hidden.collect())
     }
 
     /// What this kernel cannot record, and what that costs: one line each.

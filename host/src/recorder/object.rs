@@ -80,8 +80,9 @@ pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
         .collect()
 }
 
-/// Events that hit a program of `object` while it ran on the same CPU, and were skipped (kernel: `recursion_misses`).
-pub(crate) fn recursions(object: &Object) -> u64 {
+/// Events that hit a program of `object` while it ran on the same CPU, and were skipped (kernel: `recursion_misses`), of
+/// those programs whose name is one of `which`.
+pub(crate) fn recursions(object: &Object, which: impl Fn(&str) -> bool) -> u64 {
     let of = |program: libbpf_rs::ProgramMut<'_>| {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut length = size_of_val(&info) as u32;
@@ -94,7 +95,10 @@ pub(crate) fn recursions(object: &Object) -> u64 {
             info.recursion_misses
         }
     };
-    object.progs_mut().filter(|program| program.autoload()).map(of).sum()
+    let asked = |program: &libbpf_rs::ProgramMut<'_>| {
+        program.autoload() && program.name().to_str().is_some_and(&which)
+    };
+    object.progs_mut().filter(asked).map(of).sum()
 }
 
 #[cfg(test)]

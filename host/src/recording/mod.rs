@@ -15,7 +15,7 @@ mod since_reset;
 mod window;
 mod worst;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use lathunt_core::application::{Task, Tasks};
 use lathunt_core::cpuset::CpuSet;
@@ -35,6 +35,9 @@ use worst::Book;
 
 pub use selection::Selection;
 pub use since_reset::SinceReset;
+
+/// The loss that hides latencies which no series knows of.
+const NOT_WATCHED: &str = "threads_not_watched";
 
 /// What to record.
 #[derive(Clone, Debug)]
@@ -140,6 +143,7 @@ pub struct Recording {
     files: Files,
     since_reset: Option<SinceReset>,
     overwritten: u64,
+    not_watched: BTreeSet<Tid>,
     notes: Vec<String>,
 }
 
@@ -155,6 +159,11 @@ impl Recording {
         };
         let recorder = Recorder::start(&settings.recorder(tids))?;
         let begin = clock::mono();
+        let not_watched = match settings.command {
+            Some(_) => BTreeSet::new(),
+            // Once more: what was started while the programs were loaded.
+            None => watch(&recorder, &settings.selection),
+        };
         let mut notes = recorder.notes().to_vec();
         let symbols = Symbols::read().unwrap_or_else(|error| {
             notes.push(format!("{error}: kernel stacks show addresses instead of names"));
@@ -174,6 +183,7 @@ impl Recording {
             files: Files::default(),
             since_reset,
             overwritten: 0,
+            not_watched,
             notes,
         })
     }
@@ -194,11 +204,7 @@ impl Recording {
                 self.files.see(activation);
             }
         });
-        for cpu in self.settings.cpus.iter() {
-            let useful = self.book.useful_from(cpu);
-            self.recorder.set_threshold(cpu, useful);
-            self.recorder.set_late_timer_stack(cpu, useful);
-        }
+        self.set_thresholds();
         for (key, max) in self.recorder.take_largest() {
             let largest = self.largest.entry(key).or_default();
             largest.until = largest.until.max(max);
@@ -207,12 +213,19 @@ impl Recording {
         evidence
     }
 
+    /// The kernel side freezes from that latency on that could still become one of the worst.
+    fn set_thresholds(&self) {
+        for cpu in self.settings.cpus.iter() {
+            let useful = self.book.useful_from(cpu);
+            self.recorder.set_threshold(cpu, useful);
+            self.recorder.set_late_timer_stack(cpu, useful);
+        }
+    }
+
     /// Threads that came to match the selection since are recorded too. Call it once a second.
     pub fn look_again(&mut self) {
         if self.settings.command.is_none() && self.settings.selection.looks_again() {
-            for tid in self.settings.selection.threads().ok().flatten().unwrap_or_default() {
-                let _ = self.recorder.watch(tid); // full: counted by the kernel side at its waking
-            }
+            self.not_watched.append(&mut watch(&self.recorder, &self.settings.selection));
         }
     }
 
@@ -232,6 +245,7 @@ impl Recording {
         }
         self.recorder.restart_seconds(snapshot.end);
         self.book.begin_window(self.begin);
+        self.set_thresholds();
         self.tasks.begin_window();
         self.begin = snapshot.end;
         snapshot
@@ -350,13 +364,24 @@ impl Recording {
                 "activations of more threads than are kept apart: of them only the wake-ups are in the figures, of their CPU and of \"(others)\"",
             ),
         ];
-        let own = own.into_iter().filter(|&(_, count, _)| count > 0);
+        let not_watched = (
+            NOT_WATCHED,
+            self.not_watched.len() as u64,
+            "threads without room in the recorder's table (8192, and four places for each): they were not measured",
+        );
+        let own = own.into_iter().chain([not_watched]).filter(|&(_, count, _)| count > 0);
         let loss = |(counter, count, meaning): (&str, u64, &str)| Loss {
             counter: counter.to_owned(),
             count,
             meaning: meaning.to_owned(),
-            evidence_only: true,
+            evidence_only: counter != NOT_WATCHED,
         };
         self.recorder.losses().into_iter().chain(own.map(loss)).collect()
     }
+}
+
+/// Measures the threads that are chosen now; returned: those for which there was no room.
+fn watch(recorder: &Recorder, selection: &Selection) -> BTreeSet<Tid> {
+    let chosen = selection.threads().ok().flatten().unwrap_or_default(); // a process may have ended meanwhile
+    chosen.into_iter().filter(|&tid| recorder.watch(tid).is_err()).collect()
 }

@@ -157,6 +157,8 @@ impl Book {
             "a task of equal priority had the CPU: the order of SCHED_FIFO".to_owned()
         } else if a.latency() < self.threshold {
             format!("below the threshold of {}, from which flight records are kept", self.threshold)
+        } else if a.latency() < self.useful_from(a.cpu) {
+            format!("{} worse ones of its CPU are kept, and no flight records of lesser ones", self.limit)
         } else {
             "no flight record was kept for it (a worse one came at the same time, or all buffers were in use)"
                 .to_owned()
