@@ -7,6 +7,10 @@ use clap::{Parser, Subcommand};
 use crate::{breaktrace, cmd, exit};
 
 /// Does this machine meet its deadline, how sure can I be, and when it does not, who did it?
+///
+/// Exit codes of every command whose own description does not say more: 0 done, and within the deadline or the threshold
+/// where one was given; 1 could not do it, or the request makes no sense; 2 a deadline or threshold was exceeded; 3 measured,
+/// but with losses or gaps that may hide what was asked for.
 #[derive(Parser)]
 #[command(name = "lathunt", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {

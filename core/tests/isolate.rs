@@ -2,7 +2,7 @@
 
 use lathunt_core::isolate::plan::{Refused, What};
 use lathunt_core::isolate::survey::{CpuFile, CpuSetting, Interrupt, Mask, Mechanism, Survey, Thread};
-use lathunt_core::isolate::verify::{Latency, Level, Watched};
+use lathunt_core::isolate::verify::{Latency, Level, Verdict, Watched};
 use lathunt_core::isolate::{interrupts, plan, text, Plan, Request};
 use lathunt_core::time::{Cpu, Ns};
 
@@ -187,6 +187,7 @@ fn watched(after: &str) -> Watched {
         came: interrupts::between(&before, &after),
         managed: vec!["36".to_owned()],
         moving: vec!["24".to_owned()],
+        gaps: Some(Vec::new()),
         ..Watched::default()
     }
 }
@@ -200,12 +201,12 @@ fn finding(watched: &Watched, cause: &str) -> (Level, Option<u64>, String) {
 #[test]
 fn interrupts_that_could_come_elsewhere_break_isolation_and_others_are_noise_with_a_remedy() {
     let quiet = watched(&BEFORE.replace("24: 0 0", "24: 7 1").replace("36: 0 0", "36: 0 90"));
-    assert_eq!((quiet.movable(), quiet.holds()), (0, true), "one that moves comes once more");
+    assert_eq!((quiet.movable(), quiet.verdict()), (0, Verdict::Isolated), "one that moves comes once more");
     let (level, count, remedy) = finding(&quiet, "interrupt 36");
     assert_eq!((level, count), (Level::Noise, Some(90)));
     assert!(remedy.contains("isolcpus=managed_irq"), "{remedy}");
     let moved_back = watched(&BEFORE.replace("24: 0 0", "24: 7 2").replace("38: 0 0", "38: 0 5"));
-    assert_eq!((moved_back.movable(), moved_back.holds()), (7, false));
+    assert_eq!((moved_back.movable(), moved_back.verdict()), (7, Verdict::NotIsolated));
     assert!(finding(&moved_back, "interrupt 38").2.contains("irqbalance"));
 }
 
@@ -224,10 +225,27 @@ fn the_tick_is_judged_by_its_rate_and_by_nohz_full() {
 #[test]
 fn foreign_threads_break_isolation() {
     let mut visited = watched(BEFORE);
-    assert!(visited.holds());
+    assert_eq!(visited.verdict(), Verdict::Isolated);
     visited.foreign = vec!["/proc/5/task/5 (cron)".to_owned()];
-    assert!(!visited.holds());
+    assert_eq!(visited.verdict(), Verdict::NotIsolated);
+    visited.cut_short = true;
+    assert_eq!(visited.verdict(), Verdict::NotIsolated, "what came has come");
     assert_eq!(finding(&visited, "softirq RCU").2, "boot with rcu_nocbs");
+}
+
+#[test]
+fn a_cpu_on_which_nothing_ran_all_the_time_is_not_called_isolated() {
+    let mut idle = watched(BEFORE);
+    idle.gaps = None;
+    assert_eq!(idle.verdict(), Verdict::Inconclusive);
+    assert!(
+        idle.text().starts_with("INCONCLUSIVE") && idle.text().contains("No loop ran there"),
+        "{}",
+        idle.text()
+    );
+    let cut = Watched { cut_short: true, ..watched(BEFORE) };
+    assert_eq!(cut.verdict(), Verdict::Inconclusive);
+    assert!(cut.text().contains("ended before its time"), "{}", cut.text());
 }
 
 #[test]

@@ -24,7 +24,7 @@ use lathunt_host::{pm_qos, signals, wall};
 
 use super::units::{microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
-use crate::out;
+use crate::{exit, out};
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
 pub trait BreakWatch {
@@ -152,7 +152,10 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
     out::print(&text).context("cannot write to stdout")?;
     saved?;
-    Ok(exit_code(&args, &run, broke.is_some()))
+    Ok(match broke {
+        Some(_) => exit::EXCEEDED.into(),
+        None => exit::against(args.deadline, &run, Quantity::Cyclic),
+    })
 }
 
 fn options(args: &CyclicArgs) -> Result<Options> {
@@ -285,22 +288,4 @@ fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
         }
     }
     text
-}
-
-/// 0 within the deadline, 2 beyond it or broken off, 3 when there is nothing to judge.
-fn exit_code(args: &CyclicArgs, run: &Run, broke: bool) -> ExitCode {
-    let max = run.max_of(Quantity::Cyclic);
-    match (args.deadline, max) {
-        _ if broke => ExitCode::from(2),
-        (Some(deadline), Some(max)) if max > deadline => {
-            let (max, deadline) = max.told_apart(deadline);
-            eprintln!("deadline exceeded: {max} is above {deadline}");
-            ExitCode::from(2)
-        }
-        (Some(_), None) => {
-            eprintln!("no sample: nothing can be said about the deadline");
-            ExitCode::from(3)
-        }
-        _ => ExitCode::SUCCESS,
-    }
 }

@@ -55,7 +55,8 @@ enum Action {
     /// Watch what comes to the isolated CPUs under load: counts by class, gaps, a verdict for each cause, and its remedy
     ///
     /// With -c it measures `cyclic` before, isolates for the time, watches, measures again, and restores. Without -c it
-    /// watches what is isolated already, and compares with other CPUs. Exit code 2 when interrupts that can be moved or foreign threads came.
+    /// watches what is isolated already, and compares with other CPUs. Exit code 2 when interrupts that can be moved or foreign
+    /// threads came; 3 when none came, but nothing ran there all the time that was to be watched.
     Verify {
         #[command(flatten)]
         what: Optional,

@@ -170,7 +170,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
     out::print(&text).context("cannot write to stdout")?;
     listed.and(saved)?;
-    Ok(exit_code(&args, &run))
+    Ok(exit::against(args.deadline, &run, Quantity::Npt))
 }
 
 /// A thread that never stops wants a CPU that nobody else needs.
@@ -345,19 +345,4 @@ fn csv(found: &Found) -> String {
         eprintln!("note: only the first {KEPT} gaps are written");
     }
     text
-}
-
-/// 0 within the deadline, 2 beyond it, 3 when there is nothing to judge.
-fn exit_code(args: &NptArgs, run: &Run) -> ExitCode {
-    match (args.deadline, run.max_of(Quantity::Npt)) {
-        (Some(deadline), Some(max)) if max > deadline => {
-            eprintln!("deadline exceeded: {max} is above {deadline}");
-            exit::EXCEEDED.into()
-        }
-        (Some(_), None) => {
-            eprintln!("no turn was measured: nothing can be said about the deadline");
-            ExitCode::from(3)
-        }
-        _ => ExitCode::SUCCESS,
-    }
 }

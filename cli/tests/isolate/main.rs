@@ -5,6 +5,7 @@
 mod kill;
 mod snapshot;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -265,7 +266,12 @@ fn verify_counts_what_comes_under_load_and_no_movable_interrupt_does() {
     let report: serde_json::Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
     assert_eq!(report["movable_interrupts"], 0, "{report:#}");
-    let expected = if report["holds"] == true { 0 } else { 2 };
+    let expected = match report["verdict"].as_str() {
+        Some("isolated") => 0,
+        Some("not_isolated") => 2,
+        verdict => panic!("{verdict:?}: {report:#}"),
+    };
+    assert_eq!(report["holds"], expected == 0, "{report:#}");
     assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
     let watched = &report["watched"];
     let tick = watched["came"].as_array().unwrap().iter().find(|line| line["class"] == "local_timer");
@@ -277,6 +283,34 @@ fn verify_counts_what_comes_under_load_and_no_movable_interrupt_does() {
     let causes: Vec<&str> =
         report["findings"].as_array().unwrap().iter().filter_map(|one| one["cause"].as_str()).collect();
     assert!(causes.contains(&"local timer") && causes.contains(&"rescheduling"), "{causes:?}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn verify_that_is_asked_to_end_gives_no_verdict_that_it_has_not_watched() {
+    if !may_change("isolate: verify cut short") {
+        return;
+    }
+    let (_machine, journal, sleepers) = (machine(), journal(), Sleepers::start());
+    let before = Snapshot::take();
+    let mut verify = command(journal.path(), &["verify", "-c", "1", "-D", "10s", "--load", "none", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = BufReader::new(verify.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let watching = told.take_while(|line| line != "watching …").count();
+    std::thread::sleep(Duration::from_millis(700));
+    // SAFETY: our own child, which has not been waited for.
+    unsafe { libc::kill(verify.id().cast_signed(), libc::SIGINT) };
+    let output = verify.wait_with_output().unwrap();
+    let differences = before.differences(&Snapshot::take(), &sleepers, false);
+    assert!(differences.is_empty(), "{differences:#?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(watching > 0 && report["watched"]["cut_short"] == true, "{report:#}");
+    let code = if report["verdict"] == "not_isolated" { 2 } else { 3 };
+    assert_eq!(output.status.code(), Some(code), "{report:#}");
+    assert_eq!(report["holds"], false, "{report:#}");
 }
 
 /// Waits until the journal has that many lines.

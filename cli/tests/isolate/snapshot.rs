@@ -80,6 +80,10 @@ impl Snapshot {
                     continue;
                 };
                 let flags: u64 = words[6].parse().unwrap_or(0);
+                // One that is about to end, or has ended and nobody asked for its status, is moved nowhere any more.
+                if flags & 0x4 != 0 {
+                    continue; // PF_EXITING
+                }
                 let groups = text(&task.join("cgroup"));
                 let cgroup =
                     groups.lines().filter(|line| line.contains(":cpuset:") || line.starts_with("0::"));

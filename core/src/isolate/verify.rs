@@ -27,6 +27,18 @@ pub enum Level {
     Broken,
 }
 
+/// Whether isolation keeps what it promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Watched as long as asked, and nothing came that can be kept away.
+    Isolated,
+    /// Something came that can be kept away.
+    NotIsolated,
+    /// Nothing such came, but nothing was running there for some of the time, so it need not have been left alone.
+    Inconclusive,
+}
+
 /// The verdict on one kind of disturbance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
@@ -97,6 +109,8 @@ pub struct Watched {
     pub rcu_nocbs: bool,
     /// Gaps of the spinner, worst first; `None`: it could not run.
     pub gaps: Option<Vec<Gap>>,
+    /// The spinner was ended before its time.
+    pub cut_short: bool,
     /// Cyclic latency before isolation; `None`: the CPUs were isolated already.
     pub before: Option<Latency>,
     /// Where it could not be measured before: on as many CPUs of the others, under the same load.
@@ -251,8 +265,12 @@ impl Watched {
 
     /// Whether isolation keeps what it promises.
     #[must_use]
-    pub fn holds(&self) -> bool {
-        self.findings().iter().all(|finding| finding.level != Level::Broken)
+    pub fn verdict(&self) -> Verdict {
+        match self.findings().iter().any(|finding| finding.level == Level::Broken) {
+            true => Verdict::NotIsolated,
+            false if self.gaps.is_none() || self.cut_short => Verdict::Inconclusive,
+            false => Verdict::Isolated,
+        }
     }
 
     /// For people.
@@ -261,7 +279,11 @@ impl Watched {
         let mut text = format!(
             "{}  CPU {}: {} interrupts that can be kept away came, and {} foreign threads; the rest is below\n\
              Watched for {:.1} s, load: {}\n\n",
-            if self.holds() { "ISOLATED" } else { "NOT ISOLATED" },
+            match self.verdict() {
+                Verdict::Isolated => "ISOLATED",
+                Verdict::NotIsolated => "NOT ISOLATED",
+                Verdict::Inconclusive => "INCONCLUSIVE",
+            },
             self.cpus,
             grouped(self.movable()),
             self.foreign.len(),
@@ -329,7 +351,13 @@ impl Watched {
     }
 
     fn gaps_text(&self, text: &mut String) {
-        let Some(gaps) = &self.gaps else { return };
+        if self.cut_short {
+            text.push_str("\nA loop that never stops was to run there; it was ended before its time.\n");
+        }
+        let Some(gaps) = &self.gaps else {
+            text.push_str("\nNo loop ran there: what comes to a CPU at work was not seen (see the notes).\n");
+            return;
+        };
         match gaps.first() {
             None => text.push_str("\nA loop that never stops ran there without a gap above its threshold.\n"),
             Some(_) => text.push_str("\nGaps of a loop that never stops\n"),

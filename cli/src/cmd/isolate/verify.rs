@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::isolate::interrupts::{self, Line};
-use lathunt_core::isolate::verify::{Gap, Latency, Watched};
+use lathunt_core::isolate::verify::{Gap, Latency, Verdict, Watched};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
@@ -79,7 +79,11 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
         false => watched.text(),
     };
     out::print(&text)?;
-    Ok(if watched.holds() { ExitCode::SUCCESS } else { exit::EXCEEDED.into() })
+    Ok(match watched.verdict() {
+        Verdict::Isolated => ExitCode::SUCCESS,
+        Verdict::NotIsolated => exit::EXCEEDED.into(),
+        Verdict::Inconclusive => exit::INCONCLUSIVE.into(),
+    })
 }
 
 /// What was isolated already cannot be measured as it was before: as many of the other CPUs stand for that.
@@ -101,7 +105,8 @@ fn json(watched: &Watched) -> Result<String> {
         "format": "lathunt-isolation",
         "version": 1,
         "movable_interrupts": watched.movable(),
-        "holds": watched.holds(),
+        "verdict": watched.verdict(),
+        "holds": watched.verdict() == Verdict::Isolated,
         "findings": watched.findings(),
         "watched": watched,
     });
@@ -135,6 +140,7 @@ fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &
     });
     watched.came = interrupts::between(&before, &counts()?);
     watched.seconds = begin.elapsed().as_secs_f64();
+    watched.cut_short = signals::stop_requested().is_some();
     watched.foreign = foreign;
     watched.gaps = said.and_then(|said| gaps(&said, &mut watched.notes)).map_or_else(
         |error| {
