@@ -147,8 +147,10 @@ impl Source {
     #[must_use]
     pub fn totals(&self) -> Vec<(SeriesKey, Histogram, u64)> {
         let series = self.recording.recorder().series().into_iter();
-        let sampled =
-            series.filter(|series| series.histogram.count() > 0 && QUANTITIES.contains(&series.quantity));
+        // A CPU whose every wake-up was lost is told, too.
+        let sampled = series.filter(|series| {
+            (series.histogram.count() > 0 || series.lost > 0) && QUANTITIES.contains(&series.quantity)
+        });
         sampled
             .filter_map(|series| {
                 Some((SeriesKey::of_cpu(series.quantity, series.cpu?), series.histogram, series.lost))
