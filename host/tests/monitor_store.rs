@@ -2,6 +2,8 @@
 
 #[path = "monitor_store/ends.rs"]
 mod ends;
+#[path = "monitor_store/full.rs"]
+mod full;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +20,6 @@ use lathunt_core::peak::Peak;
 use lathunt_core::series::Thread;
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::monitor::store::{Limits, Reader, Saved, Store};
-use lathunt_host::testing::{lacks_root, may_run};
 
 const LENGTH: Ns = Ns(300_000_000_000);
 const PLENTY: Limits = Limits { keep: Ns(400 * 86_400_000_000_000), bytes: 1 << 30 };
@@ -352,47 +353,4 @@ fn old_windows_go_by_age_and_by_size_and_the_worst_ever_stays() {
     let windows = history(&path).windows;
     assert_eq!(windows.last().map(|window| window.1), Some(end_of(1_000_249)));
     assert!(windows.len() > 50 && windows.windows(2).all(|pair| pair[0].1 == pair[1].0));
-}
-
-#[test]
-#[ignore = "root: run by make test"]
-fn a_full_disk_delays_windows_and_loses_none() {
-    if !may_run("a_full_disk_delays_windows_and_loses_none", lacks_root()) {
-        return;
-    }
-    let place = tempfile::tempdir().unwrap();
-    let run =
-        |command: &[&str]| Command::new(command[0]).args(&command[1..]).arg(place.path()).status().unwrap();
-    assert!(run(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]).success());
-    let outcome =
-        std::panic::catch_unwind(|| fill_and_free(&database(&place), &place.path().join("ballast")));
-    assert!(run(&["umount"]).success());
-    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-}
-
-fn fill_and_free(path: &Path, ballast: &Path) {
-    let (mut store, _) = open(path, 0);
-    (1..=5).for_each(|number| close(&mut store, number));
-    // All that is left of the disk.
-    let mut file = fs::File::create(ballast).unwrap();
-    while file.write_all(&[0; 4_096]).is_ok() {}
-    let mut waited = 0;
-    for number in 6..=60 {
-        match store.close(window(number), Some((end_of(number), LENGTH))) {
-            Saved::Waits(error) => {
-                waited += 1;
-                let said = error.to_string();
-                assert!(said.contains("free some space") && !said.contains('\n'), "{said}");
-            }
-            other => assert!(matches!(other, Saved::Yes), "{other:?}"),
-        }
-    }
-    assert!(waited > 10 && store.waiting() > 10, "{waited}");
-    store.event(Event::new(end_of(60), Kind::StoreFailed, "no room"));
-    drop(file);
-    fs::remove_file(ballast).unwrap();
-    close(&mut store, 61);
-    assert_eq!(store.waiting(), 0);
-    check_all(path, 61);
-    assert!(history(path).events.iter().any(|event| event.kind == Kind::StoreFailed));
 }

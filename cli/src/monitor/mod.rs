@@ -111,7 +111,8 @@ struct Monitor {
     begun: Mono,
     boundary: UnixMs,
     whole: bool,
-    failing: bool,
+    /// Windows that were given up before the database could not be written; `None`: it can.
+    failing: Option<u64>,
     closed: u64,
 }
 
@@ -141,7 +142,7 @@ impl Monitor {
             begun,
             boundary: begin.next_boundary(plan.window),
             whole: false, // it begins when the daemon begins, not at a boundary
-            failing: false,
+            failing: None,
             closed: 0,
         };
         monitor.store.begin(begin, plan.window);
@@ -244,20 +245,20 @@ impl Monitor {
     }
 
     fn save(&mut self, window: Window, next: Option<(UnixMs, Ns)>) {
-        let at = window.end;
+        let (at, given_up) = (window.end, self.store.given_up());
         lock(&self.published).closed(&window);
         let saved = self.store.close(window, next);
         lock(&self.published).stored(self.store.waiting(), self.store.given_up());
         match saved {
-            Saved::Yes if self.failing => {
-                self.failing = false;
-                self.event(at, Kind::StoreRecovered, "the windows that waited are written".to_owned());
+            Saved::Yes => {
+                if let Some(before) = self.failing.take() {
+                    self.event(at, Kind::StoreRecovered, recovered(self.store.given_up() - before));
+                }
             }
-            Saved::Yes => {}
             Saved::Anew(event) => say(&event.detail),
             Saved::Waits(error) => {
-                if !self.failing {
-                    self.failing = true;
+                if self.failing.is_none() {
+                    self.failing = Some(given_up);
                     self.event(at, Kind::StoreFailed, format!("{error}; windows wait in memory"));
                 }
             }
@@ -286,6 +287,14 @@ impl Monitor {
         } else {
             ExitCode::SUCCESS
         }
+    }
+}
+
+fn recovered(given_up: u64) -> String {
+    let written = "the windows that waited are written";
+    match given_up {
+        0 => written.to_owned(),
+        lost => format!("{written}, but for the {lost} oldest, which are lost"),
     }
 }
 

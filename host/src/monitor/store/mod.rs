@@ -3,12 +3,14 @@
 //! SQLite in WAL mode: a window and the mark of the next one are one transaction, so a kill at any moment loses the window
 //! that ran, and the mark that is left tells so at the next start. Readers never block the writer.
 //!
-//! A disk that is full: windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again. A
-//! damaged file is renamed, never deleted, and a new one begun. Retention deletes a few windows at each closing, never
+//! A disk that is full: windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again, with an
+//! event that says which were given up. A damaged file is renamed, never deleted, and a new one begun. Retention deletes a few windows at each closing, never
 //! many at once: a wall clock that is wrong for an hour must not empty the history.
 
+mod earlier;
 mod hold;
 mod read;
+mod refusal;
 mod schema;
 mod write;
 
@@ -19,13 +21,13 @@ use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::Alltime;
 use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::Ns;
-use rusqlite::{params, Connection, ErrorCode};
+use rusqlite::{params, Connection};
 
 pub use read::Reader;
 
 use crate::error::{Error, Result};
 use hold::{beside, Hold};
-use schema::Content;
+use refusal::{is_damage, open, said, set_aside, Refusal};
 use write::{insert, insert_event, mark};
 
 /// Windows that wait for room on the disk: a day of five minutes.
@@ -65,7 +67,27 @@ pub struct Store {
     events: VecDeque<Event>,
     running: Option<(UnixMs, Ns)>,
     given_up: u64,
+    gap: Option<Gap>,
     hold: Hold,
+}
+
+/// Windows that waited too long and were given up, until that is in the database.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    windows: u64,
+    from: UnixMs,
+    until: UnixMs,
+}
+
+impl Gap {
+    fn event(self, now: UnixMs) -> Event {
+        let Gap { windows, from, until } = self;
+        let detail = format!(
+            "{windows} windows from {from} to {until} are lost: the database could not be written, and no more than \
+             {MOST_WAITING} wait in memory"
+        );
+        Event::new(now, Kind::WindowLost, detail)
+    }
 }
 
 impl Store {
@@ -103,13 +125,14 @@ impl Store {
             events,
             running: None,
             given_up: 0,
+            gap: None,
             hold,
         };
         // One that was set aside has lost all.
         if found.is_empty() {
             found.extend(store.cut_off(now).map_err(|error| store.said(error))?);
         }
-        found.extend(store.lost_window(now).map_err(|error| store.said(error))?);
+        found.extend(earlier::not_written(&store.connection, now).map_err(|error| store.said(error))?);
         found.iter().for_each(|event| store.event(event.clone()));
         Ok((store, found))
     }
@@ -117,41 +140,7 @@ impl Store {
     /// Windows that were closed and are not there.
     fn cut_off(&self, now: UnixMs) -> rusqlite::Result<Option<Event>> {
         let Some(closed) = self.hold.closed else { return Ok(None) };
-        let query = "SELECT max(end_ms) FROM window";
-        let last: Option<i64> = self.connection.query_row(query, [], |row| row.get(0))?;
-        let last = last.unwrap_or(0);
-        let detail = || {
-            let from = match last {
-                0 => "it holds none".to_owned(),
-                last => format!("its last one ends at {}", UnixMs(last)),
-            };
-            format!(
-                "the database {} lacks windows that were closed until {closed}: {from}. Its log {}-wal was cut off or is gone \
-                 (power loss, or a copy without it)",
-                self.path.display(),
-                self.path.display()
-            )
-        };
-        Ok((last < closed.0).then(|| Event::new(now, Kind::WindowLost, detail())))
-    }
-
-    /// The window that ran when a monitor before this one was killed.
-    fn lost_window(&self, now: UnixMs) -> rusqlite::Result<Option<Event>> {
-        let mut query = self.connection.prepare("SELECT begin_ms, length_ms FROM running")?;
-        let row = query.query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)));
-        match row {
-            Ok((begin, length)) => {
-                let detail = format!(
-                    "the window of {:.0} s that began at {} was not closed: the monitor was killed, or the machine went down; \
-                     its samples are lost",
-                    length as f64 / 1e3,
-                    UnixMs(begin)
-                );
-                Ok(Some(Event::new(now, Kind::WindowLost, detail)))
-            }
-            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
-            Err(error) => Err(error),
-        }
+        earlier::cut_off(&self.connection, &self.path, closed, now)
     }
 
     /// A window begins: should nothing else follow, the next start knows what was lost.
@@ -165,10 +154,7 @@ impl Store {
         let now = window.end;
         self.running = next;
         self.waiting.push_back(window);
-        while self.waiting.len() > MOST_WAITING {
-            self.waiting.pop_front();
-            self.given_up += 1;
-        }
+        self.give_up_oldest();
         match self.write_waiting(now) {
             Ok(()) => Saved::Yes,
             Err(error) if is_damage(&error) => match self.begin_anew(&error.to_string(), now) {
@@ -176,6 +162,15 @@ impl Store {
                 Err(error) => Saved::Waits(error),
             },
             Err(error) => Saved::Waits(self.said(error)),
+        }
+    }
+
+    fn give_up_oldest(&mut self) {
+        while self.waiting.len() > MOST_WAITING {
+            let Some(window) = self.waiting.pop_front() else { break };
+            self.given_up += 1;
+            let gap = self.gap.get_or_insert(Gap { windows: 0, from: window.begin, until: window.end });
+            (gap.windows, gap.until) = (gap.windows + 1, window.end);
         }
     }
 
@@ -192,7 +187,8 @@ impl Store {
     /// Everything that waits, or nothing of it.
     fn write_waiting(&mut self, now: UnixMs) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
-        self.events.iter().try_for_each(|event| insert_event(&transaction, event))?;
+        let gap = self.gap.map(|gap| gap.event(now));
+        self.events.iter().chain(&gap).try_for_each(|event| insert_event(&transaction, event))?;
         self.waiting.iter().try_for_each(|window| insert(&transaction, window))?;
         mark(&transaction, self.running)?;
         let oldest = now.minus(self.limits.keep);
@@ -204,6 +200,7 @@ impl Store {
         self.hold.note(self.waiting.iter().map(|window| window.end).max().or(self.hold.closed));
         self.waiting.clear();
         self.events.clear();
+        self.gap = None;
         self.make_room()
     }
 
@@ -273,106 +270,4 @@ impl Store {
     fn said(&self, error: rusqlite::Error) -> Error {
         said(&self.path, error)
     }
-}
-
-fn said(path: &Path, error: rusqlite::Error) -> Error {
-    let hint = match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => "free some space on that disk",
-        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-            "name a place that can be written with --database"
-        }
-        _ => "",
-    };
-    Error::new("write the database", path.display().to_string(), error).hint(hint)
-}
-
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-/// Why a file is not opened as a database.
-enum Refusal {
-    Damaged(String),
-    Foreign,
-    Newer(i32),
-    Sqlite(rusqlite::Error),
-}
-
-impl Refusal {
-    fn into_error(self, path: &Path) -> Error {
-        let shown = path.display().to_string();
-        match self {
-            Refusal::Damaged(why) => Error::refused(
-                "use",
-                format!("{shown} as database: {why}"),
-                "no monitor wrote it; name another file with --database",
-            ),
-            Refusal::Foreign => Error::refused(
-                "use",
-                format!("{shown} as database: it belongs to another program"),
-                "name another file with --database",
-            ),
-            Refusal::Newer(version) => Error::refused(
-                "use",
-                format!("{shown}: version {version}, this lathunt writes {}", schema::VERSION),
-                "use a newer lathunt, or another file with --database",
-            ),
-            Refusal::Sqlite(error) => said(path, error),
-        }
-    }
-}
-
-impl From<rusqlite::Error> for Refusal {
-    fn from(error: rusqlite::Error) -> Refusal {
-        match is_damage(&error) {
-            true => Refusal::Damaged(error.to_string()),
-            false => Refusal::Sqlite(error),
-        }
-    }
-}
-
-fn open(path: &Path) -> std::result::Result<Connection, Refusal> {
-    let mut connection = Connection::open(path)?;
-    match schema::content(&connection)? {
-        Content::Foreign => return Err(Refusal::Foreign),
-        Content::Newer(version) => return Err(Refusal::Newer(version)),
-        Content::Empty => {
-            schema::configure(&connection)?;
-            schema::create(&mut connection)?;
-        }
-        Content::Ours => {
-            schema::configure(&connection)?;
-            let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            if sound != "ok" {
-                return Err(Refusal::Damaged(sound));
-            }
-            schema::upgrade(&mut connection)?;
-        }
-    }
-    Ok(connection)
-}
-
-/// Renames a damaged database with its journals.
-fn set_aside(path: &Path, why: &str, now: UnixMs) -> Result<Event> {
-    let digits: String = now.to_string().chars().filter(char::is_ascii_digit).collect();
-    let mut target = beside(path, &format!("damaged-{digits}"));
-    let mut number = 1;
-    while target.exists() {
-        number += 1;
-        target = beside(path, &format!("damaged-{digits}-{number}"));
-    }
-    std::fs::rename(path, &target)
-        .map_err(|error| Error::new("set aside the damaged database", path.display().to_string(), error))?;
-    for ending in ["-wal", "-shm"] {
-        let with = |file: &Path| PathBuf::from(format!("{}{ending}", file.display()));
-        // They need not be there; without them the database that was set aside lacks its last windows at most.
-        let _ = std::fs::rename(with(path), with(&target));
-    }
-    let detail = format!(
-        "the database {} is damaged ({}); it was set aside as {} and a new one begun",
-        path.display(),
-        why.lines().collect::<Vec<_>>().join("; "),
-        target.display()
-    );
-    Ok(Event::new(now, Kind::DatabaseDamaged, detail))
 }
