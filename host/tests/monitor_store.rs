@@ -4,6 +4,8 @@
 mod ends;
 #[path = "monitor_store/full.rs"]
 mod full;
+#[path = "monitor_store/retention.rs"]
+mod retention;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -321,36 +323,4 @@ fn files_of_others_are_refused_and_left_alone() {
     }
     assert!(!place.path().join("notes.txt.lock").exists());
     assert!(Reader::open(&place.path().join("absent")).unwrap_err().to_string().contains("no such file"));
-}
-
-#[test]
-fn old_windows_go_by_age_and_by_size_and_the_worst_ever_stays() {
-    let place = tempfile::tempdir().unwrap();
-    let path = database(&place);
-    let hour = Limits { keep: Ns(3_600_000_000_000), bytes: 1 << 30 };
-    let (mut store, _) = Store::open(&path, hour, end_of(0)).unwrap();
-    for number in (1..=30).rev().chain(31..=60) {
-        close(&mut store, number);
-    }
-    let kept = history(&path);
-    assert!(kept.windows.iter().all(|window| window.1 >= end_of(48)), "{:?}", kept.windows);
-    assert_eq!(kept.windows.len(), 13);
-    assert_eq!(kept.alltime[0].max_ns, Ns::from_us(1_060));
-    // A clock that is wrong by years for one window costs a few windows, not the history.
-    drop(store);
-    let (mut store, _) = open(&path, 60);
-    (61..=150).for_each(|number| close(&mut store, number));
-    let before = history(&path).windows.len();
-    store.close(window(1_000_000), None);
-    assert!(history(&path).windows.len() + 64 > before);
-    drop(store);
-
-    let small = Limits { bytes: 1 << 20, ..PLENTY };
-    let (mut store, _) = Store::open(&path, small, end_of(301)).unwrap();
-    (1_000_001..1_000_250).for_each(|number| close(&mut store, number));
-    let bytes = fs::metadata(&path).unwrap().len();
-    assert!(bytes <= 1 << 20, "{bytes} bytes on the disk");
-    let windows = history(&path).windows;
-    assert_eq!(windows.last().map(|window| window.1), Some(end_of(1_000_249)));
-    assert!(windows.len() > 50 && windows.windows(2).all(|pair| pair[0].1 == pair[1].0));
 }

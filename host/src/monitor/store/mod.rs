@@ -4,13 +4,13 @@
 //! that ran, and the mark that is left tells so at the next start. Readers never block the writer.
 //!
 //! A disk that is full: windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again, with an
-//! event that says which were given up. A damaged file is renamed, never deleted, and a new one begun. Retention deletes a few windows at each closing, never
-//! many at once: a wall clock that is wrong for an hour must not empty the history.
+//! event that says which were given up. A damaged file is renamed, never deleted, and a new one begun.
 
 mod earlier;
 mod hold;
 mod read;
 mod refusal;
+mod retain;
 mod schema;
 mod write;
 
@@ -21,7 +21,7 @@ use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::Alltime;
 use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::Ns;
-use rusqlite::{params, Connection};
+use rusqlite::Connection;
 
 pub use read::Reader;
 
@@ -34,15 +34,13 @@ use write::{insert, insert_event, mark};
 pub const MOST_WAITING: usize = 288;
 /// Events that wait.
 const MOST_EVENTS_WAITING: usize = 1_000;
-/// Windows deleted at one closing at most.
-const MOST_DELETED: u32 = 64;
 
 /// How much history is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Windows older than this are deleted.
+    /// Windows and events older than this are deleted.
     pub keep: Ns,
-    /// The database grows to this at most; the oldest windows make room.
+    /// The database grows to this at most; the oldest windows make room, and events older than these.
     pub bytes: u64,
 }
 
@@ -191,50 +189,13 @@ impl Store {
         self.events.iter().chain(&gap).try_for_each(|event| insert_event(&transaction, event))?;
         self.waiting.iter().try_for_each(|window| insert(&transaction, window))?;
         mark(&transaction, self.running)?;
-        let oldest = now.minus(self.limits.keep);
-        transaction.execute(
-            "DELETE FROM window WHERE id IN (SELECT id FROM window WHERE end_ms < ?1 ORDER BY id LIMIT ?2)",
-            params![oldest.0, MOST_DELETED],
-        )?;
+        retain::by_age(&transaction, now.minus(self.limits.keep), now)?;
         transaction.commit()?;
         self.hold.note(self.waiting.iter().map(|window| window.end).max().or(self.hold.closed));
         self.waiting.clear();
         self.events.clear();
         self.gap = None;
-        self.make_room()
-    }
-
-    /// Deletes the oldest windows until the database is within its limit.
-    fn make_room(&mut self) -> rusqlite::Result<()> {
-        let mut deleted = false;
-        // A little room between two deletions: the file itself shrinks only behind them.
-        while self.used_bytes()? > self.limits.bytes / 16 * 15 {
-            let before = self.used_bytes()?;
-            let gone = self.connection.execute(
-                "DELETE FROM window WHERE id IN (SELECT id FROM window ORDER BY id LIMIT ?1)",
-                params![MOST_DELETED / 4],
-            )?;
-            deleted = true;
-            if gone == 0 || self.used_bytes()? >= before {
-                break;
-            }
-        }
-        if deleted {
-            // One page a step: both are run to their end.
-            for pragma in ["PRAGMA incremental_vacuum", "PRAGMA wal_checkpoint(TRUNCATE)"] {
-                let mut statement = self.connection.prepare(pragma)?;
-                let mut rows = statement.query([])?;
-                while rows.next()?.is_some() {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Bytes of the pages in use.
-    fn used_bytes(&self) -> rusqlite::Result<u64> {
-        let number = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let pages = number("page_count")? - number("freelist_count")?;
-        Ok((pages * number("page_size")?).unsigned_abs())
+        retain::by_size(&self.connection, self.limits.bytes)
     }
 
     /// Keeps an event, on the disk at once where that is possible.
