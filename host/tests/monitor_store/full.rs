@@ -87,7 +87,27 @@ fn windows_given_up_are_told(mut store: Store, path: &Path, ballast: &Path) {
     drop(store);
     fs::remove_file(ballast).unwrap();
     let last = history(path).windows.last().unwrap().1;
-    let (_store, found) = open(path, 2_000);
+    let (store, found) = open(path, 2_000);
     let expected = format!("what was recorded from {last} until the monitor ended is lost");
     assert!(found.len() == 1 && found[0].detail.starts_with(&expected), "{found:?}, not {expected}");
+    drop(store);
+    damage_on_a_full_disk(path, ballast);
+}
+
+/// There is room to set it aside, and none to begin a new one.
+fn damage_on_a_full_disk(path: &Path, ballast: &Path) {
+    let (mut store, _) = open(path, 2_000);
+    close(&mut store, 2_001);
+    damage(path);
+    fill(ballast);
+    for number in 2_002..=2_010 {
+        let saved = store.close(window(number), Some((end_of(number), LENGTH)));
+        assert!(matches!(saved, Saved::Waits(_)), "{saved:?}");
+    }
+    fs::remove_file(ballast).unwrap();
+    close(&mut store, 2_011);
+    let found = history(path);
+    assert_eq!((found.windows.len(), found.windows[0].1), (10, end_of(2_002)));
+    let kinds: Vec<_> = found.events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [Kind::DatabaseDamaged]);
 }

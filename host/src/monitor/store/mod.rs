@@ -58,7 +58,8 @@ pub enum Saved {
 /// The open database of a running monitor.
 #[derive(Debug)]
 pub struct Store {
-    connection: Connection,
+    /// `None`: what was there is damaged or set aside, and nothing new could be opened yet.
+    connection: Option<Connection>,
     path: PathBuf,
     limits: Limits,
     waiting: VecDeque<Window>,
@@ -114,37 +115,43 @@ impl Store {
                 return Err(refusal.into_error(path));
             }
         };
-        let (waiting, events) = (VecDeque::new(), VecDeque::new());
+        // One that was set aside has lost all.
+        let closed = hold.closed.filter(|_| found.is_empty());
+        let left = earlier::left(&connection, path, closed, now);
+        found.extend(left.map_err(|error| said(path, error))?);
         let mut store = Store {
-            connection,
+            connection: Some(connection),
             path: path.to_owned(),
             limits,
-            waiting,
-            events,
+            waiting: VecDeque::new(),
+            events: VecDeque::new(),
             running: None,
             given_up: 0,
             gap: None,
             hold,
         };
-        // One that was set aside has lost all.
-        if found.is_empty() {
-            found.extend(store.cut_off(now).map_err(|error| store.said(error))?);
-        }
-        found.extend(earlier::not_written(&store.connection, now).map_err(|error| store.said(error))?);
-        found.iter().for_each(|event| store.event(event.clone()));
+        store.tell(&found);
         Ok((store, found))
     }
 
-    /// Windows that were closed and are not there.
-    fn cut_off(&self, now: UnixMs) -> rusqlite::Result<Option<Event>> {
-        let Some(closed) = self.hold.closed else { return Ok(None) };
-        earlier::cut_off(&self.connection, &self.path, closed, now)
+    /// Puts on record what an earlier monitor left, once: the next start does not find it again. Where that cannot be
+    /// written yet, the mark of that monitor stays until it can.
+    fn tell(&mut self, found: &[Event]) {
+        if found.is_empty() {
+            return;
+        }
+        match self.connection.as_mut().map(|connection| earlier::settle(connection, found)) {
+            Some(Ok(last)) => self.hold.note(last),
+            _ => self.events.extend(found.iter().cloned()),
+        }
     }
 
     /// A window begins: should nothing else follow, the next start knows what was lost.
     pub fn begin(&mut self, begin: UnixMs, length: Ns) {
         self.running = Some((begin, length));
-        let _ = mark(&self.connection, self.running); // closing it marks the next one again
+        if let Some(connection) = self.connection.as_ref().filter(|_| self.events.is_empty()) {
+            let _ = mark(connection, self.running); // closing it marks the next one again
+        }
     }
 
     /// Writes a closed window; `next`: the one that begins now, `None` at the end.
@@ -155,11 +162,8 @@ impl Store {
         self.give_up_oldest();
         match self.write_waiting(now) {
             Ok(()) => Saved::Yes,
-            Err(error) if is_damage(&error) => match self.begin_anew(&error.to_string(), now) {
-                Ok(event) => Saved::Anew(event),
-                Err(error) => Saved::Waits(error),
-            },
-            Err(error) => Saved::Waits(self.said(error)),
+            Err(Refusal::Damaged(why)) => self.begin_anew(&why, now).map_or_else(Saved::Waits, Saved::Anew),
+            Err(refusal) => Saved::Waits(refusal.into_error(&self.path)),
         }
     }
 
@@ -172,19 +176,23 @@ impl Store {
         }
     }
 
+    /// Where this fails, the next closing tries again from where it got to.
     fn begin_anew(&mut self, why: &str, now: UnixMs) -> Result<Event> {
-        let nothing = Connection::open_in_memory().map_err(|error| self.said(error))?;
-        drop(std::mem::replace(&mut self.connection, nothing));
+        self.connection = None;
         let event = set_aside(&self.path, why, now)?;
-        self.connection = open(&self.path).map_err(|refusal| refusal.into_error(&self.path))?;
         self.event(event.clone());
-        self.write_waiting(now).map_err(|error| self.said(error))?;
+        self.write_waiting(now).map_err(|refusal| refusal.into_error(&self.path))?;
         Ok(event)
     }
 
     /// Everything that waits, or nothing of it.
-    fn write_waiting(&mut self, now: UnixMs) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction()?;
+    fn write_waiting(&mut self, now: UnixMs) -> std::result::Result<(), Refusal> {
+        let opened = match self.connection.take() {
+            Some(connection) => connection,
+            None => open(&self.path)?,
+        };
+        let connection = self.connection.insert(opened);
+        let transaction = connection.transaction()?;
         let gap = self.gap.map(|gap| gap.event(now));
         self.events.iter().chain(&gap).try_for_each(|event| insert_event(&transaction, event))?;
         self.waiting.iter().try_for_each(|window| insert(&transaction, window))?;
@@ -195,12 +203,17 @@ impl Store {
         self.waiting.clear();
         self.events.clear();
         self.gap = None;
-        retain::by_size(&self.connection, self.limits.bytes)
+        // What is there is kept; more room is looked for again at the next closing.
+        match retain::by_size(connection, self.limits.bytes) {
+            Err(error) if is_damage(&error) => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps an event, on the disk at once where that is possible.
     pub fn event(&mut self, event: Event) {
-        if !self.events.is_empty() || insert_event(&self.connection, &event).is_err() {
+        let connection = self.connection.as_ref().filter(|_| self.events.is_empty());
+        if connection.is_none_or(|connection| insert_event(connection, &event).is_err()) {
             self.events.push_back(event);
             while self.events.len() > MOST_EVENTS_WAITING {
                 self.events.pop_front();
@@ -225,10 +238,9 @@ impl Store {
     /// # Errors
     /// What SQLite says.
     pub fn alltime(&self) -> Result<Vec<Alltime>> {
-        read::alltime(&self.connection).map_err(|error| self.said(error))
-    }
-
-    fn said(&self, error: rusqlite::Error) -> Error {
-        said(&self.path, error)
+        match &self.connection {
+            Some(connection) => read::alltime(connection).map_err(|error| said(&self.path, error)),
+            None => Err(Error::refused("read", format!("{}: it is not open", self.path.display()), "")),
+        }
     }
 }
