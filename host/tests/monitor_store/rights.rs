@@ -58,3 +58,34 @@ fn damage_where_nothing_may_be_renamed_delays_windows_and_loses_none() {
     drop(store);
     assert_eq!(open(&path, 11).1.len(), 1, "the window that ran, and nothing else");
 }
+
+#[test]
+fn who_may_not_read_the_database_is_told_so() {
+    let place = tempfile::tempdir().unwrap();
+    let (within, path) = (place.path().join("state"), place.path().join("state/monitor.sqlite"));
+    let (mut store, _) = open(&path, 0);
+    close(&mut store, 1);
+    drop(store);
+    let _nobody = Nobody::in_place(&place);
+    let said = |path: &Path| Reader::open(path).unwrap_err().to_string();
+    if lathunt_host::testing::lacks_root().is_none() {
+        // SAFETY: root again for two calls.
+        let by_root = |of: &dyn Fn()| unsafe {
+            libc::setfsuid(0);
+            of();
+            libc::setfsuid(65_534);
+        };
+        by_root(&|| mode(&within, 0o700));
+        assert!(
+            said(&path).contains("permission denied") && said(&path).contains("as root"),
+            "{}",
+            said(&path)
+        );
+        by_root(&|| mode(&within, 0o755));
+        by_root(&|| mode(&path, 0o600));
+    } else {
+        mode(&path, 0o000);
+    }
+    assert!(said(&path).contains("permission denied"), "{}", said(&path));
+    assert!(said(&place.path().join("absent")).contains("no such file"));
+}
