@@ -49,9 +49,41 @@ pub struct Settings {
 /// The running recording, as a monitor sees it.
 pub struct Source {
     recording: Recording,
-    limit: usize,
-    names: BTreeSet<Comm>,
+    names: Names,
     lost: BTreeMap<SeriesKey, u64>,
+}
+
+/// Names that have series of their own.
+#[derive(Debug)]
+struct Names {
+    limit: usize,
+    admitted: BTreeSet<Comm>,
+}
+
+impl Names {
+    /// The name under which tasks called `comm` are filed.
+    fn of(&mut self, comm: &str) -> Comm {
+        let name = as_text(Comm::cut(comm));
+        if self.admitted.len() < self.limit {
+            self.admitted.insert(name);
+        }
+        if self.admitted.contains(&name) {
+            name
+        } else {
+            Comm::cut(OTHERS)
+        }
+    }
+}
+
+/// The name that reads the same and stays what it is when it is read. Programs choose the bytes of their names and 15 of
+/// them may end within a character: what differs in such bytes alone would be two series of one name.
+fn as_text(mut name: Comm) -> Comm {
+    loop {
+        match Comm::cut(&name.text()) {
+            same if same == name => return name,
+            cut => name = cut,
+        }
+    }
 }
 
 impl Source {
@@ -71,7 +103,8 @@ impl Source {
         };
         let recording = Recording::start(settings)?;
         let notes = recording.notes().to_vec();
-        Ok((Source { recording, limit: names, names: BTreeSet::new(), lost: BTreeMap::new() }, notes))
+        let names = Names { limit: names, admitted: BTreeSet::new() };
+        Ok((Source { recording, names, lost: BTreeMap::new() }, notes))
     }
 
     /// Reads what the kernel side found; call it some ten times a second. True: soon again, there is evidence and more
@@ -105,7 +138,7 @@ impl Source {
         self.count_lost(&mut closed);
         let mut of_tasks: BTreeMap<SeriesKey, WindowSeries> = BTreeMap::new();
         for task in &snapshot.tasks {
-            let name = self.admitted(Comm::cut(&task.thread.comm));
+            let name = self.names.of(&task.thread.comm);
             task.series.iter().filter(|series| OF_TASKS.contains(&series.quantity)).for_each(|series| {
                 let key = SeriesKey::of_task(series.quantity, name);
                 add(&mut of_tasks, key, task, series, &snapshot.maxima);
@@ -129,17 +162,6 @@ impl Source {
                 }
                 None => {}
             }
-        }
-    }
-
-    fn admitted(&mut self, name: Comm) -> Comm {
-        if self.names.len() < self.limit {
-            self.names.insert(name);
-        }
-        if self.names.contains(&name) {
-            name
-        } else {
-            Comm::cut(OTHERS)
         }
     }
 
@@ -284,6 +306,20 @@ mod tests {
             let mut all = BTreeMap::new();
             add(&mut all, key, &late, &late.series[0], &maxima);
             assert_eq!(all[&key].peak.as_ref().and_then(|peak| peak.culprit.as_deref()), told);
+        }
+    }
+
+    #[test]
+    fn names_that_differ_in_what_is_no_text_are_one() {
+        let mut names = Names { limit: 2, admitted: BTreeSet::new() };
+        // 15 bytes end within the last character of each.
+        let first = names.of("\u{fffd}motion call\u{20ac}");
+        assert_eq!(first, names.of("\u{fffd}motion call\u{fffd}"));
+        assert_eq!(Comm::cut(&first.text()), first, "as it is read back");
+        assert_eq!((names.of("motion"), names.of("late")), (Comm::cut("motion"), Comm::cut(OTHERS)));
+        for bytes in [[0xff; 16], *b"\xe2\x82aaaaaaaaaaa\xc3\xa9\xa9", *b"aaaaaaaaaaaaa\xf0\x9f\x98"] {
+            let name = as_text(Comm::new(bytes));
+            assert_eq!((Comm::cut(&name.text()), as_text(name)), (name, name));
         }
     }
 }
