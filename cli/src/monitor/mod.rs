@@ -127,7 +127,8 @@ impl Monitor {
         let first = clocks::read();
         // Names of the kernel's functions are read after recording began, which takes a while.
         let begun = source.since();
-        let begin = clocks::wall_of(begun);
+        let timepiece = Timepiece::new(first);
+        let begin = timepiece.wall_of(begun);
         let published = Published::new(env!("CARGO_PKG_VERSION"), plan.window, &store.alltime()?);
         let mut monitor = Monitor {
             plan: plan.clone(),
@@ -135,7 +136,7 @@ impl Monitor {
             source: Arc::new(Mutex::new(source)),
             published: Arc::new(Mutex::new(published)),
             store,
-            timepiece: Timepiece::new(first),
+            timepiece,
             online,
             online_at: clocks::mono(),
             begin,
@@ -238,7 +239,7 @@ impl Monitor {
     }
 
     fn take_window(&mut self, end: UnixMs, in_time: bool) -> Window {
-        let series = lock(&self.source).close();
+        let series = lock(&self.source).close(&|at| self.timepiece.wall_of(at));
         let measured = clocks::mono().since(self.begun);
         self.closed += 1;
         Window { begin: self.begin.min(end), end, measured, whole: self.whole && in_time, series }

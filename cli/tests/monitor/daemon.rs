@@ -55,6 +55,11 @@ fn an_injected_latency_is_in_the_history_with_size_culprit_and_explanation() {
     assert!(whole
         .iter()
         .all(|row| row["end"].as_i64().unwrap() % 1_000 == 0 && row["begin"].as_i64().unwrap() % 1_000 == 0));
+    for row in rows.iter().filter(|row| row["max_at"].is_i64()) {
+        let [begin, end, at] = ["begin", "end", "max_at"].map(|name| row[name].as_i64().unwrap());
+        // Closed a little late is closed at the boundary.
+        assert!((begin - 50..end + 500).contains(&at), "{at}: {begin} to {end}");
+    }
     check_tasks(&json, due);
     check_views(&monitor.database, place.path());
 }

@@ -12,14 +12,13 @@ use lathunt_core::comm::Comm;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::histogram::Histogram;
 use lathunt_core::monitor::export::Interrupts;
-use lathunt_core::monitor::window::{SeriesKey, WindowSeries, QUANTITIES};
+use lathunt_core::monitor::window::{SeriesKey, UnixMs, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::event::SOFTIRQS;
 
-use super::clocks;
 use crate::error::Result;
 use crate::recorder::Source as TakenBy;
 use crate::recording::{self, Recording, Selection};
@@ -124,8 +123,9 @@ impl Source {
         self.recording.since()
     }
 
-    /// Closes the window: what each series counted since the last call, with what is known of its maximum.
-    pub fn close(&mut self) -> Vec<WindowSeries> {
+    /// Closes the window: what each series counted since the last call, with what is known of its maximum. `wall_of` tells
+    /// when something was.
+    pub fn close(&mut self, wall_of: &dyn Fn(Mono) -> UnixMs) -> Vec<WindowSeries> {
         let snapshot = self.recording.close_window();
         let mut closed: Vec<WindowSeries> = Vec::new();
         for series in snapshot.series {
@@ -145,6 +145,9 @@ impl Source {
             });
         }
         closed.extend(of_tasks.into_values());
+        closed.iter_mut().for_each(|series| {
+            series.peak_at = series.peak.as_ref().map(|peak| wall_of(peak.begin + peak.total_ns))
+        });
         closed
     }
 
@@ -200,8 +203,7 @@ impl Source {
 }
 
 fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<Peak>) -> WindowSeries {
-    let peak_at = peak.as_ref().map(|peak| clocks::wall_of(peak.begin + peak.total_ns));
-    WindowSeries { key, histogram, lost, peak, peak_at }
+    WindowSeries { key, histogram, lost, peak, peak_at: None }
 }
 
 /// Adds the figures of one thread to those of its name. What is known of its maximum is known of its worst wake-up, or of
@@ -227,7 +229,7 @@ fn add(
     // All tasks have one layout.
     let _ = known.histogram.merge(&one.histogram);
     if larger {
-        (known.peak, known.peak_at) = (one.peak, one.peak_at);
+        known.peak = one.peak;
     }
 }
 
