@@ -239,7 +239,17 @@ impl Monitor {
     }
 
     fn take_window(&mut self, end: UnixMs, in_time: bool) -> Window {
-        let series = lock(&self.source).close(&|at| self.timepiece.wall_of(at));
+        let mut source = lock(&self.source);
+        let series = source.close(&|at| self.timepiece.wall_of(at));
+        let lost = source.activations_lost();
+        drop(source);
+        if lost > 0 {
+            let detail = format!(
+                "{lost} activations were overwritten before they were read: figures of tasks in the window that ended at {end} \
+                 lack them; those of CPUs have all"
+            );
+            self.event(end, Kind::ActivationsLost, detail);
+        }
         let measured = clocks::mono().since(self.begun);
         self.closed += 1;
         Window { begin: self.begin.min(end), end, measured, whole: self.whole && in_time, series }

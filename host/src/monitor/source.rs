@@ -50,6 +50,7 @@ pub struct Source {
     recording: Recording,
     names: Names,
     lost: BTreeMap<SeriesKey, u64>,
+    overwritten: u64,
 }
 
 /// Names that have series of their own.
@@ -103,7 +104,7 @@ impl Source {
         let recording = Recording::start(settings)?;
         let notes = recording.notes().to_vec();
         let names = Names { limit: names, admitted: BTreeSet::new() };
-        Ok((Source { recording, names, lost: BTreeMap::new() }, notes))
+        Ok((Source { recording, names, lost: BTreeMap::new(), overwritten: 0 }, notes))
     }
 
     /// Reads what the kernel side found; call it some ten times a second. True: soon again, there is evidence and more
@@ -195,11 +196,21 @@ impl Source {
         classes.into_iter().map(one).collect()
     }
 
+    /// Activations that were overwritten before they were read, since the last call: figures of tasks lack them.
+    pub fn activations_lost(&mut self) -> u64 {
+        let now = overwritten(&self.losses());
+        now - std::mem::replace(&mut self.overwritten, now).min(now)
+    }
+
     /// Loss counters above zero since the recorder began.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         self.recording.losses()
     }
+}
+
+fn overwritten(losses: &[Loss]) -> u64 {
+    losses.iter().filter(|loss| loss.counter == "activations_overwritten").map(|loss| loss.count).sum()
 }
 
 fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<Peak>) -> WindowSeries {
