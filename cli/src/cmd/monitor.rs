@@ -30,7 +30,7 @@ pub struct MonitorArgs {
     /// Database for the windows (SQLite)
     #[arg(long, value_name = "FILE", default_value = DATABASE)]
     database: PathBuf,
-    /// Delete windows older than this
+    /// Delete windows and events older than this
     #[arg(long, value_name = "TIME", default_value = "400d", value_parser = keep)]
     keep: Ns,
     /// Delete the oldest windows when the database grows above this: 500M, 2G

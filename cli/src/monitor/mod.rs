@@ -111,7 +111,8 @@ struct Monitor {
     begun: Mono,
     boundary: UnixMs,
     whole: bool,
-    failing: bool,
+    /// Windows that were given up before the database could not be written; `None`: it can.
+    failing: Option<u64>,
     closed: u64,
 }
 
@@ -126,7 +127,8 @@ impl Monitor {
         let first = clocks::read();
         // Names of the kernel's functions are read after recording began, which takes a while.
         let begun = source.since();
-        let begin = clocks::wall_of(begun);
+        let timepiece = Timepiece::new(first);
+        let begin = timepiece.wall_of(begun);
         let published = Published::new(env!("CARGO_PKG_VERSION"), plan.window, &store.alltime()?);
         let mut monitor = Monitor {
             plan: plan.clone(),
@@ -134,14 +136,14 @@ impl Monitor {
             source: Arc::new(Mutex::new(source)),
             published: Arc::new(Mutex::new(published)),
             store,
-            timepiece: Timepiece::new(first),
+            timepiece,
             online,
             online_at: clocks::mono(),
             begin,
             begun,
             boundary: begin.next_boundary(plan.window),
             whole: false, // it begins when the daemon begins, not at a boundary
-            failing: false,
+            failing: None,
             closed: 0,
         };
         monitor.store.begin(begin, plan.window);
@@ -237,27 +239,37 @@ impl Monitor {
     }
 
     fn take_window(&mut self, end: UnixMs, in_time: bool) -> Window {
-        let series = lock(&self.source).close();
+        let mut source = lock(&self.source);
+        let series = source.close(&|at| self.timepiece.wall_of(at));
+        let lost = source.activations_lost();
+        drop(source);
+        if lost > 0 {
+            let detail = format!(
+                "{lost} activations were overwritten before they were read: figures of tasks in the window that ended at {end} \
+                 lack them; those of CPUs have all"
+            );
+            self.event(end, Kind::ActivationsLost, detail);
+        }
         let measured = clocks::mono().since(self.begun);
         self.closed += 1;
         Window { begin: self.begin.min(end), end, measured, whole: self.whole && in_time, series }
     }
 
     fn save(&mut self, window: Window, next: Option<(UnixMs, Ns)>) {
-        let at = window.end;
+        let (at, given_up) = (window.end, self.store.given_up());
         lock(&self.published).closed(&window);
         let saved = self.store.close(window, next);
         lock(&self.published).stored(self.store.waiting(), self.store.given_up());
         match saved {
-            Saved::Yes if self.failing => {
-                self.failing = false;
-                self.event(at, Kind::StoreRecovered, "the windows that waited are written".to_owned());
+            Saved::Yes => {
+                if let Some(before) = self.failing.take() {
+                    self.event(at, Kind::StoreRecovered, recovered(self.store.given_up() - before));
+                }
             }
-            Saved::Yes => {}
             Saved::Anew(event) => say(&event.detail),
             Saved::Waits(error) => {
-                if !self.failing {
-                    self.failing = true;
+                if self.failing.is_none() {
+                    self.failing = Some(given_up);
                     self.event(at, Kind::StoreFailed, format!("{error}; windows wait in memory"));
                 }
             }
@@ -286,6 +298,14 @@ impl Monitor {
         } else {
             ExitCode::SUCCESS
         }
+    }
+}
+
+fn recovered(given_up: u64) -> String {
+    let written = "the windows that waited are written";
+    match given_up {
+        0 => written.to_owned(),
+        lost => format!("{written}, but for the {lost} oldest, which are lost"),
     }
 }
 

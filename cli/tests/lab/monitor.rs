@@ -30,6 +30,11 @@ fn clock_steps_and_cpus_that_come_and_go_are_recorded_and_no_window_spans_them()
         "{windows:?}"
     );
     let rows = json["rows"].as_array().unwrap();
+    // A maximum is told by the clock of its time: each was in its window, but for how late the slow guest closes one.
+    for row in rows.iter().filter(|row| row["max_at"].is_i64()) {
+        let [begin, end, at] = ["begin", "end", "max_at"].map(|name| row[name].as_i64().unwrap());
+        assert!((begin - 5_000..end + 5_000).contains(&at), "{} at {at}: {begin} to {end}", row["quantity"]);
+    }
     let of_cpu_1 = |row: &&Value| row["quantity"] == "timer+wakeup" && row["cpu"] == 1;
     // The last ones, whole or not, together: what came after the CPU.
     let newest = rows.iter().rev().filter(of_cpu_1).take(3);

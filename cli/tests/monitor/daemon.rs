@@ -55,6 +55,11 @@ fn an_injected_latency_is_in_the_history_with_size_culprit_and_explanation() {
     assert!(whole
         .iter()
         .all(|row| row["end"].as_i64().unwrap() % 1_000 == 0 && row["begin"].as_i64().unwrap() % 1_000 == 0));
+    for row in rows.iter().filter(|row| row["max_at"].is_i64()) {
+        let [begin, end, at] = ["begin", "end", "max_at"].map(|name| row[name].as_i64().unwrap());
+        // Closed a little late is closed at the boundary.
+        assert!((begin - 50..end + 500).contains(&at), "{at}: {begin} to {end}");
+    }
     check_tasks(&json, due);
     check_views(&monitor.database, place.path());
 }
@@ -133,6 +138,36 @@ fn a_killed_monitor_loses_its_window_and_says_so_and_goes_on() {
     let windows = json["windows"].as_array().unwrap();
     assert!(windows.len() as u64 >= kills * 2, "{}", windows.len());
     assert!(windows.iter().all(|window| window[0].as_i64() < window[1].as_i64()));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn activations_that_a_halted_monitor_could_not_read_are_on_record_with_their_window() {
+    if !may_run("activations_that_a_halted_monitor_could_not_read", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut monitor = Monitor::start(place.path(), "1s");
+    monitor.signal(libc::SIGSTOP);
+    // 20,000 wake-ups where 4,096 have room.
+    let cyclic = ["cyclic", "-q", "-c", &last_cpu(), "-p", "80", "-i", "100", "-D", "2s"];
+    lathunt().args(cyclic).output().unwrap();
+    monitor.signal(libc::SIGCONT);
+    std::thread::sleep(Duration::from_millis(2_500));
+    monitor.signal(libc::SIGTERM);
+    assert!(monitor.child.wait().unwrap().success());
+    let json = history_json(&monitor.database);
+    let told = json["events"].as_array().unwrap().iter().find(|event| event["kind"] == "activations_lost");
+    let told = told.unwrap_or_else(|| panic!("nothing is said of them: {:#}", json["events"]));
+    let detail = told["detail"].as_str().unwrap();
+    let lost: u64 = detail.split(' ').next().unwrap().parse().unwrap();
+    assert!((1_000..20_000).contains(&lost) && detail.contains("figures of tasks"), "{detail}");
+    // The window that lacks them is the one that CPUs have them in.
+    let cpu: u64 = last_cpu().parse().unwrap();
+    let rows = json["rows"].as_array().unwrap().iter().filter(|row| row["end"] == told["at"]);
+    let row = rows.filter(|row| row["quantity"] == "wakeup").find(|row| row["cpu"] == cpu).unwrap();
+    let count = row["histogram"]["count"].as_u64().unwrap();
+    assert!(count > lost + 1_000, "{count} of the CPU, {lost} were not read");
 }
 
 #[test]

@@ -14,7 +14,8 @@ pub enum Kind {
     Started,
     /// The monitor was asked to end and closed its last window.
     Stopped,
-    /// A window that ran when the monitor was killed: its samples are lost.
+    /// Windows that were never written: the one that ran when the monitor was killed, those that waited too long for room on
+    /// the disk, or those cut off the end of the log.
     WindowLost,
     /// Somebody set the wall clock.
     ClockStep,
@@ -22,6 +23,8 @@ pub enum Kind {
     Suspend,
     /// CPUs came or went.
     CpusChanged,
+    /// The monitor did not read in time what tasks did: their figures lack it, those of CPUs do not.
+    ActivationsLost,
     /// The database was damaged; it was set aside and a new one begun.
     DatabaseDamaged,
     /// The database could not be written (a full disk); windows wait in memory.
@@ -32,13 +35,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Started,
         Kind::Stopped,
         Kind::WindowLost,
         Kind::ClockStep,
         Kind::Suspend,
         Kind::CpusChanged,
+        Kind::ActivationsLost,
         Kind::DatabaseDamaged,
         Kind::StoreFailed,
         Kind::StoreRecovered,
@@ -54,6 +58,7 @@ impl Kind {
             Kind::ClockStep => "clock_step",
             Kind::Suspend => "suspend",
             Kind::CpusChanged => "cpus_changed",
+            Kind::ActivationsLost => "activations_lost",
             Kind::DatabaseDamaged => "database_damaged",
             Kind::StoreFailed => "store_failed",
             Kind::StoreRecovered => "store_recovered",

@@ -44,7 +44,7 @@ pub type Label = (&'static str, String);
 /// One metric.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Bounded sets only: CPUs, kinds, classes. Never a thread's name.
+    /// Bounded sets only: CPUs, kinds, classes, names of tasks up to a limit. Never a thread's id.
     pub labels: Vec<Label>,
     /// Its value.
     pub value: Value,

@@ -1,10 +1,14 @@
-//! Was the wall clock set, did the machine sleep? Told from three clocks read together.
+//! Was the wall clock set, did the machine sleep, and when was a moment of the monotonic clock on the wall clock of its
+//! time? Told from three clocks read together.
 //!
 //! Wall clock minus monotonic clock changes only when somebody sets the wall clock or the machine sleeps; boot clock minus
 //! monotonic clock only when it sleeps. Slewing (NTP) moves the first difference by at most 500 ppm, far below what
 //! counts as a step between two looks.
 
-use crate::time::Ns;
+use std::collections::VecDeque;
+
+use super::window::UnixMs;
+use crate::time::{Mono, Ns};
 
 /// Three clocks, read one right after the other, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +33,24 @@ pub enum Change {
 /// Smaller differences are slewing, or the time between the three readings.
 const STEP_NS: i64 = 100_000_000;
 
-/// Remembers the differences of the clocks.
+/// Changes that are remembered, to tell when something was: a task's turn may end windows after its wake-up.
+const MOST_SEGMENTS: usize = 16;
+
+/// A stretch in which wall and monotonic clock went together, but for slewing.
 #[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// When the change before it was seen.
+    from_mono: i64,
+    wall_less_mono: i64,
+}
+
+/// Remembers the differences of the clocks.
+#[derive(Clone, Debug)]
 pub struct Timepiece {
     wall_less_boot: i64,
     boot_less_mono: i64,
+    /// The last one holds now.
+    segments: VecDeque<Segment>,
 }
 
 impl Timepiece {
@@ -43,15 +60,16 @@ impl Timepiece {
         Timepiece {
             wall_less_boot: first.wall_ns - first.boot_ns,
             boot_less_mono: first.boot_ns - first.mono_ns,
+            segments: VecDeque::from([segment(first)]),
         }
     }
 
     /// What happened since the last look, in the order in which it makes sense to tell.
     pub fn look(&mut self, now: Reading) -> Vec<Change> {
-        let next = Timepiece::new(now);
-        let slept = next.boot_less_mono - self.boot_less_mono;
-        let stepped = next.wall_less_boot - self.wall_less_boot;
-        *self = next;
+        let (wall_less_boot, boot_less_mono) = (now.wall_ns - now.boot_ns, now.boot_ns - now.mono_ns);
+        let slept = boot_less_mono - self.boot_less_mono;
+        let stepped = wall_less_boot - self.wall_less_boot;
+        (self.wall_less_boot, self.boot_less_mono) = (wall_less_boot, boot_less_mono);
         let mut changes = Vec::new();
         if slept >= STEP_NS {
             changes.push(Change::Slept(Ns(slept as u64)));
@@ -59,8 +77,34 @@ impl Timepiece {
         if stepped.abs() >= STEP_NS {
             changes.push(Change::Stepped(stepped));
         }
+        self.follow(segment(now), !changes.is_empty());
         changes
     }
+
+    fn follow(&mut self, now: Segment, changed: bool) {
+        match self.segments.back_mut().filter(|_| !changed) {
+            // Slewing: what was a while ago is off by 500 ppm of that while at most.
+            Some(last) => last.wall_less_mono = now.wall_less_mono,
+            None => self.segments.push_back(now),
+        }
+        while self.segments.len() > MOST_SEGMENTS {
+            self.segments.pop_front();
+        }
+    }
+
+    /// When `at` was on the wall clock as it stood then, before a change that was seen after it. Before the first look, and
+    /// before all changes that are remembered, as after them.
+    #[must_use]
+    pub fn wall_of(&self, at: Mono) -> UnixMs {
+        let at = i64::try_from(at.0).unwrap_or(i64::MAX);
+        let then = self.segments.iter().rev().find(|segment| segment.from_mono <= at);
+        let offset = then.or(self.segments.front()).map_or(0, |segment| segment.wall_less_mono);
+        UnixMs(at.saturating_add(offset).div_euclid(1_000_000))
+    }
+}
+
+fn segment(now: Reading) -> Segment {
+    Segment { from_mono: now.mono_ns, wall_less_mono: now.wall_ns - now.mono_ns }
 }
 
 #[cfg(test)]
@@ -96,5 +140,55 @@ mod tests {
         let mut timepiece = Timepiece::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
         let changes = timepiece.look(reading(1_100 * SECOND, 11 * SECOND, 61 * SECOND));
         assert_eq!(changes, [Change::Slept(Ns(50 * SECOND as u64)), Change::Stepped(49 * SECOND)]);
+    }
+
+    /// `at` seconds of the monotonic clock, in seconds of the wall clock.
+    fn wall(timepiece: &Timepiece, at: f64) -> f64 {
+        timepiece.wall_of(Mono((at * 1e9) as u64)).as_secs()
+    }
+
+    #[test]
+    fn a_moment_is_told_by_the_wall_clock_of_its_time() {
+        let hour: i64 = 3_600;
+        let mut timepiece = Timepiece::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
+        // Slewed by 0.4 ms.
+        timepiece.look(reading(1_001 * SECOND + 400_000, 11 * SECOND, 11 * SECOND));
+        assert_eq!(wall(&timepiece, 9.5), 999.5);
+        assert_eq!(wall(&timepiece, 10.999_7), 1_001.0);
+        // Set forward by an hour, asleep for an hour, set back by two.
+        let at = |seconds: i64, wall: i64, boot: i64| reading(wall * SECOND, seconds * SECOND, boot * SECOND);
+        assert_eq!(timepiece.look(at(12, 1_002 + hour, 12)).len(), 1);
+        assert_eq!(timepiece.look(at(13, 1_003 + 2 * hour, 13 + hour)).len(), 1);
+        assert_eq!(timepiece.look(at(14, 1_004, 14 + hour)).len(), 1);
+        timepiece.look(at(15, 1_005, 15 + hour));
+        for (seconds, told) in [
+            (10.5, 1_000.5),
+            (11.5, 1_001.5),
+            (12.5, 1_002.5 + hour as f64),
+            (13.5, 1_003.5 + 2.0 * hour as f64),
+            (14.5, 1_004.5),
+            (16.0, 1_006.0),
+        ] {
+            assert!(
+                (wall(&timepiece, seconds) - told).abs() < 0.001,
+                "{seconds}: {}",
+                wall(&timepiece, seconds)
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_changes_are_remembered_and_no_more() {
+        let mut timepiece = Timepiece::new(reading(0, 0, 0));
+        for second in 1..1_000 {
+            // Each second set forward by one more.
+            assert_eq!(
+                timepiece.look(reading(2 * second * SECOND, second * SECOND, second * SECOND)).len(),
+                1
+            );
+        }
+        assert_eq!(timepiece.segments.len(), MOST_SEGMENTS);
+        assert_eq!(wall(&timepiece, 998.5), 2.0 * 998.0 + 0.5);
+        assert_eq!(wall(&timepiece, 0.0), 984.0, "as after the oldest change that is remembered");
     }
 }

@@ -25,13 +25,6 @@ pub fn wall() -> UnixMs {
     UnixMs(clock::read(libc::CLOCK_REALTIME).div_euclid(1_000_000))
 }
 
-/// When `at` was on the wall clock as it stands now.
-#[must_use]
-pub fn wall_of(at: Mono) -> UnixMs {
-    let now = read();
-    UnixMs((now.wall_ns - now.mono_ns + at.0 as i64).div_euclid(1_000_000))
-}
-
 /// `CLOCK_MONOTONIC`.
 #[must_use]
 pub fn mono() -> Mono {

@@ -12,14 +12,13 @@ use lathunt_core::comm::Comm;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::histogram::Histogram;
 use lathunt_core::monitor::export::Interrupts;
-use lathunt_core::monitor::window::{SeriesKey, WindowSeries, QUANTITIES};
+use lathunt_core::monitor::window::{SeriesKey, UnixMs, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::event::SOFTIRQS;
 
-use super::clocks;
 use crate::error::Result;
 use crate::recorder::Source as TakenBy;
 use crate::recording::{self, Recording, Selection};
@@ -49,9 +48,42 @@ pub struct Settings {
 /// The running recording, as a monitor sees it.
 pub struct Source {
     recording: Recording,
-    limit: usize,
-    names: BTreeSet<Comm>,
+    names: Names,
     lost: BTreeMap<SeriesKey, u64>,
+    overwritten: u64,
+}
+
+/// Names that have series of their own.
+#[derive(Debug)]
+struct Names {
+    limit: usize,
+    admitted: BTreeSet<Comm>,
+}
+
+impl Names {
+    /// The name under which tasks called `comm` are filed.
+    fn of(&mut self, comm: &str) -> Comm {
+        let name = as_text(Comm::cut(comm));
+        if self.admitted.len() < self.limit {
+            self.admitted.insert(name);
+        }
+        if self.admitted.contains(&name) {
+            name
+        } else {
+            Comm::cut(OTHERS)
+        }
+    }
+}
+
+/// The name that reads the same and stays what it is when it is read. Programs choose the bytes of their names and 15 of
+/// them may end within a character: what differs in such bytes alone would be two series of one name.
+fn as_text(mut name: Comm) -> Comm {
+    loop {
+        match Comm::cut(&name.text()) {
+            same if same == name => return name,
+            cut => name = cut,
+        }
+    }
 }
 
 impl Source {
@@ -71,7 +103,8 @@ impl Source {
         };
         let recording = Recording::start(settings)?;
         let notes = recording.notes().to_vec();
-        Ok((Source { recording, limit: names, names: BTreeSet::new(), lost: BTreeMap::new() }, notes))
+        let names = Names { limit: names, admitted: BTreeSet::new() };
+        Ok((Source { recording, names, lost: BTreeMap::new(), overwritten: 0 }, notes))
     }
 
     /// Reads what the kernel side found; call it some ten times a second. True: soon again, there is evidence and more
@@ -91,8 +124,9 @@ impl Source {
         self.recording.since()
     }
 
-    /// Closes the window: what each series counted since the last call, with what is known of its maximum.
-    pub fn close(&mut self) -> Vec<WindowSeries> {
+    /// Closes the window: what each series counted since the last call, with what is known of its maximum. `wall_of` tells
+    /// when something was.
+    pub fn close(&mut self, wall_of: &dyn Fn(Mono) -> UnixMs) -> Vec<WindowSeries> {
         let snapshot = self.recording.close_window();
         let mut closed: Vec<WindowSeries> = Vec::new();
         for series in snapshot.series {
@@ -105,13 +139,16 @@ impl Source {
         self.count_lost(&mut closed);
         let mut of_tasks: BTreeMap<SeriesKey, WindowSeries> = BTreeMap::new();
         for task in &snapshot.tasks {
-            let name = self.admitted(Comm::cut(&task.thread.comm));
+            let name = self.names.of(&task.thread.comm);
             task.series.iter().filter(|series| OF_TASKS.contains(&series.quantity)).for_each(|series| {
                 let key = SeriesKey::of_task(series.quantity, name);
                 add(&mut of_tasks, key, task, series, &snapshot.maxima);
             });
         }
         closed.extend(of_tasks.into_values());
+        closed.iter_mut().for_each(|series| {
+            series.peak_at = series.peak.as_ref().map(|peak| wall_of(peak.begin + peak.total_ns))
+        });
         closed
     }
 
@@ -132,23 +169,14 @@ impl Source {
         }
     }
 
-    fn admitted(&mut self, name: Comm) -> Comm {
-        if self.names.len() < self.limit {
-            self.names.insert(name);
-        }
-        if self.names.contains(&name) {
-            name
-        } else {
-            Comm::cut(OTHERS)
-        }
-    }
-
     /// Every series of CPUs since the recorder began, for exporters that want totals.
     #[must_use]
     pub fn totals(&self) -> Vec<(SeriesKey, Histogram, u64)> {
         let series = self.recording.recorder().series().into_iter();
-        let sampled =
-            series.filter(|series| series.histogram.count() > 0 && QUANTITIES.contains(&series.quantity));
+        // A CPU whose every wake-up was lost is told, too.
+        let sampled = series.filter(|series| {
+            (series.histogram.count() > 0 || series.lost > 0) && QUANTITIES.contains(&series.quantity)
+        });
         sampled
             .filter_map(|series| {
                 Some((SeriesKey::of_cpu(series.quantity, series.cpu?), series.histogram, series.lost))
@@ -168,6 +196,12 @@ impl Source {
         classes.into_iter().map(one).collect()
     }
 
+    /// Activations that were overwritten before they were read, since the last call: figures of tasks lack them.
+    pub fn activations_lost(&mut self) -> u64 {
+        let now = overwritten(&self.losses());
+        now - std::mem::replace(&mut self.overwritten, now).min(now)
+    }
+
     /// Loss counters above zero since the recorder began.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
@@ -175,9 +209,12 @@ impl Source {
     }
 }
 
+fn overwritten(losses: &[Loss]) -> u64 {
+    losses.iter().filter(|loss| loss.counter == "activations_overwritten").map(|loss| loss.count).sum()
+}
+
 fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<Peak>) -> WindowSeries {
-    let peak_at = peak.as_ref().map(|peak| clocks::wall_of(peak.begin + peak.total_ns));
-    WindowSeries { key, histogram, lost, peak, peak_at }
+    WindowSeries { key, histogram, lost, peak, peak_at: None }
 }
 
 /// Adds the figures of one thread to those of its name. What is known of its maximum is known of its worst wake-up, or of
@@ -203,7 +240,7 @@ fn add(
     // All tasks have one layout.
     let _ = known.histogram.merge(&one.histogram);
     if larger {
-        (known.peak, known.peak_at) = (one.peak, one.peak_at);
+        known.peak = one.peak;
     }
 }
 
@@ -282,6 +319,20 @@ mod tests {
             let mut all = BTreeMap::new();
             add(&mut all, key, &late, &late.series[0], &maxima);
             assert_eq!(all[&key].peak.as_ref().and_then(|peak| peak.culprit.as_deref()), told);
+        }
+    }
+
+    #[test]
+    fn names_that_differ_in_what_is_no_text_are_one() {
+        let mut names = Names { limit: 2, admitted: BTreeSet::new() };
+        // 15 bytes end within the last character of each.
+        let first = names.of("\u{fffd}motion call\u{20ac}");
+        assert_eq!(first, names.of("\u{fffd}motion call\u{fffd}"));
+        assert_eq!(Comm::cut(&first.text()), first, "as it is read back");
+        assert_eq!((names.of("motion"), names.of("late")), (Comm::cut("motion"), Comm::cut(OTHERS)));
+        for bytes in [[0xff; 16], *b"\xe2\x82aaaaaaaaaaa\xc3\xa9\xa9", *b"aaaaaaaaaaaaa\xf0\x9f\x98"] {
+            let name = as_text(Comm::new(bytes));
+            assert_eq!((Comm::cut(&name.text()), as_text(name)), (name, name));
         }
     }
 }

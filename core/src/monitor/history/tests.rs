@@ -116,3 +116,21 @@ fn one_series_can_be_chosen() {
     let history = example().only(|key| wanted.is(key));
     assert_eq!((history.rows.len(), history.windows.len()), (2, 3));
 }
+
+#[test]
+fn windows_without_a_sample_say_whether_there_was_none_or_it_was_lost() {
+    let mut history = example();
+    history.events.clear();
+    let mut lost = Row { figures: WindowFigures::default(), max_at: None, peak: None, ..row(1, 0, 40, None) };
+    lost.lost = 123;
+    let other = SeriesKey::of_cpu(Quantity::Wakeup, Cpu(0));
+    history.rows = vec![lost.clone(), Row { key: other, ..lost.clone() }];
+    let text = history.to_text(80);
+    assert!(text.contains("no sample in them: 123 wake-ups were lost") && !text.contains("woken"), "{text}");
+    history.rows = vec![Row { lost: 0, ..lost }];
+    assert!(history.to_text(80).contains("no such task was woken"));
+    history.events = vec![Event::new(UnixMs(5), Kind::ActivationsLost, "9 activations were overwritten")];
+    let text = history.to_text(80);
+    assert!(!text.contains("woken") && text.contains("was lost (see below)"), "{text}");
+    assert!(text.contains("9 activations were overwritten"), "{text}");
+}

@@ -1,6 +1,7 @@
 //! The history on a terminal: each series, its worst windows, and what happened meanwhile.
 
 use super::super::event::Kind;
+use super::super::window::QUANTITIES;
 use super::{History, Row};
 use crate::report::figures::{grouped, or_dash};
 use crate::report::printable::{cut, line};
@@ -25,12 +26,25 @@ impl History {
         let mut text =
             format!("{} window{plural} from {begin} to {end}\n\n", grouped(self.windows.len() as u64));
         if self.rows.iter().all(|row| row.figures.count == 0) {
-            text.push_str("no sample in them: no such task was woken\n");
+            text.push_str(&format!("no sample in them: {}\n", self.why_none()));
         } else {
             text.push_str(&self.series(width));
             text.push_str(&self.worst(width));
         }
         text + &self.happened(width)
+    }
+
+    /// Why there is no sample in any window.
+    fn why_none(&self) -> String {
+        // A wake-up that was lost is missing in each quantity.
+        let of = |quantity| self.rows.iter().filter(move |row| row.key.quantity == quantity);
+        let lost = QUANTITIES.map(|quantity| of(quantity).map(|row| row.lost).fold(0, u64::saturating_add));
+        let unread = self.events.iter().any(|event| event.kind == Kind::ActivationsLost);
+        match lost.into_iter().max() {
+            Some(lost @ 1..) => format!("{} wake-ups were lost, none was measured", grouped(lost)),
+            _ if unread => "what some tasks did was lost (see below)".to_owned(),
+            _ => "no such task was woken".to_owned(),
+        }
     }
 
     fn series(&self, width: usize) -> String {

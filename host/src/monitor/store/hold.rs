@@ -62,6 +62,7 @@ impl Hold {
 
     /// Windows are closed up to `end`. Who holds it is for people; a full disk does not make the lock less of one.
     pub fn note(&mut self, end: Option<UnixMs>) {
+        self.closed = end;
         let end = end.map_or_else(String::new, |end| format!("\n{}", end.0));
         let text = format!("{}{end}", std::process::id());
         let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(text.as_bytes(), 0));

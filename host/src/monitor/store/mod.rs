@@ -3,12 +3,14 @@
 //! SQLite in WAL mode: a window and the mark of the next one are one transaction, so a kill at any moment loses the window
 //! that ran, and the mark that is left tells so at the next start. Readers never block the writer.
 //!
-//! A disk that is full: windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again. A
-//! damaged file is renamed, never deleted, and a new one begun. Retention deletes a few windows at each closing, never
-//! many at once: a wall clock that is wrong for an hour must not empty the history.
+//! A disk that is full: windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again, with an
+//! event that says which were given up. A damaged file is renamed, never deleted, and a new one begun.
 
+mod earlier;
 mod hold;
 mod read;
+mod refusal;
+mod retain;
 mod schema;
 mod write;
 
@@ -19,28 +21,26 @@ use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::Alltime;
 use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::Ns;
-use rusqlite::{params, Connection, ErrorCode};
+use rusqlite::Connection;
 
 pub use read::Reader;
 
 use crate::error::{Error, Result};
 use hold::{beside, Hold};
-use schema::Content;
+use refusal::{is_damage, open, said, set_aside, Refusal};
 use write::{insert, insert_event, mark};
 
 /// Windows that wait for room on the disk: a day of five minutes.
 pub const MOST_WAITING: usize = 288;
 /// Events that wait.
 const MOST_EVENTS_WAITING: usize = 1_000;
-/// Windows deleted at one closing at most.
-const MOST_DELETED: u32 = 64;
 
 /// How much history is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Windows older than this are deleted.
+    /// Windows and events older than this are deleted.
     pub keep: Ns,
-    /// The database grows to this at most; the oldest windows make room.
+    /// The database grows to this at most; the oldest windows make room, and events older than these.
     pub bytes: u64,
 }
 
@@ -58,14 +58,35 @@ pub enum Saved {
 /// The open database of a running monitor.
 #[derive(Debug)]
 pub struct Store {
-    connection: Connection,
+    /// `None`: what was there is damaged or set aside, and nothing new could be opened yet.
+    connection: Option<Connection>,
     path: PathBuf,
     limits: Limits,
     waiting: VecDeque<Window>,
     events: VecDeque<Event>,
     running: Option<(UnixMs, Ns)>,
     given_up: u64,
+    gap: Option<Gap>,
     hold: Hold,
+}
+
+/// Windows that waited too long and were given up, until that is in the database.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    windows: u64,
+    from: UnixMs,
+    until: UnixMs,
+}
+
+impl Gap {
+    fn event(self, now: UnixMs) -> Event {
+        let Gap { windows, from, until } = self;
+        let detail = format!(
+            "{windows} windows from {from} to {until} are lost: the database could not be written, and no more than \
+             {MOST_WAITING} wait in memory"
+        );
+        Event::new(now, Kind::WindowLost, detail)
+    }
 }
 
 impl Store {
@@ -94,70 +115,43 @@ impl Store {
                 return Err(refusal.into_error(path));
             }
         };
-        let (waiting, events) = (VecDeque::new(), VecDeque::new());
+        // One that was set aside has lost all.
+        let closed = hold.closed.filter(|_| found.is_empty());
+        let left = earlier::left(&connection, path, closed, now);
+        found.extend(left.map_err(|error| said(path, error))?);
         let mut store = Store {
-            connection,
+            connection: Some(connection),
             path: path.to_owned(),
             limits,
-            waiting,
-            events,
+            waiting: VecDeque::new(),
+            events: VecDeque::new(),
             running: None,
             given_up: 0,
+            gap: None,
             hold,
         };
-        // One that was set aside has lost all.
-        if found.is_empty() {
-            found.extend(store.cut_off(now).map_err(|error| store.said(error))?);
-        }
-        found.extend(store.lost_window(now).map_err(|error| store.said(error))?);
-        found.iter().for_each(|event| store.event(event.clone()));
+        store.tell(&found);
         Ok((store, found))
     }
 
-    /// Windows that were closed and are not there.
-    fn cut_off(&self, now: UnixMs) -> rusqlite::Result<Option<Event>> {
-        let Some(closed) = self.hold.closed else { return Ok(None) };
-        let query = "SELECT max(end_ms) FROM window";
-        let last: Option<i64> = self.connection.query_row(query, [], |row| row.get(0))?;
-        let last = last.unwrap_or(0);
-        let detail = || {
-            let from = match last {
-                0 => "it holds none".to_owned(),
-                last => format!("its last one ends at {}", UnixMs(last)),
-            };
-            format!(
-                "the database {} lacks windows that were closed until {closed}: {from}. Its log {}-wal was cut off or is gone \
-                 (power loss, or a copy without it)",
-                self.path.display(),
-                self.path.display()
-            )
-        };
-        Ok((last < closed.0).then(|| Event::new(now, Kind::WindowLost, detail())))
-    }
-
-    /// The window that ran when a monitor before this one was killed.
-    fn lost_window(&self, now: UnixMs) -> rusqlite::Result<Option<Event>> {
-        let mut query = self.connection.prepare("SELECT begin_ms, length_ms FROM running")?;
-        let row = query.query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)));
-        match row {
-            Ok((begin, length)) => {
-                let detail = format!(
-                    "the window of {:.0} s that began at {} was not closed: the monitor was killed, or the machine went down; \
-                     its samples are lost",
-                    length as f64 / 1e3,
-                    UnixMs(begin)
-                );
-                Ok(Some(Event::new(now, Kind::WindowLost, detail)))
-            }
-            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
-            Err(error) => Err(error),
+    /// Puts on record what an earlier monitor left, once: the next start does not find it again. Where that cannot be
+    /// written yet, the mark of that monitor stays until it can.
+    fn tell(&mut self, found: &[Event]) {
+        if found.is_empty() {
+            return;
+        }
+        match self.connection.as_mut().map(|connection| earlier::settle(connection, found)) {
+            Some(Ok(last)) => self.hold.note(last),
+            _ => self.events.extend(found.iter().cloned()),
         }
     }
 
     /// A window begins: should nothing else follow, the next start knows what was lost.
     pub fn begin(&mut self, begin: UnixMs, length: Ns) {
         self.running = Some((begin, length));
-        let _ = mark(&self.connection, self.running); // closing it marks the next one again
+        if let Some(connection) = self.connection.as_ref().filter(|_| self.events.is_empty()) {
+            let _ = mark(connection, self.running); // closing it marks the next one again
+        }
     }
 
     /// Writes a closed window; `next`: the one that begins now, `None` at the end.
@@ -165,84 +159,61 @@ impl Store {
         let now = window.end;
         self.running = next;
         self.waiting.push_back(window);
-        while self.waiting.len() > MOST_WAITING {
-            self.waiting.pop_front();
-            self.given_up += 1;
-        }
+        self.give_up_oldest();
         match self.write_waiting(now) {
             Ok(()) => Saved::Yes,
-            Err(error) if is_damage(&error) => match self.begin_anew(&error.to_string(), now) {
-                Ok(event) => Saved::Anew(event),
-                Err(error) => Saved::Waits(error),
-            },
-            Err(error) => Saved::Waits(self.said(error)),
+            Err(Refusal::Damaged(why)) => self.begin_anew(&why, now).map_or_else(Saved::Waits, Saved::Anew),
+            Err(refusal) => Saved::Waits(refusal.into_error(&self.path)),
         }
     }
 
+    fn give_up_oldest(&mut self) {
+        while self.waiting.len() > MOST_WAITING {
+            let Some(window) = self.waiting.pop_front() else { break };
+            self.given_up += 1;
+            let gap = self.gap.get_or_insert(Gap { windows: 0, from: window.begin, until: window.end });
+            (gap.windows, gap.until) = (gap.windows + 1, window.end);
+        }
+    }
+
+    /// Where this fails, the next closing tries again from where it got to.
     fn begin_anew(&mut self, why: &str, now: UnixMs) -> Result<Event> {
-        let nothing = Connection::open_in_memory().map_err(|error| self.said(error))?;
-        drop(std::mem::replace(&mut self.connection, nothing));
+        self.connection = None;
         let event = set_aside(&self.path, why, now)?;
-        self.connection = open(&self.path).map_err(|refusal| refusal.into_error(&self.path))?;
         self.event(event.clone());
-        self.write_waiting(now).map_err(|error| self.said(error))?;
+        self.write_waiting(now).map_err(|refusal| refusal.into_error(&self.path))?;
         Ok(event)
     }
 
     /// Everything that waits, or nothing of it.
-    fn write_waiting(&mut self, now: UnixMs) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction()?;
-        self.events.iter().try_for_each(|event| insert_event(&transaction, event))?;
+    fn write_waiting(&mut self, now: UnixMs) -> std::result::Result<(), Refusal> {
+        let opened = match self.connection.take() {
+            Some(connection) => connection,
+            None => open(&self.path)?,
+        };
+        let connection = self.connection.insert(opened);
+        let transaction = connection.transaction()?;
+        let gap = self.gap.map(|gap| gap.event(now));
+        self.events.iter().chain(&gap).try_for_each(|event| insert_event(&transaction, event))?;
         self.waiting.iter().try_for_each(|window| insert(&transaction, window))?;
         mark(&transaction, self.running)?;
-        let oldest = now.minus(self.limits.keep);
-        transaction.execute(
-            "DELETE FROM window WHERE id IN (SELECT id FROM window WHERE end_ms < ?1 ORDER BY id LIMIT ?2)",
-            params![oldest.0, MOST_DELETED],
-        )?;
+        retain::by_age(&transaction, now.minus(self.limits.keep), now)?;
         transaction.commit()?;
         self.hold.note(self.waiting.iter().map(|window| window.end).max().or(self.hold.closed));
         self.waiting.clear();
         self.events.clear();
-        self.make_room()
-    }
-
-    /// Deletes the oldest windows until the database is within its limit.
-    fn make_room(&mut self) -> rusqlite::Result<()> {
-        let mut deleted = false;
-        // A little room between two deletions: the file itself shrinks only behind them.
-        while self.used_bytes()? > self.limits.bytes / 16 * 15 {
-            let before = self.used_bytes()?;
-            let gone = self.connection.execute(
-                "DELETE FROM window WHERE id IN (SELECT id FROM window ORDER BY id LIMIT ?1)",
-                params![MOST_DELETED / 4],
-            )?;
-            deleted = true;
-            if gone == 0 || self.used_bytes()? >= before {
-                break;
-            }
+        self.gap = None;
+        // What is there is kept; more room is looked for again at the next closing.
+        match retain::by_size(connection, self.limits.bytes) {
+            Err(error) if is_damage(&error) => Err(error.into()),
+            _ => Ok(()),
         }
-        if deleted {
-            // One page a step: both are run to their end.
-            for pragma in ["PRAGMA incremental_vacuum", "PRAGMA wal_checkpoint(TRUNCATE)"] {
-                let mut statement = self.connection.prepare(pragma)?;
-                let mut rows = statement.query([])?;
-                while rows.next()?.is_some() {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Bytes of the pages in use.
-    fn used_bytes(&self) -> rusqlite::Result<u64> {
-        let number = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let pages = number("page_count")? - number("freelist_count")?;
-        Ok((pages * number("page_size")?).unsigned_abs())
     }
 
     /// Keeps an event, on the disk at once where that is possible.
     pub fn event(&mut self, event: Event) {
-        if !self.events.is_empty() || insert_event(&self.connection, &event).is_err() {
+        let connection = self.connection.as_ref().filter(|_| self.events.is_empty());
+        if connection.is_none_or(|connection| insert_event(connection, &event).is_err()) {
             self.events.push_back(event);
             while self.events.len() > MOST_EVENTS_WAITING {
                 self.events.pop_front();
@@ -267,112 +238,9 @@ impl Store {
     /// # Errors
     /// What SQLite says.
     pub fn alltime(&self) -> Result<Vec<Alltime>> {
-        read::alltime(&self.connection).map_err(|error| self.said(error))
-    }
-
-    fn said(&self, error: rusqlite::Error) -> Error {
-        said(&self.path, error)
-    }
-}
-
-fn said(path: &Path, error: rusqlite::Error) -> Error {
-    let hint = match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => "free some space on that disk",
-        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-            "name a place that can be written with --database"
-        }
-        _ => "",
-    };
-    Error::new("write the database", path.display().to_string(), error).hint(hint)
-}
-
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-/// Why a file is not opened as a database.
-enum Refusal {
-    Damaged(String),
-    Foreign,
-    Newer(i32),
-    Sqlite(rusqlite::Error),
-}
-
-impl Refusal {
-    fn into_error(self, path: &Path) -> Error {
-        let shown = path.display().to_string();
-        match self {
-            Refusal::Damaged(why) => Error::refused(
-                "use",
-                format!("{shown} as database: {why}"),
-                "no monitor wrote it; name another file with --database",
-            ),
-            Refusal::Foreign => Error::refused(
-                "use",
-                format!("{shown} as database: it belongs to another program"),
-                "name another file with --database",
-            ),
-            Refusal::Newer(version) => Error::refused(
-                "use",
-                format!("{shown}: version {version}, this lathunt writes {}", schema::VERSION),
-                "use a newer lathunt, or another file with --database",
-            ),
-            Refusal::Sqlite(error) => said(path, error),
+        match &self.connection {
+            Some(connection) => read::alltime(connection).map_err(|error| said(&self.path, error)),
+            None => Err(Error::refused("read", format!("{}: it is not open", self.path.display()), "")),
         }
     }
-}
-
-impl From<rusqlite::Error> for Refusal {
-    fn from(error: rusqlite::Error) -> Refusal {
-        match is_damage(&error) {
-            true => Refusal::Damaged(error.to_string()),
-            false => Refusal::Sqlite(error),
-        }
-    }
-}
-
-fn open(path: &Path) -> std::result::Result<Connection, Refusal> {
-    let mut connection = Connection::open(path)?;
-    match schema::content(&connection)? {
-        Content::Foreign => return Err(Refusal::Foreign),
-        Content::Newer(version) => return Err(Refusal::Newer(version)),
-        Content::Empty => {
-            schema::configure(&connection)?;
-            schema::create(&mut connection)?;
-        }
-        Content::Ours => {
-            schema::configure(&connection)?;
-            let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            if sound != "ok" {
-                return Err(Refusal::Damaged(sound));
-            }
-            schema::upgrade(&mut connection)?;
-        }
-    }
-    Ok(connection)
-}
-
-/// Renames a damaged database with its journals.
-fn set_aside(path: &Path, why: &str, now: UnixMs) -> Result<Event> {
-    let digits: String = now.to_string().chars().filter(char::is_ascii_digit).collect();
-    let mut target = beside(path, &format!("damaged-{digits}"));
-    let mut number = 1;
-    while target.exists() {
-        number += 1;
-        target = beside(path, &format!("damaged-{digits}-{number}"));
-    }
-    std::fs::rename(path, &target)
-        .map_err(|error| Error::new("set aside the damaged database", path.display().to_string(), error))?;
-    for ending in ["-wal", "-shm"] {
-        let with = |file: &Path| PathBuf::from(format!("{}{ending}", file.display()));
-        // They need not be there; without them the database that was set aside lacks its last windows at most.
-        let _ = std::fs::rename(with(path), with(&target));
-    }
-    let detail = format!(
-        "the database {} is damaged ({}); it was set aside as {} and a new one begun",
-        path.display(),
-        why.lines().collect::<Vec<_>>().join("; "),
-        target.display()
-    );
-    Ok(Event::new(now, Kind::DatabaseDamaged, detail))
 }

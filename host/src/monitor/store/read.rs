@@ -1,5 +1,8 @@
 //! The history for readers: beside a running monitor, without its privileges, without a lock.
 
+use std::ffi::CString;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lathunt_core::comm::Comm;
@@ -40,6 +43,32 @@ fn unchanging(path: &Path) -> String {
     name + "?immutable=1"
 }
 
+/// What SQLite says of all of these is that it is unable to open the file.
+fn may_be_read(path: &Path) -> Result<()> {
+    let refused = |why: &str, hint| Err(Error::refused("read", format!("{}: {why}", path.display()), hint));
+    match path.metadata().and_then(|file| access(path).map(|()| file)) {
+        Ok(file) if file.is_dir() => refused("it is a directory", "name the database in it"),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            refused("there is no such file", "start 'lathunt monitor', or name its database with --database")
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            refused("permission denied", "read it as root or as its owner")
+        }
+        Err(error) => Err(Error::new("read", path.display().to_string(), error)),
+    }
+}
+
+/// Not by opening it: to close a file lets go of all locks that this process has on it (fcntl(2)).
+fn access(path: &Path) -> std::io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a string that ends with a NUL and outlives the call.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::R_OK, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 impl Reader {
     /// Opens the database at `path`; a monitor may be writing it.
     ///
@@ -47,17 +76,7 @@ impl Reader {
     /// It is not there, not readable, damaged, of somebody else or of a newer version.
     pub fn open(path: &Path) -> Result<Reader> {
         let shown = path.display().to_string();
-        if !path.exists() {
-            let hint = "start 'lathunt monitor', or name its database with --database";
-            return Err(Error::refused("read", format!("{shown}: there is no such file"), hint));
-        }
-        if path.is_dir() {
-            return Err(Error::refused(
-                "read",
-                format!("{shown}: it is a directory"),
-                "name the database in it",
-            ));
-        }
+        may_be_read(path)?;
         let problem = |error: rusqlite::Error| Error::new("read the database", &shown, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match written_now(path) {

@@ -1,0 +1,91 @@
+//! Directories that may not be written or searched.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+/// This thread uses files as nobody until dropped, where it was root, whom no permission stops.
+struct Nobody;
+
+impl Nobody {
+    fn in_place(place: &tempfile::TempDir) -> Nobody {
+        let of_root = lathunt_host::testing::lacks_root().is_none();
+        if of_root {
+            std::os::unix::fs::chown(place.path(), Some(65_534), Some(65_534)).unwrap();
+            // SAFETY: changes the calling thread alone.
+            unsafe { libc::setfsuid(65_534) };
+        }
+        Nobody
+    }
+}
+
+impl Drop for Nobody {
+    fn drop(&mut self) {
+        // SAFETY: as above; it fails where we never were root.
+        unsafe { libc::setfsuid(libc::geteuid()) };
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn damage_where_nothing_may_be_renamed_delays_windows_and_loses_none() {
+    let place = tempfile::tempdir().unwrap();
+    let _nobody = Nobody::in_place(&place);
+    let path = database(&place);
+    let (mut store, _) = open(&path, 0);
+    (1..=5).for_each(|number| close(&mut store, number));
+    damage(&path);
+    mode(place.path(), 0o555);
+    for number in 6..=8 {
+        match store.close(window(number), Some((end_of(number), LENGTH))) {
+            Saved::Waits(error) => assert!(!error.to_string().contains("no such table"), "{error}"),
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    store.event(Event::new(end_of(8), Kind::StoreFailed, "waits, too"));
+    mode(place.path(), 0o755);
+    let saved = store.close(window(9), Some((end_of(9), LENGTH)));
+    assert!(matches!(&saved, Saved::Anew(event) if event.kind == Kind::DatabaseDamaged), "{saved:?}");
+    close(&mut store, 10);
+    let found = history(&path);
+    assert_eq!(found.windows.iter().map(|window| window.1).collect::<Vec<_>>(), [6, 7, 8, 9, 10].map(end_of));
+    let mut kinds: Vec<_> = found.events.iter().map(|event| event.kind.name()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["database_damaged", "store_failed"]);
+    drop(store);
+    assert_eq!(open(&path, 11).1.len(), 1, "the window that ran, and nothing else");
+}
+
+#[test]
+fn who_may_not_read_the_database_is_told_so() {
+    let place = tempfile::tempdir().unwrap();
+    let (within, path) = (place.path().join("state"), place.path().join("state/monitor.sqlite"));
+    let (mut store, _) = open(&path, 0);
+    close(&mut store, 1);
+    drop(store);
+    let _nobody = Nobody::in_place(&place);
+    let said = |path: &Path| Reader::open(path).unwrap_err().to_string();
+    if lathunt_host::testing::lacks_root().is_none() {
+        // SAFETY: root again for two calls.
+        let by_root = |of: &dyn Fn()| unsafe {
+            libc::setfsuid(0);
+            of();
+            libc::setfsuid(65_534);
+        };
+        by_root(&|| mode(&within, 0o700));
+        assert!(
+            said(&path).contains("permission denied") && said(&path).contains("as root"),
+            "{}",
+            said(&path)
+        );
+        by_root(&|| mode(&within, 0o755));
+        by_root(&|| mode(&path, 0o600));
+    } else {
+        mode(&path, 0o000);
+    }
+    assert!(said(&path).contains("permission denied"), "{}", said(&path));
+    assert!(said(&place.path().join("absent")).contains("no such file"));
+}
