@@ -51,3 +51,5 @@ fill() {
 fill lathunt-tracer.pc.in "$root$libdir/pkgconfig/lathunt-tracer.pc"
 fill lathunt-tracer-config.cmake.in "$root$libdir/cmake/lathunt-tracer/lathunt-tracer-config.cmake"
 fill lathunt-tracer-config-version.cmake.in "$root$libdir/cmake/lathunt-tracer/lathunt-tracer-config-version.cmake"
+# Or programs do not find the library until the next time that somebody does it.
+if [ -z "$root" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi

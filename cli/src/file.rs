@@ -13,6 +13,29 @@ pub const RUN_FILE: &str = "run.lathunt.json";
 /// A run of 64 CPUs and a day is about 50 MB; what is larger is not one of ours.
 const LARGEST_BYTES: u64 = 1 << 29;
 
+/// Most of any other file that is read at once.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// All bytes of `path`; `-` is stdin. Pipes and pseudo-files, which have no length, included.
+///
+/// # Errors
+/// One line: which file, and why it cannot be read, or that it is too large.
+pub fn contents(path: &Path) -> Result<Vec<u8>> {
+    let (source, shown): (Box<dyn Read>, _) = match path == Path::new("-") {
+        true => (Box::new(std::io::stdin()), "stdin".to_owned()),
+        false => {
+            let shown = path.display().to_string();
+            (Box::new(File::open(path).with_context(|| format!("cannot read {shown}"))?), shown)
+        }
+    };
+    let mut bytes = Vec::new();
+    source.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("cannot read {shown}: larger than {} MiB, which is no file of this kind", MOST_BYTES >> 20);
+    }
+    Ok(bytes)
+}
+
 /// A run with the file it was read from.
 #[derive(Debug)]
 pub struct Loaded {

@@ -11,13 +11,11 @@ use lathunt_core::run::Run;
 use lathunt_core::trace::flight::decode;
 use lathunt_host::symbols::Symbols;
 
-use crate::trace::KALLSYMS_FILE;
+use crate::trace::{FLIGHT_FILE, KALLSYMS_FILE};
 use crate::{file, out};
 
 /// Name of the report inside the directory.
 pub const REPORT_FILE: &str = "report.html";
-/// Name of the flight records of the peaks inside the directory (docs/FORMAT.md).
-pub const FLIGHT_FILE: &str = "flight.bin";
 
 /// The output directory.
 pub struct Output {

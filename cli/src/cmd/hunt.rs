@@ -31,7 +31,7 @@ pub struct HuntArgs {
     /// Latency that must not be exceeded; a bare number counts in µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
-    /// auto: stress-ng or a built-in load; none; or a shell command that makes the load
+    /// auto: stress-ng, or builtin where it is not installed; builtin: our own; none; or a shell command that makes the load
     #[arg(long, value_name = "auto|none|CMD", default_value = "auto")]
     load: String,
     /// Explain so many worst cases of each CPU

@@ -1,7 +1,6 @@
 //! `lathunt import`: output of cyclictest (text or JSON) becomes a run file.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
@@ -9,7 +8,7 @@ use clap::Args;
 use lathunt_core::cyclictest::import::{read, Unit};
 use lathunt_core::run::Run;
 
-use crate::file::write_atomic;
+use crate::file::{contents, write_atomic};
 
 /// Arguments of `lathunt import`.
 #[derive(Args)]
@@ -30,7 +29,8 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
     let unit = if args.ns { Unit::Ns } else { Unit::Guess };
     let mut merged: Option<Run> = None;
     for path in &args.files {
-        let text = contents(path)?;
+        // A command line with other bytes may be in there; the figures are ASCII.
+        let text = String::from_utf8_lossy(&contents(path)?).into_owned();
         let run = read(&text, unit).with_context(|| format!("cannot import {}", path.display()))?;
         match &mut merged {
             None => merged = Some(run),
@@ -40,7 +40,7 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
             }
         }
     }
-    let Some(run) = merged else { bail!("no file to import") };
+    let Some(run) = merged else { bail!("no file to import: name one, or - for stdin") };
     write_atomic(&args.output, run.to_json().as_bytes())?;
     let samples: u64 = run.series.iter().map(|series| series.histogram.count() + series.lost).sum();
     let count = run.series.len();
@@ -49,15 +49,4 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
         eprintln!("note: {note}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn contents(path: &Path) -> Result<String> {
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        std::io::stdin().read_to_end(&mut bytes).context("cannot read stdin")?;
-    } else {
-        bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    }
-    // a command line with other bytes may be in there; the figures are ASCII
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

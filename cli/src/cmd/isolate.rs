@@ -18,6 +18,8 @@ use lathunt_host::{facts, signals, wall};
 use super::units;
 use crate::out;
 
+const NONE_YET: &str = "no CPU is isolated yet: give those to isolate with -c";
+
 /// Give CPUs to real time, prove it, put everything back
 ///
 /// Interrupts, work queues, packet steering, kernel threads and programs are kept off the CPUs given with -c. Every
@@ -239,6 +241,6 @@ pub fn recover_after_kill() {
 fn required(cpus: Option<&CpuSet>) -> Result<CpuSet> {
     match cpus {
         Some(cpus) => Ok(cpus.clone()),
-        None => bail!("no CPU is isolated yet: give those to isolate with -c"),
+        None => bail!(NONE_YET),
     }
 }

@@ -16,6 +16,7 @@ use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::time::Ns;
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
+use lathunt_host::load::find_program;
 use lathunt_host::tracefs::EventSet;
 
 use crate::cmd::trace_user::{self, SessionArgs};
@@ -117,7 +118,7 @@ fn found(program: &Path) -> Result<()> {
     let shown = program.display();
     let by_path = || {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+        program.to_str().is_some_and(|name| find_program(name, &path).is_some())
     };
     let named = program.components().count() > 1 || program.is_absolute();
     if !(if named { program.is_file() } else { by_path() }) {

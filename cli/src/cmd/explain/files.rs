@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_host::recorder::parse_interrupts;
 use serde_json::Value;
 
+use crate::file::contents;
 use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
 
 /// What is known of device and inode numbers.
@@ -132,28 +132,15 @@ impl Names {
     }
 }
 
-/// Most of a file that helps to read a trace.
-const MOST_BYTES: u64 = 1 << 30;
-
 /// The bytes of a file that was named on the command line; pseudo-files, which have no length, included.
 ///
 /// # Errors
 /// It cannot be read, is no file, or too large.
 pub fn bounded(path: &Path) -> Result<Vec<u8>> {
-    let doing = || format!("cannot read {}", path.display());
-    if !fs::metadata(path).with_context(doing)?.is_file() {
+    if !fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.is_file() {
         bail!("cannot read {}: no regular file", path.display());
     }
-    let mut bytes = Vec::new();
-    fs::File::open(path)
-        .with_context(doing)?
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .with_context(doing)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        bail!("cannot read {}: larger than 1 GiB", path.display());
-    }
-    Ok(bytes)
+    contents(path)
 }
 
 /// A file that `lathunt trace` left, in its directory or beside the CTF made of it.

@@ -20,7 +20,7 @@ use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, knob, signals};
 
-use super::{show, start, Optional};
+use super::{show, start, Optional, NONE_YET};
 use crate::cmd::units::seconds;
 use crate::{exit, out};
 
@@ -43,7 +43,7 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
     let common = &what.more.common;
     let stays = knob::left(&common.directory()).is_ok_and(|left| left.kept && !left.booted_since);
     if what.cpus.is_none() && !stays {
-        bail!("no CPU is isolated yet: give those to isolate with -c");
+        bail!(NONE_YET);
     }
     let half = Ns((how.duration.0 / 2).max(1_000_000_000));
     let load = Load::start(&how.load, Duration::from_nanos(how.duration.0 * 2) + Duration::from_secs(30))?;

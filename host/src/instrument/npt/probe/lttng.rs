@@ -25,8 +25,7 @@ impl Probe for Call {
 /// What is not there; `None`: all is.
 pub(super) fn missing() -> Option<String> {
     let found = |name: &str| {
-        std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).exists()))
+        std::env::var_os("PATH").is_some_and(|path| crate::load::find_program(name, &path).is_some())
     };
     let header = ["/usr/include", "/usr/local/include"]
         .iter()
