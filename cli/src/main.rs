@@ -1,5 +1,8 @@
 //! The `lathunt` binary: arguments, terminal, files, exit codes. What it does is in `lathunt_host` and `lathunt_core`.
 
+#[macro_use]
+mod talk;
+
 mod breaktrace;
 mod cli;
 mod cmd;

@@ -56,6 +56,22 @@ fn what_was_measured_is_saved_also_when_nobody_can_read_stdout() {
 }
 
 #[test]
+fn what_is_told_to_nobody_ends_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("run.json");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["import", &golden("ct_h400_q.stdout"), "-o"])
+        .arg(&target)
+        .stderr(writer)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(0), "it tells what it has read");
+    Run::from_json(&std::fs::read_to_string(target).unwrap()).unwrap();
+}
+
+#[test]
 fn exit_codes_tell_a_missed_deadline_from_an_error() {
     let measure = |extra: &[&str]| {
         let words = [&["cyclic", "-p0", "--no-mlock", "-l", "20", "-q"][..], extra].concat();

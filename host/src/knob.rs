@@ -14,6 +14,7 @@ mod journal;
 pub mod kind;
 mod restore;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -229,7 +230,8 @@ impl Drop for Knobs {
         // What fails stays in the journal; a drop has nobody to tell but the terminal.
         if let Ok(restored) = restore::all(&mut self.journal, Left { changes, ..Left::default() }, PATIENCE) {
             for one in restored.iter().filter(|one| one.outcome.is_due()) {
-                eprintln!("lathunt: {one}; try `lathunt restore`");
+                // Nobody may be reading any more.
+                let _ = writeln!(std::io::stderr(), "lathunt: {one}; try `lathunt restore`");
             }
         }
     }
