@@ -151,6 +151,7 @@ impl Reader {
                     task.change(Doing::Ready, at);
                 }
                 // One that waits is not woken again: where it is, its switch-in was not recorded.
+                task.left_woken = None;
                 task.woken = task.woken.filter(|&woken| at.since(woken) < TWICE).or(Some(at));
             }
             What::Migrate(tid, to) => {
@@ -258,7 +259,10 @@ impl Reader {
                 Left::Dead => Doing::Unknown,
             };
             task.change(doing, at);
-            task.woken = None;
+            let met_running = task.woken.take().is_some();
+            if met_running && prev.left_as == Left::Blocked {
+                task.left_woken = Some(at);
+            }
         }
         if next != Tid::IDLE {
             let task = self.tasks.of(next);
@@ -266,9 +270,13 @@ impl Reader {
             if task.doing == Doing::Running {
                 task.forget(at); // it left another CPU unseen
             }
+            let on_its_way = task.left_woken.take().filter(|_| task.woken.is_none());
+            if on_its_way.is_some() && task.doing == Doing::Blocked {
+                task.doing = Doing::Ready;
+            }
             task.change(Doing::Running, at);
             task.on = cpu;
-            if let Some(woken) = task.woken.take() {
+            if let Some(woken) = task.woken.take().or(on_its_way) {
                 let latency = at.since(woken);
                 if woken < self.lost_until {
                     self.spanning_losses += 1;
