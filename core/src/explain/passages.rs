@@ -8,6 +8,7 @@ mod fed;
 mod fed_tests;
 mod losses;
 mod question;
+mod wakeups;
 
 use std::collections::HashMap;
 
@@ -293,13 +294,8 @@ impl<'s> Search<'s> {
                 self.woken(task.tid, event.at);
             }
             (Question::Wakeups, Kind::Switch { prev, left_as, next }) => {
-                let met_running = self.by_thread.remove(&prev.tid).is_some();
-                if met_running && matches!(left_as, LeftAs::Blocked(_)) {
-                    self.left_woken.insert(prev.tid, event.at);
-                }
-                let on_its_way = self.left_woken.remove(&next.tid);
-                let on_its_way = on_its_way.map(|at| Begun { at, tid: next.tid, key: None });
-                if let Some(begun) = self.by_thread.remove(&next.tid).or(on_its_way) {
+                self.left(prev.tid, left_as, event.at);
+                if let Some(begun) = self.switched_in(next.tid) {
                     self.keep(begun, next.tid, event);
                 }
             }
@@ -338,15 +334,6 @@ impl<'s> Search<'s> {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn woken(&mut self, tid: Tid, at: Mono) {
-        self.left_woken.remove(&tid);
-        // One that waits is not woken again: where it is, its switch-in was not recorded.
-        let earlier = self.by_thread.get(&tid).map(|begun| at.since(begun.at));
-        if earlier.is_none_or(|earlier| earlier >= TWICE) {
-            self.by_thread.insert(tid, Begun { at, tid, key: None });
         }
     }
 
