@@ -13,7 +13,7 @@
 //! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs |
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
-//! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
+//! | `setprio A 98`, `setprio A back 98` | sched_pi_setprio: A is lent RT 98, and is nice 0 again |
 //! | `offline 1`, `online 1` | cpuhp_enter: a step of CPU 1 on its way |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
 //! | `call 202 4096 6`, `ret 202` | sys_enter with its first (up to three) arguments, sys_exit |
@@ -199,8 +199,10 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "faults" => Kind::PageFault { address: 0, count: irq },
         "lost" => Kind::Lost { count: number(0) },
         "setprio" => {
-            let new = Prio::from_rt(number(1).unwrap() as i32);
-            Kind::PiSetprio { task: task(strings, rest[0]), old: Prio(120), new }
+            let back = rest[1] == "back";
+            let lent = Prio::from_rt(number(1 + usize::from(back)).unwrap() as i32);
+            let (old, new) = if back { (lent, Prio(120)) } else { (Prio(120), lent) };
+            Kind::PiSetprio { task: task(strings, rest[0]), old, new }
         }
         "runs" => Kind::Other { name: strings.intern("event") },
         "other" => Kind::Other { name: strings.intern(rest[0]) },
