@@ -113,6 +113,20 @@ fn a_waking_while_it_ran_is_none_where_another_ends_the_sleep() {
     assert_eq!(summarize(&source).wakeups.worst_ns.0, 1_000_000);
 }
 
+#[test]
+fn the_summary_gives_each_of_two_nested_interrupts_its_own_time() {
+    let text = "
+             v-9         [001] d.h..     1.000000: irq_handler_entry: irq=30 name=slow
+             v-9         [001] d.h..     1.000100: irq_handler_entry: irq=23 name=quick
+             v-9         [001] d.h..     1.000110: irq_handler_exit: irq=23 ret=handled
+             v-9         [001] d.h..     1.005000: irq_handler_exit: irq=30 ret=handled
+    ";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let summed = summarize(&source).interrupters;
+    let told: Vec<_> = summed.iter().map(|of| (of.name.as_str(), of.total_ns.0)).collect();
+    assert_eq!(told, [("hard IRQ 30 (slow)", 4_990_000), ("hard IRQ 23 (quick)", 10_000)]);
+}
+
 /// The kernel says in the heading how many events were overwritten, and where the last buffer begins.
 #[test]
 fn the_heading_of_a_text_tells_what_was_overwritten() {
