@@ -12,6 +12,7 @@
 
 mod carve;
 mod hard;
+mod lost;
 mod reader;
 
 use std::collections::HashMap;

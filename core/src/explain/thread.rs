@@ -87,7 +87,28 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
         (stretch.state, stretch.inferred) = (State::Woken, true);
     }
     place_waits(record, &mut found, &now);
-    found
+    except_losses(record, &found)
+}
+
+/// A thread that seems blocked may have run among events that are lost: where it left its CPU, or where it is next.
+/// Only since then it is known to be blocked, as nothing else is recorded of it.
+fn except_losses(record: &Record, found: &[Stretch]) -> Vec<Stretch> {
+    let mut known = Vec::with_capacity(found.len());
+    for (place, &stretch) in found.iter().enumerate() {
+        let next = found.get(place + 1).and_then(|next| next.cpu);
+        let cpus = stretch.cpu.into_iter().chain(next);
+        let lost = cpus.filter_map(|cpu| record.lost_until(cpu, stretch.begin, stretch.end)).max();
+        let (State::Blocked(_), Some(until)) = (stretch.state, lost) else {
+            known.push(stretch);
+            continue;
+        };
+        known.push(Stretch { end: until, state: State::Unknown, ended_by: None, ..stretch });
+        if until < stretch.end {
+            let state = State::Blocked(0);
+            known.push(Stretch { begin: until, state, began_by: None, inferred: true, ..stretch });
+        }
+    }
+    known
 }
 
 /// Whether the thread seems blocked, but a waking met it on its way to sleep: none came behind its switch-out, and one

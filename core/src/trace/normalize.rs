@@ -158,7 +158,7 @@ impl<'t> Normalizer<'t> {
 
     fn lost(&mut self, loss: &Loss) -> Event {
         self.set_running(loss.cpu, None);
-        let kind = Kind::Lost { count: loss.count };
+        let kind = Kind::Lost { count: loss.count, after: loss.after };
         Event { at: loss.before, cpu: loss.cpu, current: None, level: Level::Unsaid, kind }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::carve::carve;
 use super::hard::{Frame, Hard};
+use super::lost::mark_lost;
 use super::{blank, Context, Slice};
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym, TaskRef, Vector};
@@ -142,7 +143,7 @@ impl Reader {
                     running.prio = Some(new);
                 }
             }
-            Kind::Lost { .. } => self.lose(),
+            Kind::Lost { after, .. } => self.lose(after),
             Kind::Waking { .. } | Kind::Wakeup { .. } => {
                 let context = self.waker(event.at);
                 self.wakers.insert(index, context);
@@ -342,12 +343,12 @@ impl Reader {
         self.functions = [None; 2];
     }
 
-    fn lose(&mut self) {
+    /// Events from behind `after` on are missing; where that is not known, from behind the one before.
+    fn lose(&mut self, after: Option<Mono>) {
         self.suspended.clear();
-        if let Some(slice) = self.slices.last_mut().filter(|slice| slice.end == self.at) {
-            *slice = Slice { faults: 0, ..blank(slice.begin, slice.end, Context::Lost) };
-        }
-        self.hard.take();
+        let (hard, soft) = (self.hard.take(), self.soft);
+        let is_open = |occurrence| hard.iter().chain(&soft).any(|open: &Frame| open.occurrence == occurrence);
+        mark_lost(&mut self.slices, self.at, after, is_open);
         self.soft = None;
         self.functions = [None; 2];
         self.task = None;

@@ -21,7 +21,7 @@
 //! | `runs A` | an event without meaning, recorded in the context of A |
 //! | `machine aarch64` | whose numbers system calls have (else x86-64's) |
 //! | `preemption none` | the preemption model (else `full`) |
-//! | `faults 3`, `lost 12`, `other name` | |
+//! | `faults 3`, `lost 12`, `lost 12 after 100`, `other name` | |
 //! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first; `kernel+`: interrupts came back on there, `kernel-`: they were on before |
 //!
 //! `100 c0 still 900` says that CPU 0 is known to have stood still from 100 to 900 µs (by another record).
@@ -197,7 +197,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "ret" => Kind::SysExit { id: irq as i32, ret: 0 },
         "fault" => Kind::UserFault { address: number(0).unwrap(), ip: 0, error_code: 4 },
         "faults" => Kind::PageFault { address: 0, count: irq },
-        "lost" => Kind::Lost { count: number(0) },
+        "lost" => Kind::Lost { count: number(0), after: number(2).map(|us| Mono(us * 1_000)) },
         "setprio" => {
             let back = rest[1] == "back";
             let lent = Prio::from_rt(number(1 + usize::from(back)).unwrap() as i32);

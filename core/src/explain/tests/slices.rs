@@ -40,3 +40,21 @@ fn an_interrupt_goes_on_behind_one_that_interrupted_it() {
     let inner = nested.replace("210 c1 irq- 23", "");
     assert_eq!(seen(&inner), [(THREAD, 100), (slow, 100), (Context::Unknown, 4_900), (THREAD, 100)]);
 }
+
+#[test]
+fn what_one_buffer_lost_is_unknown_though_another_goes_on() {
+    let events = "
+             0 c1 switch idle > rt/50@95
+          1000 c1 other marker
+          2000 c1 irq+ 30 slow
+          3000 c1 irq- 30
+          8000 c1 irq+ 30 slow
+          8100 c1 irq- 30
+          9000 c1 lost 4 after 1500
+          9500 c1 switch rt/50@95:S > idle
+    ";
+    let irq = |length| (Context::HardIrq(30), length);
+    let lost = |length| (Context::Lost, length);
+    let expected = [(THREAD, 1_500), lost(500), irq(1_000), lost(5_000), irq(100), lost(900), (THREAD, 500)];
+    assert_eq!(contexts(&Record::new(&notation::window(events)), 9_500), expected);
+}

@@ -167,3 +167,22 @@ fn a_thread_woken_on_its_way_to_sleep_waits_for_the_cpu_and_is_not_blocked() {
     assert_eq!(explanation.unexplained_ns.0, 0);
     expect(&events.replace("104 c0 wakeup rt/50@95", ""), (102, 5104), &["hog/70"], &["blocked"]);
 }
+
+#[test]
+fn a_thread_that_may_have_run_among_lost_events_is_not_blocked_until_it_was_woken() {
+    let events = "
+          0 c0 switch idle > rt/50@95
+          0 c1 switch idle > helper/60
+        100 c0 switch rt/50@95:S > idle
+      90000 c0 lost 40
+      90000 c0 other marker
+     100000 c1 waking rt/50@95 c0
+     100010 c0 switch idle > rt/50@95
+     100100 c0 switch rt/50@95:S > idle
+    ";
+    let explanation = expect(events, (100, 100_010), &["until helper/60"], &["99.900 ms"]);
+    assert!(explanation.unexplained_ns.0 >= 89_900_000, "{explanation:#?}");
+    let elsewhere = events.replace("90000 c0", "90000 c2");
+    let explanation = expect(&elsewhere, (100, 100_010), &["until helper/60"], &[]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+}
