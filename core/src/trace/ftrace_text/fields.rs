@@ -35,6 +35,7 @@ pub(super) fn parse<'a>(name: &'a str, text: &str) -> (&'a str, Fields) {
         "timer_start" => wheel_timer(text),
         "timerlat" => timerlat(text),
         "function" => function(text),
+        "nmi_handler" | "cpuhp_enter" | "cpuhp_multi_enter" => behind_colons(text),
         _ => None,
     };
     let fields = special.unwrap_or_else(|| pairs(name, text));
@@ -307,6 +308,20 @@ fn timerlat(text: &str) -> Option<Fields> {
     ])
 }
 
+/// `perf_event_nmi_handler() delta_ns: 4900000 handled: 1`, `cpu: 0001 target: 237 step: 238 (function)`.
+fn behind_colons(text: &str) -> Option<Fields> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let named = words.windows(2).filter_map(|pair| {
+        let name = match pair[0].strip_suffix(':')? {
+            "step" => "idx",
+            name => name,
+        };
+        Some(field(name, Number(pair[1].parse().ok()?)))
+    });
+    let fields: Fields = named.collect();
+    (!fields.is_empty()).then_some(fields)
+}
+
 /// `__schedule <-schedule`.
 fn function(text: &str) -> Option<Fields> {
     let (ip, parent) = text.split_once(" <-")?;
@@ -359,5 +374,17 @@ mod tests {
         assert_eq!(value("block_rq_issue", text, "sector"), Some(Number(25_526_272)));
         assert_eq!(value("contention_begin", "0xffff (flags=SPIN|WRITE)", "flags"), Some(Number(5)));
         assert_eq!(value("mm_filemap_fault", "dev=254:0 ino=3c4d7 ofs=8192", "index"), Some(Number(2)));
+    }
+
+    #[test]
+    fn fields_behind_colons_are_read() {
+        let text = "perf_event_nmi_handler() delta_ns: 4900000 handled: 1";
+        assert_eq!(value("nmi_handler", text, "delta_ns"), Some(Number(4_900_000)));
+        assert_eq!(value("nmi_handler", text, "handled"), Some(Number(1)));
+        let text = "cpu: 0001 target: 237 step: 238 (smpboot_park_threads)";
+        let of = |name| value("cpuhp_enter", text, name);
+        assert_eq!(["cpu", "target", "idx"].map(of), [1, 237, 238].map(|number| Some(Number(number))));
+        // `trace-cmd report -R`
+        assert_eq!(value("cpuhp_enter", "cpu=1 target=237 idx=238", "idx"), Some(Number(238)));
     }
 }
