@@ -127,6 +127,7 @@ fn read_attributes(
     let mut layouts = Vec::new();
     let mut clock = "perf";
     let mut sampled = false;
+    let mut ids_left = file.len();
     for attribute in all.chunks_exact(size as usize) {
         let word = |at: usize| order.u64_at(attribute, at).unwrap_or(0);
         let flags = word(40);
@@ -142,7 +143,12 @@ fn read_attributes(
         }
         let tail = attribute.len() - 16;
         let ids = Section { offset: word(tail), size: word(tail + 8) };
-        let ids = bytes(file, ids).chunks_exact(8).map(|id| order.unsigned(id)).collect();
+        let ids = bytes(file, ids);
+        let Some(left) = ids_left.checked_sub(ids.len()) else {
+            return Err(Damage::new(attributes.offset, "attributes with more ids than the file holds").into());
+        };
+        ids_left = left;
+        let ids = ids.chunks_exact(8).map(|id| order.unsigned(id)).collect();
         layouts.push((ids, SampleLayout::new(word(24), word(32), flags >> 18 & 1 == 1)));
     }
     if layouts.is_empty() {
