@@ -290,3 +290,52 @@ fn empty_and_foreign_files_are_refused_in_one_line() {
         }
     }
 }
+
+/// A perf.data with its attributes and data where `sections` (offset and size of each) say.
+fn perf_header(size: u64, attribute: u64, sections: [u64; 4]) -> Vec<u8> {
+    let mut file = b"PERFILE2".to_vec();
+    for word in [size, attribute].into_iter().chain(sections).chain([0; 6]) {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    assert_eq!(file.len(), 104);
+    file
+}
+
+#[test]
+fn a_compressed_record_inside_the_header_is_refused() {
+    let mut file = perf_header(104, 80, [104, 80, 8, 300]);
+    file[8..16].copy_from_slice(&(u64::from(81u32) | 16 << 48).to_le_bytes());
+    file.resize(400, 0);
+    let error = plain(&file).unwrap_err().to_string();
+    assert!(error.contains("inside the header"), "{error}");
+}
+
+#[test]
+fn attributes_with_more_ids_than_the_file_has_bytes_are_refused() {
+    let (attributes, size) = (1_000, 80u64);
+    let mut file = perf_header(104, size, [104, attributes * size, 104, 0]);
+    for _ in 0..attributes {
+        file.extend_from_slice(&[0; 64]);
+        file.extend_from_slice(&0u64.to_le_bytes());
+        file.extend_from_slice(&(104 + attributes * size).to_le_bytes());
+    }
+    let error = PerfData::open(&file).unwrap_err().to_string();
+    assert!(error.contains("ids"), "{error}");
+}
+
+#[test]
+fn pages_whose_data_begin_beyond_any_page_are_damage() {
+    let mut file = include_bytes!("data/trace_dat/v6_two_buffers.dat").to_vec();
+    file[14..18].copy_from_slice(&[0; 4]); // the size of a page
+    let header = file.windows(12).position(|part| part == b"header_page\0").unwrap();
+    let size = u64::from_le_bytes(file[header + 12..header + 20].try_into().unwrap()) as usize;
+    let text = String::from_utf8(file[header + 20..header + 20 + size].to_vec()).unwrap();
+    let hostile = text.replace("char data;\toffset:16;", "char data;\toffset:4294967292;");
+    assert_ne!(hostile, text);
+    file[header + 12..header + 20].copy_from_slice(&(hostile.len() as u64).to_le_bytes());
+    file.splice(header + 20..header + 20 + size, hostile.bytes());
+    match TraceDat::open(&file) {
+        Ok(trace) => assert!(walk(&trace, file.len()).damage > 0),
+        Err(error) => assert_eq!(error.to_string().lines().count(), 1),
+    }
+}

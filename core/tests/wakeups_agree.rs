@@ -74,6 +74,59 @@ fn who_is_woken_again_was_switched_in_among_what_was_lost() {
     assert_eq!(over_a_loss(again), (vec![(10_000, false)], (1, 0)));
 }
 
+/// `v/9` is woken on its way to sleep, and a hog has its CPU for 5 ms; `wakeup`: with the second half of the waking.
+fn on_the_way_to_sleep(wakeup: &str) -> String {
+    format!(
+        "
+             v-9         [001] d..2.     1.000000: sched_switch: prev_comm=x prev_pid=2 prev_prio=120 prev_state=R ==> next_comm=v next_pid=9 next_prio=49
+             x-2         [000] d..2.     1.001000: sched_waking: comm=v pid=9 prio=49 target_cpu=001
+             v-9         [001] d..2.     1.001002: sched_switch: prev_comm=v prev_pid=9 prev_prio=49 prev_state=S ==> next_comm=hog next_pid=7 next_prio=9
+             {wakeup}
+           hog-7         [001] d..2.     1.006004: sched_switch: prev_comm=hog prev_pid=7 prev_prio=9 prev_state=S ==> next_comm=v next_pid=9 next_prio=49
+             v-9         [001] d..2.     1.007000: sched_switch: prev_comm=v prev_pid=9 prev_prio=49 prev_state=S ==> next_comm=x next_pid=2 next_prio=120
+        "
+    )
+}
+
+#[test]
+fn a_thread_that_is_woken_on_its_way_to_sleep_waits_from_its_switch_out_on() {
+    for wakeup in ["", "x-2 [000] d..2. 1.001004: sched_wakeup: comm=v pid=9 prio=49 target_cpu=001"] {
+        let text = on_the_way_to_sleep(wakeup);
+        let source = FtraceText::open(text.as_bytes()).unwrap();
+        let listed = find(&source, &Question::Wakeups, &Whose::default());
+        let [passage] = listed.passages.as_slice() else { panic!("{listed:?}") };
+        assert_eq!((passage.begin.0, passage.total().0), (1_001_002_000, 5_002_000));
+        let summed = summarize(&source);
+        assert_eq!((summed.wakeups.count, summed.wakeups.worst_ns.0), (1, 5_002_000));
+        let victim = summed.threads.iter().find(|thread| thread.comm == "v").unwrap();
+        assert_eq!((victim.ready_ns.0, victim.blocked_ns.0), (5_002_000, 0));
+    }
+}
+
+#[test]
+fn a_waking_while_it_ran_is_none_where_another_ends_the_sleep() {
+    let again = "x-2 [000] d..2. 1.005004: sched_waking: comm=v pid=9 prio=49 target_cpu=001";
+    let text = on_the_way_to_sleep(again);
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let listed = find(&source, &Question::Wakeups, &Whose::default());
+    assert_eq!(listed.passages[0].total().0, 1_000_000);
+    assert_eq!(summarize(&source).wakeups.worst_ns.0, 1_000_000);
+}
+
+#[test]
+fn the_summary_gives_each_of_two_nested_interrupts_its_own_time() {
+    let text = "
+             v-9         [001] d.h..     1.000000: irq_handler_entry: irq=30 name=slow
+             v-9         [001] d.h..     1.000100: irq_handler_entry: irq=23 name=quick
+             v-9         [001] d.h..     1.000110: irq_handler_exit: irq=23 ret=handled
+             v-9         [001] d.h..     1.005000: irq_handler_exit: irq=30 ret=handled
+    ";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let summed = summarize(&source).interrupters;
+    let told: Vec<_> = summed.iter().map(|of| (of.name.as_str(), of.total_ns.0)).collect();
+    assert_eq!(told, [("hard IRQ 30 (slow)", 4_990_000), ("hard IRQ 23 (quick)", 10_000)]);
+}
+
 /// The kernel says in the heading how many events were overwritten, and where the last buffer begins.
 #[test]
 fn the_heading_of_a_text_tells_what_was_overwritten() {

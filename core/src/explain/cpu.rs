@@ -1,8 +1,8 @@
 //! What one CPU did: its events as slices that cover a stretch of time exactly, each with one context.
 //!
 //! The context is the innermost of: NMI, hard interrupt or system vector, softirq, thread (or idle). Hard interrupts
-//! do not nest in each other (handlers run with interrupts off), and no softirq begins inside one; an entry that
-//! breaks this proves that an exit was lost, and then what lies between is [`Context::Unknown`], not guessed.
+//! nest where a handler lets others in, no line in itself, and no softirq begins inside one; an entry that breaks this
+//! proves that an exit was lost, and then what lies between is [`Context::Unknown`], not guessed.
 //!
 //! Which thread runs is known from `sched_switch` and from the thread that every event names. Where neither has come
 //! yet, the next one tells it backwards: until its switch-out, `prev` ran. NMIs report their duration at their end
@@ -11,6 +11,8 @@
 //! Linear in the number of events. Not here: what a slice means for a victim.
 
 mod carve;
+mod hard;
+mod lost;
 mod reader;
 
 use std::collections::HashMap;

@@ -36,10 +36,10 @@ fn reach(scene: &Scene, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<Strin
     }
     for (_, event) in scene.record.events_on(cpu, begin, end) {
         match event.kind {
-            Kind::Lost { count: Some(count) } => {
+            Kind::Lost { count: Some(count), .. } => {
                 limits.push(format!("{count} events of CPU {cpu} were lost before {}", event.at));
             }
-            Kind::Lost { count: None } => {
+            Kind::Lost { count: None, .. } => {
                 limits.push(format!("events of CPU {cpu} were lost before {}", event.at));
             }
             _ => {}

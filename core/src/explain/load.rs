@@ -70,7 +70,7 @@ fn reaching_out(found: &Found, begin: Mono, end: Mono, to: Mono) -> impl Iterato
     let open = move |loss: &&Loss| loss.before >= to && loss.after.is_some_and(|after| after < to);
     found.losses.iter().filter(open).map(move |loss| {
         let at = if loss.after.unwrap_or(begin) < end { end } else { to };
-        let kind = Kind::Lost { count: loss.count };
+        let kind = Kind::Lost { count: loss.count, after: loss.after };
         Event { at, cpu: loss.cpu, current: None, level: Level::Unsaid, kind }
     })
 }

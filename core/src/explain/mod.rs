@@ -20,6 +20,7 @@ pub mod lanes;
 mod lateness;
 mod limits;
 pub mod load;
+mod loans;
 pub mod mappings;
 pub mod markers;
 mod passage;

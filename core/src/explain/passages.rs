@@ -8,6 +8,7 @@ mod fed;
 mod fed_tests;
 mod losses;
 mod question;
+mod wakeups;
 
 use std::collections::HashMap;
 
@@ -61,6 +62,9 @@ struct Search<'s> {
     needed: Vec<bool>,
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
+    /// Threads that blocked after a waking had met them still running, and when: where no other waking comes, it was
+    /// the one that ended their sleep.
+    left_woken: HashMap<Tid, Mono>,
     comms: HashMap<Tid, Sym>,
     /// The number of sched_setaffinity.
     sets_affinity: Option<i32>,
@@ -124,6 +128,7 @@ impl<'s> Search<'s> {
             needed,
             by_thread: HashMap::new(),
             by_key: HashMap::new(),
+            left_woken: HashMap::new(),
             comms: HashMap::new(),
             sets_affinity: SyscallTable::of_machine(&source.info().machine).number("sched_setaffinity"),
             feeding,
@@ -286,17 +291,11 @@ impl<'s> Search<'s> {
     fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
             (Question::Wakeups, Kind::Waking { task, .. } | Kind::Wakeup { task, .. }) => {
-                // One that waits is not woken again: where it is, its switch-in was not recorded.
-                let begun = Begun { at: event.at, tid: task.tid, key: None };
-                let earlier = self.by_thread.get(&task.tid).map(|begun| event.at.since(begun.at));
-                if earlier.is_none_or(|earlier| earlier >= TWICE) {
-                    self.by_thread.insert(task.tid, begun);
-                }
+                self.woken(task.tid, event.at);
             }
-            (Question::Wakeups, Kind::Switch { prev, next, .. }) => {
-                // A waking while it still ran was none.
-                self.by_thread.remove(&prev.tid);
-                if let Some(begun) = self.by_thread.remove(&next.tid) {
+            (Question::Wakeups, Kind::Switch { prev, left_as, next }) => {
+                self.left(prev.tid, left_as, event.at);
+                if let Some(begun) = self.switched_in(next.tid) {
                     self.keep(begun, next.tid, event);
                 }
             }

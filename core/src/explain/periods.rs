@@ -6,7 +6,8 @@
 //! of it; a release that is missing between two others is a missed period: the thread was still busy (clock_nanosleep
 //! to a time that is over does not sleep), or its timer was not armed.
 //!
-//! Constant memory per thread: distances and jobs are kept up to a number, and counted beyond.
+//! Constant memory per thread: distances and jobs are kept up to a number. Beyond it counts, the shortest and the
+//! longest go on; medians, and the period, are those of what is kept.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +20,7 @@ use crate::trace::event::{Event, Kind, LeftAs};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::{Source, Span};
 
-/// Jobs kept for each thread; more are left out and counted.
+/// Jobs and distances kept for each thread, for their medians; more are only counted and compared.
 const MOST_JOBS: usize = 1 << 20;
 /// Fewer releases say nothing of a period.
 const FEWEST: usize = 4;
@@ -74,7 +75,7 @@ pub struct Periodic {
 pub struct Spread {
     /// The shortest.
     pub least_ns: Ns,
-    /// The upper median.
+    /// The upper median; of more than 1048576 jobs that of the first ones.
     pub median_ns: Ns,
     /// The longest.
     pub worst_ns: Ns,
@@ -97,9 +98,30 @@ pub struct Job {
 #[derive(Default)]
 struct Task {
     comm: String,
-    releases: Vec<Mono>,
+    releases: u64,
+    /// `None`: events were lost since.
+    last_release: Option<Mono>,
+    distances: Vec<Ns>,
     jobs: Vec<Job>,
+    ended: u64,
+    /// Of all jobs: with the shortest and longest start, response and run.
+    extremes: Option<[Range; 3]>,
+    worst: Job,
+    beyond: Beyond,
     open: Option<Open>,
+}
+
+/// The shortest and the longest.
+type Range = (Ns, Ns);
+
+/// Counts of what is not kept, by the period of what is.
+#[derive(Default)]
+struct Beyond {
+    period: Option<Ns>,
+    distances: u64,
+    fitting: u64,
+    missed: u64,
+    overruns: u64,
 }
 
 struct Open {
@@ -163,15 +185,13 @@ impl Reader {
                 self.expiring.remove(&event.cpu);
                 if matches!(event.kind, Kind::Lost { .. }) {
                     // Jobs across a gap have no known end; their releases break the chain of distances as well.
-                    self.tasks.values_mut().for_each(|task| task.open = None);
+                    self.tasks.values_mut().for_each(|task| (task.open, task.last_release) = (None, None));
                 }
             }
             Kind::Waking { task, .. } => {
                 let Some(&due) = self.expiring.get(&event.cpu) else { return };
                 let known = self.tasks.entry(task.tid).or_default();
-                if known.releases.len() < MOST_JOBS {
-                    known.releases.push(due);
-                }
+                known.release(due);
                 known.open = Some(Open { release: due, start: None, running_since: None, run: Ns::ZERO });
                 if let Some(comm) = task.comm.filter(|_| known.comm.is_empty()) {
                     normalizer.strings().get(comm).clone_into(&mut known.comm);
@@ -202,54 +222,108 @@ impl Task {
         }
         let Open { release, start, run, .. } = *open;
         if let Some(start) = start {
-            if self.jobs.len() < MOST_JOBS {
-                self.jobs.push(Job { release, start, end: at, run_ns: run });
-            }
+            self.end(Job { release, start, end: at, run_ns: run });
             self.open = None;
         }
     }
+
+    fn release(&mut self, due: Mono) {
+        self.releases += 1;
+        let Some(last) = self.last_release.replace(due) else { return };
+        let distance = due.since(last);
+        if self.distances.len() < MOST_JOBS {
+            self.distances.push(distance);
+            return;
+        }
+        let periods = periods_in(distance, self.period_kept());
+        self.beyond.distances += 1;
+        self.beyond.fitting += u64::from(periods.is_some());
+        self.beyond.missed += periods.map_or(0, |count| count - 1);
+    }
+
+    fn end(&mut self, job: Job) {
+        if self.ended == 0 || job.response() >= self.worst.response() {
+            self.worst = job;
+        }
+        self.ended += 1;
+        let extremes = self.extremes.get_or_insert(job.quantities().map(|one| (one, one)));
+        for ((least, most), one) in extremes.iter_mut().zip(job.quantities()) {
+            (*least, *most) = ((*least).min(one), (*most).max(one));
+        }
+        if self.jobs.len() < MOST_JOBS {
+            self.jobs.push(job);
+        } else {
+            let period = self.period_kept();
+            self.beyond.overruns += u64::from(job.response() > period);
+        }
+    }
+
+    /// The period of the distances that are kept, once no more are.
+    fn period_kept(&mut self) -> Ns {
+        let Task { distances, beyond, .. } = self;
+        *beyond.period.get_or_insert_with(|| median(distances.iter().copied()))
+    }
+}
+
+impl Job {
+    fn response(&self) -> Ns {
+        self.end.since(self.release)
+    }
+
+    /// Start, response and run.
+    fn quantities(&self) -> [Ns; 3] {
+        [self.start.since(self.release), self.response(), self.run_ns]
+    }
+}
+
+/// How many periods a distance is, where it is about a multiple.
+fn periods_in(distance: Ns, period: Ns) -> Option<u64> {
+    let count = (distance.0 as f64 / period.0 as f64).round();
+    let off = (distance.0 as f64 - count * period.0 as f64).abs() / period.0 as f64;
+    (count >= 1.0 && off <= FIT).then_some(count as u64)
 }
 
 /// `None`: not periodic, or too short to tell.
 fn periodic(tid: Tid, comm: String, task: Task) -> Option<Periodic> {
-    let distances: Vec<Ns> = task.releases.windows(2).map(|pair| pair[1].since(pair[0])).collect();
-    let worst = task.jobs.iter().copied().max_by_key(|job| job.end.since(job.release))?;
-    if task.releases.len() < FEWEST {
+    let Task { distances, jobs, beyond, worst, .. } = &task;
+    let extremes = task.extremes?;
+    if task.releases < FEWEST as u64 {
         return None;
     }
-    let period = spread(distances.iter().copied()).median_ns;
+    let period = median(distances.iter().copied());
     if period == Ns::ZERO {
         return None;
     }
-    let multiple = |distance: &Ns| {
-        let count = (distance.0 as f64 / period.0 as f64).round();
-        let off = (distance.0 as f64 - count * period.0 as f64).abs() / period.0 as f64;
-        (count >= 1.0 && off <= FIT).then_some(count as u64)
-    };
-    let fitting: Vec<u64> = distances.iter().filter_map(multiple).collect();
-    if (fitting.len() as f64) < MOSTLY * distances.len() as f64 {
+    let fitting: Vec<u64> = distances.iter().filter_map(|distance| periods_in(*distance, period)).collect();
+    let fit = fitting.len() as u64 + beyond.fitting;
+    if (fit as f64) < MOSTLY * (distances.len() as u64 + beyond.distances) as f64 {
         return None;
     }
-    let response = |job: &Job| job.end.since(job.release);
+    let spread = |of: usize| Spread {
+        least_ns: extremes[of].0,
+        median_ns: median(jobs.iter().map(|job| job.quantities()[of])),
+        worst_ns: extremes[of].1,
+    };
+    let overruns = jobs.iter().filter(|job| job.response() > period).count() as u64;
     Some(Periodic {
         tid,
         comm,
         period_ns: period,
-        jobs: task.jobs.len() as u64,
-        missed: fitting.iter().map(|count| count - 1).sum(),
-        overruns: task.jobs.iter().filter(|job| response(job) > period).count() as u64,
-        start: spread(task.jobs.iter().map(|job| job.start.since(job.release))),
-        response: spread(task.jobs.iter().map(response)),
-        run: spread(task.jobs.iter().map(|job| job.run_ns)),
-        worst,
+        jobs: task.ended,
+        missed: fitting.iter().map(|count| count - 1).sum::<u64>() + beyond.missed,
+        overruns: overruns + beyond.overruns,
+        start: spread(0),
+        response: spread(1),
+        run: spread(2),
+        worst: *worst,
     })
 }
 
-fn spread(values: impl Iterator<Item = Ns>) -> Spread {
+/// The upper median; 0 of nothing.
+fn median(values: impl Iterator<Item = Ns>) -> Ns {
     let mut sorted: Vec<Ns> = values.collect();
     sorted.sort_unstable();
-    let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
-    Spread { least_ns: at(0), median_ns: at(sorted.len() / 2), worst_ns: at(sorted.len().saturating_sub(1)) }
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 impl Periods {
@@ -289,6 +363,7 @@ impl Periods {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::event::{Level, TaskRef};
     use crate::trace::ftrace_text::FtraceText;
 
     /// A thread that a timer releases every ms and that computes for `run(job)` µs; the timer interrupt comes 3 µs late
@@ -361,5 +436,46 @@ mod tests {
         let source = FtraceText::open(woken_by_hand.as_bytes()).unwrap();
         assert_eq!(periods(&source, &Whose::default()).threads, vec![]);
         assert!(periods(&source, &Whose::default()).to_text().starts_with("no periodic thread"));
+    }
+
+    #[test]
+    fn what_comes_behind_the_jobs_that_are_kept_still_counts() {
+        let source = FtraceText::open(trace(4, |_| 200).as_bytes()).unwrap();
+        let normalizer = Normalizer::new(&source);
+        let mut reader = Reader::default();
+        let (all, late) = (MOST_JOBS as u64 + 10, MOST_JOBS as u64 + 5);
+        let task = |tid| TaskRef { tid: Tid(tid), ..TaskRef::default() };
+        let (axis, idle) = (task(77), task(0));
+        let mut step = |at: u64, kind| {
+            let event =
+                Event { at: Mono(at * 1_000), cpu: Cpu(1), current: None, level: Level::Unsaid, kind };
+            reader.step(&event, &normalizer);
+        };
+        for job in 0..all {
+            let at = job * 1_000;
+            let end = at + if job == late { 1_500 } else { 200 };
+            if job != late + 1 {
+                step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None });
+                step(at, Kind::Waking { task: axis, target_cpu: None, new: false });
+                step(at, Kind::TimerExpireExit { timer: 1 });
+                step(at + 1, Kind::Switch { prev: idle, left_as: LeftAs::Runnable, next: axis });
+                step(end, Kind::Switch { prev: axis, left_as: LeftAs::Blocked(1), next: idle });
+            }
+        }
+        let axis = periodic(Tid(77), String::new(), reader.tasks.remove(&Tid(77)).unwrap()).unwrap();
+        assert_eq!((axis.jobs, axis.missed, axis.overruns), (all - 1, 1, 1));
+        assert_eq!((axis.response.worst_ns, axis.response.median_ns), (Ns::from_us(1_500), Ns::from_us(200)));
+        assert_eq!(axis.worst.release, Mono(late * 1_000_000));
+    }
+
+    #[test]
+    fn events_lost_in_place_of_jobs_are_no_missed_periods() {
+        let text = trace(50, |_| 200);
+        let is_lost = |line: &str| ["10.02", "10.03"].iter().any(|at| line.contains(&format!(" {at}")));
+        let mut kept: Vec<&str> = text.lines().filter(|line| !is_lost(line)).collect();
+        let first_behind = kept.iter().position(|line| line.contains(" 10.04")).unwrap();
+        kept.insert(first_behind, "CPU:1 [LOST 120 EVENTS]");
+        let axis = only(&kept.join("\n"));
+        assert_eq!((axis.period_ns, axis.missed), (Ns::from_ms(1), 0));
     }
 }

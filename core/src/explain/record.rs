@@ -23,6 +23,7 @@ pub struct Record<'w> {
     names: HashMap<Tid, (Option<Sym>, Option<Prio>)>,
     has_wakings: bool,
     until: Mono,
+    losses: Vec<u32>,
 }
 
 /// How far back an interrupt is taken to reach whose begin is not recorded.
@@ -47,6 +48,7 @@ impl<'w> Record<'w> {
                 .iter()
                 .any(|event| matches!(event.kind, Kind::Waking { new: false, .. })),
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
+            losses: Vec::new(),
         };
         let mut order: Vec<u32> = (0..window.events.len() as u32).collect();
         order.sort_by_key(|&index| window.events[index as usize].at); // stable; linear when already sorted
@@ -64,6 +66,9 @@ impl<'w> Record<'w> {
 
     fn index(&mut self, index: u32) {
         let event = &self.window.events[index as usize];
+        if let Kind::Lost { .. } = event.kind {
+            self.losses.push(index);
+        }
         let of_cpu = self.on_cpu.entry(event.cpu).or_default();
         // Behind a switch it is the other thread's turn, also where none of its events shows it.
         let before = of_cpu.last().and_then(|&before| match self.window.events[before as usize] {
@@ -110,6 +115,17 @@ impl<'w> Record<'w> {
     #[must_use]
     pub fn complete_from(&self, cpu: Cpu) -> Option<Mono> {
         self.timelines.get(&cpu).map(Timeline::complete_from)
+    }
+
+    /// Until when in `[a, b]` events of `cpu` are missing that were lost behind `a`.
+    #[must_use]
+    pub fn lost_until(&self, cpu: Cpu, a: Mono, b: Mono) -> Option<Mono> {
+        let until = |event: &Event| match event.kind {
+            Kind::Lost { after, .. } if event.at <= b || after.is_some_and(|after| after < b) => event.at,
+            _ => Mono(0),
+        };
+        let of_cpu = self.losses.iter().map(|&index| self.event(index)).filter(|event| event.cpu == cpu);
+        of_cpu.map(until).filter(|&until| until > a).max().map(|until| until.min(b))
     }
 
     /// All CPUs with events.
@@ -328,8 +344,8 @@ impl<'w> Record<'w> {
             Kind::CsdEntry { function, .. } => format!("csd_function_entry {}", name(function)),
             Kind::CsdExit { .. } => "csd_function_exit".to_owned(),
             Kind::PageFault { count, .. } => format!("page_fault count={count}"),
-            Kind::Lost { count: Some(count) } => format!("{count} events lost"),
-            Kind::Lost { count: None } => "events lost".to_owned(),
+            Kind::Lost { count: Some(count), .. } => format!("{count} events lost"),
+            Kind::Lost { count: None, .. } => "events lost".to_owned(),
             Kind::Other { name } => self.text(name).to_owned(),
             ref other => describe::more(self, other),
         }

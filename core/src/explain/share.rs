@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::cpu::{Context, Slice};
+use super::loans;
 use super::record::{softirq_name, vector_name, Record};
 use super::segment::{Evidence, Kind, Segment};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Kind as Event, LeftAs, Level, Sym, TaskRef};
 
 /// More than any interrupt needs before and after its functions.
@@ -191,15 +192,20 @@ struct Sum {
 /// Adds up `slices` of `cpu` by source.
 #[must_use]
 pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally {
-    let mut sums: BTreeMap<Context, Sum> = BTreeMap::new();
+    // Who is lent a priority while the victim waits has a part with it and one without.
+    let mut sums: BTreeMap<(Context, Option<Prio>), Sum> = BTreeMap::new();
     let mut gaps = Vec::new();
-    for slice in slices {
+    let is_wait = phase == Phase::Waiting;
+    let split: Vec<Slice> = if is_wait { loans::split(record, slices) } else { Vec::new() };
+    for slice in if is_wait { &split } else { slices } {
         match slice.context {
             Context::Unknown => gaps.push(gap(slice, "who had the CPU is not recorded")),
             Context::Lost => gaps.push(gap(slice, "events lost")),
             context => {
                 let source = if let Context::Idle(_) = context { Context::Idle(None) } else { context };
-                sums.entry(source).or_insert_with(|| Sum::new(record, phase, cpu, slice)).add(record, slice);
+                let lent = if is_wait { loans::shown(record, slice) } else { None };
+                let sum = sums.entry((source, lent)).or_insert_with(|| Sum::new(record, phase, cpu, slice));
+                sum.add(record, slice);
             }
         }
     }
@@ -214,7 +220,7 @@ fn gap(slice: &Slice, label: &str) -> Segment {
 
 impl Sum {
     fn new(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> Sum {
-        let (kind, name, thread) = source(record, cpu, slice);
+        let (kind, name, thread) = source(record, phase, cpu, slice);
         let role = match slice.context {
             Context::Idle(_) => Role::Idle,
             Context::Thread(_) => Role::Unranked,
@@ -296,7 +302,7 @@ fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
 }
 
 /// Kind, name and thread of a slice's source on `cpu`; a thread with its last name and the highest priority it showed.
-fn source(record: &Record, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thread>) {
+fn source(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thread>) {
     match slice.context {
         Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
         Context::Thread(tid) => {
@@ -307,8 +313,10 @@ fn source(record: &Record, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thr
             // It may have raised or renamed itself while it ran (sched_setscheduler, exec, PR_SET_NAME): only its
             // departure tells.
             let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid);
-            let prio =
+            let highest =
                 thread.prio.zip(left.and_then(|prev| prev.prio)).map(|(a, b)| a.min(b)).or(thread.prio);
+            let lent = if phase == Phase::Waiting { loans::shown(record, slice) } else { None };
+            let prio = lent.or(highest);
             let comm =
                 left.and_then(|prev| prev.comm).map_or(thread.comm, |comm| record.text(comm).to_owned());
             let thread = Thread { prio, comm, ..thread };

@@ -83,8 +83,51 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     if now.begin < now.end {
         found.push(now);
     }
+    for stretch in found.iter_mut().filter(|stretch| was_woken_leaving(record, tid, stretch)) {
+        (stretch.state, stretch.inferred) = (State::Woken, true);
+    }
     place_waits(record, &mut found, &now);
-    found
+    except_losses(record, &found)
+}
+
+/// A thread that seems blocked may have run among events that are lost: where it left its CPU, or where it is next.
+/// Only since then it is known to be blocked, as nothing else is recorded of it.
+fn except_losses(record: &Record, found: &[Stretch]) -> Vec<Stretch> {
+    let mut known = Vec::with_capacity(found.len());
+    for (place, &stretch) in found.iter().enumerate() {
+        let next = found.get(place + 1).and_then(|next| next.cpu);
+        let cpus = stretch.cpu.into_iter().chain(next);
+        let lost = cpus.filter_map(|cpu| record.lost_until(cpu, stretch.begin, stretch.end)).max();
+        let (State::Blocked(_), Some(until)) = (stretch.state, lost) else {
+            known.push(stretch);
+            continue;
+        };
+        known.push(Stretch { end: until, state: State::Unknown, ended_by: None, ..stretch });
+        if until < stretch.end {
+            let state = State::Blocked(0);
+            known.push(Stretch { begin: until, state, began_by: None, inferred: true, ..stretch });
+        }
+    }
+    known
+}
+
+/// Whether the thread seems blocked, but a waking met it on its way to sleep: none came behind its switch-out, and one
+/// since it had been switched in.
+fn was_woken_leaving(record: &Record, tid: Tid, stretch: &Stretch) -> bool {
+    let ended_by = stretch.ended_by.map(|index| record.event(index).kind);
+    let (State::Blocked(_), Some(Kind::Switch { .. } | Kind::Wakeup { .. }), Some(left)) =
+        (stretch.state, ended_by, stretch.began_by)
+    else {
+        return false;
+    };
+    let before = record.events_of(tid, Mono(0), record.event(left).at).rev();
+    let mut before = before.skip_while(|(index, _)| *index != left).skip(1).map(|(_, event)| event.kind);
+    record.has_wakings()
+        && before.find_map(|kind| match kind {
+            Kind::Waking { task, .. } if task.tid == tid => Some(true),
+            Kind::Switch { .. } => Some(false),
+            _ => None,
+        }) == Some(true)
 }
 
 /// When `next`, seen at `at`, began: a thread that an event names as running may have been switched in before.

@@ -178,7 +178,7 @@ pub enum Kind {
     /// `page_fault_user` / `page_fault_kernel`, `count` of them since the last such event on this CPU.
     PageFault { address: u64, count: u32 },
     /// `count` events were lost here before this moment (`None`: some, number unknown).
-    Lost { count: Option<u64> },
+    Lost { count: Option<u64>, after: Option<Mono> },
     /// An event of another kind (its name), kept for evidence and display.
     Other { name: Sym },
     /// `raw_syscalls:sys_enter`; also what LTTng calls `syscall_entry_NAME`, with its fields as arguments.

@@ -185,7 +185,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
 
     fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {
         self.running.remove(&cpu);
-        let kind = Kind::Lost { count };
+        let kind = Kind::Lost { count, after: None };
         self.window.events.push(Event { at, cpu, current: None, level: Level::Unsaid, kind });
     }
 

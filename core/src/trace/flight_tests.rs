@@ -61,7 +61,7 @@ pub(super) fn all_kinds() -> Vec<u8> {
 
 fn lost(window: &Window) -> Vec<Option<u64>> {
     let losses = window.events.iter().filter_map(|event| match event.kind {
-        Kind::Lost { count } => Some(count),
+        Kind::Lost { count, .. } => Some(count),
         _ => None,
     });
     losses.collect()

@@ -158,7 +158,7 @@ impl<'t> Normalizer<'t> {
 
     fn lost(&mut self, loss: &Loss) -> Event {
         self.set_running(loss.cpu, None);
-        let kind = Kind::Lost { count: loss.count };
+        let kind = Kind::Lost { count: loss.count, after: loss.after };
         Event { at: loss.before, cpu: loss.cpu, current: None, level: Level::Unsaid, kind }
     }
 
@@ -296,21 +296,20 @@ pub fn is_text(class: &EventClass) -> bool {
 }
 
 impl Recipe {
+    /// Fields that say whose context an event is of. Numbers of a container's own (`vtid`) are those of the threads only
+    /// in user space, whose classes have a provider: in the kernel another thread may have that number.
+    fn whose(class: &EventClass) -> Option<FieldRef> {
+        let own = if class.system.is_empty() { None } else { Some("vtid_context") };
+        let names = ["common_pid", "perf_tid", "perf_tid_context", "tid_context"].into_iter().chain(own);
+        class.field_of(&names.collect::<Vec<_>>())
+    }
+
     fn of(class: &EventClass, table: SyscallTable, strings: &mut Strings) -> Recipe {
         let mut recipe = Recipe {
             name: strings.intern(&class.name),
             build: None,
             fields: [Access::None; MOST_FIELDS],
-            current: Access::of(
-                class,
-                class.field_of(&[
-                    "common_pid",
-                    "perf_tid",
-                    "perf_tid_context",
-                    "tid_context",
-                    "vtid_context",
-                ]),
-            ),
+            current: Access::of(class, Recipe::whose(class)),
             flags: Access::of(class, class.field("common_flags")),
             syscall: -1,
         };
@@ -362,7 +361,22 @@ fn left_as(state: u64) -> LeftAs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::catalogue::Field;
     use super::*;
+
+    #[test]
+    fn a_containers_numbers_of_threads_are_not_the_kernels() {
+        let current = |system: &str, name: &str| {
+            let place = Place::Int { offset: 0, size: 4, signed: true };
+            let fields = vec![Field { name: name.into(), place }];
+            let (system, name) = (system.to_owned(), "sched_waking".to_owned());
+            let class = EventClass { system, name, fields, order: Order::Little, dynamic: None };
+            Recipe::of(&class, SyscallTable::X86_64, &mut Strings::default()).current
+        };
+        assert!(matches!(current("", "vtid_context"), Access::None));
+        assert!(matches!(current("", "tid_context"), Access::Int { .. }));
+        assert!(matches!(current("axis", "vtid_context"), Access::Int { .. }));
+    }
 
     #[test]
     fn states_of_old_and_new_kernels_mean_the_same() {

@@ -36,6 +36,9 @@ pub struct PageLayout {
     pub order: Order,
 }
 
+/// No header of a page is larger, whatever a damaged file says.
+const LARGEST_HEADER: usize = 1 << 20;
+
 impl PageLayout {
     /// What every 64-bit kernel has.
     #[must_use]
@@ -49,7 +52,8 @@ impl PageLayout {
         let mut layout = PageLayout::usual(order);
         let number = |line: &str, key: &str| -> Option<usize> {
             let (_, rest) = line.split_once(key)?;
-            rest.split(';').next()?.trim().parse().ok()
+            let number: usize = rest.split(';').next()?.trim().parse().ok()?;
+            Some(number.min(LARGEST_HEADER))
         };
         for line in text.lines() {
             let declaration = line.split(';').next().unwrap_or("");

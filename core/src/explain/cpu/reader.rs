@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use super::carve::carve;
+use super::hard::{Frame, Hard};
+use super::lost::mark_lost;
 use super::{blank, Context, Slice};
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, Sym, TaskRef, Vector};
@@ -15,7 +17,7 @@ pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until
         reader.step(index, event);
     }
     for frame in std::mem::take(&mut reader.suspended).into_values() {
-        reader.discard(frame);
+        reader.discard(Some(frame));
     }
     reader.mark_before(complete_from);
     let last = reader.top(recorded_until, recorded_until);
@@ -32,15 +34,6 @@ pub(super) struct Read {
     pub wakers: HashMap<u32, Slice>,
 }
 
-/// An interrupt that has begun.
-#[derive(Clone, Copy)]
-struct Frame {
-    context: Context,
-    occurrence: u32,
-    first_slice: usize,
-    proof: u32,
-}
-
 struct Reader {
     slices: Vec<Slice>,
     nmis: Vec<Slice>,
@@ -52,7 +45,7 @@ struct Reader {
     sure_from: usize,    // slices from here on rest on the last proof of `task`
     pending_from: usize, // slices from here on wait for a first proof (while `task` is None)
     idle_state: Option<u32>,
-    hard: Option<Frame>,
+    hard: Hard,
     soft: Option<Frame>,
     // PREEMPT_RT: softirqs in whose midst their thread lost the CPU, by that thread.
     suspended: HashMap<Tid, Frame>,
@@ -81,7 +74,7 @@ impl Reader {
             sure_from: 0,
             pending_from: 0,
             idle_state: None,
-            hard: None,
+            hard: Hard::default(),
             soft: None,
             suspended: HashMap::new(),
             functions: [None; 2],
@@ -150,7 +143,7 @@ impl Reader {
                     running.prio = Some(new);
                 }
             }
-            Kind::Lost { .. } => self.lose(),
+            Kind::Lost { after, .. } => self.lose(after),
             Kind::Waking { .. } | Kind::Wakeup { .. } => {
                 let context = self.waker(event.at);
                 self.wakers.insert(index, context);
@@ -164,7 +157,7 @@ impl Reader {
         let function = self.functions[CALL].or(self.functions[TIMER]).and_then(|(_, function)| function);
         let mut slice = blank(begin, end, Context::Unknown);
         slice.task = self.task;
-        if let Some(frame) = self.hard.or(self.soft) {
+        if let Some(frame) = self.hard.top().or(self.soft) {
             slice.context = frame.context;
             slice.occurrence = frame.occurrence;
             slice.proof = Some(frame.proof);
@@ -265,7 +258,7 @@ impl Reader {
     /// On PREEMPT_RT a softirq may lose the CPU in its midst, and goes on when its thread has it again. Only its exit
     /// shows that this was so: without it, what was open is discarded.
     fn switch(&mut self, index: u32, prev: Tid, next: TaskRef) {
-        let open = self.soft.take().filter(|_| self.hard.is_none() && prev != Tid::IDLE);
+        let open = self.soft.take().filter(|_| self.hard.top().is_none() && prev != Tid::IDLE);
         self.drop_frames();
         if let Some(frame) = open {
             self.suspended.insert(prev, frame);
@@ -287,16 +280,15 @@ impl Reader {
 
     fn enter_hard(&mut self, index: u32, context: Context) {
         self.hard_open_since = None;
-        if let Some(open) = self.hard.take() {
-            self.discard(open);
-        }
-        self.hard = Some(self.frame(index, context));
+        let frame = self.frame(index, context);
+        let lost = self.hard.enter(frame);
+        self.discard(lost);
     }
 
     fn leave_hard(&mut self, index: u32, context: Context) {
         let since = self.hard_open_since.take();
-        if self.hard.is_some_and(|open| open.context == context) {
-            self.hard = None;
+        if let Some(inside) = self.hard.leave(context) {
+            self.discard(inside);
             self.functions = [None; 2];
         } else if let Some(since) = since {
             self.was_open(index, context, since);
@@ -306,9 +298,8 @@ impl Reader {
     fn leave_soft(&mut self, index: u32, context: Context) {
         self.hard_open_since = None;
         let since = self.soft_open_since.take();
-        if let Some(open) = self.hard.take() {
-            self.discard(open);
-        }
+        let open = self.hard.take();
+        self.discard(open);
         if self.soft.is_some_and(|open| open.context == context) {
             self.soft = None;
             self.functions = [None; 2];
@@ -330,11 +321,13 @@ impl Reader {
         }
     }
 
-    /// The exit of an interrupt was not recorded: where it ended is unknown.
-    fn discard(&mut self, frame: Frame) {
-        for slice in self.slices[frame.first_slice..].iter_mut() {
-            if slice.occurrence == frame.occurrence {
-                slice.context = Context::Unknown;
+    /// The exits of interrupts were not recorded: where they ended is unknown.
+    fn discard(&mut self, frames: impl IntoIterator<Item = Frame>) {
+        for frame in frames {
+            for slice in self.slices[frame.first_slice..].iter_mut() {
+                if slice.occurrence == frame.occurrence {
+                    slice.context = Context::Unknown;
+                }
             }
         }
     }
@@ -343,18 +336,19 @@ impl Reader {
     fn drop_frames(&mut self) {
         self.hard_open_since = None;
         self.soft_open_since = None;
-        for frame in [self.hard.take(), self.soft.take()].into_iter().flatten() {
-            self.discard(frame);
-        }
+        let open = self.hard.take();
+        self.discard(open);
+        let open = self.soft.take();
+        self.discard(open);
         self.functions = [None; 2];
     }
 
-    fn lose(&mut self) {
+    /// Events from behind `after` on are missing; where that is not known, from behind the one before.
+    fn lose(&mut self, after: Option<Mono>) {
         self.suspended.clear();
-        if let Some(slice) = self.slices.last_mut().filter(|slice| slice.end == self.at) {
-            *slice = Slice { faults: 0, ..blank(slice.begin, slice.end, Context::Lost) };
-        }
-        self.hard = None;
+        let (hard, soft) = (self.hard.take(), self.soft);
+        let is_open = |occurrence| hard.iter().chain(&soft).any(|open: &Frame| open.occurrence == occurrence);
+        mark_lost(&mut self.slices, self.at, after, is_open);
         self.soft = None;
         self.functions = [None; 2];
         self.task = None;

@@ -17,6 +17,9 @@ use crate::trace::source::{Damage, Source};
 /// Damage that is told.
 const MOST_DAMAGE: usize = 20;
 
+/// Hard interrupts nested deeper are such whose exits were lost.
+const DEEPEST: usize = 8;
+
 /// An interrupt line; the name of a hard one is empty where no event says it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Line {
@@ -39,9 +42,18 @@ struct State {
     since: Mono,
     /// Who was switched out last.
     left: Tid,
-    /// Open interrupt levels: hard, soft; when they began and how much a deeper one took.
-    hard: Option<(Line, Mono)>,
+    /// Open interrupt levels: hard ones (outermost first), soft; when they began and how much a deeper one took.
+    hard: Vec<(Line, Mono, Ns)>,
     soft: Option<(Line, Mono, Ns)>,
+}
+
+impl State {
+    /// Handlers may let others in, but not their own line: its exit was lost.
+    fn hard_entry(&mut self, line: Line, at: Mono) {
+        let same = self.hard.iter().position(|(open, ..)| *open == line);
+        self.hard.truncate(same.unwrap_or(if self.hard.len() < DEEPEST { DEEPEST } else { 0 }));
+        self.hard.push((line, at, Ns::ZERO));
+    }
 }
 
 /// All that is summed up so far.
@@ -151,6 +163,7 @@ impl Reader {
                     task.change(Doing::Ready, at);
                 }
                 // One that waits is not woken again: where it is, its switch-in was not recorded.
+                task.left_woken = None;
                 task.woken = task.woken.filter(|&woken| at.since(woken) < TWICE).or(Some(at));
             }
             What::Migrate(tid, to) => {
@@ -159,9 +172,12 @@ impl Reader {
                     self.silences.moved(tid, to, at);
                 }
             }
-            What::IrqEntry { irq, name } => state.hard = Some((Line::Irq(irq, own(name)), at)),
-            What::VectorEntry(vector) => state.hard = Some((Line::Vector(vector), at)),
-            What::SoftirqEntry(vec) => state.soft = Some((Line::Softirq(vec), at, Ns::ZERO)),
+            What::IrqEntry { irq, name } => state.hard_entry(Line::Irq(irq, own(name)), at),
+            What::VectorEntry(vector) => state.hard_entry(Line::Vector(vector), at),
+            What::SoftirqEntry(vec) => {
+                state.hard.clear();
+                state.soft = Some((Line::Softirq(vec), at, Ns::ZERO));
+            }
             What::IrqExit { irq, current } => {
                 self.hard_exit(at, cpu, current, |line| matches!(line, Line::Irq(of, _) if of == irq));
             }
@@ -172,7 +188,8 @@ impl Reader {
             What::Lost(index) => {
                 state.sums.lost += batch.losses.get(index as usize).copied().unwrap_or(1);
                 let was_running = state.running.take();
-                (state.hard, state.soft) = (None, None);
+                state.hard.clear();
+                state.soft = None;
                 state.since = at;
                 self.lost_until = self.lost_until.max(at);
                 if let Some(task) = was_running.and_then(|tid| self.tasks.known(tid)) {
@@ -195,8 +212,13 @@ impl Reader {
 
     fn hard_exit(&mut self, at: Mono, cpu: Cpu, current: Option<Tid>, is_same: impl Fn(Line) -> bool) {
         let Some(state) = self.cpu(cpu, at) else { return };
-        let Some((line, since)) = state.hard.take().filter(|(line, _)| is_same(*line)) else { return };
-        let net = at.since(since);
+        let Some(place) = state.hard.iter().rposition(|(line, ..)| is_same(*line)) else { return };
+        let (line, since, taken) = state.hard[place];
+        state.hard.truncate(place); // the exits of those inside it were lost
+        let net = at.since(since).saturating_sub(taken);
+        if let Some((_, _, taken)) = state.hard.last_mut() {
+            *taken = *taken + at.since(since);
+        }
         if let Some((_, _, taken)) = &mut state.soft {
             *taken = *taken + net;
         }
@@ -229,6 +251,7 @@ impl Reader {
             return; // two buffers recorded it
         }
         state.left = prev.tid;
+        state.hard.clear();
         let unseen = state.running.filter(|tid| *tid != prev.tid);
         state.sums.unseen_switches += u64::from(unseen.is_some());
         if state.running.is_none_or(|tid| tid == prev.tid) {
@@ -258,7 +281,10 @@ impl Reader {
                 Left::Dead => Doing::Unknown,
             };
             task.change(doing, at);
-            task.woken = None;
+            let met_running = task.woken.take().is_some();
+            if met_running && prev.left_as == Left::Blocked {
+                task.left_woken = Some(at);
+            }
         }
         if next != Tid::IDLE {
             let task = self.tasks.of(next);
@@ -266,9 +292,13 @@ impl Reader {
             if task.doing == Doing::Running {
                 task.forget(at); // it left another CPU unseen
             }
+            let on_its_way = task.left_woken.take().filter(|_| task.woken.is_none());
+            if on_its_way.is_some() && task.doing == Doing::Blocked {
+                task.doing = Doing::Ready;
+            }
             task.change(Doing::Running, at);
             task.on = cpu;
-            if let Some(woken) = task.woken.take() {
+            if let Some(woken) = task.woken.take().or(on_its_way) {
                 let latency = at.since(woken);
                 if woken < self.lost_until {
                     self.spanning_losses += 1;

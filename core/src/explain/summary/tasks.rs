@@ -26,6 +26,8 @@ pub(super) struct Task {
     /// Where it was switched in last.
     pub on: Cpu,
     pub woken: Option<Mono>,
+    /// It blocked then, after a waking had met it still running: where no other comes, that one ended its sleep.
+    pub left_woken: Option<Mono>,
 }
 
 /// All threads. Few of them are in most events: those are found by the low bits of their numbers.

@@ -246,3 +246,30 @@ fn on_a_preemptible_kernel_no_other_kernel_is_advised() {
         &["with preemption off"],
     );
 }
+
+const BOOSTED: &str = "
+      0 c1 switch idle > low/80
+      0 c0 switch idle > asker/70@80
+    100 c0 setprio low/80 80
+    200 c0 waking rt/50@50 c1
+    500 c1 setprio low/80 back 80
+    520 c1 switch low/80:R > rt/50@50
+    600 c1 switch rt/50@50:S > idle
+    700 c0 switch asker/70@80:S > idle
+";
+
+#[test]
+fn who_was_lent_a_priority_from_another_cpu_has_the_cpu_by_right_as_long_as_it_has_it() {
+    let lent = "300.0 57.7 +10.0 low/80 (RT 80), of equal or higher priority";
+    let own = "20.0 3.8 +310.0 low/80 (nice 0), lower in priority, runs: not preempted";
+    expect(BOOSTED, (190, 710), &[lent, own], &[]);
+    // The loan began before the record does.
+    expect(&BOOSTED.replace("100 c0 setprio low/80 80\n", ""), (190, 710), &[lent, own], &[]);
+    // It begins while the victim waits.
+    let later = BOOSTED.replace("100 c0 setprio", "300 c0 setprio");
+    let said = [
+        "200.0 38.5 +110.0 low/80 (RT 80), of equal or higher priority",
+        "low/80 (nice 0), lower in priority",
+    ];
+    expect(&later, (190, 710), &said, &[]);
+}

@@ -13,7 +13,7 @@
 //! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs |
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
-//! | `setprio A 98` | sched_pi_setprio: A is lent RT 98 |
+//! | `setprio A 98`, `setprio A back 98` | sched_pi_setprio: A is lent RT 98, and is nice 0 again |
 //! | `offline 1`, `online 1` | cpuhp_enter: a step of CPU 1 on its way |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
 //! | `call 202 4096 6`, `ret 202` | sys_enter with its first (up to three) arguments, sys_exit |
@@ -21,7 +21,7 @@
 //! | `runs A` | an event without meaning, recorded in the context of A |
 //! | `machine aarch64` | whose numbers system calls have (else x86-64's) |
 //! | `preemption none` | the preemption model (else `full`) |
-//! | `faults 3`, `lost 12`, `other name` | |
+//! | `faults 3`, `lost 12`, `lost 12 after 100`, `other name` | |
 //! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first; `kernel+`: interrupts came back on there, `kernel-`: they were on before |
 //!
 //! `100 c0 still 900` says that CPU 0 is known to have stood still from 100 to 900 µs (by another record).
@@ -197,10 +197,12 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "ret" => Kind::SysExit { id: irq as i32, ret: 0 },
         "fault" => Kind::UserFault { address: number(0).unwrap(), ip: 0, error_code: 4 },
         "faults" => Kind::PageFault { address: 0, count: irq },
-        "lost" => Kind::Lost { count: number(0) },
+        "lost" => Kind::Lost { count: number(0), after: number(2).map(|us| Mono(us * 1_000)) },
         "setprio" => {
-            let new = Prio::from_rt(number(1).unwrap() as i32);
-            Kind::PiSetprio { task: task(strings, rest[0]), old: Prio(120), new }
+            let back = rest[1] == "back";
+            let lent = Prio::from_rt(number(1 + usize::from(back)).unwrap() as i32);
+            let (old, new) = if back { (lent, Prio(120)) } else { (Prio(120), lent) };
+            Kind::PiSetprio { task: task(strings, rest[0]), old, new }
         }
         "runs" => Kind::Other { name: strings.intern("event") },
         "other" => Kind::Other { name: strings.intern(rest[0]) },

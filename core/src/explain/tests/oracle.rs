@@ -147,7 +147,7 @@ proptest! {
         let at = lost.index(events.len());
         if at + 1 < events.len() {
             events.remove(at);
-            let marker = Event { kind: Kind::Lost { count: Some(1) }, current: None, ..events[at] };
+            let marker = Event { kind: Kind::Lost { count: Some(1), after: None }, current: None, ..events[at] };
             events.insert(at, marker);
             for (context, time) in seen(events, simulation.at) {
                 let truth = simulation.truth.get(&context).copied().unwrap_or(0);

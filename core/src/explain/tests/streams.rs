@@ -58,7 +58,7 @@ fn interrupt() -> impl Strategy<Value = Kind> {
         (0u32..4).prop_map(|state| Kind::IdleEnter { state }),
         Just(Kind::IdleExit),
         (0u32..100).prop_map(|count| Kind::PageFault { address: 0, count }),
-        proptest::option::of(0u64..9).prop_map(|count| Kind::Lost { count }),
+        proptest::option::of(0u64..9).prop_map(|count| Kind::Lost { count, after: None }),
     ]
 }
 

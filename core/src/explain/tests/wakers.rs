@@ -151,3 +151,38 @@ fn a_page_that_another_thread_provides_is_a_page_fault_too() {
     let later = hidden.replace("110 c1 switch", "305 c1 switch");
     expect(&later, (50, 400), &["rt/50 (RT 95) BLOCKED"], &["userfaultfd"]);
 }
+
+#[test]
+fn a_thread_woken_on_its_way_to_sleep_waits_for_the_cpu_and_is_not_blocked() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > helper/60
+        100 c0 waking rt/50@95 c1
+        102 c1 switch rt/50@95:S > hog/70@97
+        104 c0 wakeup rt/50@95
+       5104 c1 switch hog/70@97:S > rt/50@95
+       5200 c1 switch rt/50@95:S > idle
+    ";
+    let explanation = expect(events, (102, 5104), &["hog/70"], &["blocked", "helper"]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+    expect(&events.replace("104 c0 wakeup rt/50@95", ""), (102, 5104), &["hog/70"], &["blocked"]);
+}
+
+#[test]
+fn a_thread_that_may_have_run_among_lost_events_is_not_blocked_until_it_was_woken() {
+    let events = "
+          0 c0 switch idle > rt/50@95
+          0 c1 switch idle > helper/60
+        100 c0 switch rt/50@95:S > idle
+      90000 c0 lost 40
+      90000 c0 other marker
+     100000 c1 waking rt/50@95 c0
+     100010 c0 switch idle > rt/50@95
+     100100 c0 switch rt/50@95:S > idle
+    ";
+    let explanation = expect(events, (100, 100_010), &["until helper/60"], &["99.900 ms"]);
+    assert!(explanation.unexplained_ns.0 >= 89_900_000, "{explanation:#?}");
+    let elsewhere = events.replace("90000 c0", "90000 c2");
+    let explanation = expect(&elsewhere, (100, 100_010), &["until helper/60"], &[]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+}

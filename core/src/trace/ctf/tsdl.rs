@@ -132,6 +132,7 @@ impl Parser {
             }
             let key = self.dotted()?;
             let value = if self.eat(":=") {
+                self.height = 0;
                 Attribute::Type(self.declared_type()?)
             } else {
                 self.expect("=")?;
@@ -167,6 +168,13 @@ impl Parser {
 
     /// `typealias T := name;`, `typedef T name;`, `struct x { … };`
     fn declaration(&mut self) -> Parsed<()> {
+        let outside = std::mem::take(&mut self.height);
+        let result = self.declaration_inner();
+        self.height = outside;
+        result
+    }
+
+    fn declaration_inner(&mut self) -> Parsed<()> {
         if self.is_word("typealias") {
             self.at += 1;
             let declared = self.declared_type()?;
@@ -188,12 +196,16 @@ impl Parser {
 
     fn define(&mut self, name: String, declared: Type) {
         if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(name, declared);
+            scope.insert(name, (declared, self.height));
         }
     }
 
-    fn lookup(&self, name: &str) -> Option<&Type> {
+    fn find(&self, name: &str) -> Option<&(Type, usize)> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    fn lookup(&self, name: &str) -> Option<&Type> {
+        self.find(name).map(|(found, _)| found)
     }
 
     /// `unsigned long`, `uint32_t`, `struct x`.
@@ -249,6 +261,17 @@ mod tests {
     #[test]
     fn endless_nesting_is_refused() {
         let text = format!("typealias {} integer {{ size = 8; }} := x;", "struct { ".repeat(5000));
+        assert!(parse(&text).1.unwrap().what.contains("nested too deep"));
+    }
+
+    #[test]
+    fn endless_words_and_chains_of_names_are_refused() {
+        let text = format!("typealias {} integer {{ size = 8; }} := x;", "const ".repeat(100_000));
+        assert_eq!(parse(&text).1, None);
+        let mut text = "typealias integer { size = 8; } := t0;\n".to_owned();
+        for step in 0..100_000 {
+            text.push_str(&format!("typedef t{step} t{}[2];\n", step + 1));
+        }
         assert!(parse(&text).1.unwrap().what.contains("nested too deep"));
     }
 }

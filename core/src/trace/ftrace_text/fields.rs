@@ -35,6 +35,7 @@ pub(super) fn parse<'a>(name: &'a str, text: &str) -> (&'a str, Fields) {
         "timer_start" => wheel_timer(text),
         "timerlat" => timerlat(text),
         "function" => function(text),
+        "nmi_handler" | "cpuhp_enter" | "cpuhp_multi_enter" => behind_colons(text),
         _ => None,
     };
     let fields = special.unwrap_or_else(|| pairs(name, text));
@@ -57,6 +58,9 @@ fn pairs(event: &str, text: &str) -> Fields {
             names.push((begin, equals, equals + 1));
         }
     }
+    if let Some((_, order)) = ORDERED.iter().find(|(known, _)| *known == event) {
+        keep_ordered(text, order, &mut names);
+    }
     let ends = names.iter().skip(1).map(|&(begin, ..)| begin).chain([text.len()]);
     let mut fields = Vec::new();
     for (&(begin, equals, value), end) in names.iter().zip(ends) {
@@ -65,6 +69,59 @@ fn pairs(event: &str, text: &str) -> Fields {
         fields.push(field(name, value_of(name, value.trim_end_matches(','))));
     }
     fields
+}
+
+/// Names in the order in which events print them that print the names of threads: these may hold what looks like a field.
+const ORDERED: [(&str, &[&str]); 8] = [
+    ("sched_waking", WAKING),
+    ("sched_wakeup", WAKING),
+    ("sched_wakeup_new", WAKING),
+    (
+        "sched_switch",
+        &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
+    ),
+    ("sched_migrate_task", &["comm", "pid", "prio", "orig_cpu", "dest_cpu"]),
+    ("sched_pi_setprio", &["comm", "pid", "oldprio", "newprio"]),
+    ("sched_process_fork", &["comm", "pid", "child_comm", "child_pid"]),
+    ("sched_process_exit", &["comm", "pid", "prio"]),
+];
+const WAKING: &[&str] = &["comm", "pid", "prio", "target_cpu"];
+
+/// Drops what stands in the name of a thread, which the kernel prints first: of equal names the last one counts, found
+/// from the end to the begin.
+fn keep_ordered(text: &str, order: &[&str], names: &mut Vec<(usize, usize, usize)>) {
+    let mut kept = Vec::new();
+    let mut rest = names.len();
+    for wanted in order.iter().rev() {
+        let is_it = |&(begin, equals, _): &(usize, usize, usize)| text[begin..equals] == **wanted;
+        let found = match wanted.ends_with("comm") {
+            true => {
+                let behind_arrow = |name: &&(usize, usize, usize)| text[..name.0].ends_with("==> ");
+                let all = || names[..rest].iter().filter(|name| is_it(name));
+                let begin = all().find(behind_arrow).or(all().next()).map(|name| name.0);
+                names.iter().position(|name| Some(name.0) == begin)
+            }
+            false => names[..rest].iter().rposition(is_it),
+        };
+        let Some(place) = found else { continue };
+        kept.push(place);
+        rest = place;
+    }
+    let first = kept.last().copied().unwrap_or(0);
+    let last = kept.first().copied().unwrap_or(names.len());
+    let is_comm = |place: usize| {
+        let (begin, equals, _) = names[place];
+        text[begin..equals].ends_with("comm")
+    };
+    let mut within = false;
+    let places: Vec<usize> = (0..names.len())
+        .filter(|place| {
+            let is_kept = kept.contains(place);
+            within = if is_kept { is_comm(*place) } else { within };
+            is_kept || *place < first || *place > last || !within
+        })
+        .collect();
+    *names = places.into_iter().map(|place| names[place]).collect();
 }
 
 /// Names that the printed text has otherwise than the record.
@@ -307,6 +364,20 @@ fn timerlat(text: &str) -> Option<Fields> {
     ])
 }
 
+/// `perf_event_nmi_handler() delta_ns: 4900000 handled: 1`, `cpu: 0001 target: 237 step: 238 (function)`.
+fn behind_colons(text: &str) -> Option<Fields> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let named = words.windows(2).filter_map(|pair| {
+        let name = match pair[0].strip_suffix(':')? {
+            "step" => "idx",
+            name => name,
+        };
+        Some(field(name, Number(pair[1].parse().ok()?)))
+    });
+    let fields: Fields = named.collect();
+    (!fields.is_empty()).then_some(fields)
+}
+
 /// `__schedule <-schedule`.
 fn function(text: &str) -> Option<Fields> {
     let (ip, parent) = text.split_once(" <-")?;
@@ -359,5 +430,32 @@ mod tests {
         assert_eq!(value("block_rq_issue", text, "sector"), Some(Number(25_526_272)));
         assert_eq!(value("contention_begin", "0xffff (flags=SPIN|WRITE)", "flags"), Some(Number(5)));
         assert_eq!(value("mm_filemap_fault", "dev=254:0 ino=3c4d7 ofs=8192", "index"), Some(Number(2)));
+    }
+
+    #[test]
+    fn fields_behind_colons_are_read() {
+        let text = "perf_event_nmi_handler() delta_ns: 4900000 handled: 1";
+        assert_eq!(value("nmi_handler", text, "delta_ns"), Some(Number(4_900_000)));
+        assert_eq!(value("nmi_handler", text, "handled"), Some(Number(1)));
+        let text = "cpu: 0001 target: 237 step: 238 (smpboot_park_threads)";
+        let of = |name| value("cpuhp_enter", text, name);
+        assert_eq!(["cpu", "target", "idx"].map(of), [1, 237, 238].map(|number| Some(Number(number))));
+        // `trace-cmd report -R`
+        assert_eq!(value("cpuhp_enter", "cpu=1 target=237 idx=238", "idx"), Some(Number(238)));
+    }
+
+    #[test]
+    fn what_a_thread_is_called_overrides_no_field() {
+        let text = "comm=x pid=1 pid=77 prio=120 target_cpu=000";
+        assert_eq!(value("sched_waking", text, "pid"), Some(Number(77)));
+        assert_eq!(value("sched_waking", text, "comm"), Some(Text("x pid=1".into())));
+        let text = "prev_comm=a prev_pid=1 prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=b prev_pid=2 next_pid=6 next_prio=9";
+        assert_eq!(value("sched_switch", text, "prev_pid"), Some(Number(5)));
+        assert_eq!(value("sched_switch", text, "next_pid"), Some(Number(6)));
+        assert_eq!(value("sched_switch", text, "next_comm"), Some(Text("b prev_pid=2".into())));
+        let text = "comm=a n=3 pid=7 prio=9 orig_cpu=0 dest_cpu=1";
+        assert_eq!(value("sched_migrate_task", text, "comm"), Some(Text("a n=3".into())));
+        let text = "comm=a pid=7 prio=9 success=1 target_cpu=001";
+        assert_eq!(value("sched_wakeup", text, "target_cpu"), Some(Number(1)));
     }
 }

@@ -80,13 +80,18 @@ fn started(line: &str) -> Option<u32> {
 
 /// `[BUFFER:] COMM-TID [(TGID)] [CPU] [FLAGS] TIME: [(+N)] NAME: FIELDS`
 fn usual(line: &str) -> Option<EventLine<'_>> {
-    let (who, cpu, rest) = cpus_in_brackets(line).find(|(who, ..)| thread(who).is_some())?;
-    let (comm, tid) = thread(who)?;
-    let (at, behind) = timed(rest, time)?;
-    let before = &rest[..rest.len() - behind.len()];
-    let flags = before.split_whitespace().rev().skip(1).find_map(level);
-    let (name, fields) = name_and_fields(behind_difference(behind));
-    Some(EventLine { comm, tid, cpu, at, flags, name, fields })
+    // What stands in the name of a thread may look like a CPU.
+    cpus_in_brackets(line).find_map(|(who, cpu, rest)| {
+        let (comm, tid) = thread(who)?;
+        let (at, behind) = timed(rest, time)?;
+        let before = &rest[..rest.len() - behind.len()];
+        if before.contains(" [") {
+            return None;
+        }
+        let flags = before.split_whitespace().rev().skip(1).find_map(level);
+        let (name, fields) = name_and_fields(behind_difference(behind));
+        Some(EventLine { comm, tid, cpu, at, flags, name, fields })
+    })
 }
 
 /// `COMM-TID [(TGID)]`, as printed before the CPU.
@@ -259,6 +264,11 @@ mod tests {
         assert_eq!((line.comm, line.tid), ("opt cgu.00-x", 7375));
         let line = event(" a [012] b-7  [000] d..2. 1.000002: sched_switch: a ==> b");
         assert_eq!((line.comm, line.tid, line.cpu), ("a [012] b", 7, 0));
+        for columns in ["d..2. 1.000002", " 1.000002"] {
+            let line = format!("  a-5 [000] b-77  [001] {columns}: sched_switch: a ==> b");
+            let line = event(&line);
+            assert_eq!((line.comm, line.tid, line.cpu), ("a-5 [000] b", 77, 1));
+        }
     }
 
     #[test]

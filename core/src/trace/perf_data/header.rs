@@ -113,6 +113,14 @@ fn text(bytes: &[u8], order: Order) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Where a flag of an attribute is: C lays bit fields out from the other end on big-endian machines.
+fn bit_of(flag: u32, order: Order) -> u32 {
+    match order {
+        Order::Little => flag,
+        Order::Big => 63 - flag,
+    }
+}
+
 /// How samples of each attribute are laid out, the name of the clock, and whether some tracepoint is only sampled.
 fn read_attributes(
     file: &[u8],
@@ -127,12 +135,14 @@ fn read_attributes(
     let mut layouts = Vec::new();
     let mut clock = "perf";
     let mut sampled = false;
+    let mut ids_left = file.len();
     for attribute in all.chunks_exact(size as usize) {
         let word = |at: usize| order.u64_at(attribute, at).unwrap_or(0);
         let flags = word(40);
-        let by_frequency = flags >> 10 & 1 == 1;
+        let is_set = |flag| flags >> bit_of(flag, order) & 1 == 1;
+        let by_frequency = is_set(10);
         sampled |= order.u32_at(attribute, 0) == Some(TRACEPOINT) && (by_frequency || word(16) > 1);
-        if flags >> 25 & 1 == 1 && size >= 96 + 16 {
+        if is_set(25) && size >= 96 + 16 {
             clock = match order.u32_at(attribute, 92) {
                 Some(1) => "mono",
                 Some(4) => "mono_raw",
@@ -142,8 +152,13 @@ fn read_attributes(
         }
         let tail = attribute.len() - 16;
         let ids = Section { offset: word(tail), size: word(tail + 8) };
-        let ids = bytes(file, ids).chunks_exact(8).map(|id| order.unsigned(id)).collect();
-        layouts.push((ids, SampleLayout::new(word(24), word(32), flags >> 18 & 1 == 1)));
+        let ids = bytes(file, ids);
+        let Some(left) = ids_left.checked_sub(ids.len()) else {
+            return Err(Damage::new(attributes.offset, "attributes with more ids than the file holds").into());
+        };
+        ids_left = left;
+        let ids = ids.chunks_exact(8).map(|id| order.unsigned(id)).collect();
+        layouts.push((ids, SampleLayout::new(word(24), word(32), is_set(18))));
     }
     if layouts.is_empty() {
         return Err(
@@ -151,4 +166,23 @@ fn read_attributes(
         );
     }
     Ok((layouts, clock.to_owned(), sampled))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_big_endian_machines_are_read_from_the_other_end() {
+        let mut attribute = vec![0; 112];
+        attribute[..4].copy_from_slice(&TRACEPOINT.to_be_bytes());
+        attribute[24..32].copy_from_slice(&0x86u64.to_be_bytes());
+        let flags = 1u64 << (63 - 18) | 1 << (63 - 25);
+        attribute[40..48].copy_from_slice(&flags.to_be_bytes());
+        attribute[92..96].copy_from_slice(&1u32.to_be_bytes());
+        let section = Section { offset: 0, size: 112 };
+        let (layouts, clock, sampled) = read_attributes(&attribute, section, 112, Order::Big).unwrap();
+        assert_eq!((clock.as_str(), sampled), ("mono", false));
+        assert_eq!(layouts[0].1, SampleLayout::new(0x86, 0, true));
+    }
 }

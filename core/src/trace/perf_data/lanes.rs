@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::super::bytes::Order;
 use super::super::merge;
 use super::super::source::{Damage, Item, Loss, Record, Span};
 use super::sample::{kind, PerfRecord, Samples};
@@ -27,6 +28,8 @@ pub(super) struct Lanes {
     pub comms: HashMap<Tid, String>,
     pub damage: Vec<Damage>,
     pub cpus: Option<u32>,
+    timed_losses: u64,
+    untimed_losses: u64,
     /// Lanes by the time of their last record.
     ends: std::collections::BTreeMap<(u64, usize), ()>,
 }
@@ -42,7 +45,7 @@ impl Lanes {
                 lanes.damage.push(Damage::new(samples.offset + at as u64, what));
                 break;
             };
-            lanes.note(&record);
+            lanes.note(&record, samples.order);
             if let (Some(time), true) = (record.time, is_shown(&record)) {
                 match &mut run {
                     Some(run) if time >= run.last => (run.last, run.end) = (time, record.next),
@@ -55,12 +58,26 @@ impl Lanes {
             at = record.next;
         }
         lanes.place(run);
+        lanes.tell_untimed();
         lanes
     }
 
-    fn note(&mut self, record: &PerfRecord<'_>) {
+    /// Counts that perf adds at the end, of what the records with a time may have counted already.
+    fn tell_untimed(&mut self) {
+        let more = self.untimed_losses.saturating_sub(self.timed_losses);
+        if more > 0 {
+            let what = format!("{more} events were lost, and perf does not say when and where");
+            self.damage.push(Damage::general(0, what));
+        }
+    }
+
+    fn note(&mut self, record: &PerfRecord<'_>, order: Order) {
+        if let Some(count) = lost(record, order) {
+            let sum = if is_shown(record) { &mut self.timed_losses } else { &mut self.untimed_losses };
+            *sum = sum.saturating_add(count);
+        }
         if record.kind == kind::COMM {
-            let tid = record.body.get(4..8).map(|tid| i32::from_le_bytes([tid[0], tid[1], tid[2], tid[3]]));
+            let tid = order.u32_at(record.body, 4).map(|tid| tid as i32);
             let comm = record.body.get(8..).map(super::super::catalogue::up_to_nul);
             if let (Some(tid), Some(comm)) = (tid, comm) {
                 self.comms.insert(Tid(tid), String::from_utf8_lossy(comm).into_owned());
@@ -93,8 +110,19 @@ impl Lanes {
     }
 }
 
+/// A sum over the whole recording (perf 6.1) is a LOST_SAMPLES with time 0: it is nowhere.
 fn is_shown(record: &PerfRecord<'_>) -> bool {
-    record.raw.is_some() || matches!(record.kind, kind::LOST | kind::LOST_SAMPLES)
+    let is_loss = matches!(record.kind, kind::LOST | kind::LOST_SAMPLES);
+    record.raw.is_some() || (is_loss && record.time.is_some_and(|time| time != 0))
+}
+
+/// How many events a record says were lost.
+fn lost(record: &PerfRecord<'_>, order: Order) -> Option<u64> {
+    match record.kind {
+        kind::LOST => order.u64_at(record.body, 8),
+        kind::LOST_SAMPLES => order.u64_at(record.body, 0),
+        _ => None,
+    }
 }
 
 /// A walk over one lane.
@@ -155,8 +183,7 @@ impl<'t> Lane<'t> {
         let cpu = Cpu(record.cpu.unwrap_or(0));
         let order = self.perf.samples.order;
         match record.kind {
-            kind::LOST => Some(Head::Lost { cpu, count: order.u64_at(record.body, 8)? }),
-            kind::LOST_SAMPLES => Some(Head::Lost { cpu, count: order.u64_at(record.body, 0)? }),
+            kind::LOST | kind::LOST_SAMPLES => Some(Head::Lost { cpu, count: lost(record, order)? }),
             _ => {
                 let data = record.raw?;
                 let id = order.unsigned(data.get(..2)?) as u16;
@@ -204,5 +231,47 @@ impl merge::Stream for Lane<'_> {
     #[inline]
     fn advance(&mut self) {
         self.head = self.find();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::SampleLayout;
+    use super::*;
+
+    /// A record that ends with thread, time and CPU, of a big-endian machine.
+    fn record(kind: u32, body: &[u8], time: u64) -> Vec<u8> {
+        let trailer = [&[0; 8][..], &time.to_be_bytes(), &[0; 8]].concat();
+        let size = (8 + body.len() + trailer.len()) as u16;
+        [&kind.to_be_bytes()[..], &[0, 0], &size.to_be_bytes(), body, &trailer].concat()
+    }
+
+    fn found(records: &[Vec<u8>]) -> Lanes {
+        let data = records.concat();
+        let layouts = vec![(Vec::new(), SampleLayout::new(0x86, 0, true))];
+        Lanes::find(&Samples { data: &data, offset: 0, order: Order::Big, layouts, alike: true })
+    }
+
+    #[test]
+    fn names_and_losses_of_big_endian_machines_are_read() {
+        let comm = [&77u32.to_be_bytes()[..], &77u32.to_be_bytes(), b"axis\0\0\0\0"].concat();
+        let lost = [0u64.to_be_bytes(), 12u64.to_be_bytes()].concat();
+        let lanes = found(&[record(kind::COMM, &comm, 4), record(kind::LOST, &lost, 5)]);
+        assert_eq!(lanes.comms.get(&Tid(77)).map(String::as_str), Some("axis"));
+        assert_eq!((lanes.lanes[0][0].first, lanes.timed_losses), (5, 12));
+    }
+
+    #[test]
+    fn a_sum_of_losses_without_a_time_is_at_no_time_and_counts_once() {
+        let lost = [0u64.to_be_bytes(), 12u64.to_be_bytes()].concat();
+        let sum = record(kind::LOST_SAMPLES, &15u64.to_be_bytes(), 0);
+        let alone = found(std::slice::from_ref(&sum));
+        assert!(alone.lanes.is_empty());
+        assert!(alone.damage[0].what.starts_with("15 events were lost"), "{:?}", alone.damage);
+        let both = found(&[record(kind::LOST, &lost, 5), sum.clone()]);
+        assert_eq!((both.lanes.len(), both.lanes[0].len()), (1, 1));
+        assert!(both.damage[0].what.starts_with("3 events were lost"), "{:?}", both.damage);
+        let same = found(&[record(kind::LOST, &lost, 5), record(kind::LOST, &lost, 6), sum]);
+        assert_eq!(same.damage, vec![]);
     }
 }

@@ -53,6 +53,10 @@ pub fn plain(file: &[u8]) -> Result<Option<Plain>, OpenError> {
     if size == 0 || !is_compressed(&file[begin..end], order) {
         return Ok(None);
     }
+    if begin < FILE_HEADER {
+        let what = format!("records that begin at {begin}, inside the header");
+        return Err(Damage::new(40, what).into());
+    }
     let mut stream = Stream::new(order);
     stream.read(file, begin, end);
     // What described the records stays as it is; they and the table of features behind them move to the end.

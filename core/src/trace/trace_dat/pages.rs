@@ -66,7 +66,7 @@ impl<'a> CpuPages<'a> {
             cpu: data.cpu,
             origin,
             layout: metadata.layout,
-            page_size: buffer.page_size.max(metadata.layout.data_offset as u32 + 4) as usize,
+            page_size: (buffer.page_size as usize).max(metadata.layout.data_offset + 4),
             how: if buffer.compressed { metadata.compression } else { Compression::None },
             data: &file[begin..end.max(begin)],
             offset: data.offset,

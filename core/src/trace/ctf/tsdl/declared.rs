@@ -20,12 +20,11 @@ impl Parser {
     }
 
     fn declared_type_inner(&mut self) -> Parsed<Type> {
+        while self.is_word("const") {
+            self.at += 1;
+        }
         let Some(Token::Word(word)) = self.peek().cloned() else { return self.damage("a type expected") };
         match word.as_str() {
-            "const" => {
-                self.at += 1;
-                self.declared_type_inner()
-            }
             "integer" => self.integer().map(Type::Integer),
             "floating_point" => self.float(),
             "string" => {
@@ -42,6 +41,21 @@ impl Parser {
         }
     }
 
+    /// So many levels more than what is in them: names for types that hold named ones may be chained without end.
+    fn nest(&mut self, levels: usize) -> Parsed<()> {
+        self.height += levels;
+        if self.height > DEEPEST {
+            return self.damage("types nested too deep");
+        }
+        Ok(())
+    }
+
+    fn take_known(&mut self, name: &str) -> Option<Type> {
+        let (found, height) = self.find(name)?.clone();
+        self.height = self.height.max(height);
+        Some(found)
+    }
+
     /// The longest run of words that is the name of a type; the rest is the field's name.
     fn named_type(&mut self) -> Parsed<Type> {
         let words: Vec<String> = self.tokens[self.at..]
@@ -50,7 +64,7 @@ impl Parser {
             .take(6)
             .collect();
         for count in (1..=words.len()).rev() {
-            if let Some(found) = self.lookup(&words[..count].join(" ")).cloned() {
+            if let Some(found) = self.take_known(&words[..count].join(" ")) {
                 self.at += count;
                 return Ok(found);
             }
@@ -124,6 +138,7 @@ impl Parser {
             return self.known(name);
         }
         let fields = self.fields()?;
+        self.nest(1)?;
         let mut align = fields.iter().map(|(_, field)| field.align()).fold(1, u32::max);
         if self.is_word("align") {
             self.at += 1;
@@ -139,9 +154,9 @@ impl Parser {
         Ok(declared)
     }
 
-    fn known(&self, name: Option<String>) -> Parsed<Type> {
-        match name.as_deref().and_then(|name| self.lookup(name)) {
-            Some(found) => Ok(found.clone()),
+    fn known(&mut self, name: Option<String>) -> Parsed<Type> {
+        match name.as_deref().and_then(|name| self.take_known(name)) {
+            Some(found) => Ok(found),
             None => self.damage(&format!("{} is not declared", name.as_deref().unwrap_or("a nameless type"))),
         }
     }
@@ -155,12 +170,17 @@ impl Parser {
                 self.declaration()?;
                 continue;
             }
+            let of_others = std::mem::take(&mut self.height);
             let declared = self.declared_type()?;
+            let own = self.height;
+            self.height = own.max(of_others);
             if self.eat(";") {
                 continue; // a struct, variant or enum that is only named here
             }
             loop {
+                let of_others = std::mem::replace(&mut self.height, own);
                 fields.push(self.declarator(declared.clone())?);
+                self.height = self.height.max(of_others);
                 if !self.eat(",") {
                     break;
                 }
@@ -192,6 +212,7 @@ impl Parser {
                 return self.damage("arrays nested too deep");
             }
         }
+        self.nest(dimensions.len())?;
         let mut declared = declared;
         for dimension in dimensions.into_iter().rev() {
             let element = Arc::new(declared);
@@ -220,6 +241,7 @@ impl Parser {
             };
         }
         let options = Arc::new(self.fields()?);
+        self.nest(1)?;
         let declared = Type::Variant { tag, options };
         if let Some(name) = name {
             self.define(name, declared.clone());

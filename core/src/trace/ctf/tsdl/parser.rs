@@ -11,17 +11,19 @@ use super::super::types::Type;
 pub(super) struct Parser {
     pub tokens: Vec<(usize, Token)>,
     pub at: usize,
-    /// Type names by scope, innermost last. `struct x` is kept under that whole name.
-    pub scopes: Vec<HashMap<String, Type>>,
+    /// Type names by scope, innermost last, each with its height. `struct x` is kept under that whole name.
+    pub scopes: Vec<HashMap<String, (Type, usize)>>,
     pub native: Order,
     pub depth: usize,
+    /// Levels of structs, variants and arrays in what was declared so far of a type.
+    pub height: usize,
 }
 
 pub(super) type Parsed<T> = Result<T, Damage>;
 
 impl Parser {
     pub fn over(tokens: Vec<(usize, Token)>) -> Self {
-        Parser { tokens, at: 0, scopes: vec![HashMap::new()], native: Order::Little, depth: 0 }
+        Parser { tokens, at: 0, scopes: vec![HashMap::new()], native: Order::Little, depth: 0, height: 0 }
     }
 
     pub fn peek(&self) -> Option<&Token> {

@@ -1,0 +1,50 @@
+//! Hard interrupts that have begun on a CPU. Handlers run with interrupts off, but a few let others in: then the outer
+//! one goes on behind the inner one's exit.
+
+use super::Context;
+
+/// Nested deeper, exits were lost.
+const DEEPEST: usize = 8;
+
+/// An interrupt that has begun.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    pub context: Context,
+    pub occurrence: u32,
+    pub first_slice: usize,
+    pub proof: u32,
+}
+
+/// Outermost first.
+#[derive(Default)]
+pub(super) struct Hard(Vec<Frame>);
+
+impl Hard {
+    pub fn top(&self) -> Option<Frame> {
+        self.0.last().copied()
+    }
+
+    /// Gives those whose exit must have been lost: a line does not interrupt itself.
+    pub fn enter(&mut self, frame: Frame) -> Vec<Frame> {
+        let same = self.0.iter().position(|open| open.context == frame.context);
+        let lost = match same {
+            Some(place) => self.0.split_off(place),
+            None if self.0.len() == DEEPEST => std::mem::take(&mut self.0),
+            None => Vec::new(),
+        };
+        self.0.push(frame);
+        lost
+    }
+
+    /// Gives those inside it, whose exits were lost; `None`: it is not open.
+    pub fn leave(&mut self, context: Context) -> Option<Vec<Frame>> {
+        let place = self.0.iter().rposition(|open| open.context == context)?;
+        let inside = self.0.split_off(place + 1);
+        self.0.pop();
+        Some(inside)
+    }
+
+    pub fn take(&mut self) -> Vec<Frame> {
+        std::mem::take(&mut self.0)
+    }
+}
