@@ -80,11 +80,13 @@ static __always_inline void window_known(struct cpu_block *b, enum level level, 
 	b->window[level].open = open;
 }
 
-static __always_inline void windows_end_elsewhere(struct cpu_block *b)
+static __always_inline int switched_elsewhere(struct cpu_block *b, struct task_struct *next)
 {
 	window_known(b, LEVEL_IRQ, false);
 	window_known(b, LEVEL_VECTOR, false);
 	b->timer[0].timer = 0;
+	wakeup_elsewhere(next);
+	return 0;
 }
 
 /* The time, and what was stolen until then: of one moment, though interrupts may come in between. */

@@ -21,11 +21,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!b)
 		return 0;
-	if (!b->on) {
-		windows_end_elsewhere(b);
-		wakeup_elsewhere(next);
-		return 0;
-	}
+	if (!b->on)
+		return switched_elsewhere(b, next);
 	if (b->running && b->running != prev->pid + 1)
 		wakeup_unseen(b, prev);
 	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO) {

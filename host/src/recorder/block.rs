@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
+use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Cpu;
 
 use crate::error::{Error, Result};
@@ -162,6 +163,12 @@ impl Blocks {
     /// The blocks of all possible CPUs.
     pub fn all(&self) -> impl Iterator<Item = &CpuBlock> {
         (0..self.cpus as u32).filter_map(|cpu| self.of(Cpu(cpu)))
+    }
+
+    /// Those of all but `cpus`.
+    pub fn beside<'b>(&'b self, cpus: &'b CpuSet) -> impl Iterator<Item = &'b CpuBlock> {
+        let others = (0..self.cpus as u32).map(Cpu).filter(|&cpu| !cpus.contains(cpu));
+        others.filter_map(|cpu| self.of(cpu))
     }
 
     pub fn of(&self, cpu: Cpu) -> Option<&CpuBlock> {

@@ -9,8 +9,7 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::event::{Vector, SOFTIRQS};
 
 use super::block::{self, CpuBlock, Hist};
-use super::losses::MISSING_SAMPLES;
-use super::names;
+use super::{losses, names};
 
 /// `enum quantity` of src/bpf/block.h, in its order.
 pub(super) const QUANTITIES: [Quantity; 5] =
@@ -109,8 +108,7 @@ pub(super) fn series(cpu: Cpu, block: &CpuBlock, which: usize, seconds: &[Second
     let mut series = Series::new(QUANTITIES[which], Some(cpu), histogram);
     series.begin = (first > 0).then_some(Mono(first));
     series.set_seconds(seconds.to_vec());
-    // At least: a stretch in which switches were not reported counts once, however many wake-ups it hid.
-    series.lost = lost + MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum::<u64>();
+    series.lost = lost + losses::missing(block);
     series
 }
 

@@ -1,9 +1,12 @@
 //! What each loss counter of the kernel side means for the result.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
 
 use lathunt_core::run::Loss;
 use lathunt_core::time::Tid;
+
+use super::block::CpuBlock;
 
 /// `enum loss` of src/bpf/block.h, in its order.
 const MEANINGS: [(&str, &str); 10] = [
@@ -26,7 +29,13 @@ pub(super) const NO_BUFFER_USER: usize = 1;
 const SWITCHES: usize = 7;
 
 /// Counters (by place) of wake-ups that a latency series lacks: not remembered, negative, not seen.
-pub(super) const MISSING_SAMPLES: [usize; 3] = [2, 5, 9];
+const MISSING_SAMPLES: [usize; 3] = [2, 5, 9];
+
+/// Wake-ups that `block` knows to be missing: at least, since a stretch in which switches were not reported counts once,
+/// however many it hid.
+pub(super) fn missing(block: &CpuBlock) -> u64 {
+    MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum()
+}
 
 /// Whether a latency is missing when an event falls into the program `name` while it runs, and is skipped by that.
 pub(super) fn measures(name: &str) -> bool {

@@ -310,22 +310,16 @@ impl Recorder {
         cpus.flat_map(|(cpu, block)| (0..figures::QUANTITIES.len()).map(move |which| (cpu, block, which)))
             .map(|(cpu, block, which)| {
                 let seconds = self.seconds.get(&(cpu, which)).unwrap_or(&none);
-                let mut series = figures::series(cpu, block, which, seconds);
-                series.lost += somewhere;
-                series
+                let series = figures::series(cpu, block, which, seconds);
+                Series { lost: series.lost + somewhere, ..series }
             })
             .collect()
     }
 
     /// Wake-ups that were lost where their waker ran, on a CPU that is not recorded, or in our own programs.
     fn missing_somewhere(&self) -> u64 {
-        let recorded: Vec<&block::CpuBlock> =
-            self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)).collect();
-        let others = self.blocks.all().filter(|block| !recorded.iter().any(|one| std::ptr::eq(*one, *block)));
-        let of = |block: &block::CpuBlock| -> u64 {
-            losses::MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum()
-        };
-        others.map(of).sum::<u64>() + object::recursions(&self.object, losses::measures)
+        self.blocks.beside(&self.cpus).map(losses::missing).sum::<u64>()
+            + object::recursions(&self.object, losses::measures)
     }
 
     /// Files the maxima since the last call under the second of now.
