@@ -126,6 +126,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = topology.select(plan.cpus.as_ref())?;
     let mut conditions = conditions(&cpus, plan);
+    let in_force = conditions.kernel.preemption_in_force.as_deref();
+    conditions.notes.extend(potential::note(&plan.potential, in_force));
     let potential = potential::start(&plan.potential, &cpus)?;
     let old_files = match &plan.latency_hist {
         Some(directory) => Some(OldFiles::begin(directory, plan.old_files(&topology))?),

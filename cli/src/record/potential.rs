@@ -56,6 +56,16 @@ pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
     Ok(Running { estimate, potentials })
 }
 
+/// What a reader of `wanted` has to know on this kernel.
+pub fn note(wanted: &[Potential], preemption_in_force: Option<&str>) -> Option<String> {
+    let lazy = wanted.contains(&Potential::Estimate) && preemption_in_force == Some("lazy");
+    lazy.then(|| {
+        "the estimate of blocking has lazy requests in it (preempt=lazy): ordinary tasks may go on after them, up to the next \
+         tick, with nothing blocked; with preempt=full it has none"
+            .to_owned()
+    })
+}
+
 impl Potential {
     /// What it is, unless it is an estimate.
     pub fn quantity(self) -> Option<Quantity> {
@@ -74,5 +84,19 @@ impl Running {
         let (mut series, peaks) = self.potentials.as_ref().map(Potentials::read).unwrap_or_default();
         series.extend(self.estimate.iter().flat_map(blocking::Blocking::series));
         (series, peaks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_lazy_requests_are_in_the_estimate_is_said_where_they_are() {
+        let both = [Potential::Irqsoff, Potential::Estimate];
+        assert!(note(&both, Some("lazy")).unwrap().contains("preempt=full"));
+        assert_eq!(note(&both, Some("full")), None);
+        assert_eq!(note(&both, None), None);
+        assert_eq!(note(&both[..1], Some("lazy")), None);
     }
 }
