@@ -28,10 +28,14 @@ pub fn contents(path: &Path) -> Result<Vec<u8>> {
             (Box::new(File::open(path).with_context(|| format!("cannot read {shown}"))?), shown)
         }
     };
+    at_most(MOST_BYTES, source, &shown)
+}
+
+fn at_most(most: u64, source: impl Read, shown: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    source.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        bail!("cannot read {shown}: larger than {} MiB, which is no file of this kind", MOST_BYTES >> 20);
+    source.take(most + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
+    if bytes.len() as u64 > most {
+        bail!("cannot read {shown}: larger than {} MiB, so it is no such file", most >> 20);
     }
     Ok(bytes)
 }
@@ -64,18 +68,14 @@ impl Loaded {
 /// One line: which file, what is wrong with it, what to do.
 pub fn read_run(path: &Path) -> Result<Loaded> {
     let path = if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() };
-    let shown = path.display();
+    let shown = path.display().to_string();
     let file = File::open(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             anyhow!("cannot read {shown}: there is no such file; name a run file or the directory 'lathunt hunt -o' wrote")
         }
         _ => anyhow!("cannot read {shown}: {error}"),
     })?;
-    let mut bytes = Vec::new();
-    file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
-    if bytes.len() as u64 > LARGEST_BYTES {
-        bail!("cannot read {shown}: larger than {} MiB, so it is not a run file", LARGEST_BYTES >> 20);
-    }
+    let bytes = at_most(LARGEST_BYTES, file, &shown)?;
     let text = std::str::from_utf8(&bytes).map_err(|error| {
         anyhow!(
             "cannot read {shown}: no UTF-8 text from byte {} on; the file is damaged",

@@ -273,8 +273,7 @@ fn moment(text: &str) -> Result<Mono> {
     seconds.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(nanos)).map(Mono).ok_or_else(wrong)
 }
 
-/// Why there is no passage.
-/// What the reader should know of those that are left out, or that were never kept.
+/// Leaves the shorter ones out. What the reader should know then: that all were, or that more may never have been kept.
 fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
     let (kept, not_kept) = (found.passages.len(), found.count > found.passages.len() as u64);
     let longest = found.passages.first().map(Passage::total);
@@ -287,6 +286,7 @@ fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
     longest.map(|longest| format!("none reached {threshold}: the longest took {longest}"))
 }
 
+/// Why there is no passage.
 fn nothing(found: &Found, question: &Question) -> String {
     let (begins, ends) = (&found.begin_threads, &found.end_threads);
     if let (Question::At(_), Some((first, last))) = (question, found.reach) {

@@ -195,17 +195,16 @@ pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally
     // Who is lent a priority while the victim waits has a part with it and one without.
     let mut sums: BTreeMap<(Context, Option<Prio>), Sum> = BTreeMap::new();
     let mut gaps = Vec::new();
-    let is_wait = phase == Phase::Waiting;
-    let split: Vec<Slice> = if is_wait { loans::split(record, slices) } else { Vec::new() };
-    for slice in if is_wait { &split } else { slices } {
+    let split = (phase == Phase::Waiting).then(|| loans::split(record, slices));
+    for slice in split.as_deref().unwrap_or(slices) {
         match slice.context {
             Context::Unknown => gaps.push(gap(slice, "who had the CPU is not recorded")),
             Context::Lost => gaps.push(gap(slice, "events lost")),
             context => {
                 let source = if let Context::Idle(_) = context { Context::Idle(None) } else { context };
-                let lent = if is_wait { loans::shown(record, slice) } else { None };
-                let sum = sums.entry((source, lent)).or_insert_with(|| Sum::new(record, phase, cpu, slice));
-                sum.add(record, slice);
+                let lent = lent(record, phase, slice);
+                let new = || Sum::new(record, phase, cpu, slice, lent);
+                sums.entry((source, lent)).or_insert_with(new).add(record, slice);
             }
         }
     }
@@ -219,8 +218,8 @@ fn gap(slice: &Slice, label: &str) -> Segment {
 }
 
 impl Sum {
-    fn new(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> Sum {
-        let (kind, name, thread) = source(record, phase, cpu, slice);
+    fn new(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice, lent: Option<Prio>) -> Sum {
+        let (kind, name, thread) = source(record, cpu, slice, lent);
         let role = match slice.context {
             Context::Idle(_) => Role::Idle,
             Context::Thread(_) => Role::Unranked,
@@ -289,7 +288,7 @@ impl Share {
     /// A share without time: the source of `slice`, to be filled in.
     #[must_use]
     pub fn of(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> Share {
-        Sum::new(record, phase, cpu, slice).finish(record)
+        Sum::new(record, phase, cpu, slice, lent(record, phase, slice)).finish(record)
     }
 }
 
@@ -301,8 +300,18 @@ fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
     })
 }
 
-/// Kind, name and thread of a slice's source on `cpu`; a thread with its last name and the highest priority it showed.
-fn source(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> (Kind, String, Option<Thread>) {
+/// What the thread of a slice was lent: of interest while the victim waits for the CPU.
+fn lent(record: &Record, phase: Phase, slice: &Slice) -> Option<Prio> {
+    if phase == Phase::Waiting {
+        loans::shown(record, slice)
+    } else {
+        None
+    }
+}
+
+/// Kind, name and thread of a slice's source on `cpu`; a thread with its last name and the priority that it was lent, else
+/// the highest that it showed.
+fn source(record: &Record, cpu: Cpu, slice: &Slice, lent: Option<Prio>) -> (Kind, String, Option<Thread>) {
     match slice.context {
         Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
         Context::Thread(tid) => {
@@ -315,7 +324,6 @@ fn source(record: &Record, phase: Phase, cpu: Cpu, slice: &Slice) -> (Kind, Stri
             let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid);
             let highest =
                 thread.prio.zip(left.and_then(|prev| prev.prio)).map(|(a, b)| a.min(b)).or(thread.prio);
-            let lent = if phase == Phase::Waiting { loans::shown(record, slice) } else { None };
             let prio = lent.or(highest);
             let comm =
                 left.and_then(|prev| prev.comm).map_or(thread.comm, |comm| record.text(comm).to_owned());

@@ -9,6 +9,7 @@
 
 mod fields;
 mod line;
+mod ordered;
 
 use std::collections::HashMap;
 

@@ -3,6 +3,8 @@
 //! Most events print `name=value`; those that print otherwise, in the kernel or in trace-cmd's plug-ins, have a rule
 //! here.
 
+use super::ordered;
+
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FieldValue {
@@ -58,9 +60,7 @@ fn pairs(event: &str, text: &str) -> Fields {
             names.push((begin, equals, equals + 1));
         }
     }
-    if let Some((_, order)) = ORDERED.iter().find(|(known, _)| *known == event) {
-        keep_ordered(text, order, &mut names);
-    }
+    ordered::drop_names(event, text, &mut names);
     let ends = names.iter().skip(1).map(|&(begin, ..)| begin).chain([text.len()]);
     let mut fields = Vec::new();
     for (&(begin, equals, value), end) in names.iter().zip(ends) {
@@ -69,59 +69,6 @@ fn pairs(event: &str, text: &str) -> Fields {
         fields.push(field(name, value_of(name, value.trim_end_matches(','))));
     }
     fields
-}
-
-/// Names in the order in which events print them that print the names of threads: these may hold what looks like a field.
-const ORDERED: [(&str, &[&str]); 8] = [
-    ("sched_waking", WAKING),
-    ("sched_wakeup", WAKING),
-    ("sched_wakeup_new", WAKING),
-    (
-        "sched_switch",
-        &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
-    ),
-    ("sched_migrate_task", &["comm", "pid", "prio", "orig_cpu", "dest_cpu"]),
-    ("sched_pi_setprio", &["comm", "pid", "oldprio", "newprio"]),
-    ("sched_process_fork", &["comm", "pid", "child_comm", "child_pid"]),
-    ("sched_process_exit", &["comm", "pid", "prio"]),
-];
-const WAKING: &[&str] = &["comm", "pid", "prio", "target_cpu"];
-
-/// Drops what stands in the name of a thread, which the kernel prints first: of equal names the last one counts, found
-/// from the end to the begin.
-fn keep_ordered(text: &str, order: &[&str], names: &mut Vec<(usize, usize, usize)>) {
-    let mut kept = Vec::new();
-    let mut rest = names.len();
-    for wanted in order.iter().rev() {
-        let is_it = |&(begin, equals, _): &(usize, usize, usize)| text[begin..equals] == **wanted;
-        let found = match wanted.ends_with("comm") {
-            true => {
-                let behind_arrow = |name: &&(usize, usize, usize)| text[..name.0].ends_with("==> ");
-                let all = || names[..rest].iter().filter(|name| is_it(name));
-                let begin = all().find(behind_arrow).or(all().next()).map(|name| name.0);
-                names.iter().position(|name| Some(name.0) == begin)
-            }
-            false => names[..rest].iter().rposition(is_it),
-        };
-        let Some(place) = found else { continue };
-        kept.push(place);
-        rest = place;
-    }
-    let first = kept.last().copied().unwrap_or(0);
-    let last = kept.first().copied().unwrap_or(names.len());
-    let is_comm = |place: usize| {
-        let (begin, equals, _) = names[place];
-        text[begin..equals].ends_with("comm")
-    };
-    let mut within = false;
-    let places: Vec<usize> = (0..names.len())
-        .filter(|place| {
-            let is_kept = kept.contains(place);
-            within = if is_kept { is_comm(*place) } else { within };
-            is_kept || *place < first || *place > last || !within
-        })
-        .collect();
-    *names = places.into_iter().map(|place| names[place]).collect();
 }
 
 /// Names that the printed text has otherwise than the record.
