@@ -47,13 +47,7 @@ fn answered(source: &dyn Source, cmdline: &str) -> (Passage, String) {
     let explanation = explain_passage(&record, &TimerPassage { tid, cpu, begin, end });
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, worst.total());
-    let facts = TraceFacts {
-        path: String::new(),
-        format: String::new(),
-        clock: String::new(),
-        events: found.events,
-        lost: found.lost,
-    };
+    let facts = TraceFacts { events: found.events, lost: found.lost, ..TraceFacts::default() };
     let mut answers = Answers::new(facts, cmdline.to_owned(), &found);
     answers.passages.push(Answer::explained(&worst, explanation));
     let text = answers.to_text(Options { evidence: true, stacks: true });

@@ -1,14 +1,20 @@
 //! Every decoder against every kind of damage: cut off at any byte, and bits changed at random (but the same ones in
 //! each run). A decoder may refuse a file or report damage; it may not panic, hang, or take memory without measure.
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lathunt_core::explain::answers::Answer;
 use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::lanes::lanes;
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::passages::{find, Passage, Question, Whose};
 use lathunt_core::explain::peak::TimerPassage;
+use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::summary::summarize;
+use lathunt_core::export::kernel_ctf;
 use lathunt_core::time::Mono;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
 use lathunt_core::trace::flight::source::Flight;
@@ -59,25 +65,40 @@ fn walk(source: &dyn Source, bytes: usize) -> Met {
             break;
         }
     }
-    if met.events > 0 && ASKED.fetch_add(1, Ordering::Relaxed).is_multiple_of(16) {
+    if met.events > 0 && WALKED.replace(WALKED.get() + 1).is_multiple_of(16) {
         ask(source);
     }
     met
 }
 
-static ASKED: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Walks of the case that this thread works on: the same ones are asked in each run.
+    static WALKED: Cell<usize> = const { Cell::new(0) };
+}
 
-/// What users ask, of damaged traces too: the summary, and the worst wake-up explained.
+/// What users ask, of damaged traces too: the summary, what is periodic, another format, and the worst wake-up
+/// explained and drawn.
 fn ask(source: &dyn Source) {
     let summary = summarize(source);
     assert!(summary.cpus.iter().map(|cpu| cpu.events).sum::<u64>() <= summary.events);
+    assert!(!summary.to_text().is_empty());
+    let _ = periods(source, &Whose::default());
+    if kernel_ctf::is_possible(source) {
+        assert!(!kernel_ctf::metadata(source).is_empty());
+        let written = kernel_ctf::streams(source, |_, _| Ok::<_, Infallible>(()));
+        assert!(written.is_ok_and(|written| written.events <= summary.events));
+    }
     let found = find(source, &Question::Wakeups, &Whose::default());
     assert_eq!(found.events, summary.events);
-    let Some(Passage { tid, cpu, begin, end, .. }) = found.passages.first().cloned() else { return };
+    let Some(passage) = found.passages.first() else { return };
+    let Passage { tid, cpu, begin, end, .. } = *passage;
     let window = window(source, &found, begin, end);
-    let explanation = explain_passage(&Record::new(&window), &TimerPassage { tid, cpu, begin, end });
+    let record = Record::new(&window);
+    let explanation = explain_passage(&record, &TimerPassage { tid, cpu, begin, end });
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, explanation.total_ns);
+    let lanes = lanes(&record, &Answer::explained(passage, explanation));
+    assert!(lanes.begin <= begin && end <= lanes.end);
 }
 
 /// A fixture: how it is opened from its parts, and the parts.
@@ -213,7 +234,7 @@ fn on_all_cores(work: impl Fn(&Case) -> usize + Sync) -> usize {
     let next = AtomicUsize::new(0);
     let take = || {
         let mine = std::iter::from_fn(|| cases.get(next.fetch_add(1, Ordering::Relaxed)));
-        mine.map(&work).sum::<usize>()
+        mine.inspect(|_| WALKED.set(0)).map(&work).sum::<usize>()
     };
     std::thread::scope(|threads| {
         let others: Vec<_> = (1..4).map(|_| threads.spawn(take)).collect();

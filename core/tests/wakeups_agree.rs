@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use lathunt_core::explain::answers::{Answers, TraceFacts};
-use lathunt_core::explain::passages::{find, Question, Whose};
+use lathunt_core::explain::passages::{find, Found, Question, Whose};
 use lathunt_core::explain::summary::summarize;
+use lathunt_core::time::Tid;
 use lathunt_core::trace::ftrace_text::FtraceText;
 use lathunt_core::trace::perf_data::PerfData;
 use lathunt_core::trace::source::Source;
@@ -40,6 +41,9 @@ fn the_summary_counts_the_wake_ups_that_are_listed() {
         let worst = |spans| listed.passages.iter().find(|p| p.spans_loss == spans).map(|p| p.total());
         assert_eq!(Some(summed.worst_ns).filter(|_| summed.count > 0), worst(false), "{name}");
         assert_eq!(summed.longest_spanning_ns, worst(true), "{name}");
+        assert_eq!(summed.unseen_switch_ins, listed.unseen_switch_ins, "{name}");
+        let unseen = listed.longest_unseen_switch_in.map(|(most, _)| most);
+        assert_eq!(summed.longest_unseen_ns, unseen, "{name}");
         compared += 1;
     }
     assert!(compared >= 20, "{compared}");
@@ -216,6 +220,57 @@ fn an_unseen_switch_is_said_and_no_time_is_made_up_for_it() {
     assert_eq!(summary.wakeups.worst_ns.0 / 1_000_000, 100, "since it was woken last");
     let listed = find(&source, &Question::Wakeups, &Whose::default());
     assert_eq!(listed.passages.iter().map(|p| p.total().0).collect::<Vec<_>>(), [100_000_000]);
+    let (most, until) = listed.longest_unseen_switch_in.unwrap();
+    assert_eq!((listed.unseen_switch_ins, most.0, until.0), (1, 600_000_000, 2_100_000_000), "woken again");
+    assert_eq!((summary.wakeups.unseen_switch_ins, summary.wakeups.longest_unseen_ns), (1, Some(most)));
+}
+
+/// `vic/70` is woken asleep and leaves a CPU on which it was not switched in: no waking met it there.
+#[test]
+fn a_wake_up_whose_switch_in_was_not_recorded_is_told_with_the_most_that_it_took() {
+    let text = "
+           bg-50     [001] d..2.     1.001000: sched_switch: prev_comm=bg prev_pid=50 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+        other-60     [000] d..2.     1.010000: sched_waking: comm=vic pid=70 prio=120 target_cpu=001
+          vic-70     [001] d..2.     1.010100: sched_switch: prev_comm=vic prev_pid=70 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+          vic-70     [001] d..2.     1.050000: sched_switch: prev_comm=vic prev_pid=70 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+           bg-50     [001] d..2.     1.110000: sched_switch: prev_comm=bg prev_pid=50 prev_prio=120 prev_state=S ==> next_comm=vic next_pid=70 next_prio=120
+";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let listed = find(&source, &Question::Wakeups, &Whose::default());
+    assert_eq!((listed.count, listed.unseen_switch_ins), (0, 1));
+    let limits = limits(&listed);
+    let said = "1 wake-up is not listed, whose switch-in was not recorded: it took at most 100 µs, until 1.010100000";
+    assert!(limits.iter().any(|limit| limit == said), "{limits:?}");
+    let summary = summarize(&source);
+    assert_eq!((summary.wakeups.count, summary.wakeups.unseen_switch_ins), (0, 1));
+    let said = "! 1 more whose switch-in was not recorded (taking at most 100 µs) are not counted";
+    assert!(summary.to_text().contains(said), "{}", summary.to_text());
+    assert!(summary.threads.iter().all(|thread| thread.ready_ns.0 <= 100_000), "{:?}", summary.threads);
+    let whose = Whose { tid: None, comm: Some("bg".to_owned()) };
+    assert_eq!(find(&source, &Question::Wakeups, &whose).unseen_switch_ins, 0, "another's");
+}
+
+fn limits(found: &Found) -> Vec<String> {
+    let facts = TraceFacts { events: found.events, lost: found.lost, ..TraceFacts::default() };
+    Answers::new(facts, String::new(), found).limits
+}
+
+/// Which system calls were recorded, no trace says: one that is not in it may have been left out.
+#[test]
+fn a_system_call_without_any_event_may_not_have_been_recorded() {
+    let text = "
+              rt-9     [001] d..2.     1.000000: sys_enter: NR 600 (1, 0, 0, 0, 0, 0)
+              rt-9     [001] d..2.     1.001000: sys_exit: NR 600 = 0
+";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let asks = |call: i32, tid: i32| {
+        let whose = Whose { tid: Some(Tid(tid)), comm: None };
+        let found = find(&source, &Question::Syscall(call), &whose);
+        let is_asked = limits(&found).iter().any(|limit| limit.ends_with("was it recorded?"));
+        (found.count, is_asked)
+    };
+    assert_eq!((asks(600, 9), asks(601, 9)), ((1, false), (0, true)));
+    assert_eq!(asks(600, 8), (0, false), "another thread's was");
 }
 
 /// A passage may be the worst of all and have lost its begin: that it was so long at least is said.
@@ -236,14 +291,7 @@ CPU:1 [LOST 5 EVENTS]
     assert_eq!((found.count, found.unmatched_ends, found.begun_in_losses), (1, 2, 1));
     let (least, end) = found.longest_begun_in_loss.unwrap();
     assert_eq!((least.0, end.0), (800_000_000, 1_900_000_000));
-    let facts = TraceFacts {
-        path: String::new(),
-        format: String::new(),
-        clock: String::new(),
-        events: found.events,
-        lost: found.lost,
-    };
-    let limits = Answers::new(facts, String::new(), &found).limits;
+    let limits = limits(&found);
     let said = "1 more ended whose begin is lost with other events: the longest took 800.000 ms or more, until 1.900000000";
     assert!(limits.iter().any(|limit| limit == said), "{limits:?}");
 }

@@ -26,13 +26,19 @@ use crate::out;
 use crate::trace_file::{TraceFile, WithSymbols};
 use exports::{Drawing, Exports};
 
+/// What stands below the options.
+const AFTER: &str = "In a tree, ~ marks a part that is concluded from other events and was not recorded itself; `inferred` in the JSON.
+
+Exit status: 0 where the question was answered, also where passages reach --threshold, or none was found; 1 where it could not be.";
+
 /// Explains passages of a recorded trace: where their time went, and whose fault it is.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
 pub struct ExplainArgs {
     /// What `lathunt trace` left (its directory), a trace.dat, a directory of CTF traces, a perf.data, or text of ftrace; also through a pipe (/dev/stdin)
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Passages from marker A to marker B: sys:600, mark:TEXT, event:NAME or event:NAME[field==value]
+    /// Passages from marker A to marker B: sys:600, mark:TEXT (a text that contains TEXT), event:NAME or event:NAME[field==value]
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     between: Option<Vec<Marker>>,
     /// Pair A with B by the value of this field (arg0… of system calls), not by thread
@@ -65,7 +71,7 @@ pub struct ExplainArgs {
     /// How many of the worst passages are explained [default: 1]
     #[arg(long, value_name = "N")]
     worst: Option<usize>,
-    /// Only passages at least this long
+    /// Only passages at least this long; a bare number counts in µs
     #[arg(long, value_name = "TIME", value_parser = |text: &str| parse_duration(text, Ns::from_us(1)))]
     threshold: Option<Ns>,
     /// Show the events that prove each part

@@ -34,7 +34,7 @@ pub struct Answers {
 }
 
 /// What was read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceFacts {
     /// File or directory.
@@ -156,6 +156,9 @@ impl Answers {
         for marker in &found.impossible {
             limits.push(format!("no event of this trace can be {marker}: was it recorded?"));
         }
+        if found.is_call_unseen {
+            limits.push("no event of this system call is in the trace: was it recorded?".to_owned());
+        }
         if found.lost > 0 && found.is_damaged {
             limits.push(
                 "events are missing: lost by the recorder, or in what cannot be read of the file".to_owned(),
@@ -167,6 +170,15 @@ impl Answers {
             let count = found.begun_in_losses;
             limits.push(format!(
                 "{count} more ended whose begin is lost with other events: the longest took {least} or more, until {end}"
+            ));
+        }
+        if let Some((most, end)) = found.longest_unseen_switch_in {
+            let (count, it) =
+                (found.unseen_switch_ins, if found.unseen_switch_ins == 1 { "it" } else { "the longest" });
+            limits.push(format!(
+                "{} {} not listed, whose switch-in was not recorded: {it} took at most {most}, until {end}",
+                counted(count, "wake-up"),
+                if count == 1 { "is" } else { "are" }
             ));
         }
         if found.spanning_losses > 0 {

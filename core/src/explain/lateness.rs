@@ -189,7 +189,7 @@ fn programmed(firing: &Firing) -> Option<Mono> {
 /// Why a share does not explain its time.
 struct Open {
     label: String,
-    stood_still: bool, // interrupts were on
+    stood_still: bool, // the interrupt did not come though interrupts were on
 }
 
 impl Open {
@@ -210,6 +210,8 @@ impl Open {
 struct Reading<'r> {
     /// When it was seen that the timer was due and not pending.
     not_pending_at: Option<Mono>,
+    /// The timer expires in an interrupt, not in a softirq that may be late itself.
+    by_interrupt: bool,
     /// The thread that the timer interrupted.
     interrupted: Option<Tid>,
     /// What the stack taken in the timer's interrupt shows.
@@ -228,7 +230,8 @@ impl<'r> Reading<'r> {
             })
             .map_or(waking.at, |(_, event)| event.at);
         let sample = record.stacks(cpu, own, end).find(|sample| Some(sample.tid) == interrupted);
-        Reading { not_pending_at: not_pending(slices, own), interrupted, sample }
+        let by_interrupt = firing.expire.is_some_and(|(_, event)| own < event.at);
+        Reading { not_pending_at: not_pending(slices, own), by_interrupt, interrupted, sample }
     }
 
     /// The label of a share that explains its time, or of the gap where it does not.
@@ -245,9 +248,10 @@ impl<'r> Reading<'r> {
             _ => return Ok(share.label()),
         };
         if let Some(at) = self.not_pending_at {
-            return Err(Open::because(format!(
-                "timer late: not pending when interrupts came back on at {at}"
-            )));
+            let label = format!("timer late: not pending when interrupts came back on at {at}");
+            // Until then nothing that ran here kept it away.
+            let stood_still = self.by_interrupt && 2 * at.since(share.begin).0 > share.net.0;
+            return Err(Open { label, stood_still });
         }
         if share.role == Role::Idle {
             return Ok(format!("exit from {}", share.name));

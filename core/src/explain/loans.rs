@@ -12,7 +12,7 @@ pub fn split(record: &Record, slices: &[Slice]) -> Vec<Slice> {
     let mut pieces = Vec::with_capacity(slices.len());
     for slice in slices {
         let mut rest = *slice;
-        if let Context::Thread(tid) = slice.context {
+        if let Some(tid) = borrower(record, slice) {
             for at in changes(record, tid, slice.begin, slice.end) {
                 if rest.begin < at && at < rest.end {
                     pieces.push(Slice { end: at, faults: 0, ..rest });
@@ -33,7 +33,7 @@ fn changes<'r>(record: &'r Record<'_>, tid: Tid, a: Mono, b: Mono) -> impl Itera
 /// The priority that the thread of a slice of [`split`] had: by the last change since it was switched in, else by what
 /// the first one before it leaves replaced. `None`: no thread, or none changed it.
 pub fn shown(record: &Record, slice: &Slice) -> Option<Prio> {
-    let Context::Thread(tid) = slice.context else { return None };
+    let tid = borrower(record, slice)?;
     let before = record.events_of(tid, Mono(0), slice.begin).rev().map(|(_, event)| event);
     let before = before.take_while(|event| !is_switch(event)).find_map(|event| lent(event, tid));
     let behind = || {
@@ -41,6 +41,14 @@ pub fn shown(record: &Record, slice: &Slice) -> Option<Prio> {
         behind.take_while(|event| !is_switch(event)).find_map(|event| lent(event, tid))
     };
     before.map(|(_, new)| new).or_else(|| behind().map(|(old, _)| old))
+}
+
+/// The thread of `slice`, where it was lent a priority at all.
+fn borrower(record: &Record, slice: &Slice) -> Option<Tid> {
+    match slice.context {
+        Context::Thread(tid) if record.was_lent(tid) => Some(tid),
+        _ => None,
+    }
 }
 
 fn is_switch(event: &Event) -> bool {

@@ -40,6 +40,7 @@ pub mod summary;
 mod tests;
 pub mod text;
 pub mod thread;
+mod turns;
 mod wait;
 mod waking;
 

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use super::mappings::Mappings;
 use super::markers::Matcher;
 use super::silence::Silences;
+use super::turns::Turns;
 use super::waking;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
@@ -51,6 +52,23 @@ struct Begun {
     at: Mono,
     tid: Tid,
     key: Option<String>,
+    /// A waking met the thread still running, and it blocked then: where no other comes, it ended that sleep.
+    leaving: bool,
+}
+
+/// What context switches tell of a thread.
+#[derive(Default)]
+struct Switched {
+    /// Its last name.
+    comm: Option<Sym>,
+    /// It is on no CPU, as far as switches were recorded.
+    is_off: bool,
+}
+
+impl Begun {
+    fn new(at: Mono, tid: Tid, key: Option<String>) -> Begun {
+        Begun { at, tid, key, leaving: false }
+    }
 }
 
 struct Search<'s> {
@@ -63,10 +81,8 @@ struct Search<'s> {
     needed: Vec<bool>,
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
-    /// Threads that blocked after a waking had met them still running, and when: where no other waking comes, it was
-    /// the one that ended their sleep.
-    left_woken: HashMap<Tid, Mono>,
-    comms: HashMap<Tid, Sym>,
+    turns: Turns,
+    switched: HashMap<Tid, Switched>,
     /// The number of sched_setaffinity.
     sets_affinity: Option<i32>,
     feeding: Option<Feeding>,
@@ -109,6 +125,7 @@ impl<'s> Search<'s> {
             _ => None,
         };
         found.from_wakeup = matches!(question, Question::Wakeups) && waking::is_missing(source);
+        found.is_call_unseen = matches!(question, Question::Syscall(_));
         let needs = |name: &str| match name {
             _ if feeding.is_some() => true,
             "sched_switch" | "sched_process_exit" | "sched_process_fork" | "sched_migrate_task" => true,
@@ -129,8 +146,8 @@ impl<'s> Search<'s> {
             needed,
             by_thread: HashMap::new(),
             by_key: HashMap::new(),
-            left_woken: HashMap::new(),
-            comms: HashMap::new(),
+            turns: Turns::default(),
+            switched: HashMap::new(),
             sets_affinity: SyscallTable::of_machine(&source.info().machine).number("sched_setaffinity"),
             feeding,
             fed_since: None,
@@ -149,6 +166,7 @@ impl<'s> Search<'s> {
             Item::Lost(loss) => {
                 self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
                 self.lost_until = self.lost_until.max(loss.before);
+                self.turns.lost(loss.cpu);
                 self.lost_meanwhile(loss);
                 if loss.after.is_some() && self.found.losses.len() < MOST_LOSSES {
                     self.found.losses.push(*loss);
@@ -217,7 +235,7 @@ impl<'s> Search<'s> {
         };
         // Preempted and back on the CPU, it is in the same passage.
         if self.fed_since.replace(at) != Some(at) {
-            self.keep(Begun { at, tid, key: None }, tid, event);
+            self.keep(Begun::new(at, tid, None), tid, event);
         }
     }
 
@@ -225,10 +243,9 @@ impl<'s> Search<'s> {
     fn lasting(&mut self, event: &Event) {
         match event.kind {
             Kind::Switch { next, prev, .. } => {
-                for task in [prev, next] {
-                    if let Some(comm) = task.comm {
-                        self.comms.insert(task.tid, comm);
-                    }
+                for (task, is_off) in [(prev, true), (next, false)] {
+                    let known = self.switched.entry(task.tid).or_default();
+                    *known = Switched { comm: task.comm.or(known.comm), is_off };
                 }
             }
             Kind::SysEnter { id, .. }
@@ -245,6 +262,9 @@ impl<'s> Search<'s> {
 
     /// What this thread began has no end: the next thread with its number is another.
     fn over(&mut self, tid: Tid) {
+        if let Some(known) = self.switched.get_mut(&tid) {
+            known.is_off = false;
+        }
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
         if !by_thread || self.by_thread.remove(&tid).is_none() {
             return;
@@ -258,7 +278,7 @@ impl<'s> Search<'s> {
 
     fn begin(&mut self, event: &Event, key: Option<String>) {
         let Some(tid) = event.current else { return };
-        let begun = Begun { at: event.at, tid, key: key.clone() };
+        let begun = Begun::new(event.at, tid, key.clone());
         let earlier = match (&self.question, key) {
             (Question::Between { pair: Some(_), .. }, Some(key)) => self.by_key.insert(key, begun),
             (Question::Between { pair: Some(_), .. }, None) => Some(begun),
@@ -293,8 +313,8 @@ impl<'s> Search<'s> {
     }
 
     fn comm(&self, tid: Tid) -> String {
-        match self.comms.get(&tid) {
-            Some(&sym) => self.normalizer.strings().get(sym).to_owned(),
+        match self.switched.get(&tid).and_then(|known| known.comm) {
+            Some(sym) => self.normalizer.strings().get(sym).to_owned(),
             None => self.source.info().comms.get(&tid).cloned().unwrap_or_default(),
         }
     }
@@ -331,7 +351,7 @@ impl<'s> Search<'s> {
             let in_order = std::mem::take(&mut self.in_order);
             self.found.only_in_order = !in_order.is_empty();
             for (at, event) in in_order {
-                self.keep(Begun { at, tid: *tid, key: None }, *tid, &event);
+                self.keep(Begun::new(at, *tid, None), *tid, &event);
             }
         }
         let open: Vec<Tid> =

@@ -4,7 +4,7 @@
 
 pub mod describe;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use self::describe::does_softirqs;
 use super::cpu::{Context, Slice, Timeline};
@@ -24,6 +24,8 @@ pub struct Record<'w> {
     has_wakings: bool,
     until: Mono,
     losses: Vec<u32>,
+    /// Threads that others lent a priority, or took it back from.
+    borrowers: HashSet<Tid>,
 }
 
 /// How far back an interrupt is taken to reach whose begin is not recorded.
@@ -49,6 +51,7 @@ impl<'w> Record<'w> {
                 .any(|event| matches!(event.kind, Kind::Waking { new: false, .. })),
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
             losses: Vec::new(),
+            borrowers: HashSet::new(),
         };
         let mut order: Vec<u32> = (0..window.events.len() as u32).collect();
         order.sort_by_key(|&index| window.events[index as usize].at); // stable; linear when already sorted
@@ -66,8 +69,10 @@ impl<'w> Record<'w> {
 
     fn index(&mut self, index: u32) {
         let event = &self.window.events[index as usize];
-        if let Kind::Lost { .. } = event.kind {
-            self.losses.push(index);
+        match event.kind {
+            Kind::Lost { .. } => self.losses.push(index),
+            Kind::PiSetprio { task, .. } => _ = self.borrowers.insert(task.tid),
+            _ => {}
         }
         let of_cpu = self.on_cpu.entry(event.cpu).or_default();
         // Behind a switch it is the other thread's turn, also where none of its events shows it.
@@ -109,6 +114,12 @@ impl<'w> Record<'w> {
     #[must_use]
     pub fn has_wakings(&self) -> bool {
         self.has_wakings
+    }
+
+    /// Whether others lent this thread a priority anywhere in the record.
+    #[must_use]
+    pub fn was_lent(&self, tid: Tid) -> bool {
+        self.borrowers.contains(&tid)
     }
 
     /// From when on the record of `cpu` is whole; `None` when it has no event at all.

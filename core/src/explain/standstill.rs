@@ -100,7 +100,7 @@ impl Together {
         share.net = share.net.saturating_sub(net);
         let cpu = self.cpu;
         let label = format!(
-            "CPU {cpu} stood still: no interrupt came of a timer that was due, nor did one on CPU {other}, in user mode"
+            "CPU {cpu} stood still: no interrupt came of a timer that was due, nor did one on CPU {other}, where interrupts were on"
         );
         Some(Segment::unexplained(self.kind, label, begin, net))
     }

@@ -99,6 +99,12 @@ pub struct Wakeups {
     /// The longest of them, if each is what it seems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_spanning_ns: Option<Ns>,
+    /// Further wake-ups, which are not among those above either: their switch-in was not recorded.
+    #[serde(default)]
+    pub unseen_switch_ins: u64,
+    /// The longest that one of these can have taken: until the thread left its CPU again, or was woken again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_unseen_ns: Option<Ns>,
 }
 
 /// All of it.
@@ -163,8 +169,7 @@ impl Summary {
             let (count, total, worst) = (interrupter.count, interrupter.total_ns, interrupter.worst_ns);
             text.push_str(&format!("{name:<36} {count:>9} {total:>11} {worst:>11}\n"));
         }
-        let Wakeups { count, median_ns, p99_ns, p999_ns, worst_ns, spanning_losses, longest_spanning_ns } =
-            &self.wakeups;
+        let Wakeups { count, median_ns, p99_ns, p999_ns, worst_ns, .. } = &self.wakeups;
         text.push_str(&format!(
             "\n{count} wake-ups: median {median_ns}, 99 % {p99_ns}, 99.9 % {p999_ns}, worst {worst_ns}\n"
         ));
@@ -175,7 +180,15 @@ impl Summary {
             );
             wrap(&mut text, "! ", &told);
         }
-        if let Some(longest) = longest_spanning_ns {
+        if let Some(longest) = self.wakeups.longest_unseen_ns {
+            let more = self.wakeups.unseen_switch_ins;
+            let told = format!(
+                "{more} more whose switch-in was not recorded (taking at most {longest}) are not counted"
+            );
+            wrap(&mut text, "! ", &told);
+        }
+        if let Some(longest) = self.wakeups.longest_spanning_ns {
+            let spanning_losses = self.wakeups.spanning_losses;
             let told = format!(
                 "{spanning_losses} more with lost events on the way (seeming up to {longest}) are not counted"
             );

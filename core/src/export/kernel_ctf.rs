@@ -141,9 +141,9 @@ pub fn streams<E>(
             }
             Item::Lost(loss) => {
                 let count = loss.count.unwrap_or(1);
-                written.lost += count;
+                written.lost = written.lost.saturating_add(count);
                 let packet = open.entry(loss.cpu).or_default();
-                packet.discarded += count;
+                packet.discarded = packet.discarded.saturating_add(count);
                 // The counter of a packet stands for its end: the loss lies before what follows.
                 packet.close(loss.cpu, &mut sink)?;
             }

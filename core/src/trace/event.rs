@@ -245,8 +245,8 @@ pub enum Kind {
     WheelExpireEntry { timer: u64, function: Option<Sym> },
     /// `timer_expire_exit`.
     WheelExpireExit { timer: u64 },
-    /// `signal_generate`: sent to `task`.
-    SignalGenerate { sig: i32, task: TaskRef, code: i32 },
+    /// `signal_generate`: for `task`; `result` 0: it was sent, 1: it was ignored, 2: there was one already.
+    SignalGenerate { sig: i32, task: TaskRef, code: i32, result: i32 },
     /// `signal_deliver`: taken by the current thread.
     SignalDeliver { sig: i32, code: i32 },
     /// `cpuhp_enter`, `cpuhp_multi_enter`: a step of taking `cpu` online, or offline (`down`).

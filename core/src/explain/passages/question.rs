@@ -112,6 +112,12 @@ pub struct Found {
     pub begun_in_losses: u64,
     /// Of the one that took longest, the least that it took, and its end.
     pub longest_begun_in_loss: Option<(Ns, Mono)>,
+    /// No event of the system call that was asked for is in the trace.
+    pub is_call_unseen: bool,
+    /// Wake-ups without a switch-in, which was lost, or which the kernel did not report.
+    pub unseen_switch_ins: u64,
+    /// Of the one that may have taken longest, the most that it took, and where it surely had ended.
+    pub longest_unseen_switch_in: Option<(Ns, Mono)>,
     /// The first of the losses of which it is known after which moment they were.
     pub losses: Vec<Loss>,
     /// What was damaged on the way.

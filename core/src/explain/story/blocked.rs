@@ -8,7 +8,7 @@ use super::Walk;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
-use crate::time::{Mono, Ns};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 
 /// Whether a lock could lend the priority of who waits to whom it waits for.
@@ -21,6 +21,11 @@ pub(super) enum Inherits {
     /// No: it is no lock of the program, or one that does.
     No,
 }
+
+/// Results of `signal_generate` with which it was sent, the second without what belongs to it (TRACE_SIGNAL_DELIVERED and
+/// TRACE_SIGNAL_LOSE_INFO in include/trace/events/signal.h).
+const SENT: i32 = 0;
+const SENT_BARE: i32 = 4;
 
 impl Inherits {
     fn of(asked: &Asked, waker: &Waker) -> Inherits {
@@ -169,7 +174,7 @@ impl Walk<'_, '_> {
     fn frame(&mut self, thread: &Thread, stretch: &Stretch, reason: &Reason, waker: &Waker, depth: usize) {
         let net = stretch.length();
         let subject = self.subject(thread, depth);
-        let by = self.signal(stretch).unwrap_or_default();
+        let by = self.signal(thread.tid, stretch).unwrap_or_default();
         let (text, cause, advice) = match (&reason.what, waker) {
             (Asked::Futex { inherits: true, .. }, Waker::Thread(owner)) => {
                 let boost = self.boost(owner, stretch);
@@ -244,8 +249,9 @@ impl Walk<'_, '_> {
         call.is_some_and(|(_, id, args)| self.record.is_futex(id) && args[0] == address)
     }
 
-    /// A signal generated in the waking's context just before it.
-    fn signal(&self, stretch: &Stretch) -> Option<String> {
+    /// A signal for `tid` generated in the waking's context around it. One for the whole process names its first thread, and
+    /// which threads are of one process is not known.
+    fn signal(&self, tid: Tid, stretch: &Stretch) -> Option<String> {
         let waking = self.record.event(stretch.ended_by?);
         let from = Mono(waking.at.0.saturating_sub(Ns::from_us(50).0));
         // The event stands behind the waking that the signal caused.
@@ -255,7 +261,9 @@ impl Walk<'_, '_> {
             .events_on(waking.cpu, from, until)
             .filter(|(_, event)| event.current == waking.current);
         around.find_map(|(_, event)| match event.kind {
-            What::SignalGenerate { sig, .. } => Some(format!(" with signal {sig} ({})", signal_name(sig))),
+            What::SignalGenerate { sig, task, result: SENT | SENT_BARE, .. } if task.tid == tid => {
+                Some(format!(" with signal {sig} ({})", signal_name(sig)))
+            }
             _ => None,
         })
     }

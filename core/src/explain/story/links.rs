@@ -32,6 +32,7 @@ pub struct Links {
     packets: HashMap<u64, Vec<u32>>,
     received: HashMap<u64, Vec<u32>>,
     doings: HashMap<Tid, Vec<u32>>,
+    acts: HashMap<Tid, Vec<u32>>,
     boosts: HashMap<Tid, Vec<u32>>,
     stops: Vec<u32>,
 }
@@ -56,6 +57,9 @@ impl Links {
 
     fn add(&mut self, index: u32, event: &Event) {
         let current = event.current.filter(|tid| *tid != Tid::IDLE);
+        if let Some(tid) = current.filter(|_| is_act(&event.kind)) {
+            put(&mut self.acts, tid, index);
+        }
         match event.kind {
             Kind::HrtimerStart { timer, .. } | Kind::WheelTimerStart { timer, .. } => {
                 put(&mut self.timers, timer, index);
@@ -97,6 +101,20 @@ impl Links {
             _ => {}
         }
     }
+}
+
+/// What a thread does of itself, but for what is in [`Linked::doings`].
+fn is_act(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Marker { .. }
+            | Kind::Fork { .. }
+            | Kind::Exec { .. }
+            | Kind::SignalGenerate { .. }
+            | Kind::Waking { new: true, .. }
+            | Kind::BlockInsert { .. }
+            | Kind::BlockIssue { .. }
+    )
 }
 
 /// The last of `list` that is before `before` in the order of the window, or at an earlier time.
@@ -225,6 +243,14 @@ impl<'r, 'w> Linked<'r, 'w> {
     /// System calls, faults and lock waits of `tid` before `at`, latest first; only those in its own context.
     pub fn doings(&self, tid: Tid, at: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
         last(self.record, &self.links.doings, &tid, at)
+    }
+
+    /// Markers, requests to disks, signals and new threads of `tid` in `[a, b]`, latest first; only those in its own context.
+    pub fn acts(&self, tid: Tid, a: Mono, b: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
+        let own = move |index: u32| self.actor(index).is_some_and(|actor| actor.tid == tid);
+        last(self.record, &self.links.acts, &tid, b)
+            .take_while(move |(_, event)| event.at >= a)
+            .filter(move |(index, _)| own(*index))
     }
 
     /// The system call that `tid` is in at `at`, with where it began.

@@ -35,6 +35,30 @@ pub(super) enum Asked {
     Unknown,
 }
 
+/// A page fault that a thread may be in.
+struct Fault {
+    reason: Reason,
+    /// The page is that of a file, or something was read from a disk since: what it blocks for.
+    fetches: bool,
+}
+
+impl Fault {
+    /// The same where nothing shows that it was not over.
+    fn perhaps(self) -> Reason {
+        Reason { text: format!(", perhaps{}", self.reason.text), what: Asked::Unknown, ..self.reason }
+    }
+}
+
+/// What a thread did after a page fault.
+#[derive(PartialEq)]
+enum Since {
+    Nothing,
+    /// It read from a disk.
+    Fetches,
+    /// What nobody does in a page fault.
+    Left,
+}
+
 /// State bits of a blocked thread (include/linux/sched.h): TASK_UNINTERRUPTIBLE, __TASK_STOPPED, __TASK_TRACED.
 const UNINTERRUPTIBLE: u32 = 2;
 const STOPPED: u32 = 4;
@@ -97,10 +121,14 @@ impl Walk<'_, '_> {
         // A page that has to come from somewhere is waited for uninterruptibly, but for one that another thread provides;
         // a fault before another call is over.
         let is_fault = bits & UNINTERRUPTIBLE != 0 || self.provides_pages(stretch.ended_by);
-        if let Some(fault) = self.fault(tid, at).filter(|_| is_fault) {
-            return fault;
-        }
-        self.ask_of_fault(tid, stretch, call.is_some());
+        let fault = self.fault(tid, at).filter(|_| is_fault);
+        let is_sure =
+            fault.as_ref().is_some_and(|fault| fault.fetches) || self.provides_pages(stretch.ended_by);
+        let fault = match fault {
+            Some(fault) if is_sure => return fault.reason,
+            fault => fault.map(Fault::perhaps),
+        };
+        self.ask_of_fault(tid, stretch, fault.is_some(), call.is_some());
         let called = call.map(|(_, id, _)| format!(" in {}", self.record.call_name(id)));
         if let Some((index, flags)) = self.contends(tid, at).filter(|_| bits & 3 != 0) {
             let text = format!("{} on {} of the kernel", called.unwrap_or_default(), lock_name(flags));
@@ -111,7 +139,7 @@ impl Walk<'_, '_> {
                 let what = if text.ends_with("nanosleep") { Asked::Sleep } else { Asked::Call };
                 Reason { text, what, proof: Some(index) }
             }
-            _ => Reason { text: String::new(), what: Asked::Unknown, proof: None },
+            _ => fault.unwrap_or(Reason { text: String::new(), what: Asked::Unknown, proof: None }),
         }
     }
 
@@ -123,14 +151,23 @@ impl Walk<'_, '_> {
         call.is_some_and(|(_, id, args)| self.record.call_name(id) == "ioctl" && args[1] >> 8 & 0xff == 0xaa)
     }
 
-    /// Notes what would tell a page that another thread provides from a system call behind the fault: which calls the two are
-    /// in is not recorded.
-    fn ask_of_fault(&mut self, tid: Tid, stretch: &Stretch, is_called: bool) {
+    /// Notes what would tell a wait for a page, perhaps one that another thread provides, from a system call behind the
+    /// fault: which calls the two are in is not recorded.
+    fn ask_of_fault(&mut self, tid: Tid, stretch: &Stretch, is_perhaps: bool, is_called: bool) {
         let at = stretch.begin;
+        if is_perhaps && !is_called {
+            let thread = self.record.thread_by_id(tid);
+            self.missing.push(format!(
+                "{thread} blocked behind a page fault that read nothing from a disk: sys_enter of all calls (lathunt trace \
+                 --events full) would tell whether it waited in it, or in a system call"
+            ));
+            return;
+        }
         let just_faulted = |(_, event): (u32, &Event)| {
             matches!(event.kind, What::UserFault { .. }) && at.since(event.at) < FAULT_TO_HANDLER
         };
-        if is_called || !self.linked.doings(tid, at).next().is_some_and(just_faulted) {
+        let last = self.linked.doings(tid, at).next().filter(|last| just_faulted(*last));
+        if is_called || last.is_none_or(|(_, fault)| self.since_fault(tid, fault.at, at) == Since::Left) {
             return;
         }
         let Some(by) = stretch.ended_by.and_then(|index| self.linked.actor(index)) else { return };
@@ -152,9 +189,29 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// What `tid` did between a fault at `fault` and `at`. Who wakes others may still be in its fault (it gives back locks and
+    /// pages), who writes a marker, begins a thread, sends a signal or writes to a disk is not.
+    fn since_fault(&self, tid: Tid, fault: Mono, at: Mono) -> Since {
+        let mut since = Since::Nothing;
+        for (_, event) in self.linked.acts(tid, fault, at) {
+            match event.kind {
+                What::BlockInsert { rwbs, .. } | What::BlockIssue { rwbs, .. } => {
+                    let rwbs = rwbs.map_or("", |rwbs| self.record.text(rwbs));
+                    if rwbs.contains('W') {
+                        return Since::Left;
+                    } else if rwbs.contains('R') {
+                        since = Since::Fetches;
+                    }
+                }
+                _ => return Since::Left,
+            }
+        }
+        since
+    }
+
     /// The page fault that `tid` is in, if its last doing is one.
-    fn fault(&self, tid: Tid, at: Mono) -> Option<Reason> {
-        let (mut file, mut address, mut proof) = (None, None, None);
+    fn fault(&self, tid: Tid, at: Mono) -> Option<Fault> {
+        let (mut file, mut address, mut proof, mut first) = (None, None, None, at);
         for (index, event) in self.linked.doings(tid, at).take(6) {
             if at.since(event.at) > FAULT_TO_BLOCK {
                 break;
@@ -162,11 +219,11 @@ impl Walk<'_, '_> {
             match event.kind {
                 What::FilemapFault { dev, ino, offset } if file.is_none() => {
                     file = Some((dev, ino, offset));
-                    proof = Some(index);
+                    (proof, first) = (Some(index), event.at);
                 }
                 What::UserFault { address: touched, .. } | What::KernelFault { address: touched, .. } => {
                     address = Some(touched);
-                    proof = proof.or(Some(index));
+                    (proof, first) = (proof.or(Some(index)), event.at);
                     break;
                 }
                 What::ContentionBegin { .. } | What::ContentionEnd { .. } => {}
@@ -174,9 +231,14 @@ impl Walk<'_, '_> {
             }
         }
         proof?;
+        let fetches = match self.since_fault(tid, first, at) {
+            Since::Left => return None,
+            Since::Fetches => true,
+            Since::Nothing => file.is_some(),
+        };
         let page = self.page(file, address);
         let text = format!(" in a page fault on {page}");
-        Some(Reason { text, what: Asked::Page(page), proof })
+        Some(Fault { reason: Reason { text, what: Asked::Page(page), proof }, fetches })
     }
 
     /// `the mapped file /data/x (device 254:1, inode 12, offset 0x5000)`.

@@ -72,6 +72,8 @@ pub(super) struct Reader {
     lost_until: Mono,
     spanning_losses: u64,
     longest_spanning: Option<Ns>,
+    unseen_switch_ins: u64,
+    longest_unseen: Option<Ns>,
     silences: Silences,
 }
 
@@ -98,6 +100,8 @@ impl Default for Reader {
             lost_until: Mono(0),
             spanning_losses: 0,
             longest_spanning: None,
+            unseen_switch_ins: 0,
+            longest_unseen: None,
             silences: Silences::default(),
         }
     }
@@ -158,13 +162,8 @@ impl Reader {
                 self.switch(at, cpu, leaving, next, own(next_comm));
             }
             What::Waking(tid) => {
-                let task = self.tasks.of(tid);
-                if task.doing != Doing::Running && task.doing != Doing::Ready {
-                    task.change(Doing::Ready, at);
-                }
-                // One that waits is not woken again: where it is, its switch-in was not recorded.
-                task.left_woken = None;
-                task.woken = task.woken.filter(|&woken| at.since(woken) < TWICE).or(Some(at));
+                let unseen = self.tasks.of(tid).wake(at);
+                self.unseen_switch_in(unseen);
             }
             What::Migrate(tid, to) => {
                 self.tasks.of(tid).sums.migrations += 1;
@@ -186,7 +185,8 @@ impl Reader {
             }
             What::SoftirqExit { vec, current } => self.soft_exit(at, cpu, current, vec),
             What::Lost(index) => {
-                state.sums.lost += batch.losses.get(index as usize).copied().unwrap_or(1);
+                let lost = batch.losses.get(index as usize).copied().unwrap_or(1);
+                state.sums.lost = state.sums.lost.saturating_add(lost);
                 let was_running = state.running.take();
                 state.hard.clear();
                 state.soft = None;
@@ -244,7 +244,14 @@ impl Reader {
         }
     }
 
+    /// A wake-up without a switch-in, which took at most this.
+    fn unseen_switch_in(&mut self, most: Option<Ns>) {
+        self.unseen_switch_ins += u64::from(most.is_some());
+        self.longest_unseen = self.longest_unseen.max(most);
+    }
+
     fn switch(&mut self, at: Mono, cpu: Cpu, prev: Leaving, next: Tid, next_comm: Sym) {
+        let lost_until = self.lost_until;
         let Some(state) = self.cpu(cpu, at) else { return };
         let net = at.since(state.since);
         if state.running == Some(next) && state.left == prev.tid && net < TWICE {
@@ -266,6 +273,7 @@ impl Reader {
             // How long the one ran, and since when the other, is not known.
             if let Some(task) = self.tasks.known(tid).filter(|task| task.on == cpu) {
                 task.forget(at);
+                task.is_off = true;
             }
             self.tasks.of(prev.tid).forget(at);
         }
@@ -281,10 +289,13 @@ impl Reader {
                 Left::Dead => Doing::Unknown,
             };
             task.change(doing, at);
-            let met_running = task.woken.take().is_some();
-            if met_running && prev.left_as == Left::Blocked {
-                task.left_woken = Some(at);
-            }
+            let unseen_before = match began {
+                _ if unseen.is_some() => Mono(u64::MAX),
+                Some(_) => lost_until,
+                None => Mono(0),
+            };
+            let unseen = task.leave(at, prev.left_as, unseen_before);
+            self.unseen_switch_in(unseen);
         }
         if next != Tid::IDLE {
             let task = self.tasks.of(next);
@@ -297,7 +308,7 @@ impl Reader {
                 task.doing = Doing::Ready;
             }
             task.change(Doing::Running, at);
-            task.on = cpu;
+            (task.on, task.is_off) = (cpu, false);
             if let Some(woken) = task.woken.take().or(on_its_way) {
                 let latency = at.since(woken);
                 if woken < self.lost_until {
@@ -366,6 +377,8 @@ impl Reader {
             worst_ns: self.latencies.max().unwrap_or_default(),
             spanning_losses: self.spanning_losses,
             longest_spanning_ns: self.longest_spanning,
+            unseen_switch_ins: self.unseen_switch_ins,
+            longest_unseen_ns: self.longest_unseen,
         };
         let damage = source.info().damage.iter().take(MOST_DAMAGE).chain(&self.damage);
         let damage = damage.map(ToString::to_string).collect();

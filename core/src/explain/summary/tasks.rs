@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::digest::Left;
 use super::OfThread;
-use crate::time::{Cpu, Mono, Tid};
+use crate::explain::passages::TWICE;
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Sym;
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -25,6 +27,8 @@ pub(super) struct Task {
     pub since: Mono,
     /// Where it was switched in last.
     pub on: Cpu,
+    /// It is on no CPU, as far as switches were recorded.
+    pub is_off: bool,
     pub woken: Option<Mono>,
     /// It blocked then, after a waking had met it still running: where no other comes, that one ended its sleep.
     pub left_woken: Option<Mono>,
@@ -80,6 +84,32 @@ impl Task {
     /// What it did since the last event is not known.
     pub fn forget(&mut self, at: Mono) {
         (self.doing, self.since) = (Doing::Unknown, at);
+    }
+
+    /// A waking. One that waits is not woken again: how long an earlier one has waited, where its switch-in was not recorded.
+    pub fn wake(&mut self, at: Mono) -> Option<Ns> {
+        if self.doing != Doing::Running && self.doing != Doing::Ready {
+            self.change(Doing::Ready, at);
+        }
+        self.left_woken = None;
+        if self.woken.is_some_and(|woken| at.since(woken) < TWICE) {
+            return None;
+        }
+        self.woken.replace(at).filter(|_| self.is_off).map(|woken| at.since(woken))
+    }
+
+    /// It leaves a CPU: a waking met it there, or, where its switch-in was not recorded after a waking before
+    /// `unseen_before`, came this long ago.
+    pub fn leave(&mut self, at: Mono, left_as: Left, unseen_before: Mono) -> Option<Ns> {
+        self.is_off = true;
+        let (woken, left_woken) = (self.woken.take(), self.left_woken.take());
+        if let Some(woken) = woken.or(left_woken).filter(|woken| *woken < unseen_before) {
+            return Some(at.since(woken));
+        }
+        if woken.is_some() && left_as == Left::Blocked {
+            self.left_woken = Some(at);
+        }
+        None
     }
 
     pub fn change(&mut self, doing: Doing, at: Mono) {

@@ -7,6 +7,7 @@ mod notation;
 mod oracle;
 mod quota;
 mod realtime_kernel;
+mod reasons;
 mod slices;
 mod streams;
 mod wakers;

@@ -188,6 +188,15 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             let sector = number(0).unwrap();
             Kind::BlockIssue { dev: 254 << 20, sector, nr_sector: 8, rwbs: Some(strings.intern("R")) }
         }
+        "disk-write+" => {
+            let sector = number(0).unwrap();
+            Kind::BlockIssue { dev: 254 << 20, sector, nr_sector: 8, rwbs: Some(strings.intern("WS")) }
+        }
+        "marker" => Kind::Marker { text: strings.intern(rest[0]) },
+        "signal" => {
+            let (sig, result) = (number(1).unwrap() as i32, number(2).unwrap_or(0) as i32);
+            Kind::SignalGenerate { sig, task: task(strings, rest[0]), code: 0, result }
+        }
         "disk-" => Kind::BlockComplete { dev: 254 << 20, sector: number(0).unwrap(), nr_sector: 8, error: 0 },
         "call" => {
             let arg = |place| number(place).unwrap_or(0);

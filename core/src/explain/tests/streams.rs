@@ -98,7 +98,7 @@ fn link() -> impl Strategy<Value = Kind> {
         id().prop_map(|address| Kind::UserFault { address, ip: 0, error_code: 4 }),
         id().prop_map(|ino| Kind::FilemapFault { dev: 8, ino, offset: 4096 }),
         id().prop_map(|lock| Kind::ContentionBegin { lock, flags: 32 }),
-        task().prop_map(|task| Kind::SignalGenerate { sig: 10, task, code: 0 }),
+        task().prop_map(|task| Kind::SignalGenerate { sig: 10, task, code: 0, result: 0 }),
     ]
 }
 

@@ -277,7 +277,7 @@ fn contention(text: &str) -> Option<Fields> {
     let value = match name {
         "flags" => {
             let bit = |flag: &str| FLAGS.iter().position(|known| *known == flag).map_or(0, |bit| 1 << bit);
-            number(value).unwrap_or_else(|| value.split('|').map(bit).sum())
+            number(value).unwrap_or_else(|| value.split('|').map(bit).fold(0, |bits, bit| bits | bit))
         }
         _ => value.parse().ok()?,
     };

@@ -72,7 +72,7 @@ const RECIPES: &[Row] = &[
     (&["napi_poll"], &[&["dev_name"], &["work"], &["budget"]], |n, f| Some(Kind::NapiPoll { device: text(n, f, 0), work: f.int(1).unwrap_or(0), budget: f.int(2).unwrap_or(0) })),
     (&["contention_begin"], &[&["lock_addr"], &["flags"]], |_, f| Some(Kind::ContentionBegin { lock: f.bits(0)?, flags: f.int(1)? as u32 })),
     (&["contention_end"], &[&["lock_addr"], &["ret"]], |_, f| Some(Kind::ContentionEnd { lock: f.bits(0)?, ret: f.int(1)? })),
-    (&["signal_generate"], &[PID, &[], &["comm"], &["sig"], &["code"]], signal_generate),
+    (&["signal_generate"], &[PID, &[], &["comm"], &["sig"], &["code"], &["result", "res"]], signal_generate),
     (&["signal_deliver"], &[&["sig"], &["code"]], |_, f| Some(Kind::SignalDeliver { sig: f.int(0)?, code: f.int(1).unwrap_or(0) })),
     (&["print"], &[&["buf"]], marker),
     (&["lttng_logger"], &[&["msg"]], marker),
@@ -327,7 +327,8 @@ fn filemap_fault(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 }
 
 fn signal_generate(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    Some(Kind::SignalGenerate { sig: f.int(3)?, task: n.task(f, 0)?, code: f.int(4).unwrap_or(0) })
+    let (code, result) = (f.int(4).unwrap_or(0), f.int(5).unwrap_or(0));
+    Some(Kind::SignalGenerate { sig: f.int(3)?, task: n.task(f, 0)?, code, result })
 }
 
 fn marker(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {

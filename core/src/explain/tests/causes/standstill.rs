@@ -126,7 +126,7 @@ fn nobody_is_blamed_for_what_stopped_another_cpu_too() {
     let together = cause("300 c0 still 1590");
     assert_eq!(together.cause, "the CPU stood still");
     let says =
-        "CPU 1 stood still: no interrupt came of a timer that was due, nor did one on CPU 0, in user mode";
+        "CPU 1 stood still: no interrupt came of a timer that was due, nor did one on CPU 0, where interrupts were on";
     assert!(together.sentence.contains(says), "{}", together.sentence);
     assert!(together.unexplained_ns.0 >= 1_490_000, "{together:#?}");
     for another in ["300 c0 still 600", "300 c0 still 4000", "300 c1 still 1590", "1640 c0 still 1900"] {
@@ -200,4 +200,20 @@ fn a_thread_in_the_kernel_that_took_no_interrupt_either_is_not_said_to_have_kept
     let says = "and took no interrupt of a timer that was due (it kept them off, or the CPU stood still)";
     assert!(none.sentence.contains(says) && none.advice.contains("lathunt hwlat"), "{none:#?}");
     assert_eq!(cause("1700").cause, "preemption off: reader", "the timer was due at the end of it");
+}
+
+/// Not that of a softirq, which may be late itself; and not where most of the time came after.
+#[test]
+fn a_timer_that_is_not_pending_when_an_interrupt_returns_proves_that_nothing_there_kept_it_away() {
+    let proved = |text: &str| {
+        Standstills::default().note(Cpu(1), &explained(&notation::window(text), 100, 1610)).len()
+    };
+    let with_irq = |at: u64| {
+        let irq = format!("{at}   c1 irq+ 25 virtio0\n{}   c1 irq- 25", at + 10);
+        IN_THE_KERNEL.replace("^ELSE", &irq)
+    };
+    assert_eq!((proved(&with_irq(1_500)), proved(&with_irq(200))), (1, 0));
+    let of_softirq: Vec<String> =
+        with_irq(1_500).lines().filter(|line| !line.contains(" vec")).map(str::to_owned).collect();
+    assert_eq!(proved(&of_softirq.join("\n")), 0);
 }

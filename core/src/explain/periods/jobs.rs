@@ -1,0 +1,256 @@
+//! The releases and jobs of each thread, as the events of a trace show them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{median, periods_in, Job};
+use crate::explain::turns::{Came, Turns};
+use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind, LeftAs, TaskRef};
+use crate::trace::normalize::Normalizer;
+use crate::trace::source::{Source, Span};
+
+/// Jobs and distances kept for each thread, for their medians; more are only counted and compared.
+pub(super) const MOST_JOBS: usize = 1 << 20;
+/// An expiry later than programmed by more than this belongs to another clock.
+const SAME_CLOCK: Ns = Ns::from_ms(1_000);
+
+/// What is kept of one thread.
+#[derive(Default)]
+pub(super) struct Task {
+    pub(super) comm: String,
+    pub(super) releases: u64,
+    /// `None`: events were lost since.
+    last_release: Option<Mono>,
+    pub(super) distances: Vec<Ns>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) ended: u64,
+    /// Of all jobs: with the shortest and longest start, response and run.
+    pub(super) extremes: [Option<Range>; 3],
+    pub(super) worst: Job,
+    /// Jobs without a known start.
+    pub(super) unseen_starts: u64,
+    /// Jobs without a known end, and the longest that one of them can have taken.
+    pub(super) unseen_ends: u64,
+    pub(super) longest_unseen: Option<Ns>,
+    pub(super) beyond: Beyond,
+    open: Option<Open>,
+}
+
+/// The shortest and the longest.
+type Range = (Ns, Ns);
+
+/// Counts of what is not kept, by the period of what is.
+#[derive(Default)]
+pub(super) struct Beyond {
+    period: Option<Ns>,
+    pub(super) distances: u64,
+    pub(super) fitting: u64,
+    pub(super) missed: u64,
+    pub(super) overruns: u64,
+}
+
+struct Open {
+    release: Mono,
+    start: Option<Mono>,
+    running_since: Option<Mono>,
+    run: Ns,
+    /// A switch-in of it was not recorded: where `start` is missing, it was that one.
+    is_run_unknown: bool,
+    /// It may have ended since: events were lost, or that it left its CPU was not recorded.
+    is_end_unknown: bool,
+}
+
+/// The walk's state.
+#[derive(Default)]
+pub(super) struct Reader {
+    pub(super) tasks: BTreeMap<Tid, Task>,
+    /// When each timer should expire.
+    armed: HashMap<u64, Mono>,
+    /// The timer whose function runs on each CPU, and when it was due.
+    expiring: HashMap<Cpu, Mono>,
+    turns: Turns,
+    same_clock: bool,
+}
+
+/// What each thread of `source` did.
+pub(super) fn of_threads(source: &dyn Source) -> BTreeMap<Tid, Task> {
+    let mut normalizer = Normalizer::new(source);
+    let mut reader = Reader { same_clock: source.info().clock.is_monotonic(), ..Reader::default() };
+    let mut walk = source.events(Span::ALL);
+    while let Some(item) = walk.next() {
+        if let Some(event) = normalizer.item(&item) {
+            reader.step(&event, &normalizer);
+        }
+    }
+    reader.tasks
+}
+
+impl Reader {
+    pub(super) fn step(&mut self, event: &Event, normalizer: &Normalizer<'_>) {
+        match event.kind {
+            Kind::HrtimerStart { timer, expires, .. } => {
+                self.armed.insert(timer, Mono(expires.0));
+            }
+            Kind::HrtimerCancel { timer } => {
+                self.armed.remove(&timer);
+            }
+            Kind::TimerExpireEntry { timer, expires, .. } => {
+                let armed = self.armed.remove(&timer).filter(|_| self.same_clock);
+                let due = expires.or(armed);
+                let due = due.filter(|due| *due <= event.at && event.at.since(*due) < SAME_CLOCK);
+                self.expiring.insert(event.cpu, due.unwrap_or(event.at));
+            }
+            Kind::TimerExpireExit { .. } | Kind::Lost { .. } => {
+                self.expiring.remove(&event.cpu);
+                if matches!(event.kind, Kind::Lost { .. }) {
+                    self.lost(event.cpu);
+                }
+            }
+            Kind::Waking { task, .. } => {
+                let Some(&due) = self.expiring.get(&event.cpu) else { return };
+                let is_running = self.turns.has(task.tid);
+                let known = self.tasks.entry(task.tid).or_default();
+                known.is_named(task, normalizer);
+                known.release(due, event.at, is_running);
+            }
+            Kind::Switch { prev, left_as, next } => self.switch(event, (prev, left_as), next, normalizer),
+            _ => {}
+        }
+    }
+
+    /// Jobs across a gap have no known end; their releases break the chain of distances as well.
+    fn lost(&mut self, cpu: Cpu) {
+        self.turns.lost(cpu);
+        for task in self.tasks.values_mut() {
+            task.last_release = None;
+            if let Some(open) = &mut task.open {
+                open.is_end_unknown = true;
+            }
+        }
+    }
+
+    fn switch(&mut self, event: &Event, prev: (TaskRef, LeftAs), next: TaskRef, names: &Normalizer<'_>) {
+        let (prev, left_as) = prev;
+        match self.turns.switch(event.cpu, prev.tid, next.tid, event.at) {
+            Came::Again => return,
+            Came::Unseen(tid) => {
+                let open = self.tasks.get_mut(&tid).and_then(|task| task.open.as_mut());
+                if let Some(open) = open.filter(|open| open.running_since.is_some() && !self.turns.has(tid)) {
+                    open.running_since = None;
+                    open.is_end_unknown = true;
+                }
+            }
+            Came::Known | Came::First => {}
+        }
+        if let Some(task) = self.tasks.get_mut(&prev.tid) {
+            task.is_named(prev, names);
+            task.leave(event.at, left_as);
+        }
+        if let Some(task) = self.tasks.get_mut(&next.tid) {
+            task.is_named(next, names);
+            task.come(event.at);
+        }
+    }
+}
+
+impl Task {
+    fn is_named(&mut self, task: TaskRef, normalizer: &Normalizer<'_>) {
+        if let Some(comm) = task.comm.map(|comm| normalizer.strings().get(comm)).filter(|c| *c != self.comm) {
+            comm.clone_into(&mut self.comm);
+        }
+    }
+
+    fn come(&mut self, at: Mono) {
+        let Some(open) = &mut self.open else { return };
+        if !open.is_run_unknown {
+            open.start.get_or_insert(at);
+        }
+        // Where it still ran, it left another CPU unseen.
+        open.is_end_unknown |= open.running_since.replace(at).is_some();
+    }
+
+    fn leave(&mut self, at: Mono, left_as: LeftAs) {
+        let Some(open) = &mut self.open else { return };
+        match open.running_since.take() {
+            Some(since) => open.run = open.run + at.since(since),
+            None => open.is_run_unknown = true,
+        }
+        if left_as != LeftAs::Runnable {
+            self.close(at);
+        }
+    }
+
+    /// The open job ended then, or its last moment is that.
+    fn close(&mut self, at: Mono) {
+        let Some(Open { release, start, running_since, run, is_run_unknown, is_end_unknown }) =
+            self.open.take()
+        else {
+            return;
+        };
+        let run = run + running_since.map_or(Ns::ZERO, |since| at.since(since));
+        if is_end_unknown {
+            self.unseen_ends += 1;
+            self.longest_unseen = self.longest_unseen.max(Some(at.since(release)));
+        } else {
+            self.end(Job { release, start, end: at, run_ns: (!is_run_unknown).then_some(run) });
+        }
+    }
+
+    /// A timer that was `due` wakes it at `at`. Where that meets the thread on a CPU, or preempted, it was just about to
+    /// sleep (else there would be no waking): its job was done.
+    fn release(&mut self, due: Mono, at: Mono, is_running: bool) {
+        if let Some(open) = &mut self.open {
+            if open.release == due {
+                return; // two buffers recorded it
+            }
+            // One that waits for a CPU is not woken: it had one, and left it.
+            open.is_end_unknown |= open.start.is_none();
+        }
+        self.close(at);
+        let running_since = is_running.then_some(at);
+        self.open = Some(Open {
+            release: due,
+            start: running_since,
+            running_since,
+            run: Ns::ZERO,
+            is_run_unknown: false,
+            is_end_unknown: false,
+        });
+        self.releases += 1;
+        let Some(last) = self.last_release.replace(due) else { return };
+        let distance = due.since(last);
+        if self.distances.len() < MOST_JOBS {
+            self.distances.push(distance);
+            return;
+        }
+        let periods = periods_in(distance, self.period_kept());
+        self.beyond.distances += 1;
+        self.beyond.fitting += u64::from(periods.is_some());
+        self.beyond.missed = self.beyond.missed.saturating_add(periods.map_or(0, |count| count - 1));
+    }
+
+    fn end(&mut self, job: Job) {
+        if self.ended == 0 || job.response() >= self.worst.response() {
+            self.worst = job;
+        }
+        self.ended += 1;
+        self.unseen_starts += u64::from(job.start.is_none());
+        for (range, one) in self.extremes.iter_mut().zip(job.quantities()) {
+            let Some(one) = one else { continue };
+            let (least, most) = range.unwrap_or((one, one));
+            *range = Some((least.min(one), most.max(one)));
+        }
+        if self.jobs.len() < MOST_JOBS {
+            self.jobs.push(job);
+        } else {
+            let period = self.period_kept();
+            self.beyond.overruns += u64::from(job.response() > period);
+        }
+    }
+
+    /// The period of the distances that are kept, once no more are.
+    fn period_kept(&mut self) -> Ns {
+        let Task { distances, beyond, .. } = self;
+        *beyond.period.get_or_insert_with(|| median(distances.iter().copied()))
+    }
+}

@@ -1,0 +1,216 @@
+use super::jobs::{Reader, MOST_JOBS};
+use super::*;
+use crate::time::Cpu;
+use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef};
+use crate::trace::ftrace_text::FtraceText;
+use crate::trace::normalize::Normalizer;
+
+/// A thread that a timer releases every ms and that computes for `run(job)` µs; the timer interrupt comes 3 µs late
+/// and the thread starts 5 µs after that. Where it computes past the next release, that one is missing.
+fn trace(jobs: u64, run: impl Fn(u64) -> u64) -> String {
+    let mut text = "# tracer: nop\n#\n".to_owned();
+    let (mut now_us, mut next) = (0, 1_000);
+    for job in 0..jobs {
+        while next < now_us {
+            next += 1_000;
+        }
+        let at = |us: u64| format!("{}.{:06}", 10 + us / 1_000_000, us % 1_000_000);
+        let line = |text: &mut String, us: u64, task: &str, event: &str| {
+            text.push_str(&format!("{task} [001] d..2. {}: {event}\n", at(us)));
+        };
+        line(
+            &mut text,
+            next - 500,
+            "          <idle>-0    ",
+            &format!(
+                "hrtimer_start: hrtimer=00000000aa function=hrtimer_wakeup expires={} softexpires=0 mode=ABS",
+                10_000_000_000 + next * 1000
+            ),
+        );
+        line(
+            &mut text,
+            next + 3,
+            "          <idle>-0    ",
+            &format!(
+                "hrtimer_expire_entry: hrtimer=00000000aa function=hrtimer_wakeup now={}",
+                10_000_000_000 + (next + 3) * 1000
+            ),
+        );
+        line(
+            &mut text,
+            next + 4,
+            "          <idle>-0    ",
+            "sched_waking: comm=axis pid=77 prio=19 target_cpu=001",
+        );
+        line(&mut text, next + 5, "          <idle>-0    ", "hrtimer_expire_exit: hrtimer=00000000aa");
+        line(&mut text, next + 8, "          <idle>-0    ", "sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=axis next_pid=77 next_prio=19");
+        now_us = next + 8 + run(job);
+        line(&mut text, now_us, "            axis-77   ", "sched_switch: prev_comm=axis prev_pid=77 prev_prio=19 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120");
+        next += 1_000;
+    }
+    text
+}
+
+fn only(text: &str) -> Periodic {
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let found = periods(&source, &Whose::default());
+    assert_eq!(found.threads.len(), 1, "{found:?}");
+    found.threads[0].clone()
+}
+
+#[test]
+fn a_thread_in_time_misses_nothing() {
+    let axis = only(&trace(50, |_| 200));
+    assert_eq!((axis.comm.as_str(), axis.tid, axis.jobs), ("axis", Tid(77), 50));
+    assert_eq!((axis.period_ns, axis.missed, axis.overruns), (Ns::from_ms(1), 0, 0));
+    assert_eq!(axis.run.unwrap().worst_ns, Ns::from_us(200));
+    assert_eq!(axis.start.unwrap().worst_ns, axis.start.unwrap().least_ns);
+}
+
+#[test]
+fn a_job_that_runs_into_the_next_period_is_an_overrun_and_costs_the_releases_it_covers() {
+    let axis = only(&trace(50, |job| if job == 20 { 2_300 } else { 200 }));
+    assert_eq!((axis.missed, axis.overruns), (2, 1));
+    assert_eq!(axis.run.unwrap().worst_ns, Ns::from_us(2_300));
+    assert_eq!(axis.worst.end.since(axis.worst.start.unwrap()), Ns::from_us(2_300));
+}
+
+#[test]
+fn wakings_without_a_timer_and_uneven_ones_are_not_periodic() {
+    let text = trace(50, |_| 200);
+    let woken_by_hand: String =
+        text.lines().filter(|line| !line.contains("hrtimer")).map(|line| format!("{line}\n")).collect();
+    let source = FtraceText::open(woken_by_hand.as_bytes()).unwrap();
+    assert_eq!(periods(&source, &Whose::default()).threads, vec![]);
+    assert!(periods(&source, &Whose::default()).to_text().starts_with("no periodic thread"));
+}
+
+#[test]
+fn what_comes_behind_the_jobs_that_are_kept_still_counts() {
+    let source = FtraceText::open(trace(4, |_| 200).as_bytes()).unwrap();
+    let normalizer = Normalizer::new(&source);
+    let mut reader = Reader::default();
+    let (all, late) = (MOST_JOBS as u64 + 10, MOST_JOBS as u64 + 5);
+    let task = |tid| TaskRef { tid: Tid(tid), ..TaskRef::default() };
+    let (axis, idle) = (task(77), task(0));
+    let mut step = |at: u64, kind| {
+        let event = Event { at: Mono(at * 1_000), cpu: Cpu(1), current: None, level: Level::Unsaid, kind };
+        reader.step(&event, &normalizer);
+    };
+    for job in 0..all {
+        let at = job * 1_000;
+        let end = at + if job == late { 1_500 } else { 200 };
+        if job != late + 1 {
+            step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None });
+            step(at, Kind::Waking { task: axis, target_cpu: None, new: false });
+            step(at, Kind::TimerExpireExit { timer: 1 });
+            step(at + 1, Kind::Switch { prev: idle, left_as: LeftAs::Runnable, next: axis });
+            step(end, Kind::Switch { prev: axis, left_as: LeftAs::Blocked(1), next: idle });
+        }
+    }
+    let axis = periodic(Tid(77), String::new(), reader.tasks.remove(&Tid(77)).unwrap()).unwrap();
+    assert_eq!((axis.jobs, axis.missed, axis.overruns), (all - 1, 1, 1));
+    assert_eq!((axis.response.worst_ns, axis.response.median_ns), (Ns::from_us(1_500), Ns::from_us(200)));
+    assert_eq!(axis.worst.release, Mono(late * 1_000_000));
+}
+
+#[test]
+fn events_lost_in_place_of_jobs_are_no_missed_periods() {
+    let text = trace(50, |_| 200);
+    let is_lost = |line: &str| ["10.02", "10.03"].iter().any(|at| line.contains(&format!(" {at}")));
+    let mut kept: Vec<&str> = text.lines().filter(|line| !is_lost(line)).collect();
+    let first_behind = kept.iter().position(|line| line.contains(" 10.04")).unwrap();
+    kept.insert(first_behind, "CPU:1 [LOST 120 EVENTS]");
+    let axis = only(&kept.join("\n"));
+    assert_eq!((axis.period_ns, axis.missed), (Ns::from_ms(1), 0));
+}
+
+/// Jobs of 10 ms; the one released at 10.200 takes 25 ms: the two sleeps behind it are until times that are over, and
+/// their timers expire while the thread still has its CPU.
+fn overrun(unseen: &str) -> String {
+    let mut text = String::new();
+    let mut line = |us: u64, task: &str, event: &str| {
+        text.push_str(&format!("{task} [001] d..2. 10.{us:06}: {event}\n"));
+    };
+    let mut release = |us: u64, task: &str, comm: &str| {
+        let fired = format!(
+            "hrtimer_expire_entry: hrtimer=00000000aa function=hrtimer_wakeup now={}",
+            10_000_000_000 + us * 1000
+        );
+        line(us, task, &fired);
+        line(us + 1, task, &format!("sched_waking: comm={comm} pid=77 prio=19 target_cpu=001"));
+        line(us + 2, task, "hrtimer_expire_exit: hrtimer=00000000aa");
+    };
+    let mut switches = Vec::new();
+    for job in 1..=40u64 {
+        let (due, comm) = (job * 10_000, if job < 4 { "parent" } else { "axis" });
+        match job {
+            21 => release(225_000, "axis-77", comm),
+            22 => release(226_000, "axis-77", comm),
+            _ => release(due, "<idle>-0", comm),
+        }
+        let end = match job {
+            20 | 21 => None,
+            22 => Some(227_000),
+            _ => Some(due + 1_000),
+        };
+        if !(21..=22).contains(&job) {
+            switches.push((due + 8, format!("<idle>-0 SWITCH prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm={comm} next_pid=77 next_prio=19")));
+        }
+        if let Some(end) = end {
+            switches.push((end, format!("axis-77 SWITCH prev_comm={comm} prev_pid=77 prev_prio=19 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120")));
+        }
+    }
+    for (us, switch) in switches {
+        let (task, event) = switch.split_once(" SWITCH ").unwrap();
+        text.push_str(&format!("{task} [001] d..2. 10.{us:06}: sched_switch: {event}\n"));
+    }
+    let mut lines: Vec<&str> =
+        text.lines().filter(|line| unseen.is_empty() || !line.contains(unseen)).collect();
+    lines.sort_by_key(|line| line.split_whitespace().nth(3).unwrap().to_owned());
+    lines.join("\n")
+}
+
+#[test]
+fn a_job_whose_next_timer_has_expired_already_ends_where_that_meets_it() {
+    let axis = only(&overrun(""));
+    assert_eq!((axis.jobs, axis.overruns, axis.missed), (40, 1, 0));
+    assert_eq!((axis.worst.release, axis.worst.end), (Mono(10_200_000_000), Mono(10_225_001_000)));
+    assert_eq!(axis.worst.run_ns, Some(Ns(24_993_000)));
+    assert_eq!((axis.unseen_starts, axis.unseen_ends), (0, 0));
+}
+
+#[test]
+fn a_job_whose_switch_in_was_not_recorded_has_a_response_all_the_same() {
+    // The switch-in of the long job: it runs into two releases that do not find it on a CPU.
+    let axis = only(&overrun(" 10.200008: sched_switch"));
+    assert_eq!((axis.jobs, axis.unseen_starts, axis.unseen_ends), (38, 1, 2));
+    assert_eq!(axis.longest_unseen_ns, Some(Ns(25_001_000)));
+    // That of a short one.
+    let axis = only(&overrun(" 10.100008: sched_switch"));
+    assert_eq!((axis.jobs, axis.unseen_starts, axis.unseen_ends, axis.overruns), (40, 1, 0, 1));
+    let text = Periods { format: String::new(), version: 1, threads: vec![axis], others: 0 }.to_text();
+    assert!(text.contains("! axis/77: the switch-in of 1 of its jobs was not recorded"), "{text}");
+}
+
+#[test]
+fn a_job_that_left_its_cpu_unseen_has_no_known_end() {
+    // Another thread leaves the CPU while the long job seems to have it.
+    let leaves = "other-9 [001] d..2. 10.210000: sched_switch: prev_comm=other prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120";
+    let text = overrun("");
+    let mut lines: Vec<&str> = text.lines().chain([leaves]).collect();
+    lines.sort_by_key(|line| line.split_whitespace().nth(3).unwrap().to_owned());
+    let axis = only(&lines.join("\n"));
+    assert_eq!((axis.unseen_ends, axis.longest_unseen_ns), (2, Some(Ns(25_001_000))));
+    assert_eq!((axis.jobs, axis.response.worst_ns), (38, Ns::from_ms(1)));
+}
+
+#[test]
+fn a_thread_is_asked_for_by_its_last_name() {
+    let source = overrun("");
+    let source = FtraceText::open(source.as_bytes()).unwrap();
+    let named = |comm: &str| periods(&source, &Whose { tid: None, comm: Some(comm.to_owned()) });
+    assert_eq!((named("axis").threads.len(), named("axis").others), (1, 0));
+    assert_eq!((named("parent").threads.len(), named("parent").others), (0, 1));
+    assert!(named("parent").to_text().starts_with("the one periodic thread is not"));
+}
