@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use lathunt_core::report::printable;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::Ns;
+use lathunt_core::verdict::{self, Outcome, Rules, Verdict};
 
 /// Could not measure, or the request makes no sense.
 pub const COULD_NOT_MEASURE: u8 = 1;
@@ -12,6 +14,12 @@ pub const COULD_NOT_MEASURE: u8 = 1;
 pub const EXCEEDED: u8 = 2;
 /// Measured, but with losses that may hide what was asked for.
 pub const INCONCLUSIVE: u8 = 3;
+
+/// The verdict that the run of an instrument alone keeps, where a deadline was given: a PASS needs as many samples as
+/// anywhere else.
+pub fn verdict(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> Option<Verdict> {
+    deadline.map(|deadline| verdict::judge(run, Some(deadline), &Rules::instrument(quantity)))
+}
 
 /// For an instrument alone: exceeded, or nothing to judge on some of what was to be measured, said on stderr.
 pub fn against(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> ExitCode {
@@ -31,18 +39,23 @@ pub fn against(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> ExitCode 
         eprintln!("{label}: {count} samples, {lost} lost: nothing can be said about the deadline");
         return INCONCLUSIVE.into();
     }
+    let open = run.verdict.as_ref().filter(|verdict| verdict.outcome == Some(Outcome::Inconclusive));
+    if let Some(reason) = open.and_then(|verdict| verdict.reasons.first()) {
+        eprintln!("note: within the deadline so far, but no PASS: {reason}");
+    }
     ExitCode::SUCCESS
 }
 
-/// An error with its causes on one line.
+/// An error with its causes on one line. It may quote a file: no control character reaches the terminal.
 #[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {
-    format!("{error:#}")
+    let one = format!("{error:#}")
         .split('\n')
         .map(str::trim)
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
-        .join("; ")
+        .join("; ");
+    printable::line(&one).into_owned()
 }
 
 #[cfg(test)]
@@ -60,6 +73,12 @@ mod tests {
             run.series.push(Series { lost: *lost, ..Series::new(Quantity::Cyclic, None, histogram) });
         }
         against(deadline.map(Ns::from_us), &run, Quantity::Cyclic)
+    }
+
+    #[test]
+    fn what_an_error_quotes_of_a_file_does_not_reach_the_terminal_as_it_is() {
+        let error = anyhow::anyhow!("unknown variant `\x1b[2Jx`,\n expected cyclic").context("cannot read");
+        assert_eq!(one_line(&error), "cannot read: unknown variant `\\u{1b}[2Jx`,; expected cyclic");
     }
 
     #[test]

@@ -86,6 +86,30 @@ fn exit_codes_tell_a_missed_deadline_from_an_error() {
 }
 
 #[test]
+fn a_deadline_and_what_came_of_it_are_in_the_run_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let [late, open] = ["late.json", "open.json"].map(|name| directory.path().join(name));
+    let measure = |deadline: &str, file: &std::path::Path| {
+        let file = file.to_str().unwrap();
+        let output =
+            lathunt(&["cyclic", "-p0", "--no-mlock", "-l", "20", "-q", "--deadline", deadline, "-o", file]);
+        (output.status.code(), stderr(&output))
+    };
+    assert_eq!(measure("1ns", &late).0, Some(2));
+    let (code, said) = measure("1h", &open);
+    assert!(code == Some(0) && said.contains("no PASS: too few samples"), "{said}");
+    let told = |run: &std::path::Path| {
+        String::from_utf8(lathunt(&["report", "-q", run.to_str().unwrap()]).stdout).unwrap()
+    };
+    assert!(told(&late).starts_with("FAIL  deadline 1 ns, largest cyclic latency"), "{}", told(&late));
+    assert!(told(&open).starts_with("INCONCLUSIVE  deadline 3600.000 s"), "{}", told(&open));
+    let merged = directory.path().join("merged.json");
+    let [late, open, merged] = [&late, &open, &merged].map(|path| path.to_str().unwrap());
+    let output = lathunt(&["merge", "-q", late, open, "-o", merged]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+#[test]
 fn cyclictest_output_becomes_a_run_file_and_anything_else_does_not() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("run.lathunt.json");
@@ -95,6 +119,15 @@ fn cyclictest_output_becomes_a_run_file_and_anything_else_does_not() {
     let before = std::fs::read_to_string(target).unwrap();
     let run = Run::from_json(&before).unwrap();
     assert_eq!(run.series.len(), 4);
+    let other = tempfile::tempdir().unwrap();
+    let tail = other.path().join("tail.txt");
+    std::fs::write(&tail, "       0:     999:       5\n").unwrap();
+    let both = other.path().join("both.json");
+    let [tail, both] = [&tail, &both].map(|path| path.to_str().unwrap());
+    let added = lathunt(&["import", &golden("ct_h400_q.stdout"), tail, "-o", both]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    let run_of_both = Run::from_json(&std::fs::read_to_string(both).unwrap()).unwrap();
+    assert!(!run_of_both.complete && stderr(&added).contains("nor is their maximum"), "{}", stderr(&added));
     assert_eq!(run.max_of(Quantity::Cyclic), Some(Ns::from_us(3_595)));
     for bad in
         [env!("CARGO_MANIFEST_DIR"), "/nonexistent", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]

@@ -58,6 +58,12 @@ fn a_merged_run_is_taken_by_report_plot_and_compare_and_names_its_machines() {
     )
     .unwrap();
     let before = fs::read(place.path().join("fleet.lathunt.json")).unwrap();
+    let input = fs::read(place.path().join("1.json")).unwrap();
+    let refused = lathunt(place.path(), &["merge", "0.json", "1.json", "-o", "./1.json"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("1.json is one of the runs"));
+    assert_eq!(fs::read(place.path().join("1.json")).unwrap(), input);
+
     let refused = lathunt(place.path(), &["merge", "half.json", "1.json", "-o", "fleet.lathunt.json"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("not complete"));

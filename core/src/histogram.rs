@@ -10,135 +10,14 @@
 //! [`Histogram::quantile`] answers with the upper edge of a bin, never above the exact maximum.
 
 mod difference;
+mod layout;
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Ns;
 
 pub use difference::NotLater;
-
-/// Log-linear part: 2^5 bins per octave.
-const SUB_BITS: u32 = 5;
-
-/// How values map to bins. Two histograms merge only when their layouts are equal.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
-    width_ns: u32,    // in [1, 10^9]
-    linear_bins: u32, // in [32, 2^20]: from 2^SUB_BITS on, log-linear bins are at most as wide as their value / 32
-    reciprocal: u64,  // ceil(2^63 / width_ns): a multiplication is the faster division
-}
-
-impl std::fmt::Debug for Layout {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Layout { width_ns, linear_bins, .. } = self;
-        f.debug_struct("Layout").field("width_ns", width_ns).field("linear_bins", linear_bins).finish()
-    }
-}
-
-/// A layout that no histogram can have.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("histogram layout out of range: width {width_ns} ns (1 to 10^9), {linear_bins} linear bins (32 to 1048576)")]
-pub struct BadLayout {
-    width_ns: u32,
-    linear_bins: u32,
-}
-
-impl Layout {
-    /// Latencies: 1 µs rows up to 10.24 ms (the classic `latency_hist` range).
-    pub const LATENCY: Layout = Layout::of(1_000, 10_240);
-
-    const fn of(width_ns: u32, linear_bins: u32) -> Layout {
-        Layout { width_ns, linear_bins, reciprocal: (1u64 << 63).div_ceil(width_ns as u64) }
-    }
-
-    /// `width_ns` per linear bin (1 to 10^9), `linear_bins` of them (32 to 2^20).
-    ///
-    /// # Errors
-    /// Says which of the two is out of range.
-    pub fn new(width_ns: u32, linear_bins: u32) -> Result<Layout, BadLayout> {
-        if (1..=1_000_000_000).contains(&width_ns) && (1 << SUB_BITS..=1 << 20).contains(&linear_bins) {
-            Ok(Layout::of(width_ns, linear_bins))
-        } else {
-            Err(BadLayout { width_ns, linear_bins })
-        }
-    }
-
-    /// Width of a linear bin.
-    #[must_use]
-    pub fn width(self) -> Ns {
-        Ns(u64::from(self.width_ns))
-    }
-
-    /// Number of linear bins.
-    #[must_use]
-    pub fn linear_bins(self) -> usize {
-        self.linear_bins as usize
-    }
-
-    /// Bins needed so that every `u64` of nanoseconds has one.
-    #[must_use]
-    pub fn bins(self) -> usize {
-        self.index(Ns(u64::MAX)) + 1
-    }
-
-    /// The bin of `value`. About 1 ns: one multiplication and, above the linear part, one bit scan.
-    #[inline]
-    #[must_use]
-    pub fn index(self, value: Ns) -> usize {
-        let steps = self.steps(value);
-        if steps < u64::from(self.linear_bins) {
-            steps as usize
-        } else {
-            self.linear_bins as usize + log_linear(steps) - log_linear(u64::from(self.linear_bins))
-        }
-    }
-
-    /// `value / width`. Exact below 2^32 ns (4.3 s): `reciprocal * width` exceeds 2^63 by less than `width`, and
-    /// `value * width` stays below 2^63, so the excess never reaches the next step (T. Granlund and P. L. Montgomery, "Division by invariant integers using multiplication", PLDI 1994).
-    #[inline]
-    fn steps(self, value: Ns) -> u64 {
-        if value.0 <= u64::from(u32::MAX) {
-            ((u128::from(value.0) * u128::from(self.reciprocal)) >> 63) as u64
-        } else {
-            value.0 / u64::from(self.width_ns)
-        }
-    }
-
-    /// Smallest value of bin `index`.
-    #[must_use]
-    pub fn lower(self, index: usize) -> Ns {
-        let width = u64::from(self.width_ns);
-        if index < self.linear_bins as usize {
-            return Ns(index as u64 * width);
-        }
-        let first = log_linear(u64::from(self.linear_bins));
-        let steps = log_linear_lower(index - self.linear_bins as usize + first);
-        Ns(steps.max(u64::from(self.linear_bins)).saturating_mul(width))
-    }
-
-    /// Largest value of bin `index`.
-    #[must_use]
-    pub fn upper(self, index: usize) -> Ns {
-        if index + 1 >= self.bins() {
-            Ns(u64::MAX)
-        } else {
-            Ns(self.lower(index + 1).0 - 1)
-        }
-    }
-}
-
-/// Exponent in the high bits, the value's top `SUB_BITS + 1` bits added on.
-#[inline]
-fn log_linear(steps: u64) -> usize {
-    let shift = steps.max(1).ilog2().max(SUB_BITS) - SUB_BITS;
-    ((shift as usize) << SUB_BITS) + (steps >> shift) as usize
-}
-
-/// Smallest number of steps that [`log_linear`] maps to `index`.
-fn log_linear_lower(index: usize) -> u64 {
-    let shift = (index >> SUB_BITS).saturating_sub(1);
-    ((index - (shift << SUB_BITS)) as u64) << shift
-}
+pub use layout::{BadLayout, Layout};
 
 /// Counts of durations. Invariants: the bins add up to `count`; `min` and `max` were observed, not rounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,9 +30,9 @@ pub struct Histogram {
     max: Ns,     // 0 while empty
 }
 
-/// Histograms of different layouts do not merge: rows would no longer mean what they say.
+/// Histograms of different widths do not merge: rows would no longer mean what they say.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("histograms of different layouts ({0:?} and {1:?}) cannot be merged exactly")]
+#[error("classes of {0} and of {1} do not add up exactly")]
 pub struct LayoutMismatch(pub Layout, pub Layout);
 
 impl Histogram {
@@ -210,22 +89,47 @@ impl Histogram {
         Ok(())
     }
 
-    /// Adds all of `other`. Associative and commutative.
+    /// Adds all of `other`. Associative and commutative. No count and no extreme is lost where one of the two has more
+    /// linear bins: they become those of both, unless the other one has values beyond its own.
     ///
     /// # Errors
-    /// When the layouts differ; nothing is added then.
+    /// When the widths differ; nothing is added then.
     pub fn merge(&mut self, other: &Histogram) -> Result<(), LayoutMismatch> {
-        if self.layout != other.layout {
+        if self.layout.width_ns != other.layout.width_ns {
             return Err(LayoutMismatch(self.layout, other.layout));
         }
-        for (into, from) in self.bins.iter_mut().zip(&other.bins) {
-            *into += from;
+        if self.layout == other.layout {
+            for (into, from) in self.bins.iter_mut().zip(&other.bins) {
+                *into += from;
+            }
+        } else {
+            let layout = self.common_layout(other);
+            let mut bins = vec![0; layout.bins()].into_boxed_slice();
+            for (lower, _, count) in self.occupied().chain(other.occupied()) {
+                bins[layout.index(lower)] += count;
+            }
+            (self.layout, self.bins) = (layout, bins);
         }
         self.count += other.count;
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         Ok(())
+    }
+
+    /// The most linear bins in which each bin of both lies as a whole. Bins above the linear ones are those of every
+    /// layout of the same width, so that linear bins fit into them.
+    fn common_layout(&self, other: &Histogram) -> Layout {
+        let (fewer, more) = match self.layout.linear_bins < other.layout.linear_bins {
+            true => (self, other),
+            false => (other, self),
+        };
+        let fits = fewer.max().is_none_or(|max| max < fewer.layout.edge());
+        if fits {
+            more.layout
+        } else {
+            fewer.layout
+        }
     }
 
     /// How values map to bins.
@@ -399,31 +303,6 @@ mod tests {
     }
 
     #[test]
-    fn every_value_lies_between_the_edges_of_its_bin() {
-        for layout in [Layout::LATENCY, Layout::new(1, 32).unwrap(), Layout::new(10, 1_000).unwrap()] {
-            let powers = (3..64).flat_map(|s| [(1u64 << s) - 1, 1 << s, (1 << s) + 1]);
-            for v in (0..70_000).chain(powers).chain([u64::MAX - 1, u64::MAX]) {
-                let i = layout.index(Ns(v));
-                assert!(layout.lower(i) <= Ns(v) && Ns(v) <= layout.upper(i), "{v} in bin {i} of {layout:?}");
-            }
-            assert_eq!(layout.index(Ns(u64::MAX)), layout.bins() - 1);
-        }
-    }
-
-    #[test]
-    fn the_multiplication_divides_exactly() {
-        for width in [1u32, 2, 3, 7, 1_000, 1_001, 65_535, 1 << 20, 999_999_937, 1_000_000_000] {
-            let layout = Layout::new(width, 32).unwrap();
-            let width = u64::from(width);
-            let last = u64::from(u32::MAX) / width;
-            let edges = (0..1_000.min(last)).chain(last.saturating_sub(1_000)..=last + 1).map(|n| n * width);
-            for value in edges.flat_map(|edge| [edge.saturating_sub(1), edge, edge + 1]) {
-                assert_eq!(layout.steps(Ns(value)), value / width, "{value} / {width}");
-            }
-        }
-    }
-
-    #[test]
     fn bins_are_adjacent_and_ascending() {
         let layout = Layout::LATENCY;
         for i in 1..layout.bins() {
@@ -468,6 +347,31 @@ mod tests {
             prop_assert_eq!(&left, &of(&all));
             let text = serde_json::to_string(&left).unwrap();
             prop_assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), left);
+        }
+
+        #[test]
+        fn layouts_of_one_width_add_up_in_any_order_and_lose_no_value(a in vec_of(), b in vec_of(), c in vec_of()) {
+            let with = |bins: u32, values: &[u64]| {
+                let mut h = Histogram::new(Layout::new(1_000, bins).unwrap());
+                values.iter().for_each(|&v| h.record(Ns(v)));
+                h
+            };
+            let (ha, hb, hc) = (with(1_024, &a), with(10_240, &b), with(33, &c));
+            let sum = |all: [&Histogram; 3]| {
+                let mut sum = all[0].clone();
+                sum.merge(all[1]).unwrap();
+                sum.merge(all[2]).unwrap();
+                sum
+            };
+            let left = sum([&ha, &hb, &hc]);
+            prop_assert_eq!(&left, &sum([&hc, &ha, &hb]));
+            prop_assert_eq!(&left, &sum([&hb, &hc, &ha]));
+            let all: Vec<u64> = a.iter().chain(&b).chain(&c).copied().collect();
+            prop_assert_eq!(&left, &with(left.layout().linear_bins, &all), "as if counted in one");
+            let fits = |values: &[u64], edge: u64| values.iter().all(|&v| v < edge);
+            if fits(&a, 1_024_000) && fits(&c, 33_000) {
+                prop_assert_eq!(left.layout(), Layout::LATENCY);
+            }
         }
 
         #[test]

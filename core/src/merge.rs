@@ -12,14 +12,11 @@ use crate::histogram::LayoutMismatch;
 use crate::peak::Peak;
 use crate::run::{Interference, Loss, MergedRun, MergedSeries, Run};
 use crate::series::{Quantity, Series};
-use crate::stats::model_free;
-use crate::time::Ns;
-use crate::verdict::{Outcome, Verdict};
+
+mod verdict;
 
 /// Worst cases kept of all runs.
 const PEAKS: usize = 64;
-/// Confidence of the statement without a model.
-const CONFIDENCE: f64 = 0.95;
 
 /// Why runs cannot be merged.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -76,7 +73,7 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
     }
     merged.peaks.sort_by_key(|peak| std::cmp::Reverse(peak.total_ns));
     merged.peaks.truncate(PEAKS);
-    merged.verdict = Some(verdict(runs, &merged));
+    merged.verdict = Some(verdict::of_all(runs, &merged));
     Ok(merged)
 }
 
@@ -109,14 +106,16 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
     }
     let quantity = series.quantity.name();
     let misfit = |source| CannotMerge::Layout { name: name.to_owned(), quantity, source };
+    // A series that missed nothing is its own replay: known for all, or not known.
+    let wanted = sum.replayed.is_some() || series.replayed.is_some();
+    let both = sum.activations().zip(series.activations()).filter(|_| wanted);
+    let both = both.filter(|(all, more)| all.count().checked_add(more.count()).is_some());
+    let mut replayed = both.as_ref().map(|(all, _)| (*all).clone());
+    if let (Some(all), Some((_, more))) = (&mut replayed, both) {
+        all.merge(more).map_err(misfit)?;
+    }
+    sum.replayed = replayed;
     sum.histogram.merge(&series.histogram).map_err(misfit)?;
-    sum.replayed = match (sum.replayed.take(), &series.replayed) {
-        (Some(mut replayed), Some(other)) if replayed.count().checked_add(other.count()).is_some() => {
-            replayed.merge(other).map_err(misfit)?;
-            Some(replayed)
-        }
-        _ => None, // known for all, or not known
-    };
     sum.interval_ns = sum.interval_ns.filter(|interval| series.interval_ns == Some(*interval));
     sum.missed = sum.missed.saturating_add(series.missed);
     sum.lost = sum.lost.saturating_add(series.lost);
@@ -163,6 +162,8 @@ fn listed(name: &str, run: &Run) -> MergedRun {
         conditions: run.conditions.clone(),
         calibration: run.calibration.clone(),
         outcome: run.verdict.as_ref().and_then(|verdict| verdict.outcome),
+        deadline_ns: run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns),
+        judged: run.verdict.as_ref().and_then(|_| verdict::judged(run)),
         series,
     }
 }
@@ -214,68 +215,12 @@ fn overlay(base: &mut Value, over: Value) {
     }
 }
 
-fn verdict(runs: &[(String, Run)], merged: &Run) -> Verdict {
-    let deadlines: Vec<Option<Ns>> =
-        runs.iter().map(|(_, run)| run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns)).collect();
-    let same = deadlines.windows(2).all(|pair| pair[0] == pair[1]);
-    let deadline_ns = deadlines.first().copied().flatten().filter(|_| same);
-    let outcomes = || runs.iter().map(|(_, run)| run.verdict.as_ref().and_then(|verdict| verdict.outcome));
-    let outcome = match deadline_ns {
-        // It was observed, whatever the others were held against.
-        _ if outcomes().any(|outcome| outcome == Some(Outcome::Fail)) => Some(Outcome::Fail),
-        _ if outcomes().any(|outcome| outcome == Some(Outcome::Inconclusive)) && deadline_ns.is_none() => {
-            Some(Outcome::Inconclusive)
-        }
-        None => None,
-        Some(_) if outcomes().all(|outcome| outcome == Some(Outcome::Pass)) => Some(Outcome::Pass),
-        Some(_) => Some(Outcome::Inconclusive),
-    };
-    let mut reasons = Vec::new();
-    if !same {
-        reasons.push(
-            "the runs have different deadlines: what they met is not claimed of all of them".to_owned(),
-        );
-    }
-    for (name, run) in runs {
-        let Some(verdict) = &run.verdict else { continue };
-        let told = outcome.is_none() || verdict.outcome == outcome;
-        reasons.extend(verdict.reasons.iter().filter(|_| told).map(|reason| format!("{name}: {reason}")));
-    }
-    let quantities = || merged.series.iter().map(|series| series.quantity);
-    let judged = quantities().filter(|&quantity| runs.iter().all(|(_, run)| is_judged(run, quantity)));
-    let main = judged
-        .min_by_key(|&quantity| order(quantity))
-        .or_else(|| quantities().min_by_key(|&quantity| order(quantity)));
-    let sum = main.and_then(|main| merged.of(main).next());
-    let model_free = sum.and_then(|sum| {
-        let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
-        model_free::statement(sum.histogram.count(), 0, level, CONFIDENCE)
-    });
-    Verdict { outcome, deadline_ns, reasons, model_free, rule_of_thumb: None }
-}
-
-/// Whether the samples of `quantity` may be those that the run's verdict speaks of.
-fn is_judged(run: &Run, quantity: Quantity) -> bool {
-    let of_it = all_series(run).filter(|series| series.quantity == quantity);
-    let samples: u64 = of_it.map(|series| series.histogram.count()).sum();
-    let said = run.verdict.as_ref().and_then(|verdict| verdict.model_free.as_ref());
-    said.is_some_and(|said| said.samples == samples)
-}
-
-/// What an instrument measured says more than what a recorder saw.
-fn order(quantity: Quantity) -> u8 {
-    match quantity {
-        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip => 0,
-        Quantity::TimerWakeup => 1,
-        _ => 2,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::histogram::{Histogram, Layout};
-    use crate::time::Cpu;
+    use crate::time::{Cpu, Ns};
+    use crate::verdict::{judge, Outcome, Rules, Verdict};
 
     fn run(host: &str, us: &[u64], outcome: Option<Outcome>, deadline_us: Option<u64>) -> (String, Run) {
         let mut conditions = Conditions { host: Some(host.to_owned()), ..Conditions::default() };
@@ -358,13 +303,73 @@ mod tests {
             let mut task: crate::application::Task = serde_json::from_value(task).unwrap();
             task.series = vec![Series::new(Quantity::Response, None, histogram)];
             run.tasks = vec![task];
+            let of_tasks = Run { series: run.tasks[0].series.clone(), ..run.clone() };
+            let rules = Rules::instrument(Quantity::Response);
             run.verdict.as_mut().unwrap().model_free =
-                model_free::statement(us.len() as u64, 0, Ns::from_us(5_000), CONFIDENCE);
+                judge(&of_tasks, Some(Ns::from_us(5_000)), &rules).model_free;
             (name, run)
         };
         let merged = merge(&[application("a", &[900, 4_000, 70]), application("b", &[70, 80])]).unwrap();
         let response = merged.of(Quantity::Response).next().expect("it is kept");
         assert_eq!((response.histogram.count(), response.histogram.max()), (5, Some(Ns::from_us(4_000))));
+        assert_eq!(merged.verdict.unwrap().model_free.unwrap().samples, 5);
+    }
+
+    #[test]
+    fn the_headline_is_that_of_the_run_that_failed() {
+        let judged = |host: &str, us: &[u64], quantity: Quantity, deadline_us: Option<u64>| {
+            let (name, mut run) = run(host, us, None, None);
+            run.series.iter_mut().for_each(|series| (series.quantity, series.lost) = (quantity, 0));
+            let deadline = deadline_us.map(Ns::from_us);
+            run.verdict = Some(judge(&run, deadline, &Rules::instrument(quantity)));
+            (name, run)
+        };
+        let headline = |runs: &[(String, Run)]| {
+            let merged = merge(runs).unwrap();
+            let read = Run::from_json(&merged.to_json()).unwrap();
+            crate::report::text::summary(&read, &Default::default()).lines().next().unwrap().to_owned()
+        };
+        let calm = judged("calm", &[5], Quantity::Cyclic, None);
+        let late = judged("late", &[5, 90], Quantity::TimerWakeup, Some(50));
+        let later = judged("later", &[5, 70], Quantity::Npt, Some(60));
+        let told = "FAIL  deadline 50.0 µs of late, largest timer+wakeup latency 91.0 µs";
+        assert_eq!(headline(&[calm.clone(), late.clone()]), told);
+        assert_eq!(headline(&[calm.clone(), later.clone(), late.clone()]), told);
+        let both = merge(&[calm.clone(), late]).unwrap();
+        assert_eq!(headline(&[("fleet".to_owned(), both), later]), told, "also of what was merged before");
+        let named = judged("robot-in-hall-7.site-north.example.org", &[90], Quantity::TimerWakeup, Some(50));
+        let told = headline(&[calm.clone(), named]);
+        assert!(told.ends_with("robot-in-hall-7.sit…, largest timer+wakeup latency 91.0 µs"), "{told}");
+        let open = judged("open", &[5], Quantity::Cyclic, Some(70));
+        let told = headline(&[calm, open]);
+        assert!(told.starts_with("INCONCLUSIVE  the runs have different deadlines"), "{told}");
+    }
+
+    #[test]
+    fn losses_of_a_run_without_a_verdict_are_the_reason_for_none() {
+        let (mut lossy, mut calm) = (run("a", &[5], None, None), run("b", &[7], None, None));
+        (lossy.1.verdict, calm.1.verdict) = (None, None);
+        calm.1.series.iter_mut().for_each(|series| series.lost = 0);
+        let verdict = merge(&[calm.clone(), lossy]).unwrap().verdict.unwrap();
+        assert_eq!(verdict.outcome, Some(Outcome::Inconclusive));
+        assert_eq!(verdict.reasons[0], "a: CPU 0: 2 samples were lost; the worst may be among them");
+        calm.1.conditions.host = Some("c".to_owned());
+        let other = ("c".to_owned(), Run { conditions: Conditions::default(), ..calm.1.clone() });
+        let verdict = merge(&[calm, other]).unwrap().verdict.unwrap();
+        assert_eq!((verdict.outcome, verdict.reasons.len()), (None, 0));
+    }
+
+    #[test]
+    fn missed_activations_of_all_runs_count_in_the_statement() {
+        let (mut a, mut b) = (run("a", &[5], None, None), run("b", &[7], None, None));
+        for series in a.1.series.iter_mut().chain(&mut b.1.series) {
+            (series.missed, series.lost) = (0, 0);
+        }
+        let mut replayed = a.1.series[0].histogram.clone();
+        replayed.record(Ns::from_us(4));
+        (a.1.series[0].missed, a.1.series[0].replayed) = (1, Some(replayed));
+        let merged = merge(&[b, a]).unwrap();
+        assert_eq!(merged.series[0].replayed.as_ref().unwrap().count(), 5);
         assert_eq!(merged.verdict.unwrap().model_free.unwrap().samples, 5);
     }
 
@@ -382,7 +387,11 @@ mod tests {
         let mut other = run("b", &[7], None, None);
         other.1.series[0].histogram = Histogram::new(Layout::new(10, 1_000).unwrap());
         let error = merge(&[run("a", &[5], None, None), other]).unwrap_err().to_string();
-        assert!(error.starts_with("'b' counted cyclic in other classes"), "{error}");
+        assert_eq!(
+            error,
+            "'b' counted cyclic in other classes than the runs before it: \
+             classes of 1 µs (wider above 10.240 ms) and of 10 ns (wider above 10.0 µs) do not add up exactly"
+        );
         let mut half = run("b", &[7], None, None);
         half.1.complete = false;
         assert_eq!(merge(&[half]).unwrap_err(), CannotMerge::Incomplete("b".to_owned()));

@@ -63,6 +63,12 @@ pub struct MergedRun {
     pub calibration: Vec<Calibration>,
     /// Its verdict.
     pub outcome: Option<Outcome>,
+    /// The deadline that it was held against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<Ns>,
+    /// The quantity that its verdict is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Quantity>,
     /// What it contributed.
     pub series: Vec<MergedSeries>,
 }

@@ -166,6 +166,13 @@ impl Series {
         }
     }
 
+    /// The latencies of all activations, with those that were missed; `None` where theirs are not known.
+    #[must_use]
+    pub fn activations(&self) -> Option<&Histogram> {
+        let replayed = self.replayed.as_ref().filter(|all| all.count() >= self.histogram.count());
+        replayed.or_else(|| (self.missed == 0).then_some(&self.histogram))
+    }
+
     /// Takes the maxima of each second (ascending). From more than [`MAXIMA_KEPT`] seconds on, only the largest of
     /// each stretch of 2, 4, 8 … seconds is kept, at the second in which it was: a run of a week stays a small file.
     pub fn set_seconds(&mut self, seconds: Vec<SecondMax>) {

@@ -5,9 +5,11 @@
 //! unless the measurement itself is void (nothing sampled, samples lost, an instrument that failed its calibration).
 //! Extrapolation beyond the samples is not here.
 
+mod activations;
 mod doubts;
 mod judge;
 
+pub(crate) use activations::Activations;
 pub use judge::{exit_code, judge, Rules};
 
 use serde::{Deserialize, Serialize};
@@ -43,15 +45,16 @@ pub struct Verdict {
     pub rule_of_thumb: Option<RuleOfThumb>,
 }
 
-/// "N samples, k above X: with confidence c fewer than 1 in M".
+/// "N samples, k above X: with confidence c fewer than 1 in M", if late activations come independently of each other;
+/// where they come in bursts, it is optimistic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelFree {
-    /// Samples.
+    /// Activations: samples, and those that were missed or lost.
     pub samples: u64,
     /// The level.
     pub level_ns: Ns,
-    /// Samples above it.
+    /// Those above it, and those of which that is not known.
     pub above: u64,
     /// One-sided confidence, e.g. 0.95.
     pub confidence: f64,

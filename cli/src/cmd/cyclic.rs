@@ -133,7 +133,8 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     if let Some(error) = results.iter().find_map(|result| result.error.as_ref()) {
         bail!("{error}");
     }
-    let run = to_run(conditions, &results);
+    let mut run = to_run(conditions, &results);
+    run.verdict = exit::verdict(args.deadline, &run, Quantity::Cyclic);
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
     if let Some((thread, latency)) = broke {
         let who = results[thread].series.label();

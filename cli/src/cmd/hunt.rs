@@ -12,6 +12,9 @@ use crate::hunt::{self, Plan};
 
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
 ///
+/// What is stated without any model holds if late activations come independently of each other; where they come in
+/// bursts, it is optimistic.
+///
 /// Exit status: 0 within the deadline (or none given), 1 could not measure, 2 deadline exceeded, 3 measured but
 /// inconclusive.
 #[derive(Args, Debug)]

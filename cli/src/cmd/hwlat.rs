@@ -131,8 +131,13 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
 
 /// Only the worst gaps are judged: where more of them are above the limit, the others may be anybody's.
 fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
-    if report.worst_not_software().is_some_and(|worst| worst > limit) {
+    if report.worst_surely_not_software().is_some_and(|worst| worst > limit) {
         return exit::EXCEEDED.into();
+    }
+    if let Some(worst) = report.worst_not_software().filter(|&worst| worst > limit) {
+        let (worst, limit) = worst.told_apart(limit);
+        eprintln!("lathunt: inconclusive: it cannot be told who took {worst}, more than {limit}");
+        return exit::INCONCLUSIVE.into();
     }
     match report.not_judged_above(limit) {
         0 => ExitCode::SUCCESS,

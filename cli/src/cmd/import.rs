@@ -36,7 +36,10 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
             None => merged = Some(run),
             Some(merged) => {
                 merged.series.extend(run.series);
-                merged.conditions.notes.push(format!("{} was added", path.display()));
+                merged.complete &= run.complete;
+                let notes = &mut merged.conditions.notes;
+                notes.push(format!("{} was added", path.display()));
+                notes.extend(run.conditions.notes.iter().map(|note| format!("{}: {note}", path.display())));
             }
         }
     }

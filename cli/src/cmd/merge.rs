@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{anyhow, Result};
+use anyhow::{anyhow, bail, Result};
 use lathunt_core::merge;
 use lathunt_core::report::text;
 use lathunt_core::run::Run;
@@ -35,6 +35,11 @@ pub struct MergeArgs {
 /// One line about the file that cannot be read, merged or written.
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
+    let output = std::fs::canonicalize(&args.output).ok(); // none: it is not there yet
+    let is_input = |one: &&Loaded| output.is_some() && std::fs::canonicalize(&one.path).ok() == output;
+    if let Some(input) = loaded.iter().find(is_input) {
+        bail!("{} is one of the runs: name another file with -o, or it would be lost", input.path.display());
+    }
     let mut merged = merge::merge(&named(loaded)).map_err(|error| anyhow!("cannot merge: {error}"))?;
     merged.conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     merged.conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));

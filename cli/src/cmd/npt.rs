@@ -157,7 +157,8 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     let found = measured?;
     conditions.during = before.during(Path::new(facts::LIVE), &cpus);
     let gaps = gaps.map(|file| (file, csv(&found)));
-    let run = to_run(conditions, &options, found);
+    let mut run = to_run(conditions, &options, found);
+    run.verdict = exit::verdict(args.deadline, &run, Quantity::Npt);
     let mut text = match args.json {
         true => run.to_json() + "\n",
         false => text::text(&run, args.worst, &run.conditions.notes[facts..]),
@@ -319,7 +320,9 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
     conditions.notes.push(how);
     if let Some(share) = found.attributed_of_large {
         let share = 100.0 * share;
-        conditions.notes.push(format!("of the time of gaps above 5 µs, {share:.1} % has a name"));
+        let dropped = found.losses.iter().any(|loss| loss.counter == text::GAPS_DROPPED);
+        let taken = if dropped { " that were taken" } else { "" };
+        conditions.notes.push(format!("of the time of gaps above 5 µs{taken}, {share:.1} % has a name"));
     }
     conditions.notes.extend(found.notes);
     if let Some(signal) = found.stopped_by {

@@ -11,6 +11,8 @@ use crate::file::{read_run, write_atomic};
 use crate::out;
 
 /// Builds the report of a run.
+///
+/// Exit status: 0 whatever the verdict of the run is, 1 when the run cannot be read or the report cannot be written.
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
     /// A run file, or a directory that holds run.lathunt.json

@@ -3,7 +3,8 @@
 //! What such a file does not say is not invented. A histogram keeps the values up to its last row; of the samples
 //! beyond it only the number and the largest are known, so the largest is entered and the rest counted as lost. The
 //! same holds for a file that has status lines only. A histogram that ends before the line of its maxima is refused;
-//! a bare table of rows, as scripts cut it out, is a run that is not complete. Values are the lower edges of what was printed.
+//! a bare table of rows, as scripts cut it out, is a run that is not complete; so are single samples some of which are
+//! not there, because these may be above all others. Several runs in one text are added up. Values are the lower edges of what was printed.
 
 use std::fmt;
 
@@ -15,6 +16,7 @@ use crate::time::{Cpu, Ns, Prio, Tid};
 
 mod rt_json;
 mod rt_text;
+mod status;
 
 /// Why a file cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +78,30 @@ struct FromFile {
     rows: Vec<(u64, u64)>,
     overflows: Option<u64>,
     missed: u64,
+    /// Single samples (`-v`).
     samples: Vec<u64>,
+    /// Number of the single sample that comes next.
+    next_cycle: u64,
+    /// Single samples whose numbers were passed over: their values may be anything.
+    absent: u64,
+    /// Runs of this thread in the same text, before or after the one that is told here.
+    more_runs: u32,
+}
+
+impl FromFile {
+    /// Takes the status lines of the thread. No run of cyclictest prints them beside single samples: those are another's.
+    fn take_status(&mut self, status: FromFile) {
+        let others = self.samples.len() as u64;
+        self.more_runs += status.more_runs + u32::from(others > 0);
+        self.cycles = status.cycles.map(|cycles| cycles.saturating_add(others));
+        (self.tid, self.priority, self.interval_us) = (status.tid, status.priority, status.interval_us);
+        (self.min, self.avg, self.max) = (status.min, status.avg, status.max);
+    }
+
+    /// Whether none of the samples without a value can be above the largest that is told.
+    fn is_bounded(&self) -> bool {
+        self.absent == 0 && self.max.is_some()
+    }
 }
 
 /// A whole file.
@@ -85,6 +110,8 @@ struct File {
     threads: Vec<FromFile>,
     /// Nanoseconds per unit.
     unit: u64,
+    /// Nothing in the file says what the unit is.
+    unit_assumed: bool,
     /// Rows of the histogram; 0 without one.
     rows: u64,
     /// Rows, and nothing that says what was beyond them: neither their number nor the maximum.
@@ -107,17 +134,15 @@ impl File {
                     .to_owned(),
             );
         }
+        if self.unit_assumed {
+            conditions.notes.push("nothing in the imported file says its unit: µs are assumed".to_owned());
+        }
         let mut run = Run::new(conditions);
         run.complete = !self.rows_alone;
         for (index, thread) in self.threads.iter().enumerate() {
             let series = self.series(index, thread);
-            if series.lost > 0 {
-                run.conditions.notes.push(format!(
-                    "{}: the values of {} samples are not in the imported file, only that none is above the maximum",
-                    series.label(),
-                    series.lost
-                ));
-            }
+            run.complete &= series.lost == 0 || thread.is_bounded();
+            run.conditions.notes.extend(notes(&series, thread));
             run.series.push(series);
         }
         run
@@ -155,13 +180,14 @@ impl File {
             thread.samples.iter().map(|&value| (value, 1)).collect()
         };
         let mut known: u64 = values.iter().map(|(_, count)| count).sum();
-        let cycles = thread.cycles.unwrap_or(0).max(known + thread.overflows.unwrap_or(0));
+        let counted = thread.cycles.unwrap_or(0).max(known.saturating_add(thread.overflows.unwrap_or(0)));
         let highest = values.iter().map(|(value, _)| *value).max();
+        let beyond = thread.max.filter(|max| highest.is_none_or(|highest| *max > highest));
+        // A maximum that is told was measured, even where the counts of the file leave no sample for it.
+        let told = known.saturating_add(u64::from(beyond.is_some() && counted > 0));
+        let cycles = counted.saturating_add(thread.absent).max(told);
         let missing = usize::try_from(cycles - known).unwrap_or(usize::MAX);
-        let extremes = [
-            thread.max.filter(|max| highest.is_none_or(|highest| *max > highest)),
-            thread.min.filter(|_| known == 0 && thread.min != thread.max),
-        ];
+        let extremes = [beyond, thread.min.filter(|_| known == 0 && thread.min != thread.max)];
         for value in extremes.into_iter().flatten().take(missing) {
             values.push((value, 1));
             known += 1;
@@ -183,6 +209,27 @@ impl File {
         debug_assert!(added.is_ok(), "{added:?}");
         (histogram, lost)
     }
+}
+
+/// What the figures of a thread leave open.
+fn notes(series: &Series, thread: &FromFile) -> Vec<String> {
+    let mut notes = Vec::new();
+    let label = series.label();
+    if thread.more_runs > 0 {
+        let runs = thread.more_runs + 1;
+        notes.push(format!(
+            "{label}: the imported file has {runs} runs one after the other; they are added up"
+        ));
+    }
+    if series.lost > 0 {
+        let what = match thread.is_bounded() {
+            true => "only that none is above the maximum",
+            false => "nor is their maximum: what is told as the largest latency is that of the others",
+        };
+        let lost = series.lost;
+        notes.push(format!("{label}: the values of {lost} samples are not in the imported file, {what}"));
+    }
+    notes
 }
 
 #[cfg(test)]

@@ -181,3 +181,83 @@ fn latencies_of_seconds_in_microseconds_are_not_taken_for_nanoseconds() {
     let text = "T: 0 (  812) P:80 I:1000 C:    100 Min:   4923 Act:   10684 Avg:   18814 Max:  172408\n";
     assert_eq!(read(text, Unit::Guess).unwrap().max_of(Quantity::Cyclic), Some(Ns(172_408)));
 }
+
+const NIGHTS: &str = "\
+# /dev/cpu_dma_latency set to 0us
+T: 0 (23840) P:80 I:1000 C:    300 Min:     18 Act:   42 Avg:   60 Max:    9876
+# /dev/cpu_dma_latency set to 0us
+T: 0 (23857) P:80 I:1000 C:    100 Min:     25 Act:   42 Avg:   20 Max:    2791
+";
+
+fn noted(run: &Run, words: &str) -> bool {
+    run.conditions.notes.iter().any(|note| note.contains(words))
+}
+
+#[test]
+fn runs_appended_to_one_log_are_added_up_with_the_largest_latency_of_all() {
+    let run = read(NIGHTS, Unit::Guess).unwrap();
+    assert_eq!(shape(&run), [(2, 398, 18, 9_876)]);
+    assert_eq!(run.series[0].histogram.mean_ns(), Some(50_000.0));
+    assert!(run.complete && noted(&run, "2 runs one after the other"), "{run:?}");
+    let again = NIGHTS.replace("23857", "23840"); // a thread number that came back
+    assert_eq!(shape(&read(&again, Unit::Guess).unwrap()), [(2, 398, 18, 9_876)]);
+    // single samples of one run, the status line of another
+    let mixed = format!("       0:       0:      19\n       0:       1:   40821\n{NIGHTS}");
+    assert_eq!(shape(&read(&mixed, Unit::Guess).unwrap()), [(2, 400, 19, 40_821)]);
+    let screen = "T: 0 (  5) P:80 I:1000 C:    100 Min:     25 Act:   42 Avg:   20 Max:     791\n\
+                  T: 0 (  5) P:80 I:1000 C:    200 Min:     25 Act:   42 Avg:   20 Max:     891\n";
+    let run = read(screen, Unit::Guess).unwrap();
+    assert_eq!(shape(&run), [(2, 198, 25, 891)]);
+    assert!(!noted(&run, "one after the other"));
+}
+
+#[test]
+fn single_samples_whose_first_ones_are_absent_are_no_complete_run() {
+    let run = read("       0:     999:       5\n", Unit::Guess).unwrap();
+    assert_eq!(shape(&run), [(1, 999, 5, 5)]);
+    assert!(!run.complete && noted(&run, "nor is their maximum") && !noted(&run, "above the maximum"));
+    let gap = "       0:       0:       5\n       0:       7:       6\n";
+    let run = read(gap, Unit::Guess).unwrap();
+    assert_eq!((shape(&run), run.complete), (vec![(2, 6, 5, 6)], false));
+    let two = "       0:       0:       5\n       0:       1:       6\n       0:       0:       4\n";
+    let run = read(two, Unit::Guess).unwrap();
+    assert_eq!((shape(&run), run.complete), (vec![(3, 0, 4, 6)], true));
+    assert!(recorded("ct_v.stdout").complete && recorded("ct_D2.stdout").complete);
+    let json = "{\"thread\": {\"0\": {\"cycles\": 9, \"histogram\": {\"3\": 5}}}}";
+    assert!(!read(json, Unit::Guess).unwrap().complete, "a maximum is not told");
+}
+
+#[test]
+fn a_maximum_that_the_counts_leave_no_room_for_is_kept() {
+    let text = "# Histogram\n000000 000000\n000001 000002\n# Total: 000000002\n# Min Latencies: 00001\n\
+                # Avg Latencies: 00001\n# Max Latencies: 00899\n# Histogram Overflows: 00000\n";
+    assert_eq!(shape(&read(text, Unit::Guess).unwrap()), [(3, 0, 1, 899)]);
+}
+
+#[test]
+fn histograms_of_rtla_are_refused_by_name() {
+    let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
+                Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\
+                over:          0         3         3\nmax:           2       845       845\n";
+    for (text, line) in [(rtla.to_owned(), 1), (rtla.lines().skip(3).map(|l| format!("{l}\n")).collect(), 1)]
+    {
+        let error = read(&text, Unit::Guess).unwrap_err();
+        assert_eq!(error.line, Some(line));
+        assert!(
+            error.what.contains("rtla") && error.what.contains("not the output of cyclictest"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn an_assumed_unit_is_noted() {
+    let assumed = |text: &str, unit| noted(&read(text, unit).unwrap(), "µs are assumed");
+    let rows = "000000 1\n# Max Latencies: 0\n# Histogram Overflows: 0\n";
+    assert!(assumed(rows, Unit::Guess) && !assumed(rows, Unit::Ns));
+    assert!(!assumed(NIGHTS, Unit::Guess), "its columns are those of µs");
+    let squeezed = "T: 0 (5) P:80 I:1000 C: 300 Min: 18 Act: 42 Avg: 60 Max: 9876\n";
+    assert!(assumed(squeezed, Unit::Guess));
+    assert!(!noted(&recorded("ct_json.json"), "µs are assumed"));
+    assert!(!noted(&recorded("ct_N.stdout"), "µs are assumed"));
+}

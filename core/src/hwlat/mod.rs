@@ -88,6 +88,14 @@ impl Hwlat {
         gaps.map(|gap| gap.judgement.foreign(gap.gap_ns)).filter(|time| *time > Ns::ZERO).max()
     }
 
+    /// The same of the gaps whose cause is known.
+    #[must_use]
+    pub fn worst_surely_not_software(&self) -> Option<Ns> {
+        let gaps = self.found.iter().flat_map(|found| &found.worst);
+        let known = gaps.filter(|gap| gap.judgement.cause != classify::Cause::CannotTell);
+        known.map(|gap| gap.judgement.foreign(gap.gap_ns)).filter(|time| *time > Ns::ZERO).max()
+    }
+
     /// How many gaps above `limit` are not among the judged ones, which are the worst of each detector.
     #[must_use]
     pub fn not_judged_above(&self, limit: Ns) -> u64 {
@@ -150,5 +158,11 @@ mod tests {
         assert_eq!((report.worst_not_software(), report.not_judged_above(limit)), (None, 2), "300 and 100");
         report.found[0].worst.extend([judged(300), judged(100)]);
         assert_eq!(report.not_judged_above(limit), 0);
+        let worst = |report: &Hwlat| (report.worst_not_software(), report.worst_surely_not_software());
+        let (open, known) = (Ns::from_us(400), Ns::from_us(300));
+        report.found[0].worst[1].judgement.cause = Cause::CannotTell;
+        assert_eq!(worst(&report), (Some(open), None));
+        report.found[0].worst[2].judgement.cause = Cause::Smi;
+        assert_eq!(worst(&report), (Some(open), Some(known)));
     }
 }

@@ -12,6 +12,9 @@ use crate::time::Ns;
 /// Rows of the table of sources, and of the worst gaps.
 const ROWS: usize = 12;
 
+/// Counter of gaps that found no room before anybody looked at them.
+pub const GAPS_DROPPED: &str = "gap_queue_full";
+
 /// The whole answer; `listed` worst gaps, and those of the run's notes that concern this measurement.
 #[must_use]
 pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
@@ -38,6 +41,9 @@ pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
             peak.begin,
             peak.total_ns.to_string()
         );
+    }
+    for loss in &run.losses {
+        let _ = writeln!(text, "! lost: {} {} ({})", grouped(loss.count), loss.counter, loss.meaning);
     }
     for note in notes {
         let _ = writeln!(text, "note: {note}");
@@ -90,9 +96,13 @@ fn sources(text: &mut String, run: &Run) {
     }
     let open = |name: &str| [OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
     let unknown: Ns = run.interference.iter().filter(|row| open(&row.source)).map(|row| row.total_ns).sum();
+    let which = match run.losses.iter().any(|loss| loss.counter == GAPS_DROPPED) {
+        true => "the gaps that were taken (others were lost, see below)",
+        false => "the gaps",
+    };
     let _ = writeln!(
         text,
-        "\nTime of the gaps: {total}, of which {:.1} % has a name",
+        "\nTime of {which}: {total}, of which {:.1} % has a name",
         100.0 * (1.0 - unknown.0 as f64 / total.0 as f64)
     );
     let _ =
@@ -111,5 +121,31 @@ fn sources(text: &mut String, run: &Run) {
     }
     if let Some(more) = run.interference.len().checked_sub(ROWS).filter(|&more| more > 0) {
         let _ = writeln!(text, "  … {more} more");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::Conditions;
+    use crate::run::{Interference, Loss};
+    use crate::time::Cpu;
+
+    #[test]
+    fn lost_gaps_are_said_and_a_share_is_that_of_the_others() {
+        let mut run = Run::new(Conditions::default());
+        let (total_ns, max_ns) = (Ns(9_000), Ns(9_000));
+        run.interference =
+            vec![Interference { cpu: Cpu(1), source: "NMI".to_owned(), count: 1, total_ns, max_ns }];
+        let whole = text(&run, 1, &[]);
+        assert!(whole.contains("Time of the gaps: 9.0 µs") && !whole.contains("lost"), "{whole}");
+        let (counter, meaning) = (GAPS_DROPPED.to_owned(), "came too fast".to_owned());
+        run.losses.push(Loss { counter, count: 12_345, meaning, evidence_only: true });
+        let lossy = text(&run, 1, &[]);
+        assert!(
+            lossy.contains("Time of the gaps that were taken (others were lost, see below): 9.0 µs"),
+            "{lossy}"
+        );
+        assert!(lossy.contains("! lost: 12 345 gap_queue_full (came too fast)"), "{lossy}");
     }
 }

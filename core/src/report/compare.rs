@@ -34,6 +34,8 @@ pub struct Comparison {
     pub differing: Vec<Difference>,
     /// Number of conditions that are.
     pub same: usize,
+    /// Number of conditions that are known of no run: whether they differ cannot be told.
+    pub unknown: usize,
 }
 
 /// A run in a comparison.
@@ -49,6 +51,8 @@ pub struct Side {
     pub outcome: Option<Outcome>,
     /// Its largest latency, as a phrase.
     pub largest: String,
+    /// What was lost, as phrases: `188 switches_not_seen`.
+    pub lost: Vec<String>,
 }
 
 /// A quantity on one CPU (or on all) in each run.
@@ -100,8 +104,9 @@ impl Comparison {
             started: run.conditions.started.clone(),
             outcome: run.verdict.as_ref().and_then(|verdict| verdict.outcome),
             largest: largest(run),
+            lost: run.losses.iter().map(|loss| format!("{} {}", grouped(loss.count), loss.counter)).collect(),
         };
-        let (differing, same) = differences(runs);
+        let (differing, same, unknown) = differences(runs);
         Comparison {
             format: FORMAT,
             version: VERSION,
@@ -109,6 +114,7 @@ impl Comparison {
             rows: rows(runs),
             differing,
             same,
+            unknown,
         }
     }
 
@@ -120,6 +126,9 @@ impl Comparison {
             let outcome = side.outcome.map_or("no verdict".to_owned(), |o| format!("{o:?}").to_uppercase());
             let started = side.started.as_deref().unwrap_or("start unknown");
             lines.push(format!("{}  {}  ({started}; {outcome}; {})", side.letter, side.name, side.largest));
+            if !side.lost.is_empty() {
+                lines.push(format!("   ! lost: {}", side.lost.join(", ")));
+            }
         }
         let mut quantity = None;
         for row in &self.rows {
@@ -127,9 +136,9 @@ impl Comparison {
                 quantity = Some(row.quantity);
                 lines.push(String::new());
                 let heading = ["samples", "min", "median", "p99.9", "max", "missed"].map(str::to_owned);
-                lines.push(cells(row.quantity.name(), "run", heading));
+                lines.push(cells(row.quantity.name(), "run", heading, width));
             }
-            lines.extend(row_lines(row));
+            lines.extend(row_lines(row, width));
         }
         lines.push(String::new());
         lines.extend(self.condition_lines(width));
@@ -139,10 +148,17 @@ impl Comparison {
     fn condition_lines(&self, width: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let (circumstances, real): (Vec<_>, Vec<_>) = self.differing.iter().partition(|d| d.circumstance);
-        if real.is_empty() {
-            lines.push(format!("All {} other conditions are the same.", self.same));
-        } else {
-            lines.push(format!("Conditions that differ ({}; {} are the same):", real.len(), self.same));
+        let unknown = match self.unknown {
+            0 => String::new(),
+            unknown => format!("{unknown} are known of no run"),
+        };
+        match (real.len(), self.same, self.unknown) {
+            (0, same, 0) => lines.push(format!("All {same} other conditions are the same.")),
+            (0, same, _) => lines.push(format!("{same} other conditions are the same; {unknown}.")),
+            (n, same, 0) => lines.push(format!("Conditions that differ ({n}; {same} are the same):")),
+            (n, same, _) => {
+                lines.push(format!("Conditions that differ ({n}; {same} are the same, {unknown}):"));
+            }
         }
         for difference in real {
             lines.push(format!("! {}: {}", difference.group, line(&difference.name)));
@@ -167,7 +183,7 @@ fn letter(index: usize) -> String {
     }
 }
 
-fn row_lines(row: &Row) -> Vec<String> {
+fn row_lines(row: &Row, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (i, figures) in row.figures.iter().enumerate() {
         let label = if i == 0 { row.label.as_str() } else { "" };
@@ -183,21 +199,36 @@ fn row_lines(row: &Row) -> Vec<String> {
             or_dash(f.max_ns),
             grouped(f.missed),
         ];
-        lines.push(cells(label, &letter(i), values));
+        lines.push(cells(label, &letter(i), values, width));
+    }
+    let lost = row.figures.iter().enumerate().filter_map(|(i, figures)| Some((i, figures.as_ref()?.lost)));
+    let lost: Vec<(usize, u64)> = lost.collect();
+    if lost.iter().any(|&(_, lost)| lost > 0) {
+        let each: Vec<String> = lost.iter().map(|&(i, n)| format!("{} {}", letter(i), grouped(n))).collect();
+        lines.push(format!("{:<18}    ! lost samples, their values are not known: {}", "", each.join(", ")));
     }
     for (i, ratios) in row.ratios.iter().enumerate().skip(1) {
         if let Some(r) = ratios {
             let [min, median, p99_9, max] = [r.min, r.median, r.p99_9, r.max].map(ratio_text);
             let values = [String::new(), min, median, p99_9, max, String::new()];
-            lines.push(cells("", &format!("{}/A", letter(i)), values));
+            lines.push(cells("", &format!("{}/A", letter(i)), values, width));
         }
     }
     lines
 }
 
-fn cells(label: &str, run: &str, [samples, min, median, p99_9, max, missed]: [String; 6]) -> String {
+/// On a narrow screen without what matters least: nothing of a maximum is ever cut off.
+fn cells(label: &str, run: &str, values: [String; 6], width: usize) -> String {
+    let [samples, min, median, p99_9, max, missed] = values;
     let label = cut(label, 18);
-    format!("{label:<18} {run:>4} {samples:>15} {min:>10} {median:>10} {p99_9:>10} {max:>10} {missed:>9}")
+    match width {
+        93.. => {
+            format!(
+                "{label:<18} {run:>4} {samples:>15} {min:>10} {median:>10} {p99_9:>10} {max:>10} {missed:>9}"
+            )
+        }
+        _ => format!("{label:<18} {run:>4} {samples:>15} {p99_9:>10} {max:>10} {missed:>9}"),
+    }
 }
 
 fn ratio_text(ratio: Option<f64>) -> String {
@@ -259,8 +290,8 @@ impl Ratios {
     }
 }
 
-/// Conditions with more than one value, and how many have one.
-fn differences(runs: &[(&str, &Run)]) -> (Vec<Difference>, usize) {
+/// Conditions with more than one value, how many have one, and how many have none.
+fn differences(runs: &[(&str, &Run)]) -> (Vec<Difference>, usize, usize) {
     let tables: Vec<Vec<Fact>> = runs.iter().map(|(_, run)| facts(&run.conditions)).collect();
     let mut known: Vec<&Fact> = Vec::new();
     for fact in tables.iter().flatten() {
@@ -268,19 +299,70 @@ fn differences(runs: &[(&str, &Run)]) -> (Vec<Difference>, usize) {
             known.push(fact);
         }
     }
-    let mut same = 0;
+    let (mut same, mut unknown) = (0, 0);
     let mut differing = Vec::new();
     for fact in known {
         let of = |table: &Vec<Fact>| {
             table.iter().find(|f| f.group == fact.group && f.name == fact.name).and_then(|f| f.value.clone())
         };
         let values: Vec<Option<String>> = tables.iter().map(of).collect();
-        if values.windows(2).all(|pair| pair[0] == pair[1]) {
+        if values.iter().all(Option::is_none) {
+            unknown += 1;
+        } else if values.windows(2).all(|pair| pair[0] == pair[1]) {
             same += 1;
         } else {
             let circumstance = is_circumstance(fact);
             differing.push(Difference { group: fact.group, name: fact.name.clone(), values, circumstance });
         }
     }
-    (differing, same)
+    (differing, same, unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::Conditions;
+    use crate::histogram::{Histogram, Layout};
+    use crate::run::Loss;
+    use crate::time::Cpu;
+
+    fn run(lost: u64) -> Run {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        histogram.record(Ns(9_000));
+        let mut run = Run::new(Conditions::default());
+        run.series = vec![Series { lost, ..Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram) }];
+        run
+    }
+
+    #[test]
+    fn losses_of_either_run_stand_below_its_figures() {
+        let (whole, mut lossy) = (run(0), run(1_200));
+        let text = Comparison::of(&[("a", &whole), ("b", &whole)]).to_text(100);
+        assert!(!text.contains("lost"), "{text}");
+        let (counter, meaning) = ("ring_overrun".to_owned(), String::new());
+        lossy.losses.push(Loss { counter, count: 4, meaning, evidence_only: true });
+        let text = Comparison::of(&[("a", &whole), ("b", &lossy)]).to_text(80);
+        assert!(text.contains("! lost samples, their values are not known: A 0, B 1 200"), "{text}");
+        assert!(text.contains("9.0 µs         0\n") && !text.contains('…'), "{text}");
+        assert!(text.contains("B  b  (start unknown; no verdict; largest cyclic latency 9.0 µs)\n   ! lost: 4 ring_overrun\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_known_of_neither_run_is_not_the_same() {
+        let (a, mut b) = (run(0), run(0));
+        let text = Comparison::of(&[("a", &a), ("b", &a)]).to_text(100);
+        assert!(
+            text.contains("other conditions are the same; ") && text.contains("are known of no run."),
+            "{text}"
+        );
+        let all = Comparison::of(&[("a", &a), ("a", &a)]);
+        b.conditions.kernel.release = Some("6.1".to_owned());
+        let some = Comparison::of(&[("b", &b), ("b", &b)]);
+        assert_eq!((some.same, some.unknown), (all.same + 1, all.unknown - 1));
+        let text = Comparison::of(&[("a", &a), ("b", &b)]).to_text(100);
+        assert!(
+            text.contains("Conditions that differ (1; ") && text.contains(" are known of no run):"),
+            "{text}"
+        );
+    }
 }

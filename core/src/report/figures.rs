@@ -32,31 +32,26 @@ impl Figures {
     /// Of one series.
     #[must_use]
     pub fn of(series: &Series) -> Figures {
-        let figures = Figures::of_histogram(&series.histogram);
-        Figures { missed: series.missed, lost: series.lost, ..figures }.only_what_is_known()
-    }
-
-    /// Where more samples were lost than counted (an import of status lines: minimum, maximum and a number), what is
-    /// counted says nothing of the middle.
-    fn only_what_is_known(self) -> Figures {
-        if self.lost > self.samples {
-            return Figures { median_ns: None, p99_9_ns: None, ..self };
-        }
-        self
+        Figures { missed: series.missed, ..Figures::with_losses(&series.histogram, series.lost) }
     }
 
     /// Of a histogram alone.
     #[must_use]
     pub fn of_histogram(histogram: &Histogram) -> Figures {
+        Figures::with_losses(histogram, 0)
+    }
+
+    /// Of a histogram from which `lost` samples are absent.
+    fn with_losses(histogram: &Histogram, lost: u64) -> Figures {
         Figures {
             samples: histogram.count(),
             min_ns: histogram.min(),
             avg_ns: histogram.mean_ns(),
-            median_ns: histogram.quantile(0.5),
-            p99_9_ns: histogram.quantile(0.999),
+            median_ns: quantile(histogram, lost, 0.5),
+            p99_9_ns: quantile(histogram, lost, 0.999),
             max_ns: histogram.max(),
             missed: 0,
-            lost: 0,
+            lost,
         }
     }
 
@@ -68,8 +63,9 @@ impl Figures {
         let samples = total(series, |s| s.histogram.count());
         // A file may claim more samples than a counter holds: then nothing is added up.
         let mergeable = samples < u64::MAX && rest.iter().all(|other| merged.merge(&other.histogram).is_ok());
+        let (missed, lost) = (total(series, |s| s.missed), total(series, |s| s.lost));
         let figures = if mergeable {
-            Figures::of_histogram(&merged)
+            Figures::with_losses(&merged, lost)
         } else {
             let sum: f64 = series.iter().map(|s| s.histogram.sum_ns() as f64).sum();
             Figures {
@@ -80,9 +76,19 @@ impl Figures {
                 ..Figures::default()
             }
         };
-        let (missed, lost) = (total(series, |s| s.missed), total(series, |s| s.lost));
-        Figures { missed, lost, ..figures }.only_what_is_known()
+        Figures { missed, lost, ..figures }
     }
+}
+
+/// The quantile of all samples, the lost ones among them, which may all lie above the others: `None` where it then
+/// lies among the lost ones.
+fn quantile(histogram: &Histogram, lost: u64, q: f64) -> Option<Ns> {
+    if lost == 0 {
+        return histogram.quantile(q);
+    }
+    let known = histogram.count() as f64;
+    let rank = (q * (known + lost as f64)).ceil();
+    (rank <= known).then(|| histogram.quantile(rank / known)).flatten()
 }
 
 fn total(series: &[&Series], field: impl Fn(&Series) -> u64) -> u64 {
@@ -192,6 +198,22 @@ mod tests {
         assert_eq!((figures.median_ns, figures.p99_9_ns), (None, None));
         assert_eq!((figures.min_ns, figures.max_ns), (Some(Ns(4_000)), Some(Ns(2_925_000))));
         assert_eq!(Figures::of_all(&[&known, &known]).median_ns, None);
+    }
+
+    #[test]
+    fn a_quantile_that_may_lie_among_lost_samples_is_not_known() {
+        let mut values = vec![20_000; 1_799];
+        values.push(899_000);
+        let mut known = series(Layout::LATENCY, &values);
+        known.lost = 200; // 10 % beyond the last row of a histogram, and the largest of them
+        let figures = Figures::of(&known);
+        assert_eq!((figures.median_ns, figures.p99_9_ns), (Some(Ns(20_999)), None));
+        assert_eq!((figures.lost, figures.max_ns), (200, Some(Ns(899_000))));
+        assert_eq!(Figures::of_all(&[&known, &known]).p99_9_ns, None);
+        known.lost = 1; // with it the p99.9 may be the largest that is known
+        assert_eq!(Figures::of(&known).p99_9_ns, Some(Ns(899_000)));
+        known.lost = 2;
+        assert_eq!(Figures::of(&known).p99_9_ns, None);
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     let end = reach(steps().map(|s| s.to).fold(0.0, f64::max), deadline.as_ref());
     let body = curves.iter().filter_map(|c| c.series.histogram.quantile(0.999)).max()?;
     let mut notes = vec![classes_note(curves, max, width)];
+    if curves.iter().any(|curve| curve.series.lost > 0) {
+        notes.push("Lost samples are not shown: their values are not known.".to_owned());
+    }
     let x = if logarithmic(wanted, max, body, width) {
         notes.push(format!(
             "The x axis is logarithmic so that the maximum ({max}) and the body of the distribution (99.9 % up to \
@@ -123,8 +126,12 @@ fn line(curve: &Curve, all: &[Curve], unit_ns: f64) -> Line {
         })
         .collect();
     let max = histogram.max().zip(steps.last()).map(|(max, step)| (max.0 as f64 / unit_ns, step.value));
+    let lost = match curve.series.lost {
+        0 => String::new(),
+        lost => format!(", {} lost", grouped(lost)),
+    };
     let legend = match histogram.max() {
-        Some(max) => format!("{}: max {max} ({} samples)", curve.label, grouped(histogram.count())),
+        Some(max) => format!("{}: max {max} ({} samples{lost})", curve.label, grouped(histogram.count())),
         None => format!("{}: no sample", curve.label),
     };
     Line { label: curve.label.clone(), legend, colour, dash, steps, max }
@@ -142,6 +149,7 @@ fn classes_note(curves: &[Curve], max: Ns, width: Ns) -> String {
                 whole(width)
             )
         }
+        _ if curves.iter().any(|curve| curve.series.lost > 0) => format!("Classes of {}.", whole(width)),
         _ => format!("Classes of {}, all values shown.", whole(width)),
     }
 }

@@ -139,9 +139,19 @@ fn outcome(verdict: Option<&Verdict>) -> (&'static str, u8) {
     }
 }
 
+/// Characters of a run's name in a headline: behind it stands the maximum, which no screen may cut off.
+const NAME: usize = 20;
+
 /// `deadline 100 µs` and `largest cyclic latency 43.1 µs`, never the same figure for different ones.
 #[must_use]
 pub fn deadline_and_largest(run: &Run) -> [String; 2] {
+    if let Some((name, deadline, quantity, max)) = worst_of_merged(run) {
+        let (deadline, max) = deadline.told_apart(max);
+        return [
+            format!("deadline {deadline} of {}", cut(name, NAME)),
+            format!("largest {} latency {max}", quantity.name()),
+        ];
+    }
     let deadline = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
     match (deadline, largest_of(run)) {
         (Some(deadline), Some((quantity, max))) => {
@@ -149,8 +159,26 @@ pub fn deadline_and_largest(run: &Run) -> [String; 2] {
             [format!("deadline {deadline}"), format!("largest {} latency {max}", quantity.name())]
         }
         (Some(deadline), None) => [format!("deadline {deadline}"), largest(run)],
-        (None, _) => ["no deadline was given".to_owned(), largest(run)],
+        (None, _) => [without_a_deadline(run).to_owned(), largest(run)],
     }
+}
+
+fn without_a_deadline(run: &Run) -> &'static str {
+    match run.merged.iter().any(|merged| merged.deadline_ns.is_some()) {
+        true => "the runs have different deadlines",
+        false => "no deadline was given",
+    }
+}
+
+/// Of merged runs that failed, the one with the largest latency: its name, deadline, quantity and maximum.
+fn worst_of_merged(run: &Run) -> Option<(&str, Ns, Quantity, Ns)> {
+    let failed = run.merged.iter().filter(|merged| merged.outcome == Some(Outcome::Fail));
+    let told = failed.filter_map(|merged| {
+        let (deadline, quantity) = (merged.deadline_ns?, merged.judged?);
+        let max = merged.series.iter().find(|series| series.quantity == quantity)?.max_ns?;
+        Some((merged.name.as_str(), deadline, quantity, max))
+    });
+    told.max_by_key(|&(.., max)| max)
 }
 
 fn largest_of(run: &Run) -> Option<(Quantity, Ns)> {
@@ -328,12 +356,17 @@ fn cause_lines(run: &Run, width: usize) -> Vec<String> {
     causes::rank(&run.peaks).iter().map(line).collect()
 }
 
+/// What a statement without a model rests on all the same.
+const INDEPENDENT: &str = "(if late ones come independently; optimistic where they come in bursts)";
+
 /// The model-free statement, the rule of thumb, and where the files are.
 fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     let mut lines = vec![String::new()];
     if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
         lines.extend(
-            wrap(&format!("Without any model: {}", model_free.sentence), screen.width).into_iter().take(3),
+            wrap(&format!("Without any model: {} {INDEPENDENT}", model_free.sentence), screen.width)
+                .into_iter()
+                .take(3),
         );
     }
     let no_verdict = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_none());

@@ -11,9 +11,10 @@
 //!
 //! What it does not say: samples must be independent of one another and of the same workload and configuration.
 //! Lateness comes in clusters, so the limit is optimistic then; `N` becomes `theta * N` (an extremal index, not here).
+//! Whoever prints the sentence says so beside it. CPUs and machines that are put together count as one workload.
 
 use crate::time::Ns;
-use crate::verdict::ModelFree;
+use crate::verdict::{Activations, ModelFree};
 
 /// One-sided upper limit of the probability of an exceedance, after `above` of `samples`, at `confidence`.
 ///
@@ -57,9 +58,10 @@ pub fn samples_needed(probability: f64, confidence: f64) -> Option<u64> {
         .then(|| ((1.0 - confidence).ln() / f64::ln_1p(-probability)).ceil() as u64)
 }
 
-/// The statement for `above` of `samples` beyond `level`; `None` where [`upper_limit`] has none.
+/// The statement for those of the `activations` that may be beyond `level`; `None` where [`upper_limit`] has none.
 #[must_use]
-pub fn statement(samples: u64, above: u64, level: Ns, confidence: f64) -> Option<ModelFree> {
+pub(crate) fn statement(activations: Activations, level: Ns, confidence: f64) -> Option<ModelFree> {
+    let Activations { all: samples, missed, above, unknown } = activations;
     let probability_below = upper_limit(samples, above, confidence)?;
     let counted = match above {
         0 => "none".to_owned(),
@@ -73,7 +75,12 @@ pub fn statement(samples: u64, above: u64, level: Ns, confidence: f64) -> Option
     };
     let percent = confidence * 100.0;
     let shown = level.rounded_up(); // "none above 85.3 µs" is wrong when one took 85.349 µs
-    let sentence = format!("{samples} samples, {counted} above {shown}: with {percent} % confidence {claim}");
+    let of = match missed {
+        0 => format!("{samples} samples"),
+        missed => format!("{samples} activations ({missed} missed)"),
+    };
+    let unknown = if unknown > 0 { " or not known" } else { "" };
+    let sentence = format!("{of}, {counted} above {shown}{unknown}: with {percent} % confidence {claim}");
     Some(ModelFree { samples, level_ns: level, above, confidence, probability_below, sentence })
 }
 
@@ -215,19 +222,31 @@ mod tests {
         assert_eq!(samples_needed(0.0, 0.95), None);
     }
 
+    fn counted(all: u64, above: u64) -> Activations {
+        Activations { all, above, ..Activations::default() }
+    }
+
     #[test]
     fn the_sentence_claims_no_more_than_the_limit() {
-        let said = statement(1_000_000, 0, Ns(85_300), 0.95).unwrap();
+        let said = statement(counted(1_000_000, 0), Ns(85_300), 0.95).unwrap();
         assert_eq!(
             said.sentence,
             "1000000 samples, none above 85.3 µs: with 95 % confidence fewer than 1 in 333808"
         );
-        let said = statement(3, 2, Ns(85_300), 0.95).unwrap();
+        let said = statement(counted(3, 2), Ns(85_300), 0.95).unwrap();
         assert_eq!(said.sentence, "3 samples, 2 above 85.3 µs: with 95 % confidence fewer than 98.4 %");
+        let stalled = Activations { all: 15_002, missed: 1_002, above: 212, unknown: 0 };
+        let said = statement(stalled, Ns::from_ms(5), 0.95).unwrap();
+        assert_eq!(
+            said.sentence,
+            "15002 activations (1002 missed), 212 above 5.000 ms: with 95 % confidence fewer than 1 in 63"
+        );
+        let said = statement(Activations { unknown: 9, ..stalled }, Ns::from_ms(5), 0.95).unwrap();
+        assert!(said.sentence.contains("212 above 5.000 ms or not known:"), "{}", said.sentence);
         for (level, shown) in
             [(85_301, "85.4 µs"), (99_901, "100 µs"), (100_400, "101 µs"), (999_999_001, "1.000 s")]
         {
-            let said = statement(9, 0, Ns(level), 0.95).unwrap();
+            let said = statement(counted(9, 0), Ns(level), 0.95).unwrap();
             assert!(said.sentence.contains(&format!("none above {shown}:")), "{}", said.sentence);
             assert_eq!(said.level_ns, Ns(level));
         }

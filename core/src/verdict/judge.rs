@@ -1,5 +1,6 @@
 //! From a run to its verdict.
 
+use super::activations::{possibly_above, Activations};
 use super::doubts::{self, Doubt};
 use super::{ModelFree, Outcome, Verdict};
 use crate::peak::Peak;
@@ -102,7 +103,7 @@ fn exceedances(run: &Run, deadline: Ns, rules: &Rules) -> Vec<String> {
 fn exceedance(run: &Run, deadline: Ns, series: &Series, max: Ns) -> String {
     // Values within the deadline's own bin are known to be above it only by the maximum.
     let surely = series.histogram.count_from(deadline + Ns(1)).max(1);
-    let possibly = possibly_above(series, deadline);
+    let possibly = possibly_above(&series.histogram, deadline);
     let count = match (surely, possibly) {
         (1, 1) => "1 sample".to_owned(),
         (surely, possibly) if surely == possibly => format!("{surely} samples"),
@@ -130,21 +131,11 @@ fn blamed(peak: &Peak) -> Option<&str> {
     peak.explanation.as_ref().map(|why| why.sentence.as_str()).or(peak.culprit.as_deref())
 }
 
-/// Samples that may be above `level`: all of a bin that reaches beyond it.
-fn possibly_above(series: &Series, level: Ns) -> u64 {
-    if series.histogram.max().is_none_or(|max| max <= level) {
-        return 0;
-    }
-    series.histogram.occupied().filter(|&(_, upper, _)| upper > level).map(|(_, _, count)| count).sum()
-}
-
 /// About the deadline when it was exceeded, else about the observed maximum, which says more.
 fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Option<ModelFree> {
     let worst = run.max_of(rules.quantity)?;
-    let samples = run.of(rules.quantity).map(|series| series.histogram.count()).sum();
     let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(worst);
-    let above = run.of(rules.quantity).map(|series| possibly_above(series, level)).sum();
-    model_free::statement(samples, above, level, rules.confidence)
+    model_free::statement(Activations::of(run.of(rules.quantity), level), level, rules.confidence)
 }
 
 #[cfg(test)]

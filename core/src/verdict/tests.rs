@@ -242,6 +242,25 @@ fn without_a_deadline_there_is_no_answer_but_the_model_free_statement() {
 }
 
 #[test]
+fn activations_that_a_stall_swallowed_count_as_late_as_they_would_have_been() {
+    let said = |spoil: fn(&mut Run)| judged(spoil, Some(DEADLINE)).model_free.unwrap();
+    let stall = |run: &mut Run| {
+        let series = &mut run.series[0];
+        series.histogram.record(Ns::from_ms(20));
+        series.missed = 19;
+        let mut replayed = series.histogram.clone();
+        (1..20).for_each(|ms| replayed.record(Ns::from_ms(ms)));
+        series.replayed = Some(replayed);
+    };
+    let told = said(stall);
+    assert_eq!((told.samples, told.above), (40_020, 20));
+    assert!(told.sentence.starts_with("40020 activations (19 missed), 20 above 100 µs:"), "{told:?}");
+    let told = said(|run| (run.series[0].missed, run.series[1].lost) = (3, 2));
+    assert_eq!((told.samples, told.above), (40_005, 5), "nobody knows how late they were");
+    assert!(told.sentence.contains("5 above 60.0 µs or not known"), "{told:?}");
+}
+
+#[test]
 fn more_time_is_asked_for_at_the_pace_of_the_run() {
     let verdict = judged(
         |run| {

@@ -14,8 +14,7 @@ struct Top {
     cmdline: Option<String>,
     #[serde(default)]
     start_time: Option<String>,
-    #[serde(default)]
-    resolution_in_ns: u8,
+    resolution_in_ns: Option<u8>,
     #[serde(default)]
     sysinfo: System,
     thread: BTreeMap<String, Entry>,
@@ -55,7 +54,8 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
             what: format!("not the JSON of rt-tests: {error}"),
         })?,
     };
-    let mut file = File { unit: if top.resolution_in_ns == 1 { 1 } else { 1_000 }, ..File::default() };
+    let unit = if top.resolution_in_ns == Some(1) { 1 } else { 1_000 };
+    let mut file = File { unit, unit_assumed: top.resolution_in_ns.is_none(), ..File::default() };
     let conditions = &mut file.conditions;
     conditions.command = top.cmdline_colon.or(top.cmdline);
     conditions.started = top.start_time;

@@ -1,16 +1,19 @@
 //! The text of cyclictest, line by line.
 
+use super::status::{self, width_of, Status};
 use super::{at, File, FromFile, NotImportable, Unit};
 
 type Line<'a> = (usize, &'a str);
 
-/// Reads a text; the last status line of each thread counts.
+/// Reads a text; of the status lines of each thread, the last one of each run counts.
 pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
     let mut reader = Reader {
         file: File::default(),
         columns: None,
         headed: false,
         wide: false,
+        narrow: false,
+        status: Status::default(),
         sums: false,
         footer: Vec::new(),
     };
@@ -40,13 +43,6 @@ fn ends_in_a_number_cut_short(line: &str) -> bool {
     line.starts_with("  ") && line.matches(':').count() == 2 && last_field.len() < 8
 }
 
-/// Characters between `label` and the blank before the next label: padding and digits.
-fn width_of(line: &str, label: &str) -> Option<usize> {
-    let field = &line[line.find(label)? + label.len()..];
-    let digits = field.find(|c: char| c.is_ascii_digit())?;
-    Some(field[digits..].find(|c: char| !c.is_ascii_digit()).unwrap_or(field.len() - digits) + digits)
-}
-
 /// Without the escape sequences of a terminal.
 fn plain(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
@@ -63,6 +59,18 @@ fn plain(line: &str) -> String {
     out
 }
 
+/// What a heading belongs to whose rows look like those of cyclictest.
+fn of_another_program(line: &str) -> Option<&'static str> {
+    let words: Vec<&str> = line.trim_start_matches('#').split_whitespace().collect();
+    match words[..] {
+        ["RTLA", "timerlat", ..] | ["Timer", "Latency"] => Some("the output of rtla timerlat"),
+        ["RTLA", "osnoise", ..] => Some("the output of rtla osnoise"),
+        ["RTLA", ..] => Some("the output of rtla"),
+        ["Index", column, ..] if column.contains('-') => Some("a histogram of rtla"),
+        _ => None,
+    }
+}
+
 struct Reader {
     file: File,
     /// Columns of a histogram row, once one was seen.
@@ -71,6 +79,10 @@ struct Reader {
     headed: bool,
     /// A status line has the columns of `-N`.
     wide: bool,
+    /// A status line has the columns of µs.
+    narrow: bool,
+    /// The status lines.
+    status: Status,
     /// The last column is the sum of the others (`-H`).
     sums: bool,
     /// Values of the lines below the histogram.
@@ -87,6 +99,12 @@ impl Reader {
         }
         if line.starts_with("T:") {
             return if line.contains("Spike:") { Ok(()) } else { self.status((number, line)) };
+        }
+        if let Some(program) = of_another_program(line) {
+            return Err(at(
+                number,
+                format!("this is {program}, not the output of cyclictest: {}", line.trim()),
+            ));
         }
         if let Some(rest) = line.strip_prefix('#') {
             return self.comment(number, rest);
@@ -111,37 +129,12 @@ impl Reader {
         Ok(&mut threads[index])
     }
 
-    /// `T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:    2925`.
     fn status(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
-        let value = |label: &str| -> Result<i64, NotImportable> {
-            let after =
-                line.find(label).map(|found| line[found + label.len()..].trim_start_matches([' ', '(']));
-            let digits = after.map(|text| {
-                let end = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
-                &text[..end]
-            });
-            digits
-                .and_then(|digits| digits.parse().ok())
-                .ok_or_else(|| at(number, format!("a status line without a number after '{label}': {line}")))
-        };
-        let positive = |label: &str| value(label).map(|v| u64::try_from(v).unwrap_or(0));
-        let index = positive("T:")? as usize;
-        // 5 columns in µs, 8 in ns; a latency of seconds fills 7 in µs
-        let wide = ["Act:", "Avg:"].iter().all(|label| width_of(line, label).is_some_and(|width| width >= 8));
-        let cycles = positive(" C:")?;
-        let read = FromFile {
-            tid: Some(value("(")? as i32),
-            priority: Some(value(" P:")? as i32),
-            interval_us: Some(positive(" I:")?),
-            cycles: Some(cycles),
-            min: Some(positive("Min:")?).filter(|_| cycles > 0),
-            avg: Some(value("Avg:")? as f64).filter(|_| cycles > 0),
-            max: Some(positive("Max:")?).filter(|_| cycles > 0),
-            ..FromFile::default()
-        };
+        let (index, figures, wide) = status::parse(number, line)?;
         self.wide |= wide;
-        let thread = self.thread(index, number)?;
-        *thread = FromFile { samples: std::mem::take(&mut thread.samples), ..read };
+        self.narrow |= width_of(line, "Act:").is_some_and(|width| (5..8).contains(&width));
+        self.thread(index, number)?;
+        self.status.add(index, figures);
         Ok(())
     }
 
@@ -182,8 +175,13 @@ impl Reader {
             return Err(at(number, format!("a sample that is not thread:cycle:latency: {line}")));
         };
         let thread = self.thread(index as usize, number)?;
+        if cycle < thread.next_cycle {
+            thread.more_runs += 1; // numbers begin anew
+            thread.next_cycle = 0;
+        }
+        thread.absent = thread.absent.saturating_add(cycle - thread.next_cycle);
+        thread.next_cycle = cycle.saturating_add(1);
         thread.samples.push(value);
-        thread.cycles = thread.cycles.max(Some(cycle.saturating_add(1)));
         Ok(())
     }
 
@@ -208,8 +206,12 @@ impl Reader {
             let what = "neither the text nor the JSON of cyclictest: no histogram row, status line or sample";
             return Err(NotImportable { line: None, what: what.to_owned() });
         }
+        for (index, status) in std::mem::take(&mut self.status).threads() {
+            self.file.threads[index].take_status(status);
+        }
         let ns = unit == Unit::Ns || (unit == Unit::Guess && self.wide);
         self.file.unit = if ns { 1 } else { 1_000 };
+        self.file.unit_assumed = unit == Unit::Guess && !self.wide && !self.narrow;
         if let Some(columns) = self.columns {
             let minima = self.footer.iter().find(|(_, label, _)| label == "Min Latencies");
             let without = if self.last_column_is_the_sum() { columns - 1 } else { columns };
@@ -231,6 +233,7 @@ impl Reader {
             let inside: u64 = thread.rows.iter().map(|(_, count)| count).sum();
             thread.cycles = Some(inside + thread.overflows.unwrap_or(0)).max(thread.cycles);
             thread.samples.clear(); // the same ones, and perhaps not all of them
+            thread.absent = 0;
         }
         Ok(self.file)
     }
@@ -288,7 +291,7 @@ impl Reader {
                 }
                 "Min Latencies" => thread.min = Some(value),
                 "Avg Latencies" => thread.avg = Some(value as f64),
-                "Max Latencies" => thread.max = Some(value),
+                "Max Latencies" => thread.max = thread.max.max(Some(value)), // not below a status line's
                 "Histogram Overflows" => thread.overflows = Some(value),
                 _ if ids => thread.tid = i32::try_from(value).ok(),
                 _ => {}

@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use lathunt_core::explain::Explanation;
 use lathunt_core::npt::gap::Gap;
 use lathunt_core::npt::ledger::{Ledger, Told};
 use lathunt_core::npt::turns::Turns;
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::run::Loss;
-use lathunt_core::series::{Quantity, SecondMax, Series, Thread};
+use lathunt_core::series::{Quantity, Series, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns, Prio};
 
 use super::anchors::Anchors;
 use super::lane::{self, Shared, STOP};
+use super::largest::{self, Largest};
 use super::probe::Session;
 use super::record::{Pieces, Seen};
 use super::steal::share_steal;
@@ -101,7 +103,7 @@ struct Lane {
     thread: Option<JoinHandle<Result<Turns>>>,
     freezer: Option<Freezer>,
     pieces: Pieces,
-    seconds: Vec<SecondMax>,
+    largest: Largest,
     begun: Option<Mono>,
     stolen: Option<Ns>,
     stolen_exactly: Option<u64>, // the kernel's count at the last gap
@@ -150,7 +152,7 @@ impl<'a> Follower<'a> {
                 thread: Some(thread),
                 freezer,
                 pieces: Pieces::default(),
-                seconds: Vec::new(),
+                largest: Largest::default(),
                 begun: None,
                 stolen: None,
                 stolen_exactly: None,
@@ -195,13 +197,15 @@ impl<'a> Follower<'a> {
     fn turn(&mut self) {
         let raws: Vec<Vec<lane::Raw>> =
             self.lanes.iter().map(|lane| std::iter::from_fn(|| lane.shared.take()).collect()).collect();
+        let largest: Vec<Vec<_>> = self.lanes.iter().map(|lane| lane.shared.of_seconds().collect()).collect();
         self.clock.anchor(); // after all of them
         let steal = counters::steal(&Tree::new(Path::new(LIVE)));
-        for (lane, raws) in self.lanes.iter_mut().zip(raws) {
+        for ((lane, raws), largest) in self.lanes.iter_mut().zip(raws).zip(largest) {
             let stolen = steal.as_ref().and_then(|all| all.get(&lane.cpu).copied());
             let delta = stolen.zip(lane.stolen).map(|(now, before)| now.saturating_sub(before));
             lane.stolen = stolen;
             lane.take(raws, &self.clock, delta);
+            lane.largest.take(largest, &self.clock);
             if self.recorder.is_none() {
                 for seen in lane.pieces.give_up() {
                     self.gaps.extend(self.ledger.add(seen.gap, seen.shares));
@@ -252,10 +256,14 @@ impl<'a> Follower<'a> {
                 self.gaps.extend(self.ledger.add(seen.gap, None));
             }
         }
+        let recorded = self.recorder.is_some();
+        for lane in self.lanes.iter_mut().filter(|lane| recorded && lane.shared.dropped.load(Relaxed) > 0) {
+            lane.keep_dropped(self.options.priority);
+        }
         self.gaps.extend(self.ledger.settle());
         self.gaps.truncate(KEPT);
         for (lane, series) in self.lanes.iter().zip(&mut series) {
-            series.set_seconds(lane.seconds.clone());
+            series.set_seconds(lane.largest.seconds());
         }
         let losses = self.losses();
         Ok(Found {
@@ -300,15 +308,7 @@ impl<'a> Follower<'a> {
     fn losses(&self) -> Vec<Loss> {
         let mut losses = self.recorder.as_ref().map(Recorder::losses).unwrap_or_default();
         let dropped: u64 = self.lanes.iter().map(|lane| lane.shared.dropped.load(Relaxed)).sum();
-        if dropped > 0 {
-            losses.push(Loss {
-                counter: "gap_queue_full".to_owned(),
-                count: dropped,
-                meaning: "gaps that came faster than they could be taken: counted as turns, but nobody is named for them"
-                    .to_owned(),
-                evidence_only: true,
-            });
-        }
+        losses.extend(largest::dropped(dropped));
         losses
     }
 }
@@ -320,14 +320,8 @@ impl Lane {
             share_steal(&raws, &mut self.stolen_exactly, |from, to| clock.mono(to).since(clock.mono(from)));
         for (raw, exact) in raws.into_iter().zip(exact) {
             let length = raw.end.wrapping_sub(raw.begin);
+            self.begun.get_or_insert_with(|| clock.mono(self.shared.begun.load(Acquire)));
             let (begin, end) = (clock.mono(raw.begin), clock.mono(raw.end));
-            let begun = *self.begun.get_or_insert_with(|| clock.mono(self.shared.begun.load(Acquire)));
-            let second = (begin.since(begun).0 / 1_000_000_000) as u32;
-            let max_ns = end.since(begin);
-            match self.seconds.last_mut().filter(|last| last.second == second) {
-                Some(last) => last.max_ns = last.max_ns.max(max_ns),
-                None => self.seconds.push(SecondMax { second, max_ns }),
-            }
             // What the host took since the last look is the largest gap's, as far as anybody can tell.
             let steal_ns = steal.map(|steal| if Some(length) == largest { steal } else { Ns::ZERO });
             let smi = raw.smi.checked_sub(1);
@@ -345,27 +339,50 @@ impl Lane {
         }
     }
 
+    /// The largest gap of a second is one of the worst also where it found no room in the queue.
+    fn keep_dropped(&mut self, priority: i32) {
+        for (begin, length) in self.largest.gaps() {
+            // Gaps of one CPU do not overlap: what overlaps is the same one.
+            let same = |peak: &Peak| begin < peak.begin + peak.total_ns && peak.begin < begin + length;
+            if self.worst.iter().any(|(_, peak)| same(peak)) || !self.worst.would_keep(length) {
+                continue;
+            }
+            let reason = "it came while more gaps waited than there is room for: nobody is named";
+            let peak = self.peak(begin, length, Err(reason), priority);
+            self.worst.offer(length, peak);
+        }
+    }
+
     /// One of the worst, with its explanation.
     fn keep(&mut self, seen: &Seen, priority: i32) {
         let total_ns = seen.gap.length();
         if !self.worst.would_keep(total_ns) {
             return;
         }
-        let peak = Peak {
+        let unseen = "the kernel's record does not hold this gap";
+        let peak = self.peak(seen.gap.begin, total_ns, seen.explanation.clone().ok_or(unseen), priority);
+        self.worst.offer(total_ns, peak);
+    }
+
+    /// A gap with its explanation, or why there is none.
+    fn peak(
+        &self,
+        begin: Mono,
+        total_ns: Ns,
+        told: std::result::Result<Explanation, &str>,
+        priority: i32,
+    ) -> Peak {
+        Peak {
             quantity: Quantity::Npt,
             cpu: self.cpu,
-            begin: seen.gap.begin,
+            begin,
             total_ns,
             victim: self.thread_shown(priority),
             culprit: None,
-            explanation: seen.explanation.clone(),
             context: None,
-            no_evidence: seen
-                .explanation
-                .is_none()
-                .then(|| "the kernel's record does not hold this gap".to_owned()),
-        };
-        self.worst.offer(total_ns, peak);
+            no_evidence: told.as_ref().err().map(|reason| (*reason).to_owned()),
+            explanation: told.ok(),
+        }
     }
 
     fn thread_shown(&self, priority: i32) -> Thread {

@@ -4,8 +4,8 @@
 //! no CPU left that could stop it.
 
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{fence, AtomicU64};
 use std::time::Duration;
 
 use lathunt_core::npt::turns::Turns;
@@ -51,9 +51,26 @@ pub(super) struct Shared {
     pub dropped: AtomicU64,
     /// The follower's clock, by which the lane sees that it lives; all ones: stop.
     pub follower: AtomicU64,
+    /// The largest gap of each of the newest seconds: none of them is lost with the queue.
+    seconds: [SecondSlot; SECONDS],
     slots: Box<[[AtomicU64; 5]]>,
     put: AtomicU64,
     taken: AtomicU64,
+}
+
+/// Seconds whose largest gaps wait for the follower: more than [`PATIENCE`].
+const SECONDS: usize = 16;
+
+/// Bits that tell one write of a second's gap from the next, so that halves of two are never taken for one.
+const WRITES: u32 = 24;
+
+/// The largest gap of a second, in ticks. The follower takes it before the same slot is used again.
+#[derive(Default)]
+struct SecondSlot {
+    /// Seconds since the measurement began, + 1, above [`WRITES`] bits that change with each write; 0: none.
+    second: AtomicU64,
+    begin: AtomicU64,
+    end: AtomicU64,
 }
 
 /// Value of [`Shared::follower`] that ends the loop.
@@ -69,6 +86,7 @@ impl Shared {
             longest: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             follower: AtomicU64::new(0),
+            seconds: Default::default(),
             slots: (0..WAITING).map(|_| Default::default()).collect(),
             put: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -86,6 +104,35 @@ impl Shared {
             word.store(value, Relaxed);
         }
         self.put.store(put + 1, Release);
+    }
+
+    /// Keeps the gap if it is the largest of its second.
+    fn keep_of_second(&self, second: u64, begin: u64, end: u64) {
+        let slot = &self.seconds[second as usize % SECONDS];
+        let before = slot.second.load(Relaxed);
+        let same = before >> WRITES == second + 1;
+        let largest = slot.end.load(Relaxed).wrapping_sub(slot.begin.load(Relaxed));
+        if same && end.wrapping_sub(begin) <= largest {
+            return;
+        }
+        slot.second.store(0, Relaxed); // being written
+        fence(Release);
+        slot.begin.store(begin, Relaxed);
+        slot.end.store(end, Relaxed);
+        let writes = (before + 1) & ((1 << WRITES) - 1);
+        slot.second.store((second + 1) << WRITES | writes, Release);
+    }
+
+    /// The largest gap of each of the newest seconds so far: second, begin and end. One that is being written is left
+    /// for the next time.
+    pub fn of_seconds(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        self.seconds.iter().filter_map(|slot| {
+            let second = slot.second.load(Acquire);
+            let (begin, end) = (slot.begin.load(Relaxed), slot.end.load(Relaxed));
+            fence(Acquire);
+            let whole = second > 0 && slot.second.load(Relaxed) == second;
+            whole.then(|| ((second >> WRITES).saturating_sub(1) as u32, begin, end))
+        })
     }
 
     /// The oldest gap that waits.
@@ -108,6 +155,8 @@ impl Shared {
 /// What the thread does at a gap.
 struct Gaps<'a> {
     shared: &'a Shared,
+    /// Ticks of a second.
+    second: u64,
     recorder: Option<Freezer>,
     faults: u64,
     smi: Option<(std::fs::File, u64)>,
@@ -123,6 +172,8 @@ impl OnGap for Gaps<'_> {
         let stolen = self.recorder.as_ref().map_or(0, Freezer::host_stole_ns);
         self.shared.offer(Raw { begin, end, faults, smi: smi.unwrap_or(0), stolen });
         self.shared.gaps.store(self.shared.gaps.load(Relaxed) + 1, Relaxed);
+        let second = begin.saturating_sub(self.shared.begun.load(Relaxed)) / self.second;
+        self.shared.keep_of_second(second, begin, end);
         let longest = self.shared.longest.load(Relaxed).max(end.wrapping_sub(begin));
         self.shared.longest.store(longest, Relaxed);
     }
@@ -173,7 +224,8 @@ pub(super) fn run(
         sched::set_policy(Policy::Fifo, options.priority)?;
     }
     sched::prefault_stack();
-    let gaps = Gaps { shared, recorder, faults: 0, smi: smi_device(cpu) };
+    let second = ((1e9 / tick_ns) as u64).max(1);
+    let gaps = Gaps { shared, second, recorder, faults: 0, smi: smi_device(cpu) };
     lane.through(armed, gaps);
     if options.priority > 0 {
         sched::set_policy(Policy::Other, 0)?;
@@ -247,4 +299,27 @@ struct Warm;
 
 impl OnGap for Warm {
     fn gap(&mut self, _: u64, _: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_gap_of_a_second_is_kept_though_the_queue_is_full() {
+        let shared = Shared::new();
+        let mut gaps = Gaps { shared: &shared, second: 1_000, recorder: None, faults: 0, smi: None };
+        for turn in 0..WAITING as u64 + 10 {
+            gaps.gap(turn % 900, turn % 900 + 5);
+        }
+        gaps.gap(500, 900); // of second 0, finds no room
+        gaps.gap(1_200, 1_210);
+        gaps.gap(1_300, 1_301);
+        assert_eq!(shared.dropped.load(Relaxed), 13);
+        let mut kept: Vec<_> = shared.of_seconds().collect();
+        kept.sort_unstable();
+        assert_eq!(kept, [(0, 500, 900), (1, 1_200, 1_210)]);
+        gaps.gap(SECONDS as u64 * 1_000 + 7, SECONDS as u64 * 1_000 + 8);
+        assert!(shared.of_seconds().any(|kept| kept.0 == SECONDS as u32), "the slot is used again");
+    }
 }

@@ -8,6 +8,7 @@
 mod anchors;
 mod follow;
 mod lane;
+mod largest;
 pub mod probe;
 mod record;
 mod steal;

@@ -1,0 +1,104 @@
+//! Status lines of cyclictest: `T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:    2925`.
+//!
+//! A screen repeats them with growing figures: the last line of a run has them all. A log to which several runs were
+//! appended has the last line of each. They are added up, so that the largest latency of all of them is kept.
+
+use std::collections::BTreeMap;
+
+use super::{at, FromFile, NotImportable};
+
+/// The status lines of all threads, by the number of the thread.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    threads: BTreeMap<usize, Runs>,
+}
+
+/// The runs of one thread.
+#[derive(Debug, Default)]
+struct Runs {
+    /// The newest line of the run that goes on.
+    last: FromFile,
+    /// The last lines of those that ended before.
+    ended: Vec<FromFile>,
+}
+
+impl Status {
+    /// Takes the line of thread `index`.
+    pub(super) fn add(&mut self, index: usize, line: FromFile) {
+        let Some(runs) = self.threads.get_mut(&index) else {
+            self.threads.insert(index, Runs { last: line, ended: Vec::new() });
+            return;
+        };
+        let before = std::mem::replace(&mut runs.last, line);
+        if !goes_on(&before, &runs.last) {
+            runs.ended.push(before);
+        }
+    }
+
+    /// Of each thread, all runs together.
+    pub(super) fn threads(self) -> impl Iterator<Item = (usize, FromFile)> {
+        self.threads.into_iter().map(|(index, runs)| (index, runs.ended.iter().fold(runs.last, together)))
+    }
+}
+
+/// Whether `line` is a later line of the run that `before` is of: nothing that a run counts ever falls.
+fn goes_on(before: &FromFile, line: &FromFile) -> bool {
+    before.tid == line.tid && before.cycles <= line.cycles && before.max <= line.max
+}
+
+fn together(all: FromFile, other: &FromFile) -> FromFile {
+    let samples = |of: &FromFile| of.cycles.unwrap_or(0);
+    let sum = samples(&all).saturating_add(samples(other));
+    let weighed = |of: &FromFile| of.avg.unwrap_or(0.0) * samples(of) as f64;
+    FromFile {
+        tid: all.tid.filter(|tid| other.tid == Some(*tid)),
+        priority: all.priority.filter(|priority| other.priority == Some(*priority)),
+        interval_us: all.interval_us.filter(|interval| other.interval_us == Some(*interval)),
+        cycles: Some(sum),
+        min: all.min.into_iter().chain(other.min).min(),
+        avg: (sum > 0).then(|| (weighed(&all) + weighed(other)) / sum as f64),
+        max: all.max.max(other.max),
+        more_runs: all.more_runs + 1,
+        ..all
+    }
+}
+
+/// Reads a line: the number of the thread, its figures, and whether they have the columns of `-N`.
+///
+/// # Errors
+/// Names the figure that is not there.
+pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool), NotImportable> {
+    let value = |label: &str| -> Result<i64, NotImportable> {
+        let after = line.find(label).map(|found| line[found + label.len()..].trim_start_matches([' ', '(']));
+        let digits = after.map(|text| {
+            let end = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+            &text[..end]
+        });
+        digits
+            .and_then(|digits| digits.parse().ok())
+            .ok_or_else(|| at(number, format!("a status line without a number after '{label}': {line}")))
+    };
+    let positive = |label: &str| value(label).map(|v| u64::try_from(v).unwrap_or(0));
+    let index = positive("T:")? as usize;
+    // 5 columns in µs, 8 in ns; a latency of seconds fills 7 in µs
+    let wide = ["Act:", "Avg:"].iter().all(|label| width_of(line, label).is_some_and(|width| width >= 8));
+    let cycles = positive(" C:")?;
+    let figures = FromFile {
+        tid: Some(value("(")? as i32),
+        priority: Some(value(" P:")? as i32),
+        interval_us: Some(positive(" I:")?),
+        cycles: Some(cycles),
+        min: Some(positive("Min:")?).filter(|_| cycles > 0),
+        avg: Some(value("Avg:")? as f64).filter(|_| cycles > 0),
+        max: Some(positive("Max:")?).filter(|_| cycles > 0),
+        ..FromFile::default()
+    };
+    Ok((index, figures, wide))
+}
+
+/// Characters between `label` and the blank before the next label: padding and digits.
+pub(super) fn width_of(line: &str, label: &str) -> Option<usize> {
+    let field = &line[line.find(label)? + label.len()..];
+    let digits = field.find(|c: char| c.is_ascii_digit())?;
+    Some(field[digits..].find(|c: char| !c.is_ascii_digit()).unwrap_or(field.len() - digits) + digits)
+}

@@ -1,0 +1,92 @@
+//! The verdict of merged runs: that of the worst of them, never better.
+
+use super::all_series;
+use crate::run::Run;
+use crate::series::Quantity;
+use crate::stats::model_free;
+use crate::time::Ns;
+use crate::verdict::{judge, Activations, Outcome, Rules, Verdict};
+
+/// Confidence of the statement without a model.
+const CONFIDENCE: f64 = 0.95;
+
+/// The verdict of all `runs`, which were added up to `merged`.
+pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
+    let verdicts: Vec<Verdict> = runs.iter().map(|(_, run)| of_one(run)).collect();
+    let deadlines: Vec<Option<Ns>> = verdicts.iter().map(|verdict| verdict.deadline_ns).collect();
+    let same = deadlines.windows(2).all(|pair| pair[0] == pair[1]);
+    let deadline_ns = deadlines.first().copied().flatten().filter(|_| same);
+    let outcomes = || verdicts.iter().map(|verdict| verdict.outcome);
+    let outcome = match deadline_ns {
+        // It was observed, whatever the others were held against.
+        _ if outcomes().any(|outcome| outcome == Some(Outcome::Fail)) => Some(Outcome::Fail),
+        _ if outcomes().any(|outcome| outcome == Some(Outcome::Inconclusive)) && deadline_ns.is_none() => {
+            Some(Outcome::Inconclusive)
+        }
+        None => None,
+        Some(_) if outcomes().all(|outcome| outcome == Some(Outcome::Pass)) => Some(Outcome::Pass),
+        Some(_) => Some(Outcome::Inconclusive),
+    };
+    let mut reasons = Vec::new();
+    if !same {
+        reasons.push(
+            "the runs have different deadlines: what they met is not claimed of all of them".to_owned(),
+        );
+    }
+    for ((name, _), verdict) in runs.iter().zip(&verdicts) {
+        let told = outcome.is_none() || verdict.outcome == outcome;
+        reasons.extend(verdict.reasons.iter().filter(|_| told).map(|reason| format!("{name}: {reason}")));
+    }
+    let quantities = || merged.series.iter().map(|series| series.quantity);
+    let judged = quantities().filter(|&quantity| runs.iter().all(|(_, run)| is_judged(run, quantity)));
+    let main = judged
+        .min_by_key(|&quantity| order(quantity))
+        .or_else(|| quantities().min_by_key(|&quantity| order(quantity)));
+    let sum = main.and_then(|main| merged.of(main).next());
+    let model_free = sum.and_then(|sum| {
+        let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
+        model_free::statement(Activations::of(std::iter::once(sum), level), level, CONFIDENCE)
+    });
+    Verdict { outcome, deadline_ns, reasons, model_free, rule_of_thumb: None }
+}
+
+/// That of one run. A run without one has a doubt to tell where its measurement is void: samples that were lost, say.
+fn of_one(run: &Run) -> Verdict {
+    if let Some(verdict) = &run.verdict {
+        return verdict.clone();
+    }
+    let quantity = run.series.iter().map(|series| series.quantity).min_by_key(|&quantity| order(quantity));
+    let judged = quantity.map(|quantity| judge(run, None, &Rules::instrument(quantity)));
+    let void = judged.filter(|verdict| verdict.outcome.is_some());
+    void.unwrap_or(Verdict {
+        outcome: None,
+        deadline_ns: None,
+        reasons: Vec::new(),
+        model_free: None,
+        rule_of_thumb: None,
+    })
+}
+
+/// The quantity that the run's verdict speaks of, as far as that can be told.
+pub(super) fn judged(run: &Run) -> Option<Quantity> {
+    let all = || all_series(run).map(|series| series.quantity);
+    let told = all().filter(|&quantity| is_judged(run, quantity)).min_by_key(|&quantity| order(quantity));
+    told.or_else(|| all().min_by_key(|&quantity| order(quantity)))
+}
+
+/// Whether the samples of `quantity` may be those that the run's verdict speaks of.
+fn is_judged(run: &Run, quantity: Quantity) -> bool {
+    let of_it = all_series(run).filter(|series| series.quantity == quantity);
+    let activations = Activations::of(of_it, Ns::ZERO).all;
+    let said = run.verdict.as_ref().and_then(|verdict| verdict.model_free.as_ref());
+    said.is_some_and(|said| said.samples == activations)
+}
+
+/// What an instrument measured says more than what a recorder saw.
+fn order(quantity: Quantity) -> u8 {
+    match quantity {
+        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip => 0,
+        Quantity::TimerWakeup => 1,
+        _ => 2,
+    }
+}
