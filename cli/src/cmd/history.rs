@@ -22,7 +22,7 @@ use crate::out;
 /// A table of each series with its worst windows, or the same as JSON, CSV or plot. The monitor may be running.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
-    /// How far back: 30h, 7d
+    /// How far back: 30h, 7d; a bare number counts in hours
     #[arg(long, value_name = "TIME", default_value = "30h", value_parser = since)]
     since: Ns,
     /// Only this series: timer, wakeup, timer+wakeup; of one CPU (wakeup@1), or of the tasks of one name (wakeup@task:NAME);
@@ -38,7 +38,7 @@ pub struct HistoryArgs {
     /// Print one line a window and series as CSV
     #[arg(long)]
     csv: bool,
-    /// Draw the maxima instead; the ending decides: .svg (one quantity) or .html (all)
+    /// Draw the maxima instead; the ending decides: .svg (one quantity, the first that has samples) or .html (all)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
     plot: Option<PathBuf>,
 }
@@ -69,7 +69,7 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
         }
     }
     if let Some((path, html)) = format {
-        write_atomic(path, &draw(&history, html)?)?;
+        write_atomic(path, &draw(&history, &args.series, html)?)?;
         eprintln!("history: {}", path.display());
     } else if args.json {
         out::print(&(history.to_json()? + "\n"))?;
@@ -82,14 +82,19 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn draw(history: &History, html: bool) -> Result<Vec<u8>> {
-    let plots: Vec<Plot> =
-        QUANTITIES.into_iter().filter_map(|quantity| report::history::plot(history, quantity)).collect();
+fn draw(history: &History, wanted: &[Wanted], html: bool) -> Result<Vec<u8>> {
+    let plots: Vec<Plot> = QUANTITIES
+        .into_iter()
+        .filter_map(|quantity| report::history::plot(history, quantity, wanted))
+        .collect();
     let first = plots.first().ok_or_else(|| anyhow!("nothing to plot: no sample since {}", history.from))?;
-    Ok(match html {
-        true => html::plots("Maxima of consecutive windows", &plots)?.into_bytes(),
-        false => svg::standalone(first).into_bytes(),
-    })
+    if html {
+        return Ok(html::plots("Maxima of consecutive windows", &plots)?.into_bytes());
+    }
+    if plots.len() > 1 && !wanted.is_empty() {
+        bail!("an .svg holds one quantity: ask for series of one, or let the file's name end in .html");
+    }
+    Ok(svg::standalone(first).into_bytes())
 }
 
 /// A bare number counts in hours.

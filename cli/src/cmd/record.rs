@@ -27,7 +27,7 @@ pub struct RecordArgs {
     /// CPUs to record, as a list (0-3,6); default: all online ones
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// How long to record: 60s, 10m, 2h; default: until stopped
+    /// How long to record: 60s, 10m, 2h; default: until stopped. A COMMAND that still runs then is ended
     #[arg(short = 'D', long, value_parser = seconds)]
     duration: Option<Ns>,
     /// Keep so many worst cases of each CPU

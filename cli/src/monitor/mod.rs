@@ -98,6 +98,9 @@ fn say(line: &str) {
     eprintln!("lathunt monitor: {line}");
 }
 
+/// When a moment was on the wall clock.
+type Clock = fn(&Timepiece, Mono) -> UnixMs;
+
 struct Monitor {
     plan: Plan,
     cpus: CpuSet,
@@ -181,7 +184,7 @@ impl Monitor {
             // Closed a little late is closed at the boundary; after a sleep or a stall it is not.
             let in_time = now < self.boundary.next_boundary(self.plan.window);
             let end = if in_time { self.boundary } else { now };
-            self.close(end, end, in_time);
+            self.close(end, end, in_time, Timepiece::wall_of);
         }
         if clocks::mono().since(self.online_at) >= CPUS_EVERY {
             self.online_at = clocks::mono();
@@ -200,9 +203,9 @@ impl Monitor {
             Change::Stepped(ns) => {
                 let (way, size) = (if ns < 0 { "back" } else { "forward" }, Ns(ns.unsigned_abs()));
                 self.event(wall(now), Kind::ClockStep, format!("the wall clock was set {way} by {size}"));
-                // What ran until now belongs to the old time.
+                // What ran until now belongs to the old time, with what comes until the window is closed.
                 let end = UnixMs(wall(now).0 - ns.div_euclid(1_000_000));
-                self.close(end, wall(now), false);
+                self.close(end, wall(now), false, Timepiece::wall_before_change);
             }
         }
     }
@@ -227,9 +230,9 @@ impl Monitor {
         self.store.event(Event::new(at, kind, detail));
     }
 
-    /// Closes the window at `end`; the next one begins at `next`.
-    fn close(&mut self, end: UnixMs, next: UnixMs, in_time: bool) {
-        let window = self.take_window(end, in_time);
+    /// Closes the window at `end`; the next one begins at `next`. By `clock` it is told when its maxima were.
+    fn close(&mut self, end: UnixMs, next: UnixMs, in_time: bool, clock: Clock) {
+        let window = self.take_window(end, in_time, clock);
         self.begin = next;
         self.begun = clocks::mono();
         self.boundary = next.next_boundary(self.plan.window);
@@ -238,9 +241,9 @@ impl Monitor {
         memory::give_back();
     }
 
-    fn take_window(&mut self, end: UnixMs, in_time: bool) -> Window {
+    fn take_window(&mut self, end: UnixMs, in_time: bool, clock: Clock) -> Window {
         let mut source = lock(&self.source);
-        let series = source.close(&|at| self.timepiece.wall_of(at));
+        let series = source.close(&|at| clock(&self.timepiece, at));
         let lost = source.activations_lost();
         drop(source);
         if lost > 0 {
@@ -279,7 +282,7 @@ impl Monitor {
     /// Closes the last window.
     fn end(mut self) -> ExitCode {
         let now = clocks::wall();
-        let window = self.take_window(now, false);
+        let window = self.take_window(now, false, Timepiece::wall_of);
         self.store.event(Event::new(now, Kind::Stopped, "asked to end"));
         self.save(window, None);
         let (waiting, given_up) = (self.store.waiting() as u64, self.store.given_up());

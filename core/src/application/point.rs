@@ -32,6 +32,11 @@ pub struct Place {
     pub name: String,
 }
 
+/// What glibc waits with in semaphores and conditions. Those of a condition take turns in two words (__g_signals of
+/// nptl/pthread_cond_common.c) within eight aligned bytes: one place.
+const WAIT_BITSET: &str = "FUTEX_WAIT_BITSET";
+/// What mutexes wait with; other libraries, and programs without one, wait for anything with the first.
+const OF_MUTEXES: [&str; 3] = ["futex FUTEX_WAIT 0x", "futex FUTEX_LOCK_PI 0x", "futex FUTEX_LOCK_PI2 0x"];
 /// `TIMER_ABSTIME` among the flags of clock_nanosleep.
 const ABSOLUTE: u8 = 1;
 /// By the last one a SCHED_DEADLINE thread sleeps until its next period; others do not block in it.
@@ -93,7 +98,7 @@ impl Place {
     #[must_use]
     pub fn of(point: Point, name: fn(i16) -> Option<&'static str>) -> Place {
         match point.syscall {
-            Point::KERNEL => return Place { class: Class::Other, name: "in the kernel".to_owned() },
+            Point::KERNEL => return Place { class: Class::Other, name: "kernel code".to_owned() },
             ..0 => return Place { class: Class::PageFault, name: "page fault".to_owned() },
             _ => {}
         }
@@ -101,7 +106,11 @@ impl Place {
             return Place { class: Class::Other, name: format!("system call {}", point.syscall) };
         };
         let (class, name) = match call {
-            "futex" => (Class::Lock, format!("futex {} {:#x}", operation(point.operation), point.argument)),
+            "futex" => {
+                let operation = operation(point.operation);
+                let address = if operation == WAIT_BITSET { point.argument & !7 } else { point.argument };
+                (Class::Lock, format!("futex {operation} {address:#x}"))
+            }
             "futex_wait" | "futex_waitv" => (Class::Lock, format!("{call} {:#x}", point.argument)),
             "clock_nanosleep" if point.operation & ABSOLUTE != 0 => {
                 (Class::Sleep, "clock_nanosleep TIMER_ABSTIME".to_owned())
@@ -117,6 +126,11 @@ impl Place {
         };
         Place { class, name }
     }
+
+    /// Whether it is perhaps a mutex: a thread that waits elsewhere too does not wait there for its next turn.
+    pub(super) fn may_be_mutex(&self) -> bool {
+        OF_MUTEXES.iter().any(|begin| self.name.starts_with(begin))
+    }
 }
 
 /// include/uapi/linux/futex.h; the private and clock flags are no part of it.
@@ -124,7 +138,7 @@ fn operation(low_byte: u8) -> &'static str {
     match low_byte & 0x7f {
         0 => "FUTEX_WAIT",
         6 => "FUTEX_LOCK_PI",
-        9 => "FUTEX_WAIT_BITSET",
+        9 => WAIT_BITSET,
         11 => "FUTEX_WAIT_REQUEUE_PI",
         13 => "FUTEX_LOCK_PI2",
         _ => "operation",

@@ -47,6 +47,7 @@ pub(super) struct Sums {
     misses: Misses,
     late_sleeps: u64,
     not_recorded: u64,
+    turns_lost: u64,
     timer_releases: u64,
     releases: u64,
     last_release: Option<(Mono, Mono)>,
@@ -84,6 +85,7 @@ impl Sums {
             misses: Misses::default(),
             late_sleeps: 0,
             not_recorded: 0,
+            turns_lost: 0,
             timer_releases: 0,
             releases: 0,
             last_release: None,
@@ -135,14 +137,16 @@ impl Sums {
         self.last = Some((a.thread, a.tgid, a.policy));
     }
 
-    /// Whether activations are missing between two of the thread; they are counted. One that has its priority only lent
+    /// Whether activations are missing between two of the thread; they are counted, and at most so many turns: the one
+    /// that was `open`, and that of the first activation behind, whose begin is not known, have no end or no begin. One that has its priority only lent
     /// was not measured before, unless its thread was chosen.
-    pub fn lacks_between(&mut self, before: &Activation, a: &Activation) -> bool {
+    pub fn lacks_between(&mut self, before: &Activation, a: &Activation, open: bool) -> bool {
         let missing = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
         // Backwards, or of another process: a thread that got the id of one that has ended.
         let other = missing > u16::MAX / 2 || before.tgid != a.tgid;
         if missing > 0 && !other && !lent(before) && !lent(a) {
             self.not_recorded += u64::from(missing);
+            self.turns_lost += u64::from(missing) + 1 + u64::from(open);
         }
         missing > 0
     }
@@ -285,6 +289,7 @@ impl Sums {
         series.thread = Some(thread.clone());
         series.lost = self.not_recorded;
         if quantity == Quantity::Response {
+            series.lost = self.turns_lost;
             series.missed = period.map_or(0, |period| period.missed);
         }
         series

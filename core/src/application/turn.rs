@@ -1,13 +1,14 @@
 //! From activations to turns: which wait is the main one, and what lay between two of them.
 //!
 //! The first [`LEARNING`] activations of a thread are only looked at, then gone through again: the main wait is the
-//! place where it blocked most often, but a place from which timers woke it wins when it has half as many. A thread
-//! that never comes to so many is judged by those it has.
+//! place where it blocked most often, but a place from which timers woke it wins when it has half as many, and so does
+//! one where threads wait on purpose over what may be a mutex. A thread that never comes to so many is judged by those it has.
 
 use std::collections::HashMap;
 
 use super::misses::Finished;
 use super::places::{Id, Places};
+use super::point::Class;
 use super::sums::Sums;
 use super::task::Task;
 use crate::time::{Mono, Ns};
@@ -113,7 +114,8 @@ impl Log {
 
     fn step(&mut self, activation: &Activation, place: Id) {
         let before = self.before.replace(*activation);
-        if before.is_some_and(|before| self.sums.lacks_between(&before, activation)) {
+        let open = self.turn.is_some();
+        if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {
             // What the turn overran is known, however it ended.
             let overran = self.turn.take().and_then(|turn| turn.late);
             self.sums.overran(overran, None);
@@ -181,6 +183,14 @@ fn main_wait(activations: &[Activation], at: &[Id], places: &Places) -> Option<I
     let timed = count.iter().filter(|(_, &(_, timed))| timed > 0 && (timed + late) * 2 >= most);
     let name = |place: Id| std::cmp::Reverse(places.get(place).name);
     let timed = timed.max_by_key(|(place, &(_, timed))| (timed, name(**place)));
-    let plain = count.iter().max_by_key(|(place, &(blocked, _))| (blocked, name(**place)));
-    timed.or(plain).map(|(place, _)| *place)
+    let plain = count.iter().max_by_key(|(place, &(blocked, _))| (blocked, name(**place)))?;
+    let of_mutex = places.get(*plain.0).may_be_mutex();
+    let on_purpose = count.iter().filter(|(place, &(blocked, _))| {
+        let place = places.get(**place);
+        let enough = if place.class == Class::Io { most } else { most.div_ceil(2) };
+        let waits = matches!(place.class, Class::Sleep | Class::Wait | Class::Lock | Class::Io);
+        of_mutex && waits && !place.may_be_mutex() && blocked >= enough
+    });
+    let on_purpose = on_purpose.max_by_key(|(place, &(blocked, _))| (blocked, name(**place)));
+    timed.or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
 }

@@ -73,7 +73,7 @@ fn values(text: &mut String, history: &History, quantity: Quantity, now: UnixMs)
         let value = value.map_or_else(|| "U".to_owned(), |max| format!("{:.9}", max.as_secs()));
         let _ = writeln!(text, "cpu{cpu}.value {value}");
         if let Some((victim, culprit)) = worst.and_then(|row| row.victim.as_ref().zip(row.culprit.as_ref())) {
-            let said = format!("{victim} waited for {culprit}");
+            let said = format!("{victim} was late: {culprit}");
             let _ = writeln!(text, "cpu{cpu}.extinfo {}", line(&said));
         }
     }

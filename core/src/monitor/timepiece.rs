@@ -96,8 +96,19 @@ impl Timepiece {
     /// before all changes that are remembered, as after them.
     #[must_use]
     pub fn wall_of(&self, at: Mono) -> UnixMs {
+        self.told(at, self.segments.len())
+    }
+
+    /// As [`Timepiece::wall_of`], but as if the last change had not come: for what ends with it, though a little after it
+    /// was seen.
+    #[must_use]
+    pub fn wall_before_change(&self, at: Mono) -> UnixMs {
+        self.told(at, self.segments.len().saturating_sub(1))
+    }
+
+    fn told(&self, at: Mono, segments: usize) -> UnixMs {
         let at = i64::try_from(at.0).unwrap_or(i64::MAX);
-        let then = self.segments.iter().rev().find(|segment| segment.from_mono <= at);
+        let then = self.segments.iter().take(segments).rev().find(|segment| segment.from_mono <= at);
         let offset = then.or(self.segments.front()).map_or(0, |segment| segment.wall_less_mono);
         UnixMs(at.saturating_add(offset).div_euclid(1_000_000))
     }
@@ -175,6 +186,19 @@ mod tests {
                 wall(&timepiece, seconds)
             );
         }
+    }
+
+    #[test]
+    fn what_ends_with_a_change_is_told_by_the_clock_before_it() {
+        let mut timepiece = Timepiece::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
+        let before = |timepiece: &Timepiece, seconds: u64| {
+            timepiece.wall_before_change(Mono(seconds * SECOND as u64)).as_secs()
+        };
+        assert_eq!(before(&timepiece, 11), 1_001.0, "there is no other clock");
+        timepiece.look(reading(8_202 * SECOND, 12 * SECOND, 12 * SECOND));
+        assert_eq!([11, 13].map(|at| before(&timepiece, at)), [1_001.0, 1_003.0]);
+        timepiece.look(reading(4_604 * SECOND, 14 * SECOND, 14 * SECOND));
+        assert_eq!([11, 13, 15].map(|at| before(&timepiece, at)), [1_001.0, 8_203.0, 8_205.0]);
     }
 
     #[test]

@@ -146,6 +146,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Whether it is exactly `key`, not one of all of a quantity.
+    #[must_use]
+    pub fn names(&self, key: SeriesKey) -> bool {
+        self.whose.is_some() && self.is(key)
+    }
+
     /// Whether `key` is one of them.
     #[must_use]
     pub fn is(&self, key: SeriesKey) -> bool {

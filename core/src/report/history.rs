@@ -6,21 +6,24 @@
 use super::plot::{style, Axis, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
 use super::scale::{Kind, Scale};
 use crate::monitor::history::{History, Row};
-use crate::monitor::window::SeriesKey;
+use crate::monitor::window::{SeriesKey, Wanted};
 use crate::series::Quantity;
 use crate::time::Ns;
 
 /// Beyond this ratio of the largest to the median maximum a linear axis shows one spike and a flat line.
 const SQUEEZED: f64 = 50.0;
 
-/// The plot of one quantity; `None` when it has no sample.
+/// The plot of one quantity: its CPUs, and what `wanted` names; its tasks where there is no CPU. `None` when it has no
+/// sample.
 #[must_use]
-pub fn plot(history: &History, quantity: Quantity) -> Option<Plot> {
+pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<Plot> {
     let series = history.by_series();
     let series: Vec<(&SeriesKey, &Vec<&Row>)> =
         series.iter().filter(|(key, _)| key.quantity == quantity).collect();
-    let of_cpus: Vec<_> = series.iter().copied().filter(|(key, _)| key.whose.cpu().is_some()).collect();
-    let series = if of_cpus.is_empty() { series } else { of_cpus };
+    let is_named = |key: SeriesKey| wanted.iter().any(|one| one.names(key));
+    let has_cpus = series.iter().any(|(key, _)| key.whose.cpu().is_some());
+    let is_drawn = |key: SeriesKey| !has_cpus || key.whose.cpu().is_some() || is_named(key);
+    let series: Vec<_> = series.into_iter().filter(|(key, _)| is_drawn(**key)).collect();
     let maxima = || series.iter().flat_map(|(_, rows)| rows.iter()).filter_map(|row| row.figures.max);
     let (largest, least) = (maxima().max()?, maxima().min()?);
     let origin = history.windows.iter().map(|window| window.0).min()?;
@@ -96,12 +99,12 @@ mod tests {
     #[test]
     fn a_window_without_samples_is_a_gap_and_the_maximum_is_in_the_legend() {
         let history = crate::monitor::history::tests::example();
-        let plot = plot(&history, Quantity::TimerWakeup).unwrap();
+        let plot = plot(&history, Quantity::TimerWakeup, &[]).unwrap();
         assert_eq!(plot.lines.len(), 2);
         assert_eq!(plot.lines[0].steps.len(), 2);
         assert!(plot.lines[0].steps[1].to <= 10.0 && plot.x.scale.hi == 15.0);
         let drawing = svg::standalone(&plot);
         assert!(drawing.contains("CPU 0: max 4.321 ms"));
-        assert!(super::plot(&history, Quantity::Wakeup).is_none());
+        assert!(super::plot(&history, Quantity::Wakeup, &[]).is_none());
     }
 }

@@ -142,7 +142,7 @@ impl Source {
             let name = self.names.of(&task.thread.comm);
             task.series.iter().filter(|series| OF_TASKS.contains(&series.quantity)).for_each(|series| {
                 let key = SeriesKey::of_task(series.quantity, name);
-                add(&mut of_tasks, key, task, series, &snapshot.maxima);
+                add(&mut of_tasks, key, task, series, [&snapshot.of_tasks, &snapshot.maxima]);
             });
         }
         closed.extend(of_tasks.into_values());
@@ -217,26 +217,27 @@ fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<P
     WindowSeries { key, histogram, lost, peak, peak_at: None }
 }
 
-/// Adds the figures of one thread to those of its name. What is known of its maximum is known of its worst wake-up, or of
-/// the maximum of a CPU, which are in `maxima`.
+/// Adds the figures of one thread to those of its name. What is known of its maximum is in `cases`: those of tasks, and of
+/// CPUs.
 fn add(
     all: &mut BTreeMap<SeriesKey, WindowSeries>,
     key: SeriesKey,
     task: &Task,
     series: &Series,
-    maxima: &[Peak],
+    cases: [&[Peak]; 2],
 ) {
     let max = series.histogram.max();
     let is_maximum = |peak: &&Peak| {
         peak.quantity == key.quantity && peak.victim.tid == task.thread.tid && Some(peak.total_ns) == max
     };
-    let known = task.worst.as_deref().into_iter().chain(maxima).find(is_maximum);
-    let one = window_series(key, series.histogram.clone(), 0, known.cloned());
+    let known = cases.into_iter().flatten().find(is_maximum);
+    let one = window_series(key, series.histogram.clone(), series.lost, known.cloned());
     let Some(known) = all.get_mut(&key) else {
         all.insert(key, one);
         return;
     };
     let larger = max > known.histogram.max();
+    known.lost = known.lost.saturating_add(one.lost);
     // All tasks have one layout.
     let _ = known.histogram.merge(&one.histogram);
     if larger {
@@ -279,7 +280,7 @@ mod tests {
             no_evidence: None,
             context: None,
         };
-        let series = vec![Series::new(Quantity::Wakeup, None, histogram)];
+        let series = vec![Series { lost: 1, ..Series::new(Quantity::Wakeup, None, histogram) }];
         let task = Task { thread, series, ..serde_json::from_value(bare()).unwrap() };
         Task { worst: Some(Box::new(worst)), ..task }
     }
@@ -297,27 +298,27 @@ mod tests {
         let key = SeriesKey::of_task(Quantity::Wakeup, Comm::cut("motion"));
         let mut all = BTreeMap::new();
         for task in [task(1, &[5, 30]), task(2, &[900]), task(3, &[40])] {
-            add(&mut all, key, &task, &task.series[0], &[]);
+            let worst = *task.worst.clone().unwrap();
+            add(&mut all, key, &task, &task.series[0], [&[worst], &[]]);
         }
         let merged = &all[&key];
         assert_eq!((merged.histogram.count(), merged.histogram.max()), (4, Some(Ns::from_us(900))));
+        assert_eq!(merged.lost, 3);
         assert_eq!(merged.peak.as_ref().unwrap().culprit.as_deref(), Some("who delayed 2"));
     }
 
     #[test]
-    fn the_maximum_of_a_thread_that_is_not_in_its_worst_wake_up_is_told_where_it_is_that_of_a_cpu() {
+    fn the_maximum_of_a_thread_is_told_where_it_is_that_of_a_cpu() {
         let key = SeriesKey::of_task(Quantity::Wakeup, Comm::cut("motion"));
         let mut late = task(1, &[900]);
         let of_cpu = Peak { culprit: Some("hog".to_owned()), ..*late.worst.take().unwrap() };
-        late.worst = Some(Box::new(Peak {
-            total_ns: Ns::from_us(950),
-            quantity: Quantity::TimerWakeup,
-            ..of_cpu.clone()
-        }));
+        let longer = Peak { total_ns: Ns::from_us(950), quantity: Quantity::TimerWakeup, ..of_cpu.clone() };
         let other = Peak { victim: task(2, &[900]).thread, ..of_cpu.clone() };
-        for (maxima, told) in [(vec![other.clone()], None), (vec![other, of_cpu], Some("hog"))] {
+        for (maxima, told) in
+            [(vec![longer.clone(), other.clone()], None), (vec![other, of_cpu], Some("hog"))]
+        {
             let mut all = BTreeMap::new();
-            add(&mut all, key, &late, &late.series[0], &maxima);
+            add(&mut all, key, &late, &late.series[0], [std::slice::from_ref(&longer), &maxima]);
             assert_eq!(all[&key].peak.as_ref().and_then(|peak| peak.culprit.as_deref()), told);
         }
     }

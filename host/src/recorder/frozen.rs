@@ -1,6 +1,6 @@
 //! A frozen flight ring, taken out of the shared memory.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -12,7 +12,7 @@ use super::block::{Buffer, CpuBlock, FREE, FROZEN, SLOTS, STACKS};
 use super::names;
 use crate::symbols::Symbols;
 
-/// One freeze: everything the ring of one CPU held, and the ring before it where that joins without a gap.
+/// One freeze: everything the ring of one CPU held, and rings before it where they join without a gap.
 #[derive(Clone, Debug)]
 pub struct Frozen {
     /// Where.
@@ -36,25 +36,35 @@ pub struct Trigger {
     pub at: Mono,
 }
 
-impl Frozen {
-    /// With the ring before it in front, where that joins without a gap; `previous` keeps the last one of each CPU.
-    pub(super) fn joined(
-        previous: &mut HashMap<Cpu, (Header, Vec<u8>)>,
-        cpu: Cpu,
-        header: Header,
-        chunk: Vec<u8>,
-    ) -> Frozen {
-        let bytes = match previous.get(&cpu) {
-            Some((before, bytes)) if before.id + 1 == header.id && header.overwritten == 0 => {
-                [&bytes[..], &chunk].concat()
-            }
-            _ => chunk.clone(),
-        };
-        let frozen = Frozen::new(&header, bytes);
-        previous.insert(cpu, (header, chunk));
+/// The rings of one CPU that were frozen last, oldest first, as far as each joins the next without a gap.
+#[derive(Default)]
+pub(super) struct Chain {
+    chunks: VecDeque<Vec<u8>>,
+    newest: u64,
+}
+
+impl Chain {
+    /// `chunk` behind those that it joins. Victims of one disturbance freeze a ring each, and the later ones hold next to
+    /// nothing: as many are kept as make up a ring.
+    pub(super) fn joined(&mut self, header: &Header, chunk: Vec<u8>) -> Frozen {
+        if self.newest + 1 != header.id || header.overwritten != 0 {
+            self.chunks.clear();
+        }
+        self.newest = header.id;
+        self.chunks.push_back(chunk);
+        let frozen = Frozen::new(header, self.chunks.make_contiguous().concat());
+        let bytes: usize = self.chunks.iter().map(Vec::len).sum();
+        let beyond = |rest: usize| rest >= SLOTS * flight::RECORD_BYTES;
+        let mut rest = bytes - self.chunks[0].len();
+        while beyond(rest) {
+            self.chunks.pop_front();
+            rest -= self.chunks[0].len();
+        }
         frozen
     }
+}
 
+impl Frozen {
     fn new(header: &Header, bytes: Vec<u8>) -> Frozen {
         let asked = header.trigger & flight::TRIGGER_USER != 0;
         let victim = header.victim.filter(|_| header.trigger & flight::TRIGGER_KERNEL != 0);
@@ -135,4 +145,49 @@ fn chunk(cpu: Cpu, buffer: &Buffer) -> (Header, Vec<u8>) {
 
 fn append(bytes: &mut Vec<u8>, words: &[AtomicU64]) {
     words.iter().for_each(|word| bytes.extend(word.load(Relaxed).to_le_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ring `id` of CPU 0 with its number of records; they say which ring they are from.
+    fn chunk(id: u64, records: usize) -> (Header, Vec<u8>) {
+        let header = Header { id, ..Header::default() };
+        (header, vec![id as u8; records * flight::RECORD_BYTES])
+    }
+
+    fn rings(frozen: &Frozen) -> Vec<u8> {
+        let mut ids: Vec<u8> = frozen.bytes.clone();
+        ids.dedup();
+        ids
+    }
+
+    #[test]
+    fn victims_of_one_disturbance_have_the_past_that_the_first_of_them_froze() {
+        let mut chain = Chain::default();
+        let lengths = [SLOTS, 90, 40, 300];
+        let joined: Vec<Vec<u8>> = (1..)
+            .zip(lengths)
+            .map(|(id, records)| chunk(id, records))
+            .map(|(header, chunk)| rings(&chain.joined(&header, chunk)))
+            .collect();
+        assert_eq!(joined, [vec![1], vec![1, 2], vec![1, 2, 3], vec![1, 2, 3, 4]]);
+        // A whole ring behind them is past enough for the next one.
+        let (header, whole) = chunk(5, SLOTS);
+        assert_eq!(rings(&chain.joined(&header, whole)), [1, 2, 3, 4, 5]);
+        let (header, next) = chunk(6, 10);
+        assert_eq!(rings(&chain.joined(&header, next)), [5, 6]);
+    }
+
+    #[test]
+    fn a_ring_that_is_missing_or_was_overwritten_parts_the_chain() {
+        let mut chain = Chain::default();
+        for (id, overwritten, expected) in
+            [(1, 0, vec![1]), (3, 0, vec![3]), (4, 7, vec![4]), (5, 0, vec![4, 5])]
+        {
+            let (header, bytes) = chunk(id, 10);
+            assert_eq!(rings(&chain.joined(&Header { overwritten, ..header }, bytes)), expected);
+        }
+    }
 }

@@ -34,7 +34,6 @@ use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, SecondMax, Series};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::Activation;
-use lathunt_core::trace::flight::Header;
 use libbpf_rs::{Link, MapCore, Object};
 
 use block::Blocks;
@@ -152,7 +151,7 @@ pub struct Recorder {
     chosen: Chosen,
     cpus: CpuSet,
     notes: Vec<String>,
-    previous: HashMap<Cpu, (Header, Vec<u8>)>, // the last frozen ring of each CPU
+    frozen: HashMap<Cpu, frozen::Chain>,
     seconds: HashMap<(Cpu, usize), Vec<SecondMax>>,
     origin: Option<Mono>, // from which seconds are counted; `None`: from the first sample of each series
     largest: HashMap<(Cpu, usize), Ns>, // since `take_largest`
@@ -196,7 +195,7 @@ impl Recorder {
             chosen,
             cpus: options.cpus.clone(),
             notes: plan.notes,
-            previous: HashMap::new(),
+            frozen: HashMap::new(),
             seconds: HashMap::new(),
             origin: None,
             largest: HashMap::new(),
@@ -295,7 +294,7 @@ impl Recorder {
         for cpu in self.cpus.iter() {
             let Some(block) = self.blocks.of(cpu) else { continue };
             for (header, chunk) in frozen::take(cpu, block) {
-                see(Frozen::joined(&mut self.previous, cpu, header, chunk));
+                see(self.frozen.entry(cpu).or_default().joined(&header, chunk));
             }
         }
     }

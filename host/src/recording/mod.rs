@@ -6,24 +6,25 @@
 //!
 //! Not here: files, terminals, verdicts.
 
+mod circumstances;
 mod evidence;
 mod extremes;
 mod files;
 mod pending;
 mod selection;
 mod since_reset;
+mod snapshot;
 mod window;
 mod worst;
 
 use std::collections::{BTreeSet, HashMap};
 
-use lathunt_core::application::{Task, Tasks};
+use lathunt_core::application::Tasks;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::export::latency_hist;
-use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Mono, Ns, Tid};
+use lathunt_core::trace::activation::Activation;
 
 use crate::clock;
 use crate::error::Result;
@@ -35,6 +36,7 @@ use worst::Book;
 
 pub use selection::Selection;
 pub use since_reset::SinceReset;
+pub use snapshot::Snapshot;
 
 /// The loss that hides latencies which no series knows of.
 const NOT_WATCHED: &str = "threads_not_watched";
@@ -105,32 +107,6 @@ impl Settings {
     }
 }
 
-/// What one window holds.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// When the window began.
-    pub begin: Mono,
-    /// When it was read.
-    pub end: Mono,
-    /// Of each CPU, those with samples. Count, bins, sum and maximum are exact; so is the minimum, unless activations
-    /// were lost.
-    pub series: Vec<Series>,
-    /// What the files of the old latency histograms show, if they were asked for: series, and the worst of each.
-    pub old_files: (Vec<Series>, Vec<latency_hist::Worst>),
-    /// Each thread that did something, the one with the largest latency first.
-    pub tasks: Vec<Task>,
-    /// What is known of the maximum of each of `series`, where anything is.
-    pub maxima: Vec<Peak>,
-    /// The worst wake-ups of all CPUs, worst first.
-    pub peaks: Vec<Peak>,
-    /// Their flight records (`flight.bin`).
-    pub flight: Vec<u8>,
-    /// Who took time from threads since the recording began, the largest total first.
-    pub interference: Vec<Interference>,
-    /// What was lost since the recording began.
-    pub losses: Vec<Loss>,
-}
-
 /// The running recording; dropping it detaches everything.
 pub struct Recording {
     settings: Settings,
@@ -142,6 +118,7 @@ pub struct Recording {
     tasks: Tasks,
     files: Files,
     since_reset: Option<SinceReset>,
+    later: Vec<Activation>, // of the next window
     overwritten: u64,
     not_watched: BTreeSet<Tid>,
     notes: Vec<String>,
@@ -182,6 +159,7 @@ impl Recording {
             tasks,
             files: Files::default(),
             since_reset,
+            later: Vec::new(),
             overwritten: 0,
             not_watched,
             notes,
@@ -197,13 +175,7 @@ impl Recording {
             evidence = true;
             self.book.evidence(frozen);
         });
-        self.overwritten += self.recorder.activations(|activation| {
-            self.book.activation(activation);
-            self.since_reset.iter_mut().for_each(|since| since.activation(activation));
-            if self.tasks.add(activation) {
-                self.files.see(activation);
-            }
-        });
+        self.activations(Mono(u64::MAX));
         self.set_thresholds();
         for (key, max) in self.recorder.take_largest() {
             let largest = self.largest.entry(key).or_default();
@@ -211,6 +183,25 @@ impl Recording {
             self.since_reset.iter_mut().for_each(|since| since.larger(key, max));
         }
         evidence
+    }
+
+    /// Counts the activations that came, but for those switched in behind `until`: they are counted next time.
+    fn activations(&mut self, until: Mono) {
+        let Recording { recorder, book, tasks, files, since_reset, later, .. } = self;
+        let waited = std::mem::take(later);
+        let mut count = |activation: &Activation| {
+            if activation.switched_in > until {
+                later.push(*activation);
+                return;
+            }
+            book.activation(activation);
+            since_reset.iter_mut().for_each(|since| since.activation(activation));
+            if tasks.add(activation) {
+                files.see(activation);
+            }
+        };
+        waited.iter().for_each(&mut count);
+        self.overwritten += recorder.activations(count);
     }
 
     /// The kernel side freezes from that latency on that could still become one of the worst.
@@ -254,8 +245,12 @@ impl Recording {
     fn read(&mut self) -> (Snapshot, Vec<Series>) {
         self.poll();
         self.book.explain_cases();
-        let cumulative = self.recorder.series();
+        // To explain takes its time: what came meanwhile is of this window in all its figures, or in none.
+        self.poll();
         let end = clock::mono();
+        let cumulative = self.recorder.series();
+        self.activations(end);
+        self.book.explain_cases();
         for largest in self.largest.values_mut() {
             // A window that goes on after an earlier snapshot knows by now what came meanwhile.
             largest.until = largest.until.max(largest.meanwhile);
@@ -277,6 +272,13 @@ impl Recording {
         let maxima = series.iter().filter_map(maximum).collect();
         let (peaks, flight) = self.book.peaks();
         let mut tasks = self.tasks.report();
+        let of_tasks = tasks.iter().flat_map(|task| {
+            let of_quantity = |series: &Series| {
+                self.book.peak_of_thread(task.thread.tid, series.quantity, series.histogram.max()?)
+            };
+            task.series.iter().filter_map(of_quantity)
+        });
+        let of_tasks = of_tasks.collect();
         for task in &mut tasks {
             task.worst = self.book.worst_of(task.thread.tid).map(Box::new);
             task.waits_in = task.waits_in.take().map(|place| self.files.describe(task.process, &place));
@@ -293,6 +295,7 @@ impl Recording {
             old_files,
             tasks,
             maxima,
+            of_tasks,
             peaks,
             flight,
             interference: self.interference(),

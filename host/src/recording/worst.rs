@@ -6,16 +6,16 @@
 //! To explain a flight record takes milliseconds, and most cases are soon driven out by worse ones: it waits until
 //! somebody looks, or until too many wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use lathunt_core::application::policy_name;
 use lathunt_core::explain::Standstills;
-use lathunt_core::peak::{Context, Peak, Worst};
+use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
-use lathunt_core::trace::activation::{Activation, Via};
+use lathunt_core::trace::activation::Activation;
 use lathunt_core::trace::event::Standstill;
 
+use super::circumstances::{context, held_before};
 use super::evidence::Evidence;
 use super::extremes::Extremes;
 use super::pending::{Moment, Packed, Pending};
@@ -30,8 +30,6 @@ const PENDING: usize = 32;
 const WAITING: usize = 16;
 /// For so long after its end a case may be explained once more, with what that of another CPU proved.
 const AGAIN: Ns = Ns::from_ms(1_000);
-/// Why one without evidence was late that had the CPU all the time.
-const ON_THE_WAY: &str = "its timer, served late while it was still on its way to sleep";
 /// Of threads beyond [`Settings::threads`], the worst case of all is kept.
 const OTHERS: Tid = Tid(0);
 
@@ -53,6 +51,7 @@ pub(super) struct Book {
     evidence: Evidence,
     worst: BTreeMap<Cpu, Worst<Case>>,
     of_thread: BTreeMap<Tid, Case>,
+    wakeups: HashMap<Tid, Activation>, // of each thread that with the longest wake-up, its timer left out
     pending: Pending,
     explained: Vec<(Moment, Packed)>, // lately
     extremes: Extremes,
@@ -75,6 +74,7 @@ impl Book {
             },
             worst: BTreeMap::new(),
             of_thread: BTreeMap::new(),
+            wakeups: HashMap::new(),
             pending: Pending::new(),
             explained: Vec::new(),
             extremes: Extremes::default(),
@@ -88,6 +88,7 @@ impl Book {
         self.pending.retain(|(_, switched_in)| switched_in >= since);
         self.worst.clear();
         self.of_thread.clear();
+        self.wakeups.clear();
         self.extremes.clear();
     }
 
@@ -97,6 +98,7 @@ impl Book {
         if a.awake && a.timer.is_none() {
             return; // no latency: it had the CPU
         }
+        self.wakeup(a);
         let (limit, total) = (self.limit, a.latency());
         let kept =
             !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
@@ -119,6 +121,15 @@ impl Book {
             if let Some(smaller) = self.of_thread.insert(thread, case) {
                 self.forget(&smaller);
             }
+        }
+    }
+
+    fn wakeup(&mut self, a: &Activation) {
+        let Some(wakeup) = a.wakeup().filter(|_| !a.shared) else { return };
+        let known = self.wakeups.get(&a.thread.tid).map(|known| known.wakeup());
+        let has_room = known.is_some() || self.wakeups.len() < self.threads;
+        if has_room && known.flatten().is_none_or(|known| wakeup > known) {
+            self.wakeups.insert(a.thread.tid, *a);
         }
     }
 
@@ -151,7 +162,7 @@ impl Book {
         }
     }
 
-    /// Without evidence: who had the CPU before.
+    /// Without evidence.
     fn plain(&self, a: &Activation) -> Peak {
         let reason = if a.shared {
             "a task of equal priority had the CPU: the order of SCHED_FIFO".to_owned()
@@ -164,14 +175,14 @@ impl Book {
                 .to_owned()
         };
         let context = context(a);
-        let culprit = if a.awake { ON_THE_WAY.to_owned() } else { context.before.to_string() };
+        let quantity = if a.timer.is_some() { Quantity::TimerWakeup } else { Quantity::Wakeup };
         Peak {
-            quantity: if a.timer.is_some() { Quantity::TimerWakeup } else { Quantity::Wakeup },
+            quantity,
             cpu: a.cpu,
             begin: a.begin(),
             total_ns: a.latency(),
             victim: a.thread.thread(),
-            culprit: Some(culprit),
+            culprit: held_before(a, quantity),
             no_evidence: Some(reason),
             explanation: None,
             context: Some(context),
@@ -280,14 +291,29 @@ impl Book {
         let Some(largest) = self.extremes.largest((quantity, cpu)).filter(|of| of.latency == max) else {
             return self.unfinished(quantity, cpu, max);
         };
-        let a = &largest.activation;
+        Some(self.sample(&largest.activation, quantity, largest.at, max))
+    }
+
+    /// The same of a thread.
+    #[must_use]
+    pub fn peak_of_thread(&self, tid: Tid, quantity: Quantity, max: Ns) -> Option<Peak> {
+        let of_wakeup =
+            self.wakeups.get(&tid).filter(|a| quantity == Quantity::Wakeup && a.wakeup() == Some(max));
+        if let Some(a) = of_wakeup {
+            return Some(self.sample(a, quantity, a.switched_in, max));
+        }
+        self.worst_of(tid).filter(|worst| worst.quantity == quantity && worst.total_ns == max)
+    }
+
+    /// What is known of a wake-up, as a sample of `quantity` that ended at `end`.
+    fn sample(&self, a: &Activation, quantity: Quantity, end: Mono, total_ns: Ns) -> Peak {
         let moment = (a.thread.tid, a.switched_in);
-        let of_cpu = self.worst.get(&cpu).into_iter().flat_map(|worst| worst.iter().map(|(_, case)| case));
+        let of_cpu = self.worst.get(&a.cpu).into_iter().flat_map(|worst| worst.iter().map(|(_, case)| case));
         let mut cases = of_cpu.chain(self.of_thread.get(&self.kept_as(a.thread.tid)));
         let known = cases.find(|case| case.moment == moment).map(|case| case.peak.clone());
-        let begin = Mono(largest.at.0.saturating_sub(max.0));
         let peak = known.unwrap_or_else(|| self.plain(a));
-        Some(Peak { quantity, begin, total_ns: max, ..peak })
+        let culprit = if peak.explanation.is_some() { peak.culprit } else { held_before(a, quantity) };
+        Peak { quantity, begin: Mono(end.0.saturating_sub(total_ns.0)), total_ns, culprit, ..peak }
     }
 
     /// The same of a task that was late and has not blocked since: its flight record waits.
@@ -346,143 +372,5 @@ impl Book {
     }
 }
 
-fn context(a: &Activation) -> Context {
-    Context {
-        policy: policy_name(a.policy).to_owned(),
-        timer_ns: a.timer_part(),
-        before: a.before.thread(),
-        woken_by: match a.via {
-            Via::Timer => "timer",
-            Via::Interrupt => "interrupt",
-            Via::Thread => "thread",
-        }
-        .to_owned(),
-        waker: a.waker.thread(),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recorder::Trigger;
-    use lathunt_core::comm::Comm;
-    use lathunt_core::cpuset::CpuSet;
-    use lathunt_core::time::Prio;
-    use lathunt_core::trace::activation::{Point, Who};
-    use lathunt_core::trace::flight::{Header, Victim, TRIGGER_KERNEL};
-
-    const CPU: Cpu = Cpu(1);
-
-    fn book(limit: usize) -> Book {
-        let cpus: CpuSet = "1".parse().unwrap();
-        let settings = Settings { peaks: limit, threshold: Ns(10), ..Settings::on(cpus) };
-        Book::new(&settings, Symbols::none())
-    }
-
-    /// Of thread `tid`, `latency` long, the `number`th.
-    fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
-        let who = |tid| Who { tid: Tid(tid), prio: Prio(50), comm: Comm::cut("late") };
-        let switched_in = Mono(1_000_000 * number + latency);
-        let activation = Activation {
-            thread: who(tid),
-            tgid: Tid(tid),
-            policy: 1,
-            cpu: CPU,
-            waking: Mono(1_000_000 * number),
-            timer: None,
-            switched_in,
-            blocked: Mono(switched_in.0 + 5),
-            execution: Ns(5),
-            preemptions: 0,
-            faults: 0,
-            fault_address: 0,
-            point: Point::default(),
-            via: Via::Thread,
-            waker: who(900),
-            waker_cpu: CPU,
-            before: who(901),
-            shared: false,
-            armed_late: false,
-            awake: false,
-            stayed: false,
-            blocks: 0,
-            late_sleeps: None,
-        };
-        let victim = Victim {
-            total: Ns(latency),
-            switched_in,
-            tid: Tid(tid),
-            prio: Prio(50),
-            comm: *b"late\0\0\0\0\0\0\0\0\0\0\0\0",
-        };
-        let header = Header {
-            cpu: CPU,
-            trigger: TRIGGER_KERNEL,
-            id: number,
-            begin: Mono(0),
-            frozen: activation.blocked,
-            first_seq: 0,
-            records: 0,
-            stacks: 0,
-            overwritten: 0,
-            victim: Some(victim),
-        };
-        let trigger = Trigger { victim: Some(victim), asked: false, at: activation.blocked };
-        (activation, Frozen { cpu: CPU, id: number, bytes: header.to_bytes().to_vec(), trigger })
-    }
-
-    #[test]
-    fn whichever_comes_first_a_case_has_its_explanation_and_its_record_when_somebody_looks() {
-        let mut book = book(2);
-        let (first, record) = late(5, 300, 1);
-        book.activation(&first);
-        book.evidence(record);
-        let (second, record) = late(6, 400, 2);
-        book.evidence(record);
-        book.activation(&second);
-        let (third, _) = late(7, 200, 3);
-        book.activation(&third);
-        let (peaks, _) = book.peaks();
-        assert!(peaks.iter().all(|peak| peak.explanation.is_none()), "it costs nothing until then");
-        book.explain_cases();
-        let (peaks, bytes) = book.peaks();
-        let explained: Vec<(u64, bool)> = peaks
-            .iter()
-            .map(|peak| (peak.total_ns.0, peak.explanation.is_some() && peak.no_evidence.is_none()))
-            .collect();
-        assert_eq!(explained, [(400, true), (300, true)]);
-        assert_eq!(bytes.len(), 2 * late(5, 1, 1).1.bytes.len());
-        assert!(book.worst_of(Tid(5)).unwrap().explanation.is_some());
-        assert!(book.worst_of(Tid(7)).unwrap().explanation.is_none(), "it had no flight record");
-    }
-
-    #[test]
-    fn records_wait_in_a_bounded_number_and_none_of_a_worst_case_is_lost() {
-        let mut book = book(60);
-        for number in 1..=60 {
-            let (activation, record) = late(number as i32, 100 + number, number);
-            book.evidence(record);
-            book.activation(&activation);
-            assert!(book.pending.len() <= PENDING);
-        }
-        book.explain_cases();
-        assert!(book.peaks().0.iter().all(|peak| peak.explanation.is_some()) && book.pending.len() == 0);
-    }
-
-    #[test]
-    fn what_is_no_case_any_more_keeps_no_record_and_what_never_ends_becomes_one() {
-        let mut book = book(1);
-        for (number, latency) in [(1, 100), (2, 200), (3, 150)] {
-            let (activation, record) = late(5, latency, number);
-            book.evidence(record);
-            book.activation(&activation);
-        }
-        assert_eq!(book.pending.len(), 1, "of the largest");
-        for number in 4..100 {
-            book.evidence(late(5, 300 + number, number).1);
-        }
-        assert!(book.pending.len() <= PENDING);
-        book.close();
-        assert_eq!(book.peaks().0[0].total_ns, Ns(399), "it has not blocked, and is told all the same");
-    }
-}
+mod tests;

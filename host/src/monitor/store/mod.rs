@@ -27,7 +27,7 @@ pub use read::Reader;
 
 use crate::error::{Error, Result};
 use hold::{beside, Hold};
-use refusal::{is_damage, open, said, set_aside, Refusal};
+use refusal::{bears_our_mark, is_damage, open, said, set_aside, Refusal};
 use write::{insert, insert_event, mark};
 
 /// Windows that wait for room on the disk: a day of five minutes.
@@ -104,7 +104,7 @@ impl Store {
         let mut found = Vec::new();
         let connection = match open(path) {
             Ok(connection) => connection,
-            Err(Refusal::Damaged(why)) if hold.was_ours => {
+            Err(Refusal::Damaged(why)) if hold.was_ours || bears_our_mark(path) => {
                 found.push(set_aside(path, &why, now)?);
                 open(path).map_err(|refusal| refusal.into_error(path))?
             }

@@ -1,5 +1,6 @@
 //! Why a file is not opened as a database, what is said of it, and how a damaged one is set aside.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use lathunt_core::monitor::event::{Event, Kind};
@@ -20,6 +21,15 @@ pub(super) fn said(path: &Path, error: rusqlite::Error) -> Error {
         _ => "",
     };
     Error::new("write the database", path.display().to_string(), error).hint(hint)
+}
+
+/// Whether the file's header says that a monitor wrote it (sqlite.org/fileformat.html: the application id, at 68).
+pub(super) fn bears_our_mark(path: &Path) -> bool {
+    let mut header = [0; 72];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    read.is_ok()
+        && header.starts_with(b"SQLite format 3\0")
+        && header[68..] == schema::APPLICATION.to_be_bytes()
 }
 
 /// The file itself is broken, rather than its place.

@@ -1,0 +1,41 @@
+//! What an activation alone tells of a late wake-up.
+
+use lathunt_core::application::policy_name;
+use lathunt_core::peak::Context;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Ns, Tid};
+use lathunt_core::trace::activation::{Activation, Via};
+
+/// Why one without evidence was late that had the CPU all the time.
+const ON_THE_WAY: &str = "its timer, served late while it was still on its way to sleep";
+
+/// Who had the CPU before, where that may be why the thread waited. Why a timer came late it does not tell, nor does an
+/// idle CPU.
+pub(super) fn held_before(a: &Activation, quantity: Quantity) -> Option<String> {
+    if a.awake {
+        return Some(ON_THE_WAY.to_owned());
+    }
+    let timer = match quantity {
+        Quantity::Timer => Ns(u64::MAX),
+        Quantity::TimerWakeup => a.timer_part().unwrap_or_default(),
+        _ => Ns::ZERO,
+    };
+    let waited = timer <= a.wakeup().unwrap_or_default() && a.before.tid != Tid::IDLE;
+    waited.then(|| a.before.thread().to_string())
+}
+
+/// The circumstances of a wake-up.
+pub(super) fn context(a: &Activation) -> Context {
+    Context {
+        policy: policy_name(a.policy).to_owned(),
+        timer_ns: a.timer_part(),
+        before: a.before.thread(),
+        woken_by: match a.via {
+            Via::Timer => "timer",
+            Via::Interrupt => "interrupt",
+            Via::Thread => "thread",
+        }
+        .to_owned(),
+        waker: a.waker.thread(),
+    }
+}
