@@ -167,15 +167,10 @@ fn cyclic(cpu: &str, seconds: &str) -> Child {
     victim.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
 }
 
-#[test]
-#[ignore = "root: run by make test"]
-fn injected_latencies_are_among_the_worst_at_their_size_with_the_injector_to_blame() {
-    let name = "injected_latencies_are_among_the_worst";
-    let one_cpu = || (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs");
-    if !may_run(name, lacks_bpf().or_else(one_cpu)) {
-        return;
-    }
-    for kind in ["preemptoff", "thread"] {
+/// Four seconds of a cyclic thread on CPU 1, in which 12 pulses of 5 ms hold that CPU. A host that takes a tenth of the
+/// CPU takes the pulses apart, too: where the kernel counted that, it is done again, a few times.
+fn recorded_beside_pulses(kind: &str) -> Run {
+    let recorded = || {
         let place = tempfile::tempdir().unwrap();
         let mut victim = victim("6s");
         let directory = place.path().to_str().unwrap();
@@ -192,7 +187,33 @@ fn injected_latencies_are_among_the_worst_at_their_size_with_the_injector_to_bla
         let ended = record.wait_with_output().unwrap();
         victim.wait().unwrap();
         assert!(ended.status.success() || ended.status.code() == Some(3), "{}", said(&ended));
-        let run = read(place.path());
+        read(place.path())
+    };
+    let taken = |run: &Run| {
+        let steal = run.conditions.during.steal.iter().flatten().find(|steal| steal.cpu == Cpu(1));
+        steal.is_some_and(|steal| steal.steal_ns > Ns::from_ms(400))
+    };
+    let mut run = recorded();
+    for _ in 0..3 {
+        if !taken(&run) {
+            break;
+        }
+        eprintln!("the host took more than a tenth of CPU 1: {kind} is tried again");
+        run = recorded();
+    }
+    run
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn injected_latencies_are_among_the_worst_at_their_size_with_the_injector_to_blame() {
+    let name = "injected_latencies_are_among_the_worst";
+    let one_cpu = || (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs");
+    if !may_run(name, lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    for kind in ["preemptoff", "thread"] {
+        let run = recorded_beside_pulses(kind);
         // A pulse of 5 periods begins somewhere in one: what is seen of it is 4 to 5 ms.
         let sized = |total: Ns| (3_900_000..=5_600_000).contains(&total.0);
         let blamed: Vec<_> = run

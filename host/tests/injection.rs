@@ -101,15 +101,17 @@ fn blamed(kind: Kind, seen: &[Seen], holds: impl Fn(&Seen) -> bool) -> Result<()
     let lacking = seen.iter().find(|seen| !holds(seen)).map(|seen| {
         let near = |event: &&Event| event.at >= Mono(seen.pulse.begin.0 - 200_000);
         let events: Vec<&Event> = seen.window.events.iter().filter(near).collect();
-        format!("{:?} {:?}\n{events:#?}\n{:?}", seen.pulse, seen.frozen.trigger, seen.window.comms)
+        let Window { comms, stacks, .. } = &seen.window;
+        format!("{:?} {:?}\n{stacks:?}\n{comms:?}\n{events:#?}", seen.pulse, seen.frozen.trigger)
     });
     let (all, lacking) = (seen.len(), lacking.unwrap_or_default());
     let told = || format!("{kind}: evidence in {found} of {all} windows; none in {lacking}");
     (found * 3 >= all * 2).then_some(()).ok_or_else(told)
 }
 
+/// The last name of a thread: it begins with that of the thread that began it.
 fn name(window: &Window, tid: Tid) -> Option<&str> {
-    let named = window.events.iter().find_map(|event| match event.kind {
+    let named = window.events.iter().rev().find_map(|event| match event.kind {
         What::Switch { next, .. } if next.tid == tid => next.comm,
         What::Waking { task, .. } if task.tid == tid => task.comm,
         _ => None,

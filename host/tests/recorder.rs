@@ -208,6 +208,7 @@ fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
         assert_eq!(recorder.activations(|activation| records.push(*activation)), 0, "lost");
     }
     let seen = thread.finish();
+    let all = seen.len();
     let mut offsets = Vec::new();
     for late in seen {
         let same = |record: &&lathunt_core::trace::activation::Activation| {
@@ -222,13 +223,14 @@ fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
     offsets.sort_unstable();
     let quantile = |q: f64| offsets[(offsets.len() as f64 * q) as usize];
     eprintln!(
-        "thread - recorder: {} activations, p5 {}, median {}, p95 {}",
+        "thread - recorder: {} of {all} activations, p5 {}, median {}, p95 {}",
         offsets.len(),
         quantile(0.05),
         quantile(0.5),
         quantile(0.95)
     );
-    assert!(offsets.len() > 1_000, "{}", offsets.len());
+    // What a host takes from this guest takes activations from both.
+    assert!(all > 300 && offsets.len() * 20 >= all * 19, "{} of {all}", offsets.len());
     assert!(quantile(0.5) <= Ns::from_us(5), "{}", quantile(0.5));
 }
 
