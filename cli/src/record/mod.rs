@@ -248,11 +248,14 @@ impl Session<'_> {
     }
 }
 
-/// A program that failed may not have done what was to be measured.
+/// A program that failed may not have done what was to be measured: that stands before all other doubts.
 fn judge_with_command(run: &Run, plan: &Plan, code: Option<i32>) -> Verdict {
     let mut verdict = judge(run, plan);
+    let first = usize::from(verdict.outcome == Some(Outcome::Fail)).min(verdict.reasons.len());
     if run.tasks.is_empty() && plan.command.is_empty() {
-        verdict.reasons.push(format!("{}: none of them woke up while it was recorded", plan.selection));
+        verdict
+            .reasons
+            .insert(first, format!("{}: none of them woke up while it was recorded", plan.selection));
     }
     if let Some(code) = code.filter(|&code| code != 0) {
         let program = plan.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
@@ -260,7 +263,9 @@ fn judge_with_command(run: &Run, plan: &Plan, code: Option<i32>) -> Verdict {
             129.. => format!("was killed by signal {}", code - 128),
             _ => format!("ended with exit code {code}"),
         };
-        verdict.reasons.push(format!("{program} {how}: it may not have done what was to be measured"));
+        verdict
+            .reasons
+            .insert(first, format!("{program} {how}: it may not have done what was to be measured"));
         if verdict.outcome != Some(Outcome::Fail) {
             verdict.outcome = Some(Outcome::Inconclusive);
         }
