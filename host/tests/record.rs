@@ -145,7 +145,8 @@ fn what_is_injected_is_among_the_worst_at_its_size_with_the_injector_to_blame() 
             let mut cell = Cell::default();
             for _ in 0..ATTEMPTS {
                 gather(kind, CPU, length, &mut cell).unwrap_or_else(|error| panic!("{error}"));
-                if cell.is_full() {
+                // What a host takes may spoil half of six pulses, but not most of thirty: then all count.
+                if cell.is_right() {
                     break;
                 }
             }
