@@ -5,12 +5,12 @@ mod cyclic_thread;
 use std::thread::sleep;
 use std::time::Duration;
 
-use cyclic_thread::{clock, enter, CyclicThread};
+use cyclic_thread::{clock, enter, sleep_until, CyclicThread};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::series::{Quantity, Series};
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::event::Kind;
-use lathunt_host::recorder::{Options, Recorder};
+use lathunt_host::recorder::{Frozen, Options, Recorder};
 use lathunt_host::sched;
 use lathunt_host::symbols::Symbols;
 use lathunt_host::testing::{lacks_bpf, may_run};
@@ -121,11 +121,13 @@ fn the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep() {
         return;
     }
     // Nobody else's threads: other real-time work on the machine would be late, too.
-    let only = Options { peaks_threshold: Some(Ns(1)), tids: Some(Vec::new()), ..options() };
-    let mut recorder = start(&only);
+    let only = Options { tids: Some(Vec::new()), activations: true, ..options() };
+    let mut recorder = start(&Options { peaks_threshold: Some(Ns(1)), ..only });
     let thread = CyclicThread::start(CPU, 90);
     recorder.watch(thread.tid).unwrap();
+    // After its start 100 ms, of which the ring holds several times as much.
     sleep(Duration::from_millis(300));
+    let raised = clock();
     recorder.set_threshold(CPU, Ns(u64::MAX));
     sleep(Duration::from_millis(10));
     let frozen = recorder.poll();
@@ -136,14 +138,25 @@ fn the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep() {
         assert!(victim.switched_in <= frozen.trigger.at);
     }
     assert!(lost(&recorder, "no_flight_buffer") >= 20, "{:?}", recorder.losses());
+    // The worst of those for which there was no buffer waited for one.
+    let waited = the_one_that_waited(&mut recorder).trigger.victim.unwrap();
+    let kept = frozen.iter().filter_map(|frozen| Some(frozen.trigger.victim?.switched_in)).max().unwrap();
+    let mut others = Vec::new();
+    recorder.activations(|a| {
+        if kept < a.switched_in && a.switched_in < raised {
+            others.push(a.latency());
+        }
+    });
+    assert!(others.len() >= 20 && others.iter().all(|&other| other <= waited.total), "{waited:?} {others:?}");
     assert_eq!(recorder.poll().len(), 0, "nothing is late any more");
 
-    // What found no buffer, and was worse, is no victim of what is kept later.
+    // It is no victim of what is kept later.
     recorder.set_threshold(CPU, Ns(1));
-    sleep(Duration::from_millis(300));
+    sleep(Duration::from_millis(100));
     recorder.set_threshold(CPU, Ns(u64::MAX));
     sleep(Duration::from_millis(10));
     assert_eq!(recorder.poll().len() as u64, BUFFERS - 1);
+    the_one_that_waited(&mut recorder);
     let freed = clock();
     recorder.set_threshold(CPU, Ns(1));
     sleep(Duration::from_millis(50));
@@ -153,6 +166,61 @@ fn the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep() {
         "{freed} {victims:?}"
     );
     thread.finish();
+}
+
+/// Frozen after [`Recorder::poll`] has set all buffers free. Its victim was switched in long before, and that is in it.
+fn the_one_that_waited(recorder: &mut Recorder) -> Frozen {
+    sleep(Duration::from_millis(10));
+    let mut waited = recorder.poll();
+    assert_eq!(waited.len(), 1);
+    let waited = waited.remove(0);
+    let victim = waited.trigger.victim.expect("the kernel side asked");
+    let window = waited.decode(&Symbols::read().unwrap()).unwrap();
+    let gets_it = |kind: &Kind| matches!(kind, Kind::Switch { next, .. } if next.tid == victim.tid);
+    assert!(window.events.iter().any(|event| event.at == victim.switched_in && gets_it(&event.kind)));
+    waited
+}
+
+/// Behind a hog, each of them is switched in when the one before it sleeps again: the last is the worst.
+#[test]
+#[ignore = "root: run by make test"]
+fn of_more_victims_at_once_than_there_are_buffers_the_worst_has_its_evidence() {
+    if !may_run("of_more_victims_at_once_than_there_are_buffers_the_worst_has_its_evidence", lacks_bpf()) {
+        return;
+    }
+    const THREADS: i32 = 2 * BUFFERS as i32;
+    let options = Options { peaks_threshold: Some(Ns::from_ms(1)), tids: Some(Vec::new()), ..options() };
+    let mut recorder = start(&options);
+    let due = clock() + Ns::from_ms(500);
+    let last = std::thread::scope(|scope| {
+        let (send, tids) = std::sync::mpsc::channel();
+        for priority in 1..=THREADS {
+            let send = send.clone();
+            scope.spawn(move || {
+                enter(CPU, priority);
+                send.send((priority, sched::tid())).unwrap();
+                sleep_until(due);
+            });
+        }
+        let tids: Vec<_> = tids.iter().take(THREADS as usize).collect();
+        tids.iter().for_each(|&(_, tid)| recorder.watch(tid).unwrap());
+        scope.spawn(move || {
+            enter(CPU, 90);
+            sleep_until(Mono(due.0 - 1_000_000));
+            while clock() < due + Ns::from_ms(3) {
+                std::hint::spin_loop();
+            }
+        });
+        tids.into_iter().find(|&(priority, _)| priority == 1).unwrap().1
+    });
+    let mut frozen = recorder.poll();
+    sleep(Duration::from_millis(20));
+    frozen.extend(recorder.poll());
+    let worst = frozen.iter().filter_map(|frozen| frozen.trigger.victim).max_by_key(|victim| victim.total);
+    let worst = worst.unwrap();
+    assert_eq!(worst.tid, last, "{worst:?}");
+    assert_eq!(Some(worst.total), of(&recorder.series(), Quantity::TimerWakeup).histogram.max());
+    assert!(lost(&recorder, "no_flight_buffer") > 0, "{:?}", recorder.losses());
 }
 
 #[test]

@@ -117,7 +117,7 @@ struct seen {
 
 /* Every failure path has one; host/src/recorder/losses.rs says what each means. */
 enum loss {
-	LOST_NO_BUFFER,	     /* threshold crossed, all buffers frozen */
+	LOST_NO_BUFFER,	     /* threshold crossed by two for one free buffer */
 	LOST_NO_BUFFER_USER, /* the same for a freeze that user space asked for (counted there) */
 	LOST_PENDING_FULL,   /* no room to remember a waking */
 	LOST_IRQ_RANGE,	     /* interrupt number above IRQ_SLOTS: counted in the last slot */
@@ -136,7 +136,7 @@ struct cpu_block {
 	__u32 request; /* enum trigger, or-ed: freeze soon */
 	__u64 serial;  /* freezes done */
 	__u32 active;  /* index of the buffer being written */
-	__u32 pad;
+	__u32 waiting; /* of `request`, what found no free buffer */
 	__u64 threshold_ns;
 	__u64 late_timer_ns;
 	__u64 freeze_head; /* active buffer's head when the request was first seen; 0: no request */

@@ -189,11 +189,13 @@ static __always_inline void flight_setprio(struct cpu_block *b, __u64 at, struct
 	flight_close(r, stamp);
 }
 
-/* Ends the active buffer and begins the next free one. Interrupts are off. */
+/* Ends the active buffer and begins the next free one. Interrupts are off. While none is free, who asked waits, and its
+ * evidence with it, until user space has read one and asks again, or the ring comes round; a worse victim takes its
+ * place. So of many at once the worst has evidence, who is the last to be switched in. */
 static __noinline int flight_rotate(struct cpu_block *b, __u64 at)
 {
+	__u32 active, next, asked, i;
 	struct flight_buffer *f, *g;
-	__u32 active, next, i;
 
 	if (!b)
 		return 0;
@@ -206,12 +208,12 @@ static __noinline int flight_rotate(struct cpu_block *b, __u64 at)
 			break;
 		}
 	b->freeze_head = 0;
-	f->trigger = __sync_lock_test_and_set(&b->request, 0);
+	asked = __sync_lock_test_and_set(&b->request, 0);
 	if (next == active) {
-		lose(b, LOST_NO_BUFFER);
-		b->victim_ns = 0; /* the next one is not its victim */
+		__sync_fetch_and_or(&b->waiting, asked);
 		return 0;
 	}
+	f->trigger = asked | __sync_lock_test_and_set(&b->waiting, 0);
 	f->frozen_at = at;
 	f->id = b->serial + 1;
 	f->total_ns = b->victim_ns;

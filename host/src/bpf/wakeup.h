@@ -50,6 +50,8 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 	count_up(&b->hist_seq);
 	if (total < b->threshold_ns || shared)
 		return false;
+	if (b->victim_ns)
+		lose(b, LOST_NO_BUFFER); /* one of the two */
 	if (total > b->victim_ns) {
 		b->victim_ns = total;
 		b->victim_at = at;

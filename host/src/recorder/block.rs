@@ -78,7 +78,8 @@ pub(super) struct CpuBlock {
     pub request: AtomicU32,
     pub serial: AtomicU64,
     pub active: AtomicU32,
-    pad: u32,
+    /// Of `request`, what found no free buffer.
+    pub waiting: AtomicU32,
     pub threshold_ns: AtomicU64,
     pub late_timer_ns: AtomicU64,
     freeze_head: u64,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lathunt_core::time::{Cpu, Mono, Ns, Prio, Tid};
 use lathunt_core::trace::event::Window;
@@ -103,6 +103,14 @@ pub(super) fn take(cpu: Cpu, block: &CpuBlock) -> impl Iterator<Item = (Header, 
         buffer.state.store(FREE, Release);
         chunk
     })
+}
+
+/// Freezes at the next switch what found no buffer, now that they are free. What is noted meanwhile is seen next time.
+pub(super) fn ask_again(block: &CpuBlock) {
+    if block.waiting.load(Relaxed) != 0 {
+        let asked = block.waiting.swap(0, AcqRel);
+        block.request.fetch_or(asked, AcqRel);
+    }
 }
 
 fn chunk(cpu: Cpu, buffer: &Buffer) -> (Header, Vec<u8>) {

@@ -10,7 +10,7 @@ use super::block::CpuBlock;
 
 /// `enum loss` of src/bpf/block.h, in its order.
 const MEANINGS: [(&str, &str); 10] = [
-    ("no_flight_buffer", "a late task crossed the threshold while all flight buffers waited to be read: that peak has no evidence"),
+    ("no_flight_buffer", "a late task crossed the threshold while all flight buffers waited to be read, and was not the worst of those: that peak has no evidence"),
     ("no_flight_buffer_asked", "a measuring thread asked for a freeze while all flight buffers waited to be read: that peak has no evidence"),
     ("waking_not_remembered", "no free slot for a thread (there are 8192, and four where each may sit): some wake-ups were not measured"),
     ("irq_number_too_high", "interrupts numbered above 1023 were counted together under 1023"),

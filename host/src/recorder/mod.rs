@@ -296,6 +296,7 @@ impl Recorder {
             for (header, chunk) in frozen::take(cpu, block) {
                 see(self.frozen.entry(cpu).or_default().joined(&header, chunk));
             }
+            frozen::ask_again(block);
         }
     }
 

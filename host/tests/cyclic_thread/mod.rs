@@ -38,6 +38,15 @@ pub fn enter(cpu: Cpu, priority: i32) {
     }
 }
 
+pub fn sleep_until(time: Mono) {
+    let at = libc::timespec {
+        tv_sec: (time.0 / 1_000_000_000) as libc::time_t,
+        tv_nsec: (time.0 % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: valid pointers; an absolute sleep writes no remainder.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &at, std::ptr::null_mut()) };
+}
+
 impl CyclicThread {
     pub fn start(cpu: Cpu, priority: i32) -> CyclicThread {
         let (stop, tid) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI32::new(0)));
@@ -73,14 +82,7 @@ fn run(origin: Mono, stop: &AtomicBool) -> Vec<Ns> {
     let mut latencies = Vec::with_capacity(20_000);
     let mut next = origin;
     while !stop.load(Ordering::Relaxed) && latencies.len() < 20_000 {
-        let at = libc::timespec {
-            tv_sec: (next.0 / 1_000_000_000) as libc::time_t,
-            tv_nsec: (next.0 % 1_000_000_000) as libc::c_long,
-        };
-        // SAFETY: valid pointers; an absolute sleep writes no remainder.
-        unsafe {
-            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &at, std::ptr::null_mut())
-        };
+        sleep_until(next);
         let late = clock().since(next);
         latencies.push(late);
         next = next + Ns(PERIOD.0 * (late.0 / PERIOD.0 + 1));
