@@ -347,9 +347,11 @@ mod tests {
         let enough = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                // As long as the reader wants, which may begin late on a busy machine.
-                for n in (0..3_000_000u64).take_while(|_| !enough.load(Ordering::Relaxed)) {
+                // As long as the reader wants, which may begin late on a busy machine. Some hundred ns apart: closer than
+                // any measuring thread enters them, but a reader gets between, who does not try for ever.
+                for n in (0..100_000_000u64).take_while(|_| !enough.load(Ordering::Relaxed)) {
                     shared.enter(&Entry { latency: Ns(n), second: 0, missed: None, worst: None });
+                    (0..16).for_each(|_| std::hint::spin_loop());
                 }
             });
             let mut seen = 0;
