@@ -18,14 +18,19 @@ use crate::trace::event::{Kind as What, Standstill};
 
 /// Below this, a delay may be the delivery of the interrupt.
 const TELLING: Ns = Ns::from_us(10);
+/// Kernels tick 1000 times a second at most.
+const TICK: Ns = Ns::from_ms(1);
+/// So far back the ticks before a stretch are looked for.
+const TICKS_BEFORE: Ns = Ns::from_ms(1_000);
 /// Standstills that are remembered.
 const KNOWN: usize = 64;
 
 /// Where timers of `cpu` were due and unserved in the time from `a` on, in order and without overlap. Costs a walk over
-/// its events up to the first timer from `b` on.
+/// its events up to the first timer from `b` on; where there is none, over those of the second before, too.
 fn unserved(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
     let mut found = Vec::new();
     let mut until = a; // told so far
+    let mut ended = true; // before any timer told whether others had been due
     for (_, event) in record.events_on(cpu, a, record.until()) {
         let What::TimerExpireEntry { expires: Some(due), .. } = event.kind else { continue };
         let served = interrupt_begin(record, cpu, event.at);
@@ -37,10 +42,36 @@ fn unserved(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
             until = until.max(served);
         }
         if event.at >= b {
+            ended = false;
             break;
         }
     }
+    if let Some(due) = tick_due(record, cpu, a, b).filter(|due| ended && b.since(*due) >= TELLING) {
+        found.push((until.max(due), b));
+    }
     found
+}
+
+/// When in `[a, b)` the tick of `cpu` was due that did not come: at the interval of the two before it. A CPU that runs a
+/// thread ticks, but for some that were set apart (nohz_full), where the one before it is missing as well.
+fn tick_due(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Mono> {
+    if b.since(a) < TICK {
+        return None;
+    }
+    let ticks = record.events_on(cpu, Mono(a.0.saturating_sub(TICKS_BEFORE.0)), b).rev();
+    let mut due = ticks.filter_map(|(_, event)| match event.kind {
+        What::TimerExpireEntry { function: Some(name), expires, .. } => {
+            let tick = record.window.strings.get(name).starts_with("tick_");
+            Some((expires?, event.at)).filter(|_| tick)
+        }
+        _ => None,
+    });
+    let ((last, served), (before, _)) = (due.next()?, due.next()?);
+    let interval = last.since(before).0;
+    // A tick that is late itself is followed by the next one that is not.
+    let steps = served.since(last).0.checked_div(interval)? + 1;
+    let next = last + Ns(steps.saturating_mul(interval));
+    (a <= next && next < b).then_some(next)
 }
 
 /// Since when timers went unserved while thread `tid` had `cpu`, and how long in all of `slices`, which end at `b`. `None`

@@ -202,6 +202,42 @@ fn a_thread_in_the_kernel_that_took_no_interrupt_either_is_not_said_to_have_kept
     assert_eq!(cause("1700").cause, "preemption off: reader", "the timer was due at the end of it");
 }
 
+/// As a virtual machine is stopped behind its interrupt: the record ends before the next one, which alone would say since
+/// when it was due. But a CPU that runs a thread ticks.
+#[test]
+fn a_tick_that_did_not_come_is_missed_also_where_the_record_ends_without_it() {
+    let events = "
+          0   c1 switch idle > reader/33
+        ^TICKS
+       4101   c1 vec+ local_timer
+       4102   c1 timer+ hrtimer_wakeup 4100
+       4103   c1 waking rt/50@95
+       4103   c1 stack reader/33 kernel- clear_user f
+       4104   c1 timer-
+       4105   c1 vec- local_timer
+        ^ELSE
+      19908   c1 switch reader/33:R > rt/50@95
+      19950   c1 switch rt/50@95:S > idle";
+    let tick = |due: u64| {
+        let [a, b, c, d] = [1, 2, 3, 4].map(|after| due + after);
+        format!("{a} c1 vec+ local_timer\n{b} c1 timer+ tick_nohz_handler {due}\n{c} c1 timer-\n{d} c1 vec- local_timer\n")
+    };
+    let cause = |ticks: &[u64], known: &str| {
+        let ticks: String = ticks.iter().map(|&due| tick(due)).collect();
+        explained(&notation::window(&events.replace("^TICKS", &ticks).replace("^ELSE", known)), 4_100, 19_910)
+    };
+    let alone = cause(&[1_500, 2_500, 3_500], "");
+    assert_eq!(alone.cause, "no interrupts: reader", "{alone:#?}");
+    let together = cause(&[1_500, 2_500, 3_500], "4200 c0 still 19900");
+    assert_eq!(together.cause, "the CPU stood still");
+    assert!(together.unexplained_ns.0 >= 15_400_000, "{together:#?}");
+    // It went on ticking; it did not tick before, either; there was but one tick to go by.
+    let ticking: String = (0..15).map(|n| tick(4_500 + 1_000 * n)).collect();
+    assert_eq!(cause(&[1_500, 2_500, 3_500], &ticking).cause, "preemption off: reader");
+    assert_eq!(cause(&[1_500, 2_500], "").cause, "preemption off: reader");
+    assert_eq!(cause(&[3_500], "").cause, "preemption off: reader");
+}
+
 /// Not that of a softirq, which may be late itself; and not where most of the time came after.
 #[test]
 fn a_timer_that_is_not_pending_when_an_interrupt_returns_proves_that_nothing_there_kept_it_away() {
