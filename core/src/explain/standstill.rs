@@ -53,14 +53,18 @@ fn unserved(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
 }
 
 /// When in `[a, b)` the tick of `cpu` was due that did not come: at the interval of the two before it. A CPU that runs a
-/// thread ticks, but for some that were set apart (nohz_full), where the one before it is missing as well.
+/// thread ticks, but for some that were set apart (nohz_full), where the one before it is missing as well. Both came over
+/// the thread that has the CPU at the end, so that a trace of some threads alone tells nothing of others; and nothing was
+/// lost since.
 fn tick_due(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Mono> {
     if b.since(a) < TICK {
         return None;
     }
-    let ticks = record.events_on(cpu, Mono(a.0.saturating_sub(TICKS_BEFORE.0)), b).rev();
-    let mut due = ticks.filter_map(|(_, event)| match event.kind {
-        What::TimerExpireEntry { function: Some(name), expires, .. } => {
+    let running = record.slice_before(cpu, b)?.task?.tid;
+    let events = record.events_on(cpu, Mono(a.0.saturating_sub(TICKS_BEFORE.0)), b).rev();
+    let kept = events.take_while(|(_, event)| !matches!(event.kind, What::Lost { .. }));
+    let mut due = kept.filter_map(|(_, event)| match event.kind {
+        What::TimerExpireEntry { function: Some(name), expires, .. } if event.current == Some(running) => {
             let tick = record.window.strings.get(name).starts_with("tick_");
             Some((expires?, event.at)).filter(|_| tick)
         }

@@ -236,6 +236,12 @@ fn a_tick_that_did_not_come_is_missed_also_where_the_record_ends_without_it() {
     assert_eq!(cause(&[1_500, 2_500, 3_500], &ticking).cause, "preemption off: reader");
     assert_eq!(cause(&[1_500, 2_500], "").cause, "preemption off: reader");
     assert_eq!(cause(&[3_500], "").cause, "preemption off: reader");
+    // Ticks may have come that are not in the record: those of this thread are not, or some were lost.
+    let another = tick(2_500) + "2600 c1 switch reader/33:R > other/34\n" + &tick(3_500);
+    let another = another + "3600 c1 switch other/34:R > reader/33\n";
+    let of_another = events.replace("^TICKS", &(tick(1_500) + &another)).replace("^ELSE", "");
+    assert!(!explained(&notation::window(&of_another), 4_100, 19_910).cause.contains("no interrupts"));
+    assert!(!cause(&[1_500, 2_500, 3_500], "5000 c1 lost 12").cause.contains("no interrupts"));
 }
 
 /// Not that of a softirq, which may be late itself; and not where most of the time came after.
