@@ -34,6 +34,7 @@ fn the_minimum_is_that_of_a_plain_loop_in_c() {
     // The debug build does not inline: its minimum is that of another program. The pair is taken in one run each, and
     // the better of three, because a shared machine may disturb a whole run.
     let mut best = [f64::INFINITY; 4];
+    let mut tick_ns = f64::NAN;
     for _ in 0..3 {
         let ours = json(&clock(&["-n", "2e5", "--json", "-c", "0"]));
         let peer = Command::new(&program).arg("200000").output().unwrap();
@@ -42,7 +43,7 @@ fn the_minimum_is_that_of_a_plain_loop_in_c() {
             .split_whitespace()
             .map(|word| word.parse().unwrap())
             .collect();
-        let tick_ns = 1e9 / ours["counter_hz"].as_f64().unwrap();
+        tick_ns = 1e9 / ours["counter_hz"].as_f64().unwrap();
         let ns = |path: &str| cost(&ours, path)["min_ns"].as_f64().unwrap();
         best[0] = best[0].min(ns("clock_gettime MONOTONIC"));
         best[1] = best[1].min(peer[0]);
@@ -56,7 +57,9 @@ fn the_minimum_is_that_of_a_plain_loop_in_c() {
     assert!((ours - peer).abs() <= (peer * 0.1).max(1.0), "MONOTONIC: {ours} ns, in C {peer} ns");
     if cfg!(target_arch = "x86_64") {
         let [.., ours, peer] = best;
-        assert!((ours - peer).abs() <= (peer * 0.1).max(0.5), "rdtsc: {ours} ns, in C {peer} ns");
+        // Nor is one step of the counter, which some processors advance by two ticks at once.
+        let step = 2.01 * tick_ns;
+        assert!((ours - peer).abs() <= (peer * 0.1).max(step), "rdtsc: {ours} ns, in C {peer} ns");
     }
 }
 
