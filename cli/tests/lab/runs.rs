@@ -105,9 +105,7 @@ fn nobody_on_any_cpu_is_blamed_for_a_machine_that_is_stopped_from_outside() {
         let (unexplained, blamed): (Vec<&Explanation>, Vec<&Explanation>) =
             cases.iter().partition(|why| nobody.contains(&why.cause.as_str()));
         assert!(!unexplained.is_empty(), "CPU {cpu} was stopped eight times: {:#?}", run.peaks);
-        // Stopped on the way to its switch, while the other CPU was stopped inside an interrupt and proves nothing: then
-        // both are said to be possible, which blames nobody.
-        for why in blamed.iter().filter(|why| !why.sentence.contains("or the CPU stood still")) {
+        for why in blamed {
             assert!(programs.split_whitespace().all(|program| !why.sentence.contains(program)), "{why:#?}");
         }
     }
