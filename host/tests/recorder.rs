@@ -5,7 +5,7 @@ mod cyclic_thread;
 use std::thread::sleep;
 use std::time::Duration;
 
-use cyclic_thread::{clock, enter, sleep_until, CyclicThread};
+use cyclic_thread::{clock, enter, sleep_until, CyclicThread, Turns};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
@@ -268,7 +268,7 @@ fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
     let mut recorder = start(&Options { tids: Some(Vec::new()), activations: true, lean: true, ..options() });
     let thread = CyclicThread::start(CPU, 90);
     recorder.watch(thread.tid).unwrap();
-    let (mut expected, tid) = (thread.origin, thread.tid);
+    let (origin, tid) = (thread.origin, thread.tid);
     let mut records = Vec::new();
     for _ in 0..80 {
         sleep(Duration::from_millis(25));
@@ -278,7 +278,7 @@ fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
     let seen = thread.finish();
     let all = seen.len();
     let mut offsets = Vec::new();
-    for late in seen {
+    for (expected, late) in Turns::new(origin, &seen).all {
         let same = |record: &&lathunt_core::trace::activation::Activation| {
             record.thread.tid == tid && record.timer.is_some_and(|(expires, _)| expires == expected)
         };
@@ -286,7 +286,6 @@ fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
             assert!(record.latency() <= late, "the switch comes before user space: {record:?}, {late}");
             offsets.push(late.saturating_sub(record.latency()));
         }
-        expected = expected + Ns(cyclic_thread::PERIOD.0 * (late.0 / cyclic_thread::PERIOD.0 + 1));
     }
     offsets.sort_unstable();
     let quantile = |q: f64| offsets[(offsets.len() as f64 * q) as usize];

@@ -1,10 +1,13 @@
 //! A periodic FIFO thread to be disturbed: pinned, on a grid of absolute times that the test knows.
 
+#![allow(dead_code)] // not every test file asks for everything
+
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+use lathunt_host::inject::{Options, Pulse};
 
 pub const PERIOD: Ns = Ns(1_000_000);
 
@@ -12,7 +15,6 @@ pub const PERIOD: Ns = Ns(1_000_000);
 pub struct CyclicThread {
     pub tid: Tid,
     /// The first moment of the grid: 200 periods after the start, so that a busy machine has time to prepare.
-    #[allow(dead_code)] // not every test file aims at it
     pub origin: Mono,
     stop: Arc<AtomicBool>,
     handle: Option<JoinHandle<Vec<Ns>>>,
@@ -78,6 +80,57 @@ impl Drop for CyclicThread {
     }
 }
 
+/// What a thread saw of itself.
+pub struct Turns {
+    /// Its expiries, each with its latency.
+    pub all: Vec<(Mono, Ns)>,
+    /// The median of the latencies, as nearly all wake-ups are disturbed by nobody.
+    pub usual: Ns,
+}
+
+impl Turns {
+    pub fn new(origin: Mono, latencies: &[Ns]) -> Turns {
+        let mut next = origin;
+        let turn = |&late: &Ns| {
+            let expiry = next;
+            next = after(next, late);
+            (expiry, late)
+        };
+        let all: Vec<(Mono, Ns)> = latencies.iter().map(turn).collect();
+        let mut sorted = latencies.to_vec();
+        sorted.sort_unstable();
+        Turns { all, usual: sorted.get(sorted.len() / 2).copied().unwrap_or_default() }
+    }
+
+    /// The pulses of `length` that held the thread, and nothing else did: it came when they ended. Each with its expiry,
+    /// at most `within` after the pulse began, and its latency. A host that takes the CPU meanwhile spoils pulses.
+    pub fn alone(&self, pulses: &[Pulse], length: Ns, within: Ns) -> Vec<(Pulse, Mono, Ns)> {
+        let slack = self.usual + allowed(length);
+        let alone = |pulse: &Pulse| {
+            // Who injects has the CPU already while it watches the clock.
+            let first = Mono(pulse.begin.0 - Options::once(Cpu(0), length).watch.0);
+            let last = pulse.begin + within;
+            let of_it = |(expiry, late): &&(Mono, Ns)| {
+                let arrival = *expiry + *late;
+                (first..=last).contains(expiry) && (pulse.end..=pulse.end + slack).contains(&arrival)
+            };
+            let &(expiry, late) = self.all.iter().find(of_it)?;
+            (pulse.length() <= length + slack).then_some((*pulse, expiry, late))
+        };
+        pulses.iter().filter_map(alone).collect()
+    }
+}
+
+/// How far off a size may be.
+pub fn allowed(length: Ns) -> Ns {
+    Ns(length.0 / 10).max(Ns::from_us(20))
+}
+
+/// What it overran is left out.
+fn after(expiry: Mono, late: Ns) -> Mono {
+    expiry + Ns(PERIOD.0 * (late.0 / PERIOD.0 + 1))
+}
+
 fn run(origin: Mono, stop: &AtomicBool) -> Vec<Ns> {
     let mut latencies = Vec::with_capacity(20_000);
     let mut next = origin;
@@ -85,7 +138,7 @@ fn run(origin: Mono, stop: &AtomicBool) -> Vec<Ns> {
         sleep_until(next);
         let late = clock().since(next);
         latencies.push(late);
-        next = next + Ns(PERIOD.0 * (late.0 / PERIOD.0 + 1));
+        next = after(next, late);
     }
     latencies
 }
