@@ -141,9 +141,10 @@ impl Sums {
     /// that was `open`, and that of the first activation behind, whose begin is not known, have no end or no begin. One that has its priority only lent
     /// was not measured before, unless its thread was chosen.
     pub fn lacks_between(&mut self, before: &Activation, a: &Activation, open: bool) -> bool {
-        let missing = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
+        let blocked = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
         // Backwards, or of another process: a thread that got the id of one that has ended.
-        let other = missing > u16::MAX / 2 || before.tgid != a.tgid;
+        let other = blocked > u16::MAX / 2 || before.tgid != a.tgid;
+        let missing = blocked.saturating_add(u16::from(a.after_unseen));
         if missing > 0 && !other && !lent(before) && !lent(a) {
             self.not_recorded += u64::from(missing);
             self.turns_lost += u64::from(missing) + 1 + u64::from(open);

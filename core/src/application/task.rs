@@ -45,8 +45,8 @@ pub struct Task {
     /// something else. Who is woken from such a sleep has an activation all the same; who did not wait has none.
     #[serde(default)]
     pub late_sleeps: u64,
-    /// Activations that the thread had, by the kernel's count of its switches, and that were not recorded: no figure
-    /// of the thread has them.
+    /// Activations that the thread had, by the kernel's count of its switches and by wakings on its way to sleep, and that
+    /// were not recorded: no figure of the thread has them.
     #[serde(default)]
     pub not_recorded: u64,
     /// Its worst wake-up, with the circumstances.

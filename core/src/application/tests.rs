@@ -51,6 +51,7 @@ fn activation(at: u64, via: Via, point: Point) -> Activation {
         armed_late: false,
         awake: false,
         stayed: false,
+        after_unseen: false,
         blocks: BLOCKS.with(|blocks| blocks.replace(blocks.get().wrapping_add(1))),
         late_sleeps: None,
     }
@@ -324,14 +325,18 @@ fn releases_that_a_thread_overran_are_misses_at_their_size_and_none_is_missing()
     assert_eq!(task.not_recorded, 0);
 }
 
-#[test]
-fn who_is_woken_on_the_way_to_sleep_has_a_turn_with_a_lateness_and_without_a_wake_up() {
+/// 300 turns; from the hundredth to the two hundredth the thread is woken on its way to sleep.
+fn woken_on_the_way(missing: &[u64]) -> Task {
     let mut tasks = Tasks::new(4, None, name);
     for turn in 1..=300 {
         let one = activation(turn * 1_000_000, Via::Timer, SLEEP);
         // The kernel counts no block of one that stayed.
         let back = if turn > 200 { 100 } else { turn.saturating_sub(100) as u16 };
-        let one = Activation { blocks: one.blocks.wrapping_sub(back), ..one };
+        let blocks = one.blocks.wrapping_sub(back);
+        let one = Activation { blocks, after_unseen: missing.contains(&(turn - 1)), ..one };
+        if missing.contains(&turn) {
+            continue;
+        }
         tasks.add(&match turn {
             101..=200 => {
                 Activation { awake: turn > 101, stayed: true, waking: Mono(turn * 1_000_000 + 3_000), ..one }
@@ -340,12 +345,25 @@ fn who_is_woken_on_the_way_to_sleep_has_a_turn_with_a_lateness_and_without_a_wak
             _ => one,
         });
     }
-    let task = tasks.report().remove(0);
+    tasks.report().remove(0)
+}
+
+#[test]
+fn who_is_woken_on_the_way_to_sleep_has_a_turn_with_a_lateness_and_without_a_wake_up() {
+    let task = woken_on_the_way(&[]);
     assert_eq!((task.not_recorded, task.activations), (0, 299));
     assert_eq!(task.period.as_ref().unwrap().missed, 0);
     let count = |quantity| task.of(quantity).unwrap().histogram.count();
     assert_eq!((count(Quantity::Wakeup), count(Quantity::TimerWakeup)), (200, 300));
     assert_eq!(task.of(Quantity::TimerWakeup).unwrap().histogram.max(), Some(Ns(5_000)));
+}
+
+#[test]
+fn an_activation_that_ended_on_the_way_to_sleep_and_was_not_seen_is_counted_as_not_recorded() {
+    let task = woken_on_the_way(&[150, 170]);
+    // Of each gap the turn behind it, whose begin is not known.
+    assert_eq!((task.not_recorded, task.activations), (2, 299 - 2 - 2));
+    assert_eq!(task.period.as_ref().unwrap().missed, 0, "nobody knows what they were");
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub struct Activation {
     pub awake: bool,
     /// It ended so: `blocked` is when the thread went to sleep until a time, or else when it was woken on its way.
     pub stayed: bool,
+    /// The one before it stayed so, too, and was not seen to begin: it is not recorded, and the kernel counts no block.
+    pub after_unseen: bool,
     /// How often it has blocked since it lives, by the kernel's own count, modulo 2^16.
     pub blocks: u16,
     /// It asked to sleep until a time that had passed.
@@ -165,6 +167,7 @@ impl Activation {
             armed_late: byte(104) & 2 != 0,
             awake: byte(104) & 4 != 0,
             stayed: byte(104) & 8 != 0,
+            after_unseen: byte(104) & 16 != 0,
             blocks: short(108) as u16,
             late_sleeps: (short(110) != 0).then(|| LateSleeps {
                 count: short(110) as u16,

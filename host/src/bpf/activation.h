@@ -19,7 +19,10 @@ enum activation_flag {
 	ACT_ARMED_LATE = 2,
 	ACT_AWAKE = 4,	/* it began before the thread had left the CPU: no wake-up, `in_at` is the waking */
 	ACT_STAYED = 8, /* it ended so: the kernel counts no block */
+	ACT_AFTER_UNSEEN = 16, /* the one before it ended so, and was not seen to begin: it is not recorded */
 };
+/* Of a thread that was switched out runnable. */
+enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN };
 
 /* Field for field in core/src/trace/activation.rs, which decodes it. */
 struct activation {
@@ -61,7 +64,7 @@ struct waking {
 	__s16 waker_prio;
 	__u16 waker_cpu;
 	__u8 via;
-	__u8 preempted; /* `saved` holds what it did so far */
+	__u8 preempted; /* enum preempted: `saved` holds what it did so far; if that was not seen, how often it had blocked */
 	__u8 flags; /* of its activation */
 	__u8 job_ended; /* a deadline task has yielded until its next period */
 	__u64 woken_due; /* since when the last timer that woke it was due */

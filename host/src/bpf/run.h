@@ -87,10 +87,15 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 static __noinline int activation_left(struct cpu_block *b, struct waking *w, struct task_struct *p)
 {
 	struct activation *a = open_activation(b);
+	bool unseen = w->preempted == PREEMPTED_UNSEEN;
 
 	w->preempted = 0;
 	if (w->saved.blocks != (__u16)p->nvcsw)
 		return 0;
+	if (unseen) {
+		w->flags |= ACT_AFTER_UNSEEN;
+		return 0;
+	}
 	*(volatile __u64 *)&a->stamp = 0;
 	barrier();
 	*a = w->saved;
@@ -162,22 +167,32 @@ static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, 
 	a->blocks = p->nvcsw;
 	if (w) {
 		w->saved = *a;
-		w->preempted = 1;
+		w->preempted = PREEMPTED;
 	}
+}
+
+/* Preempted in an activation that was not seen to begin. */
+static __always_inline void unseen_preempted(struct waking *w, struct task_struct *p)
+{
+	if (w->preempted)
+		return;
+	w->saved.blocks = p->nvcsw;
+	w->preempted = PREEMPTED_UNSEEN;
 }
 
 static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, struct waking *w)
 {
 	struct activation *a = open_activation(b);
+	bool seen = w->preempted == PREEMPTED;
 
-	if (!w->preempted)
+	w->preempted = 0;
+	if (!seen)
 		return;
 	*(volatile __u64 *)&a->stamp = 0;
 	barrier();
 	*a = w->saved;
 	b->run_tid = a->tid;
 	b->run_since = at;
-	w->preempted = 0;
 }
 
 static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev, __u16 jobs)
@@ -202,12 +217,16 @@ static __always_inline void activation_stays(struct cpu_block *b, __u64 at, stru
 	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0);
 }
 
-/* Woken while still on its way to sleep: one activation is over, if it was seen to begin, and the next begins. Page
+/* Woken while still on its way to sleep: one activation is over, seen to begin or not, and the next begins. Page
  * faults are counted at the next switch, for that one. */
 static __noinline int activation_turns(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
-	if (b->run_tid == p->pid)
+	if (b->run_tid == p->pid) {
 		activation_stays(b, at, w, p);
+	} else {
+		w->preempted = 0;
+		w->flags |= ACT_AFTER_UNSEEN;
+	}
 	w->flags |= ACT_AWAKE;
 	activation_begins(b, at, w, at, p, p, false);
 	return 0;

@@ -220,6 +220,8 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 	}
 	if (ours)
 		activation_preempted(b, at, w, prev);
+	else if (w && (options & OPT_ACTIVATIONS))
+		unseen_preempted(w, prev);
 }
 
 /* Whether a task of the same real-time priority came or went on this CPU since `waking`. */

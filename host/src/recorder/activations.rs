@@ -49,10 +49,10 @@ pub(super) fn take(block: &CpuBlock, read: &mut u64, see: &mut impl FnMut(&Activ
             *copy = word.load(Relaxed);
         }
         std::sync::atomic::fence(Acquire);
-        if slot[0].load(Relaxed) != seq + 1 {
-            lost += 1;
-        } else if let Some(activation) = Activation::parse(&words, seq) {
-            see(&activation);
+        let whole = slot[0].load(Relaxed) == seq + 1;
+        match Activation::parse(&words, seq).filter(|_| whole) {
+            Some(activation) => see(&activation),
+            None => lost += 1,
         }
     }
     *read = head;

@@ -40,6 +40,7 @@ fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         armed_late: false,
         awake: false,
         stayed: false,
+        after_unseen: false,
         blocks: 0,
         late_sleeps: None,
     };
