@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
@@ -131,6 +132,30 @@ fn a_disturbance_during_a_hunt_is_among_the_worst_and_has_the_right_name() {
     if !may_run("a_disturbance_during_a_hunt_is_among_the_worst_and_has_the_right_name", lacks_bpf()) {
         return;
     }
+    for attempt in 1.. {
+        let (run, summary) = disturbed_hunt();
+        let named = run.peaks.iter().filter(|peak| {
+            let cause = peak.explanation.as_ref().map_or("", |explanation| &explanation.cause);
+            peak.cpu == Cpu(1)
+                && cause.contains("lathunt-inject")
+                && (Ns::from_ms(22)..=Ns::from_ms(28)).contains(&peak.total_ns)
+        });
+        let mut stolen = run.conditions.during.steal.iter().flatten().filter(|steal| steal.cpu == Cpu(1));
+        // A host that takes a tenth of the CPU takes the pulses apart, too: then it is done again, a few times.
+        if named.clone().count() < 2 && attempt < 4 && stolen.any(|steal| steal.steal_ns > Ns::from_ms(400)) {
+            eprintln!("the host took more than a tenth of CPU 1: tried again");
+            continue;
+        }
+        let why = |peak: &Peak| peak.explanation.as_ref().map(|explanation| explanation.sentence.clone());
+        let all: Vec<_> = run.peaks.iter().map(|peak| (peak.total_ns, why(peak))).collect();
+        assert!(named.count() >= 2, "{all:#?}");
+        assert!(summary.contains("lathunt-inject"), "{summary}");
+        break;
+    }
+}
+
+/// A hunt of 4 s on CPU 1 with three pulses of 25 ms, and its summary.
+fn disturbed_hunt() -> (Run, String) {
     let place = tempfile::tempdir().unwrap();
     let child = start(&["-D", "4s", "--load", "none", "-c", "1", "--deadline", "10ms"], place.path());
     // The run file appears with the first second of the measurement itself, after calibration.
@@ -139,19 +164,10 @@ fn a_disturbance_during_a_hunt_is_among_the_worst_and_has_the_right_name() {
     assert!(lathunt().args(inject).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "25 ms is above the deadline of 10 ms");
-    let run = run_in(place.path());
-    let named = run.peaks.iter().filter(|peak| {
-        let cause = peak.explanation.as_ref().map_or("", |explanation| &explanation.cause);
-        peak.cpu == Cpu(1)
-            && cause.contains("lathunt-inject")
-            && (Ns::from_ms(22)..=Ns::from_ms(28)).contains(&peak.total_ns)
-    });
-    let all: Vec<_> =
-        run.peaks.iter().map(|p| (p.total_ns, p.explanation.as_ref().map(|e| e.sentence.clone()))).collect();
-    assert!(named.count() >= 2, "{all:#?}");
-    let summary = String::from_utf8_lossy(&output.stdout);
-    assert!(summary.starts_with("FAIL") && summary.contains("lathunt-inject"), "{summary}");
+    let summary = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(summary.starts_with("FAIL"), "{summary}");
     assert!(summary.lines().count() <= 24, "one screen:\n{summary}");
+    (run_in(place.path()), summary)
 }
 
 #[test]

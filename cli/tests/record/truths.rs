@@ -168,7 +168,8 @@ fn threads_driven_by_descriptors_semaphores_sockets_and_yields_have_the_turns_th
             _ => assert_eq!(task.late_sleeps, 0, "{told}"),
         }
         if name == "faults" && cfg!(target_arch = "x86_64") {
-            assert!(task.page_faults.abs_diff(faults) <= unknown, "{told}");
+            // It has some more on its way out, after it looked.
+            assert!((faults..=faults + 2 * unknown + 3).contains(&(task.page_faults + unknown)), "{told}");
         }
         names.push(name);
     }
