@@ -54,7 +54,7 @@ pub struct RecordArgs {
     #[arg(long)]
     penalty: bool,
     /// Show tasks and CPUs while recording, the worst first; q ends
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     live: bool,
     /// Measure the context switch itself, too (one more program on the way of every switch)
     #[arg(long)]

@@ -179,6 +179,28 @@ fn threads_driven_by_descriptors_semaphores_sockets_and_yields_have_the_turns_th
 
 #[test]
 #[ignore = "root: run by make test"]
+#[cfg(target_arch = "x86_64")]
+fn calls_with_the_numbers_of_32_bit_programs_have_their_own_names() {
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (build(place.path(), "compat"), place.path().join("run"));
+    let works = Command::new(&program).status().unwrap().success();
+    let lacks = || (!works).then_some("needs a kernel with IA32_EMULATION");
+    if !may_run("calls_with_the_numbers_of_32_bit_programs", lacks_bpf().or_else(lacks)) {
+        return;
+    }
+    let ended =
+        command(&["record", "-q", "-o", output.to_str().unwrap(), "--"]).arg(program).output().unwrap();
+    assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
+    let run = read(&output);
+    let task = run.tasks.iter().find(|task| task.thread.comm == "compat").unwrap();
+    // By the other table they would be readlinkat and sync.
+    assert_eq!(task.waits_in.as_deref(), Some("clock_nanosleep TIMER_ABSTIME"), "{task:?}");
+    let waits: Vec<_> = task.blocking.iter().map(|wait| (wait.class, wait.place.as_str())).collect();
+    assert!(waits.contains(&(Class::Sleep, "nanosleep")), "{waits:?}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn an_application_with_more_threads_than_are_kept_does_not_pass() {
     if !may_run("an_application_with_more_threads_than_are_kept_does_not_pass", lacks_bpf()) {
         return;

@@ -24,7 +24,7 @@ pub use task::{policy as policy_name, Blocking, Period, Span, Task};
 use std::collections::BTreeMap;
 
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::activation::Activation;
+use crate::trace::activation::{Activation, Point};
 use others::Others;
 use turn::Log;
 
@@ -37,7 +37,7 @@ const LOOK_EVERY: Ns = Ns::from_ms(1_000);
 pub struct Tasks {
     limit: usize,
     deadline: Option<Ns>,
-    name: fn(i16) -> Option<&'static str>,
+    name: fn(Point) -> Option<&'static str>,
     logs: BTreeMap<Tid, Log>,
     others: Others,
     not_kept: u64,
@@ -47,7 +47,7 @@ pub struct Tasks {
 impl Tasks {
     /// Keeps at most `limit` threads apart; `name` names system calls by their number.
     #[must_use]
-    pub fn new(limit: usize, deadline: Option<Ns>, name: fn(i16) -> Option<&'static str>) -> Tasks {
+    pub fn new(limit: usize, deadline: Option<Ns>, name: fn(Point) -> Option<&'static str>) -> Tasks {
         Tasks {
             limit,
             deadline,

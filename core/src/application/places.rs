@@ -24,7 +24,7 @@ pub(super) struct Places {
 
 impl Places {
     /// The place of `point`, and whether it is a new one.
-    pub fn of(&mut self, point: Point, name: fn(i16) -> Option<&'static str>) -> (Id, bool) {
+    pub fn of(&mut self, point: Point, name: fn(Point) -> Option<&'static str>) -> (Id, bool) {
         if let Some(&(_, id)) = self.points.iter().find(|(known, _)| *known == point) {
             return (id, false);
         }
@@ -73,10 +73,10 @@ mod tests {
     use super::*;
 
     fn futex(argument: u64) -> Point {
-        Point { syscall: 202, argument, operation: 0 }
+        Point { syscall: 202, argument, operation: 0, compat: false }
     }
 
-    fn name(_: i16) -> Option<&'static str> {
+    fn name(_: Point) -> Option<&'static str> {
         Some("futex")
     }
 

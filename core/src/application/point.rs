@@ -96,14 +96,15 @@ const ON_FILES: [&str; 6] = ["openat", "open", "msync", "sync", "ftruncate", "io
 impl Place {
     /// The place `point`; `name` names system calls.
     #[must_use]
-    pub fn of(point: Point, name: fn(i16) -> Option<&'static str>) -> Place {
+    pub fn of(point: Point, name: fn(Point) -> Option<&'static str>) -> Place {
         match point.syscall {
             Point::KERNEL => return Place { class: Class::Other, name: "kernel code".to_owned() },
             ..0 => return Place { class: Class::PageFault, name: "page fault".to_owned() },
             _ => {}
         }
-        let Some(call) = name(point.syscall) else {
-            return Place { class: Class::Other, name: format!("system call {}", point.syscall) };
+        let Some(call) = name(point) else {
+            let kind = if point.compat { "32-bit system call" } else { "system call" };
+            return Place { class: Class::Other, name: format!("{kind} {}", point.syscall) };
         };
         let (class, name) = match call {
             "futex" => {

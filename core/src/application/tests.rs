@@ -6,8 +6,8 @@ use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Mono, Prio};
 use crate::trace::activation::{LateSleeps, Point, Via, Who};
 
-fn name(number: i16) -> Option<&'static str> {
-    match number {
+fn name(point: Point) -> Option<&'static str> {
+    match point.syscall {
         230 => Some("clock_nanosleep"),
         202 => Some("futex"),
         _ => None,
@@ -23,9 +23,9 @@ thread_local! {
     static BLOCKS: std::cell::Cell<u16> = const { std::cell::Cell::new(0) };
 }
 
-const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1 };
-const LOCK: Point = Point { syscall: 202, argument: 0x1000, operation: 128 + 6 };
-const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0 };
+const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1, compat: false };
+const LOCK: Point = Point { syscall: 202, argument: 0x1000, operation: 128 + 6, compat: false };
+const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0, compat: false };
 
 /// Woken at `at` (by a timer: programmed 2 µs earlier), runs from 3 µs later for 50 µs, blocks in `point`.
 fn activation(at: u64, via: Via, point: Point) -> Activation {
@@ -117,7 +117,8 @@ fn a_thread_that_waits_as_often_for_a_lock_as_for_its_timer_is_driven_by_the_tim
 #[test]
 fn a_thread_that_waits_for_a_condition_has_one_turn_for_each_signal() {
     let mut tasks = Tasks::new(4, None, name);
-    let futex = |operation: u8, argument| Point { syscall: 202, argument, operation: 128 + operation };
+    let futex =
+        |operation: u8, argument| Point { syscall: 202, argument, operation: 128 + operation, compat: false };
     for turn in 1..=400 {
         let (at, word) = (turn * 1_000_000, 0x1268 + 4 * (turn % 2));
         if turn % 4 != 3 {
@@ -137,7 +138,7 @@ fn a_thread_that_waits_for_a_condition_has_one_turn_for_each_signal() {
 #[test]
 fn a_thread_whose_every_wait_may_be_a_mutex_is_driven_by_the_most_frequent() {
     let mut tasks = Tasks::new(4, None, name);
-    let futex = |argument| Point { syscall: 202, argument, operation: 0 };
+    let futex = |argument| Point { syscall: 202, argument, operation: 0, compat: false };
     for turn in 1..=100 {
         tasks.add(&activation(
             turn * 1_000_000,

@@ -12,7 +12,7 @@ use super::point::Class;
 use super::sums::Sums;
 use super::task::Task;
 use crate::time::{Mono, Ns};
-use crate::trace::activation::{Activation, LateSleeps, Via, Who};
+use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
 const LEARNING: usize = 64;
 /// So many suffice when a window ends; fewer are judged anew in the next one.
@@ -57,7 +57,7 @@ impl Log {
     }
 
     /// Whether it blocked where this thread had not blocked before.
-    pub fn add(&mut self, activation: &Activation, name: fn(i16) -> Option<&'static str>) -> bool {
+    pub fn add(&mut self, activation: &Activation, name: fn(Point) -> Option<&'static str>) -> bool {
         let (place, fresh) = self.places.of(activation.point, name);
         if self.main.is_some() {
             self.step(activation, place);
@@ -71,7 +71,7 @@ impl Log {
     }
 
     /// Counts anew, and goes on with what it knows; false when the thread did nothing since the last call.
-    pub fn begin_window(&mut self, name: fn(i16) -> Option<&'static str>) -> bool {
+    pub fn begin_window(&mut self, name: fn(Point) -> Option<&'static str>) -> bool {
         let active = !self.is_empty();
         if self.learning.len() >= FEW {
             self.decide(name);
@@ -96,7 +96,7 @@ impl Log {
         self.sums.is_empty() && self.learning.is_empty()
     }
 
-    pub fn report(&self, name: fn(i16) -> Option<&'static str>) -> Task {
+    pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Task {
         if self.main.is_some() {
             return self.sums.report(self.main, &self.places);
         }
@@ -105,7 +105,7 @@ impl Log {
         decided.sums.report(decided.main, &decided.places)
     }
 
-    fn decide(&mut self, name: fn(i16) -> Option<&'static str>) {
+    fn decide(&mut self, name: fn(Point) -> Option<&'static str>) {
         let learnt = std::mem::take(&mut self.learning);
         let places: Vec<Id> = learnt.iter().map(|one| self.places.of(one.point, name).0).collect();
         self.main = main_wait(&learnt, &places, &self.places);

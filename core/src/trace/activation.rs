@@ -30,6 +30,8 @@ pub struct Point {
     pub argument: u64,
     /// Low byte of its second argument: the operation of a futex.
     pub operation: u8,
+    /// `syscall` is of the table of 32-bit programs.
+    pub compat: bool,
 }
 
 impl Point {
@@ -154,7 +156,12 @@ impl Activation {
             preemptions: short(96) as u16,
             faults: short(98) as u16,
             fault_address: word(64),
-            point: Point { syscall: short(94), argument: word(56), operation: byte(102) },
+            point: Point {
+                syscall: short(94),
+                argument: word(56),
+                operation: byte(102),
+                compat: byte(104) & 32 != 0,
+            },
             via: match byte(103) {
                 0 => Via::Thread,
                 1 => Via::Timer,
@@ -256,7 +263,7 @@ mod tests {
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),
             ("waker", "before/2 (RT 50)")
         );
-        assert_eq!(read.point, Point { syscall: 230, argument: 99, operation: 137 });
+        assert_eq!(read.point, Point { syscall: 230, argument: 99, operation: 137, compat: false });
         assert_eq!(
             (read.via, read.shared, read.cpu, read.preemptions, read.faults),
             (Via::Timer, true, Cpu(1), 2, 6)

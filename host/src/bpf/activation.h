@@ -19,6 +19,7 @@ enum activation_flag {
 	ACT_ARMED_LATE = 2,
 	ACT_AWAKE = 4,	/* it began before the thread had left the CPU: no wake-up, `in_at` is the waking */
 	ACT_STAYED = 8, /* it ended so: the kernel counts no block */
+	ACT_COMPAT = 32, /* `syscall` is of the 32-bit table */
 	ACT_AFTER_UNSEEN = 16, /* the one before it ended so, and was not seen to begin: it is not recorded */
 };
 /* Of a thread that was switched out runnable. */
@@ -85,7 +86,7 @@ struct pt_regs___syscall {
 	__u64 orig_x0;
 	__s32 syscallno;
 #else
-	unsigned long orig_ax, di, si;
+	unsigned long orig_ax, di, si, bx, cx;
 #endif
 } CORE;
 /* Of them on the stack of a thread; 0: not known yet. */

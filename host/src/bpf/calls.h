@@ -57,13 +57,14 @@ static __always_inline long call_of(struct pt_regs *registers)
 #endif
 }
 
-/* The record of the begin or end of a call, if it is wanted here: fill it and close it. */
+/* The record of the begin or end of a call, if it is wanted here: fill it and close it. Not of 32-bit programs: their
+ * numbers and arguments mean others. */
 static __always_inline struct flight_rec *call_opens(long id, __u32 kind, __u32 *stamp)
 {
 	struct cpu_block *b = call_is_wanted(id) ? this_block() : 0;
 	struct flight_rec *r;
 
-	if (!b)
+	if (!b || is_compat(bpf_get_current_task_btf()))
 		return 0;
 	r = flight_open(b, bpf_ktime_get_ns(), kind, IRQS_ON, stamp);
 	r->current = current_tid();

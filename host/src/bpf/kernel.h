@@ -30,7 +30,15 @@ enum { BPF_F_MMAPABLE = 1 << 10 };
 
 struct thread_info {
 	__u32 cpu; /* x86 since 5.16 (bcf9033e5449), arm64 since 5.1x; else see task_cpu() */
+#if defined(__TARGET_ARCH_arm64)
+	unsigned long flags;
+#else
+	__u32 status; /* since 4.16 */
+#endif
 } CORE;
+
+#define TS_COMPAT 2		/* in `status` during a call with a number of 32-bit programs; asm/thread_info.h */
+#define TIF_32BIT (1ul << 22)	/* in `flags` of a 32-bit program; asm/thread_info.h */
 
 struct rq {
 	__u64 prev_steal_time;	  /* ns; CONFIG_PARAVIRT */

@@ -46,6 +46,16 @@ static __always_inline void *entry_registers(struct cpu_block *b, struct task_st
 	return found;
 }
 
+/* Whether `p` is in a system call with a number of 32-bit programs: of one, or by int 0x80. */
+static __always_inline bool is_compat(struct task_struct *p)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return p->thread_info.flags & TIF_32BIT;
+#else
+	return bpf_core_field_exists(p->thread_info.status) && p->thread_info.status & TS_COMPAT;
+#endif
+}
+
 /* Where `p` blocks. */
 static __always_inline void blocking_point(struct cpu_block *b, struct activation *a, struct task_struct *p)
 {
@@ -61,10 +71,18 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	a->syscall = BPF_CORE_READ(r, syscallno);
 	a->argument = BPF_CORE_READ(r, orig_x0);
 	a->operation = BPF_CORE_READ(r, regs[1]);
+	if (is_compat(p))
+		a->flags |= ACT_COMPAT;
 #else
 	struct pt_regs___syscall *r = entry_registers(b, p);
 
 	a->syscall = r->orig_ax;
+	if (is_compat(p)) {
+		a->flags |= ACT_COMPAT;
+		a->argument = (__u32)r->bx;
+		a->operation = r->cx;
+		return;
+	}
 	a->argument = r->di;
 	a->operation = r->si;
 #endif
