@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const OBJECTS: [&str; 6] = ["recorder", "blocking", "potential", "inject", "parity", "code"];
+const OBJECTS: [&str; 7] = ["recorder", "blocking", "potential", "inject", "parity", "code", "floor"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");

@@ -97,7 +97,7 @@ fn an_application_s_hidden_page_faults_and_its_lock_are_named() {
     // Inconclusive where the kernel hid an activation.
     assert!(matches!(ended.status.code(), Some(0 | 3)), "{}", said(&ended));
     let text = String::from_utf8(ended.stdout).unwrap();
-    assert!(text.contains("unexpected wait in futex") && text.contains("page faults"), "{text}");
+    assert!(text.contains("unexpected wait in futex") && text.contains("unexpected page faults"), "{text}");
 
     let page = fs::read_to_string(output.join("report.html")).unwrap();
     assert!(page.contains("<h2>Threads</h2>") && page.contains("unexpected wait in futex"));
@@ -114,6 +114,9 @@ fn an_application_s_hidden_page_faults_and_its_lock_are_named() {
     assert!(turns + 100 > 3_000, "{turns}: {control:?}");
     if cfg!(target_arch = "x86_64") {
         assert!(control.page_faults >= 30, "one every 100 turns: {}", control.page_faults);
+        let faulting = control.faulting.as_ref().expect("where they were");
+        let hidden = &faulting.places[0];
+        assert!(hidden.wakeups >= 25 && hidden.memory.as_deref() == Some("anonymous memory"), "{faulting:?}");
     }
     let lock = control.blocking.iter().find(|blocking| blocking.class == Class::Lock).expect("the lock");
     assert!(lock.count >= 10 && lock.max_ns > Ns::from_us(500), "{lock:?}");

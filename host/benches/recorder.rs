@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use lathunt_core::time::Cpu;
-use lathunt_host::recorder::{Options, Recorder};
+use lathunt_host::recorder::{Floor, Options, Recorder};
 use lathunt_host::recording::Settings;
 use lathunt_host::tracefs::Tracefs;
 
@@ -141,8 +141,7 @@ impl Drop for Runqlat {
 }
 
 /// What runs beside the pipe. `hunt` uses the whole recorder; `record` leaves ordinary tasks out.
-const BESIDE: [&str; 6] =
-    ["bare", "recorder", "record", "bpftrace runqlat", "tracefs instance", "record of another CPU"];
+const BESIDE: [&str; 6] = ["bare", "recorder", "record", "bpftrace runqlat", "tracefs instance", "floor"];
 
 /// The recorder as `lathunt record` sets it for real-time tasks.
 fn record(cpus: &[Cpu]) -> lathunt_host::error::Result<Recorder> {
@@ -159,7 +158,7 @@ fn one(which: usize, cpu: Cpu, pipe: Pipe) -> Result<f64, String> {
             Box::new(Recorder::start(&options).map_err(|error| error.to_string())?)
         }
         2 => Box::new(record(&[Cpu(0), cpu]).map_err(|error| error.to_string())?),
-        5 => Box::new(record(&[Cpu(0)]).map_err(|error| error.to_string())?),
+        5 => Box::new(Floor::start().map_err(|error| error.to_string())?),
         3 => Box::new(Runqlat::start().ok_or_else(|| cannot("bpftrace"))?),
         _ => Box::new(Instance::start().ok_or_else(|| cannot("an instance of tracefs"))?),
     };
@@ -202,7 +201,7 @@ fn main() {
     }
     if let (Ok(bare), Ok(floor)) = (&real_time[0], &real_time[2]) {
         let ratio = figure::median_ratio(floor, bare);
-        println!("    of it, that programs are attached: recording another CPU  {ratio:.3} x bare");
+        println!("    below it nobody comes: programs that only read the clock  {ratio:.3} x bare");
     }
     let added = |values: &[f64]| {
         let added: Vec<f64> = values.iter().zip(bare).map(|(value, bare)| value - bare).collect();

@@ -9,6 +9,7 @@
 //! Memory is bounded: [`Tasks`] keeps so many threads apart; a thread that was silent for long makes room for a new one, and
 //! what is not kept apart is added up as [`OTHERS`] (`others`).
 
+mod faulting;
 mod misses;
 mod others;
 mod places;
@@ -17,6 +18,7 @@ mod sums;
 mod task;
 mod turn;
 
+pub use faulting::{FaultPlace, Faulting};
 pub use others::OTHERS;
 pub use point::{Class, Place};
 pub use task::{policy as policy_name, Blocking, Period, Span, Task};

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::faulting::Faulting;
 use super::misses::{Finished, Misses};
 use super::places::{Id, Places};
 use super::point::Place;
@@ -43,6 +44,7 @@ pub(super) struct Sums {
     execution: Histogram,
     preemptions: u64,
     faults: u64,
+    faulting: Option<Faulting>,
     deadline: Option<Ns>,
     misses: Misses,
     late_sleeps: u64,
@@ -81,6 +83,7 @@ impl Sums {
             execution: Histogram::new(layout()),
             preemptions: 0,
             faults: 0,
+            faulting: None,
             deadline,
             misses: Misses::default(),
             late_sleeps: 0,
@@ -132,9 +135,17 @@ impl Sums {
             }
         }
         self.preemptions += u64::from(a.preemptions);
-        self.faults += u64::from(a.faults);
+        self.faulted(a);
         self.late_sleeps += a.late_sleeps.map_or(0, |late| u64::from(late.count));
         self.last = Some((a.thread, a.tgid, a.policy));
+    }
+
+    fn faulted(&mut self, a: &Activation) {
+        if a.faults == 0 {
+            return;
+        }
+        self.faults += u64::from(a.faults);
+        self.faulting.get_or_insert_default().add(u64::from(a.faults), a.fault_address);
     }
 
     /// Whether activations are missing between two of the thread; they are counted, and at most so many turns: the one
@@ -269,6 +280,7 @@ impl Sums {
             execution: span(&self.execution),
             preemptions: self.preemptions,
             page_faults: self.faults,
+            faulting: self.faulting.clone(),
             deadline_ns,
             misses,
             miss_max_ns,

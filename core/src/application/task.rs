@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::faulting::Faulting;
 use super::point::Class;
 use crate::peak::Peak;
 use crate::series::{Quantity, Series, Thread};
@@ -33,6 +34,9 @@ pub struct Task {
     pub preemptions: u64,
     /// Page faults of its code (counted on x86 only).
     pub page_faults: u64,
+    /// Where they were; `None`: there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faulting: Option<Faulting>,
     /// Activations whose response came after this.
     pub deadline_ns: Option<Ns>,
     /// How many; at least, where activations were not recorded. Of a thread that sleeps until absolute times or reads a

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::figures::{counted, or_dash};
 use super::printable::wrap;
-use crate::application::{Blocking, Class, Task, OTHERS};
+use crate::application::{Blocking, Class, FaultPlace, Task, OTHERS};
 use crate::run::Run;
 use crate::series::Quantity;
 
@@ -14,6 +14,8 @@ const SHOWN: usize = 12;
 const FEW: usize = 4;
 /// Waits beside the main one shown for each.
 const WAITS: usize = 4;
+/// Kinds of memory with page faults shown.
+const MEMORIES: usize = 3;
 
 /// All of it; empty for a run without threads. Ends with an empty line.
 #[must_use]
@@ -63,28 +65,14 @@ fn block(task: &Task) -> Vec<String> {
         let timer = if task.timer_driven { " on a timer" } else { "" };
         let _ = write!(first, ", waits in {place}{timer}");
     }
-    let mut second = format!(
-        "    worst: latency {}, response {}, execution {}; {}, {}",
+    let second = format!(
+        "    worst: latency {}, response {}, execution {}",
         or_dash(latency),
         or_dash(max(Quantity::Response)),
         or_dash(task.execution.as_ref().map(|span| span.max_ns)),
-        counted(task.preemptions, "preemption"),
-        counted(task.page_faults, "page fault")
     );
-    if let Some(deadline) = task.deadline_ns {
-        let least = if task.not_recorded > 0 { "at least " } else { "" };
-        let _ = write!(second, "; {least}{} after {deadline}", counted(task.misses, "response"));
-    }
-    if let Some(most) = task.miss_max_ns {
-        let _ = write!(second, ", by {most} at most");
-    }
-    if task.late_sleeps > 0 {
-        let _ = write!(second, "; {} (its next time had passed)", counted(task.late_sleeps, "overrun"));
-    }
-    if task.not_recorded > 0 {
-        let _ = write!(second, "; {} NOT RECORDED", counted(task.not_recorded, "activation"));
-    }
-    let mut lines = vec![first, second];
+    let mut lines = vec![first, second, in_all(task)];
+    lines.extend(page_faults(task));
     // Where no wait is the main one, none is unexpected; nor are sleeps, and waits for others. They come last.
     let planned = |one: &&Blocking| matches!(one.class, Class::Sleep | Class::Wait);
     let (planned, unexpected): (Vec<_>, Vec<_>) = task.blocking.iter().partition(planned);
@@ -95,6 +83,42 @@ fn block(task: &Task) -> Vec<String> {
         lines.push(format!("    … {} more places", task.blocking.len() - WAITS));
     }
     lines
+}
+
+/// What is counted.
+fn in_all(task: &Task) -> String {
+    let mut line = format!("    in all: {}", counted(task.preemptions, "preemption"));
+    if let Some(deadline) = task.deadline_ns {
+        let least = if task.not_recorded > 0 { "at least " } else { "" };
+        let _ = write!(line, "; {least}{} after {deadline}", counted(task.misses, "response"));
+    }
+    if let Some(most) = task.miss_max_ns {
+        let _ = write!(line, ", by {most} at most");
+    }
+    if task.late_sleeps > 0 {
+        let _ = write!(line, "; {} (its next time had passed)", counted(task.late_sleeps, "overrun"));
+    }
+    if task.not_recorded > 0 {
+        let _ = write!(line, "; {} NOT RECORDED", counted(task.not_recorded, "activation"));
+    }
+    line
+}
+
+/// A thread that waits for its turns has its memory in place before them.
+fn page_faults(task: &Task) -> Option<String> {
+    let faulting = task.faulting.as_ref()?;
+    let what = if task.waits_in.is_some() { "unexpected page faults" } else { "page faults" };
+    let most = match faulting.wakeups {
+        1 => String::new(),
+        _ => format!(", at most {} after one", faulting.most),
+    };
+    let place = |place: &FaultPlace| match &place.memory {
+        Some(memory) => format!("{memory} {} ×", place.wakeups),
+        None => format!("{:#x} {} ×", place.address, place.wakeups),
+    };
+    let places: Vec<String> = faulting.places.iter().take(MEMORIES).map(place).collect();
+    let after = counted(faulting.wakeups, "wake-up");
+    Some(format!("    {what}: {}, after {after}{most}; in {}", task.page_faults, places.join(", ")))
 }
 
 fn wait(blocking: &Blocking, what: &str) -> String {

@@ -10,6 +10,7 @@ mod circumstances;
 mod evidence;
 mod extremes;
 mod files;
+mod memory;
 mod pending;
 mod selection;
 mod since_reset;
@@ -31,6 +32,7 @@ use crate::error::Result;
 use crate::recorder::{self, Recorder};
 use crate::symbols::Symbols;
 use files::Files;
+use memory::Memory;
 use window::{Before, Key, Largest};
 use worst::Book;
 
@@ -117,6 +119,7 @@ pub struct Recording {
     book: Book,
     tasks: Tasks,
     files: Files,
+    memory: Memory,
     since_reset: Option<SinceReset>,
     later: Vec<Activation>, // of the next window
     overwritten: u64,
@@ -158,6 +161,7 @@ impl Recording {
             book,
             tasks,
             files: Files::default(),
+            memory: Memory::default(),
             since_reset,
             later: Vec::new(),
             overwritten: 0,
@@ -187,7 +191,7 @@ impl Recording {
 
     /// Counts the activations that came, but for those switched in behind `until`: they are counted next time.
     fn activations(&mut self, until: Mono) {
-        let Recording { recorder, book, tasks, files, since_reset, later, .. } = self;
+        let Recording { recorder, book, tasks, files, memory, since_reset, later, .. } = self;
         let waited = std::mem::take(later);
         let mut count = |activation: &Activation| {
             if activation.switched_in > until {
@@ -196,6 +200,7 @@ impl Recording {
             }
             book.activation(activation);
             since_reset.iter_mut().for_each(|since| since.activation(activation));
+            memory.see(activation);
             if tasks.add(activation) {
                 files.see(activation);
             }
@@ -282,6 +287,9 @@ impl Recording {
         for task in &mut tasks {
             task.worst = self.book.worst_of(task.thread.tid).map(Box::new);
             task.waits_in = task.waits_in.take().map(|place| self.files.describe(task.process, &place));
+            if let Some(faulting) = &mut task.faulting {
+                faulting.name(|address| self.memory.of(task.process, address));
+            }
             for wait in &mut task.blocking {
                 wait.place = self.files.describe(task.process, &wait.place);
             }

@@ -1,0 +1,27 @@
+//! The floor of what recording wake-ups costs on this kernel and machine, for comparison: programs at the two tracepoints
+//! that each wake-up passes, which read the clock and record nothing. Costs of the recorder beyond it are its own.
+
+use libbpf_rs::{Link, Object};
+
+use super::object;
+use crate::error::Result;
+
+static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")).len()]> =
+    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")));
+
+/// The attached programs; dropping it detaches them.
+pub struct Floor {
+    _links: Vec<Link>,
+    _object: Object,
+}
+
+impl Floor {
+    /// Loads and attaches them: tens of ms.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses, in one line.
+    pub fn start() -> Result<Floor> {
+        let object = object::load("floor", object::open("floor", &OBJECT.0)?)?;
+        Ok(Floor { _links: object::attach_all(&object)?, _object: object })
+    }
+}
