@@ -176,13 +176,15 @@ impl Monitor {
     fn turn(&mut self) -> bool {
         let reading = clocks::read();
         let now = wall(reading);
-        for change in self.timepiece.look(reading) {
+        let changes = self.timepiece.look(reading);
+        let slept = changes.iter().any(|change| matches!(change, Change::Slept(_)));
+        for change in changes {
             self.changed(change, reading);
         }
         let busy = lock(&self.source).poll();
         if now >= self.boundary {
-            // Closed a little late is closed at the boundary; after a sleep or a stall it is not.
-            let in_time = now < self.boundary.next_boundary(self.plan.window);
+            // Closed a little late is closed at the boundary; after a sleep or a stall it is not: what came since is in it.
+            let in_time = !slept && now < self.boundary.next_boundary(self.plan.window);
             let end = if in_time { self.boundary } else { now };
             self.close(end, end, in_time, Timepiece::wall_of);
         }

@@ -32,7 +32,7 @@ pub const GUESTS: [Guest; 2] = [
     Guest {
         name: "two-cpus",
         machine: &["-smp", "2"],
-        scenarios: &["hunt", "frozen", "matrix", "record", "monitor", "hwlat", "isolate"],
+        scenarios: &["hunt", "frozen", "matrix", "record", "monitor", "suspend", "hwlat", "isolate"],
         silence: Duration::from_secs(15),
     },
 ];

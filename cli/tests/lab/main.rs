@@ -12,6 +12,7 @@ mod machine;
 mod monitor;
 mod record;
 mod runs;
+mod suspend;
 
 use boot::Outcome;
 

@@ -1,0 +1,20 @@
+# The machine sleeps while a daemon records: the kernel's own test of it does all but switch the hardware off, for two
+# seconds in which its clocks stand (Documentation/power/basic-pm-debugging.rst, pm_test "core").
+: >said
+echo 2 >/sys/module/suspend/parameters/pm_test_delay
+echo core >/sys/power/pm_test
+lathunt monitor --window 2s --listen off --database m.sqlite 2>>said &
+monitor=$!
+says() { until grep -q "$1" said; do sleep 1; done; }
+says recording:
+lathunt cyclic -q -c 0 -p 80 -i 20000 -D 600s >/dev/null 2>&1 &
+victim=$!
+sleep 2
+echo mem >/sys/power/state
+says slept
+# Whole windows after it.
+sleep 5
+kill -INT $victim
+kill -TERM $monitor
+wait $monitor
+lathunt history --database m.sqlite --since 365d --json >history.json
