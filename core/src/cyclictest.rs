@@ -4,6 +4,7 @@
 //! cyclictest itself is defective (invalid JSON, silent misreading of numbers, exit code 0 for unknown options) this
 //! is not: see the module of each part. Written from observed behaviour of rt-tests 2.4; no code of it is used.
 
+pub mod cpu_spec;
 pub mod getopt;
 pub mod import;
 pub mod json;

@@ -4,9 +4,8 @@
 //! where cyclictest reads a number as 0, loops for ever, or prints its usage and reports success. `-smp` (written for
 //! `--smp`) is understood and warned about.
 
+use super::cpu_spec::CpuSpec;
 use super::getopt::{self, Found};
-use crate::cpuset::CpuSet;
-use crate::time::Cpu;
 
 mod table;
 mod values;
@@ -35,58 +34,6 @@ pub enum Threads {
     Count(u32),
     /// One per CPU that may be used.
     PerCpu,
-}
-
-/// A set of CPUs as libnuma reads it; meaning depends on the machine, see [`CpuSpec::resolve`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CpuSpec {
-    /// `all`.
-    All,
-    /// `0-3,5`.
-    These(CpuSet),
-    /// `!0`: all others.
-    AllBut(CpuSet),
-    /// `+0-1`: counted within the CPUs that may be used.
-    Relative(CpuSet),
-}
-
-impl CpuSpec {
-    fn parse(text: &str) -> Option<CpuSpec> {
-        let list = |text: &str| text.parse::<CpuSet>().ok().filter(|set| !set.is_empty());
-        match text.trim() {
-            "all" => Some(CpuSpec::All),
-            text => match text.as_bytes().first()? {
-                b'!' => list(&text[1..]).map(CpuSpec::AllBut),
-                b'+' => list(&text[1..]).map(CpuSpec::Relative),
-                _ => list(text).map(CpuSpec::These),
-            },
-        }
-    }
-
-    /// The CPUs meant, of those `allowed`; `count` is the number of CPUs of the machine.
-    ///
-    /// # Errors
-    /// Names the CPU that does not exist, or says that none is left.
-    pub fn resolve(&self, allowed: &CpuSet, count: u32) -> Result<CpuSet, String> {
-        let all: CpuSet = (0..count).map(Cpu).collect();
-        let named = match self {
-            CpuSpec::All => all.clone(),
-            CpuSpec::These(set) => set.clone(),
-            CpuSpec::AllBut(set) => all.minus(set),
-            CpuSpec::Relative(set) => {
-                let nth = |index: &Cpu| allowed.iter().nth(index.0 as usize);
-                set.iter().filter_map(|index| nth(&index)).collect()
-            }
-        };
-        if let Some(cpu) = named.minus(&all).iter().next() {
-            return Err(format!("cpu argument {cpu} is out of range: this machine has CPU {all}"));
-        }
-        let usable: CpuSet = named.iter().filter(|&cpu| allowed.contains(cpu)).collect();
-        if usable.is_empty() {
-            return Err(format!("CPU {named} may not be used by this process (allowed: {allowed})"));
-        }
-        Ok(usable)
-    }
 }
 
 /// When the periods begin.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cpuset::CpuSet;
 
 fn read(line: &str) -> Result<Options, String> {
     words(&line.split_whitespace().collect::<Vec<_>>())
@@ -95,6 +96,9 @@ fn optional_arguments_are_found_in_the_next_word_as_well() {
     assert_eq!(read("-t -q").unwrap().threads, Threads::PerCpu);
     assert_eq!(read("-t 0").unwrap().threads, Threads::PerCpu);
     assert_eq!(read("-a 0").unwrap().affinity, these("0"));
+    assert_eq!(read("-a 0x1").unwrap().affinity, these("1"), "as libnuma reads it, and not a mask");
+    assert_eq!(read("-a 010-0xB,0").unwrap().affinity, these("0,8-11"));
+    assert!(read("-a 08").is_err() && read("-a 0xg").is_err());
     assert_eq!(read("-a -q").unwrap().affinity, Some(CpuSpec::All));
     assert_eq!(read("-A 100").unwrap().align, Align::Together(100));
     assert_eq!(read("--secaligned 50").unwrap().align, Align::Second(50));

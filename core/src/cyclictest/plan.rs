@@ -1,6 +1,7 @@
 //! From options to threads: which thread runs where, at which priority and interval.
 
-use super::options::{CpuSpec, Options, Policy, Threads};
+use super::cpu_spec::CpuSpec;
+use super::options::{Options, Policy, Threads};
 use crate::cpuset::CpuSet;
 use crate::time::Cpu;
 
