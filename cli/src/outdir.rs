@@ -16,6 +16,8 @@ use crate::{file, out};
 
 /// Name of the report inside the directory.
 pub const REPORT_FILE: &str = "report.html";
+/// What a measurement leaves there. The run comes first: by it an earlier one is known.
+const FILES: [&str; 4] = [file::RUN_FILE, REPORT_FILE, FLIGHT_FILE, KALLSYMS_FILE];
 
 /// The output directory.
 pub struct Output {
@@ -23,7 +25,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and proves that it can be written.
+    /// Makes `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and proves that it can be written. A run
+    /// that lies there is set aside, with all that belongs to it.
     ///
     /// # Errors
     /// One line: which directory and why not.
@@ -38,7 +41,24 @@ impl Output {
         file::write_atomic(&probe, b"")
             .and_then(|()| Ok(fs::remove_file(&probe)?))
             .with_context(|| format!("cannot write into {shown}; name another directory with -o"))?;
+        output.set_aside()?;
         Ok(output)
+    }
+
+    /// An earlier run is not lost, nor does its evidence stay beside the new one's: `run.lathunt.json.old`, as perf does.
+    fn set_aside(&self) -> anyhow::Result<()> {
+        let there: Vec<PathBuf> =
+            FILES.map(|name| self.path(name)).into_iter().filter(|path| path.exists()).collect();
+        for path in &there {
+            let old = self.path(&format!("{}.old", path.file_name().unwrap_or_default().display()));
+            fs::rename(path, &old).with_context(|| {
+                format!("cannot rename {} of an earlier run; name another directory with -o", path.display())
+            })?;
+        }
+        if let Some(first) = there.first() {
+            eprintln!("lathunt: an earlier run was there: it is now {}.old", first.display());
+        }
+        Ok(())
     }
 
     /// A file inside.
@@ -136,5 +156,21 @@ mod tests {
         assert!(error.contains("cannot make the output directory"), "{error}");
         let output = Output::create(Some(&place.path().join("a/b")), None).unwrap();
         assert_eq!(fs::read_dir(&output.directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_earlier_run_and_its_evidence_are_set_aside() {
+        let place = tempfile::tempdir().unwrap();
+        for name in [file::RUN_FILE, FLIGHT_FILE, "notes.txt"] {
+            fs::write(place.path().join(name), name).unwrap();
+        }
+        Output::create(Some(place.path()), None).unwrap();
+        let mut names: Vec<_> = fs::read_dir(place.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["flight.bin.old", "notes.txt", "run.lathunt.json.old"]);
+        assert_eq!(fs::read_to_string(place.path().join("flight.bin.old")).unwrap(), FLIGHT_FILE);
     }
 }

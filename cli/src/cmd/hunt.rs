@@ -40,7 +40,8 @@ pub struct HuntArgs {
     /// Explain so many worst cases of each CPU
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     peaks: u16,
-    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME
+    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME. A run that
+    /// lies there already is set aside, as run.lathunt.json.old
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the run file on stdout instead of the summary

@@ -59,7 +59,8 @@ pub struct RecordArgs {
     /// Measure the context switch itself, too (one more program on the way of every switch)
     #[arg(long)]
     switch: bool,
-    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME
+    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME. A run that
+    /// lies there already is set aside, as run.lathunt.json.old
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the run file on stdout instead of the summary
