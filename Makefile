@@ -10,10 +10,10 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab bench check install uninstall
+.PHONY: help setup build hunt test lab lab-potential bench check install uninstall
 
 help: ## This list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
 
 setup:
 	@scripts/setup
@@ -33,6 +33,11 @@ lab: ## Only the lab: our binary under Debian's PREEMPT_RT kernel in QEMU
 	@scripts/setup test
 	@lab/prepare >/dev/null
 	cargo test --locked --package lathunt --test lab -- --include-ignored --show-output
+
+lab-potential: ## Potential latencies on a kernel with their tracepoints, which is built first: ten minutes, once
+	@scripts/setup test
+	@lab/build-traced-kernel
+	LATHUNT_LAB="$$(lab/prepare traced | tail -n 1)" cargo test --locked --package lathunt --features traced-kernel --test lab_potential -- --include-ignored --show-output
 
 bench: ## Cost and speed, as ratios to the peers measured in the same run
 	@scripts/setup test

@@ -44,6 +44,12 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// Interrupts or preemption were off, whether anybody waited or not: nobody's latency, and no case of one.
+    #[must_use]
+    pub fn is_potential(self) -> bool {
+        matches!(self, Quantity::Irqsoff | Quantity::Preemptoff | Quantity::Preemptirqsoff)
+    }
+
     /// The name in files and tables.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -38,3 +38,15 @@ fn an_explained_peak_is_not_hidden_under_a_longer_unexplained_one() {
     assert_eq!(stalls(&peaks).len(), 2);
     assert!(!rank(&peaks).is_empty());
 }
+
+#[test]
+fn a_potential_latency_is_no_case_and_hides_none() {
+    let peaks = example::run(1, 500).peaks;
+    let mut with = peaks.clone();
+    let mut potential = peaks[0].clone();
+    potential.quantity = Quantity::Preemptoff;
+    potential.total_ns = Ns(potential.total_ns.0 * 2);
+    potential.explanation = None;
+    with.push(potential);
+    assert_eq!((stalls(&with), rank(&with)), (stalls(&peaks), rank(&peaks)));
+}

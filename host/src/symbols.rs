@@ -83,6 +83,15 @@ impl Symbols {
         (end - begin < LARGEST).then_some((begin, end))
     }
 
+    /// Where the function `name` begins; `None` where there is none of that name. Looks through all of them.
+    #[must_use]
+    pub fn address(&self, name: &str) -> Option<u64> {
+        let is_it = |&&(_, offset): &&(u64, u32)| {
+            self.names[offset as usize..].strip_prefix(name).is_some_and(|rest| rest.starts_with('\n'))
+        };
+        self.table.iter().find(is_it).map(|&(address, _)| address)
+    }
+
     /// `name+0x12`; `None` below the first symbol or more than 16 MB above the last one before it.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<String> {
@@ -112,6 +121,8 @@ mod tests {
             Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_0100))
         );
         assert_eq!(symbols.bounds(0xffff_ffff_8100_0100), None, "far too long");
+        assert_eq!(symbols.address("second"), Some(0xffff_ffff_8100_0100));
+        assert_eq!((symbols.address("sec"), symbols.address("fourth")), (None, None));
         assert_eq!(symbols.bounds(0xffff_ffff_c000_0001), None, "the last one has no end");
     }
 

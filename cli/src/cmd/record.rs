@@ -48,6 +48,11 @@ pub struct RecordArgs {
     #[arg(long, value_name = "DIR")]
     latency_hist: Option<PathBuf>,
     /// Potential latencies too: irqsoff, preemptoff, preemptirqsoff, or estimate
+    ///
+    /// How long interrupts, preemption, or both at once were off, on each CPU, with the longest of each, who ended it, and
+    /// where in the kernel it began and ended; without idle, and without the time in which a CPU is offline. That needs a
+    /// kernel with CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER. Their events are the most frequent ones that a kernel
+    /// has, and being told of each makes everything slower: --penalty says how much.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     potential: Vec<record::potential::Potential>,
     /// Measure first what recording costs on this machine, and store it in the run

@@ -128,18 +128,21 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let mut conditions = conditions(&cpus, plan);
     let in_force = conditions.kernel.preemption_in_force.as_deref();
     conditions.notes.extend(potential::note(&plan.potential, in_force));
-    let potential = potential::start(&plan.potential, &cpus)?;
+    potential::refuse_unless_possible(&plan.potential)?;
+    let start_potential = || potential::start(&plan.potential, &cpus);
     let old_files = match &plan.latency_hist {
         Some(directory) => Some(OldFiles::begin(directory, plan.old_files(&topology))?),
         None => None,
     };
     let penalty = match plan.penalty {
-        true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions))?),
+        true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions), start_potential)?),
         false => None,
     };
     let mut child = (!plan.command.is_empty()).then(|| HeldChild::start(&plan.command)).transpose()?;
     let command = child.as_ref().map(HeldChild::tid);
     let recording = Recording::start(plan.settings(&cpus, command, &conditions))?;
+    // Last: loading and attaching programs has interrupts and preemption off for longer than most of what else there is.
+    let potential = start_potential()?;
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     conditions.notes.extend(recording.notes().iter().cloned());
     let before = Counters::read(Path::new(ROOT), &cpus);
@@ -235,6 +238,7 @@ impl Session<'_> {
         };
         snapshot.series.extend(series);
         snapshot.peaks.extend(longest);
+        snapshot.losses.extend(self.potential.losses());
         (snapshot, updated)
     }
 

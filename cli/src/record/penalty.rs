@@ -6,23 +6,29 @@ use lathunt_host::pingpong::round_trip;
 use lathunt_host::recorder::Recorder;
 use lathunt_host::recording::Settings;
 
+use super::potential::Running;
+
 const TURNS: usize = 15;
 const ROUND_TRIPS: u32 = 5_000;
 
-/// Measures on the last recorded CPU, in the same setting as the recording to come. Takes some seconds.
+/// Measures on the last recorded CPU, in the same setting as the recording to come. Takes some seconds. `potential` starts
+/// what else it will have: the events of potential latencies are the most frequent of all.
 ///
 /// # Errors
 /// When the recorder cannot be started.
-pub fn measure(settings: &Settings) -> anyhow::Result<Penalty> {
+pub fn measure(
+    settings: &Settings,
+    potential: impl Fn() -> anyhow::Result<Running>,
+) -> anyhow::Result<Penalty> {
     let cpu = settings.cpus.iter().next_back().unwrap_or(Cpu(0));
     let options = settings.recorder(None);
     let (mut bare, mut recorded) = (Vec::new(), Vec::new());
     round_trip(cpu, ROUND_TRIPS)?; // the first one warms up
     for _ in 0..TURNS {
         bare.push(round_trip(cpu, ROUND_TRIPS)?);
-        let recorder = Recorder::start(&options)?;
+        let running = (Recorder::start(&options)?, potential()?);
         recorded.push(round_trip(cpu, ROUND_TRIPS)?);
-        drop(recorder);
+        drop(running);
     }
     let mut ratios: Vec<f64> =
         bare.iter().zip(&recorded).map(|(bare, recorded)| recorded.0 as f64 / bare.0.max(1) as f64).collect();

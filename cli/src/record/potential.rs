@@ -5,6 +5,7 @@
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
+use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_host::recorder::blocking;
 use lathunt_host::recorder::potential::{self, Potentials};
@@ -29,13 +30,12 @@ pub struct Running {
     potentials: Option<Potentials>,
 }
 
-/// Starts what is wanted.
+/// Before anything is measured or written.
 ///
 /// # Errors
 /// When the kernel cannot tell: which option it lacks, and what to ask for instead.
-pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
-    let quantities: Vec<Quantity> = wanted.iter().filter_map(|potential| potential.quantity()).collect();
-    for &quantity in &quantities {
+pub fn refuse_unless_possible(wanted: &[Potential]) -> anyhow::Result<()> {
+    for quantity in quantities(wanted) {
         if let Some(tracepoint) = potential::lacking(quantity)? {
             anyhow::bail!(
                 "cannot record {}: this kernel has no tracepoint {tracepoint}: it was built without {} \
@@ -45,15 +45,31 @@ pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
             );
         }
     }
+    if wanted.contains(&Potential::Estimate) {
+        blocking::refuse_unless_possible()?;
+    }
+    Ok(())
+}
+
+/// Starts what is wanted.
+///
+/// # Errors
+/// What the kernel lacks or refuses.
+pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
     let estimate = match wanted.contains(&Potential::Estimate) {
         true => Some(blocking::Blocking::start(cpus)?),
         false => None,
     };
+    let quantities: Vec<Quantity> = quantities(wanted).collect();
     let potentials = match quantities.is_empty() {
         true => None,
         false => Some(Potentials::start(cpus, &quantities)?),
     };
     Ok(Running { estimate, potentials })
+}
+
+fn quantities(wanted: &[Potential]) -> impl Iterator<Item = Quantity> + '_ {
+    wanted.iter().filter_map(|potential| potential.quantity())
 }
 
 /// What a reader of `wanted` has to know on this kernel.
@@ -84,6 +100,11 @@ impl Running {
         let (mut series, peaks) = self.potentials.as_ref().map(Potentials::read).unwrap_or_default();
         series.extend(self.estimate.iter().flat_map(blocking::Blocking::series));
         (series, peaks)
+    }
+
+    /// What was lost of the potential latencies.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.potentials.iter().flat_map(Potentials::losses).collect()
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use lathunt_host::testing::may_run;
 
-use crate::guest::{Guest, GUESTS};
+use crate::guest::Guest;
+use crate::GUESTS;
 
 /// How often a guest is tried. Each goes on where the last one ended. QEMU 7.2 with two CPUs hangs now and then when the
 /// kernel patches its code, as it does whenever a program is attached to a tracepoint: one of its CPUs then takes the
@@ -86,7 +87,7 @@ fn boot() -> Result<PathBuf, NoGuest> {
     let _ = fs::remove_dir_all(&results); // left over from an earlier run
     fs::create_dir_all(&results).map_err(|error| failed("create", &results, &error))?;
     // What came whole is judged also when the rest did not come.
-    for guest in &GUESTS {
+    for guest in GUESTS {
         for _ in 0..BOOTS {
             let is_missing = |name: &&str| !results.join(name).join("status").exists();
             let missing: Vec<&str> = guest.scenarios.iter().copied().filter(is_missing).collect();

@@ -1,4 +1,4 @@
-//! The machines that are booted, and what runs on which.
+//! The machines that are booted; what runs on which is said by each program of tests (`GUESTS`).
 //!
 //! The one in virtual time counts instructions: a nanosecond passes with each, and an idle CPU takes no time of the
 //! host. However busy that is, nothing there is late but by what the guest itself does, to the microsecond. QEMU can do
@@ -13,29 +13,21 @@ use std::time::{Duration, Instant};
 pub struct Guest {
     pub name: &'static str,
     /// What it is made of, for QEMU.
-    machine: &'static [&'static str],
+    pub machine: &'static [&'static str],
     /// In their order; each is `lab/scenarios/NAME.sh`.
     pub scenarios: &'static [&'static str],
     /// Longest without a sign of life, of which there is one in each second of the guest.
-    silence: Duration,
+    pub silence: Duration,
 }
 
-/// All of them, one after the other: they would disturb each other.
-pub const GUESTS: [Guest; 2] = [
-    Guest {
-        name: "virtual-time",
-        machine: &["-icount", "shift=0,sleep=off", "-rtc", "clock=vm", "-smp", "1"],
-        scenarios: &["kernel", "exact", "beside", "timerlat", "check"],
-        // A second in which its CPU is busy takes the host ten and more.
-        silence: Duration::from_secs(100),
-    },
-    Guest {
-        name: "two-cpus",
-        machine: &["-smp", "2"],
-        scenarios: &["hunt", "frozen", "matrix", "record", "monitor", "suspend", "hwlat", "isolate"],
-        silence: Duration::from_secs(15),
-    },
-];
+/// One CPU, and time passes with the instructions that it executes.
+pub const VIRTUAL_TIME: &[&str] = &["-icount", "shift=0,sleep=off", "-rtc", "clock=vm", "-smp", "1"];
+/// A second in which that CPU is busy takes the host ten and more.
+pub const SILENCE_OF_VIRTUAL_TIME: Duration = Duration::from_secs(100);
+/// Two CPUs, each a thread of the host.
+pub const TWO_CPUS: &[&str] = &["-smp", "2"];
+/// Silence of those.
+pub const SILENCE: Duration = Duration::from_secs(15);
 
 /// Longest life of a guest: far more than it takes, for a host that has other work.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -52,7 +44,7 @@ pub struct Ports {
 impl Guest {
     /// The one that runs `scenario`.
     pub fn of(scenario: &str) -> Option<&'static Guest> {
-        GUESTS.iter().find(|guest| guest.scenarios.contains(&scenario))
+        crate::GUESTS.iter().find(|guest| guest.scenarios.contains(&scenario))
     }
 
     /// The files in `directory` to which its ports go.

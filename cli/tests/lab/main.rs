@@ -1,7 +1,7 @@
 //! The lab: does it also work on a real PREEMPT_RT kernel? Debian's is booted in QEMU with our static binary, runs the
 //! scenarios of `lab/scenarios/`, and what they left behind is judged here, outside.
 //!
-//! Each machine of `guest.rs` is booted once, for all tests of this file. Where it has two CPUs, sizes are judged
+//! Each machine of [`GUESTS`] is booted once, for all tests of this file. Where it has two CPUs, sizes are judged
 //! generously: an emulated CPU is itself late by milliseconds. What is exact there is *whom* a latency is blamed on, and
 //! that parts add up. In virtual time sizes are exact, too.
 
@@ -15,6 +15,23 @@ mod runs;
 mod suspend;
 
 use boot::Outcome;
+use guest::{Guest, SILENCE, SILENCE_OF_VIRTUAL_TIME, TWO_CPUS, VIRTUAL_TIME};
+
+/// All of them, one after the other: they would disturb each other.
+const GUESTS: &[Guest] = &[
+    Guest {
+        name: "virtual-time",
+        machine: VIRTUAL_TIME,
+        scenarios: &["kernel", "exact", "beside", "timerlat", "check"],
+        silence: SILENCE_OF_VIRTUAL_TIME,
+    },
+    Guest {
+        name: "two-cpus",
+        machine: TWO_CPUS,
+        scenarios: &["hunt", "frozen", "matrix", "record", "monitor", "suspend", "hwlat", "isolate"],
+        silence: SILENCE,
+    },
+];
 
 #[test]
 #[ignore = "lab: run by make test"]

@@ -106,8 +106,7 @@ impl Recorded {
 
 /// Potential latencies have no victim, and no such file.
 fn max_latency_of(quantity: Quantity) -> Option<&'static str> {
-    let potential = matches!(quantity, Quantity::Irqsoff | Quantity::Preemptoff | Quantity::Preemptirqsoff);
-    (!potential).then_some("max_latency-CPU")
+    (!quantity.is_potential()).then_some("max_latency-CPU")
 }
 
 /// The contents of `CPUn`.

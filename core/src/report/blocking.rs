@@ -9,8 +9,6 @@ use crate::run::{Interference, Run};
 use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Ns};
 
-const POTENTIAL: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
-
 /// Both parts; empty for a run in which neither was asked for. Ends with an empty line.
 #[must_use]
 pub fn text(run: &Run, width: usize) -> String {
@@ -35,17 +33,18 @@ pub fn text(run: &Run, width: usize) -> String {
 
 fn potential(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
-    for peak in run.peaks.iter().filter(|peak| POTENTIAL.contains(&peak.quantity)) {
+    for peak in run.peaks.iter().filter(|peak| peak.quantity.is_potential()) {
         if lines.is_empty() {
             lines.push("Potential latencies (the longest of each; nobody need have waited)".to_owned());
         }
-        let who = peak.culprit.as_deref().unwrap_or_default();
-        lines.push(format!(
-            "  CPU {} {:<15}{:>10}  {who}",
-            peak.cpu,
-            peak.quantity.name(),
-            peak.total_ns.to_string()
-        ));
+        // Who, and a line each for where it was switched off and on: functions are long, and the end is cut.
+        let culprit = peak.culprit.as_deref().unwrap_or_default();
+        let (who, places) = culprit.split_once(": off ").unwrap_or((culprit, ""));
+        let (off, on) = places.split_once("; on ").unwrap_or((places, ""));
+        let (name, total) = (peak.quantity.name(), peak.total_ns.to_string());
+        lines.push(format!("  CPU {} {name:<15}{total:>10}  {who}", peak.cpu));
+        let places = [("off", off), ("on", on)].into_iter().filter(|(_, place)| !place.is_empty());
+        lines.extend(places.map(|(what, place)| format!("      {what:<3} {place}")));
     }
     lines
 }
@@ -76,11 +75,38 @@ mod tests {
     use super::*;
     use crate::conditions::Conditions;
     use crate::histogram::{Histogram, Layout};
+    use crate::peak::Peak;
+    use crate::series::Thread;
+    use crate::time::Mono;
 
     fn series(quantity: Quantity, us: u64) -> Series {
         let mut histogram = Histogram::new(Layout::LATENCY);
         histogram.record(Ns::from_us(us));
         Series::new(quantity, Some(Cpu(1)), histogram)
+    }
+
+    #[test]
+    fn a_potential_latency_has_its_places_on_lines_of_their_own() {
+        let mut run = Run::new(Conditions::default());
+        run.peaks = vec![Peak {
+            quantity: Quantity::Irqsoff,
+            cpu: Cpu(1),
+            begin: Mono(0),
+            total_ns: Ns::from_ms(20),
+            victim: Thread::default(),
+            culprit: Some(
+                "driver/7 (RT 1): off in lock+0x1 < poll+0x2; on in unlock+0x3 < poll+0x4".to_owned(),
+            ),
+            explanation: None,
+            no_evidence: None,
+            context: None,
+        }];
+        let said = text(&run, 60);
+        assert!(said.contains(" 20.000 ms  driver/7 (RT 1)\n"), "{said}");
+        assert!(
+            said.contains("\n      off in lock+0x1 < poll+0x2\n      on  in unlock+0x3 < poll+0x4\n"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -70,10 +70,10 @@ pub struct Stall {
 }
 
 /// Peaks that overlap on one CPU put together, the longest first. An explained peak is never put under an
-/// unexplained one.
+/// unexplained one. Potential latencies are none of them: nobody need have suffered what they would head.
 #[must_use]
 pub fn stalls(peaks: &[Peak]) -> Vec<Stall> {
-    let mut order: Vec<usize> = (0..peaks.len()).collect();
+    let mut order: Vec<usize> = (0..peaks.len()).filter(|&i| !peaks[i].quantity.is_potential()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(peaks[i].total_ns), i));
     let mut stalls: Vec<Stall> = Vec::new();
     for i in order {

@@ -4,8 +4,12 @@
 //   preemptoff      preempt_disable -> preempt_enable
 //   preemptirqsoff  both are off -> the first of them is on again (the intersection, as the PREEMPT_RT patch's histograms
 //                   had it; ftrace's tracer of that name takes the union)
-// All on one CPU, gross: an interrupt within is part of it. Not in it: idle, where the kernel has both off while it
-// waits for work (cpu_idle; kernel/sched/idle.c stops its own tracers there, too).
+// All on one CPU, gross: an interrupt within is part of it, and so is what being told of it costs. Not in it:
+//   idle, where the kernel has both off while it waits for work (cpu_idle; kernel/sched/idle.c stops its own tracers
+//   there, too)
+//   the time in which a CPU is offline: it goes with both off, and comes back so
+//   interrupts off because of the tracepoints themselves: kernels that tell these events also where RCU does not watch
+//   (include/linux/tracepoint.h: rcuidle) make it watch at each, with interrupts off. That is most of all.
 // Kernels have these tracepoints with CONFIG_TRACE_IRQFLAGS or CONFIG_TRACE_PREEMPT_TOGGLE (debug kernels, the
 // irqsoff and preemptoff tracers). raw_tp and not tp_btf, so that the programs load, and can be tested, on any kernel.
 #include "kernel.h"
@@ -22,6 +26,7 @@ struct longest {
 	__u64 ns;
 	__u64 at;     /* when it ended */
 	__u64 begun;  /* where it was switched off: address in the kernel */
+	__u64 begun_by; /* who called that; 0 where the kernel cannot tell: without frame pointers */
 	__u64 ended;
 	__s32 tid;
 	__s32 prio;
@@ -36,13 +41,14 @@ struct potential_block {
 	__u64 seq[POTENTIALS]; /* odd while `hist` and `longest` of it are written */
 	__u64 since[POTENTIALS];
 	__u64 from[POTENTIALS];
-	__u64 pad[6];
+	__u64 from_by[POTENTIALS];
+	__u64 pad[3];
 	struct hist hist[POTENTIALS];
 	struct longest longest[POTENTIALS];
 } __attribute__((aligned(4096)));
-_Static_assert(__builtin_offsetof(struct potential_block, hist) == 128, "as in host/src/recorder/potential.rs");
-_Static_assert(sizeof(struct longest) == 304, "as in host/src/recorder/potential.rs");
-_Static_assert(sizeof(struct potential_block) == 278528, "as in host/src/recorder/potential.rs");
+_Static_assert(__builtin_offsetof(struct potential_block, hist) == 128, "as in host/src/recorder/potential/block.rs");
+_Static_assert(sizeof(struct longest) == 312, "as in host/src/recorder/potential/block.rs");
+_Static_assert(sizeof(struct potential_block) == 278528, "as in host/src/recorder/potential/block.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -52,6 +58,12 @@ struct {
 	__type(value, struct potential_block);
 } potentials SEC(".maps");
 
+/* Where the kernel turns interrupts off to tell an event: first address and the one after the last. None: zeroes. */
+const volatile __u64 telling[2][2] SEC(".rodata.telling") = {};
+
+/* A CPU is brought up (kernel/cpu.c; the value differs between kernels). */
+enum cpuhp_state { CPUHP_BRINGUP_CPU };
+
 static __always_inline struct potential_block *this_potential(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -60,10 +72,11 @@ static __always_inline struct potential_block *this_potential(void)
 	return b && b->on ? b : 0;
 }
 
-static __always_inline void begins(struct potential_block *b, enum potential which, __u64 at, __u64 from)
+static __always_inline void begins(struct potential_block *b, enum potential which, __u64 at, __u64 from, __u64 by)
 {
 	b->since[which] = at;
 	b->from[which] = from;
+	b->from_by[which] = by;
 }
 
 static __always_inline void ends(struct potential_block *b, void *ctx, enum potential which, __u64 at, __u64 to)
@@ -83,6 +96,7 @@ static __always_inline void ends(struct potential_block *b, void *ctx, enum pote
 		l->ns = at - since;
 		l->at = at;
 		l->begun = b->from[which];
+		l->begun_by = b->from_by[which];
 		l->ended = to;
 		l->tid = current->pid;
 		l->prio = current->prio;
@@ -94,7 +108,12 @@ static __always_inline void ends(struct potential_block *b, void *ctx, enum pote
 	count_up(&b->seq[which]);
 }
 
-static __always_inline int goes_off(__u32 bit, enum potential which, __u64 ip)
+static __always_inline bool is_telling(__u64 ip)
+{
+	return (ip >= telling[0][0] && ip < telling[0][1]) || (ip >= telling[1][0] && ip < telling[1][1]);
+}
+
+static __always_inline int goes_off(__u32 bit, enum potential which, __u64 ip, __u64 by)
 {
 	struct potential_block *b = this_potential();
 	__u64 at;
@@ -102,10 +121,10 @@ static __always_inline int goes_off(__u32 bit, enum potential which, __u64 ip)
 	if (!b || b->off & bit)
 		return 0;
 	at = bpf_ktime_get_ns();
-	begins(b, which, at, ip);
+	begins(b, which, at, ip, by);
 	b->off |= bit;
 	if (b->off == OFF_BOTH)
-		begins(b, P_BOTH, at, ip);
+		begins(b, P_BOTH, at, ip, by);
 	return 0;
 }
 
@@ -126,11 +145,17 @@ static __always_inline int goes_on(void *ctx, __u32 bit, enum potential which, _
 }
 
 SEC("raw_tp/irq_disable")
-int BPF_PROG(on_irq_disable, unsigned long ip) { return goes_off(OFF_IRQ, P_IRQ, ip); }
+int BPF_PROG(on_irq_disable, unsigned long ip, unsigned long by)
+{
+	return is_telling(ip) ? 0 : goes_off(OFF_IRQ, P_IRQ, ip, by);
+}
 SEC("raw_tp/irq_enable")
 int BPF_PROG(on_irq_enable, unsigned long ip) { return goes_on(ctx, OFF_IRQ, P_IRQ, ip); }
 SEC("raw_tp/preempt_disable")
-int BPF_PROG(on_preempt_disable, unsigned long ip) { return goes_off(OFF_PREEMPT, P_PREEMPT, ip); }
+int BPF_PROG(on_preempt_disable, unsigned long ip, unsigned long by)
+{
+	return goes_off(OFF_PREEMPT, P_PREEMPT, ip, by);
+}
 SEC("raw_tp/preempt_enable")
 int BPF_PROG(on_preempt_enable, unsigned long ip) { return goes_on(ctx, OFF_PREEMPT, P_PREEMPT, ip); }
 
@@ -146,16 +171,30 @@ int BPF_PROG(on_idle, __u32 state)
 	at = bpf_ktime_get_ns();
 	if (state == (__u32)-1) {
 		if (b->off & OFF_IRQ)
-			begins(b, P_IRQ, at, 0);
+			begins(b, P_IRQ, at, 0, 0);
 		if (b->off & OFF_PREEMPT)
-			begins(b, P_PREEMPT, at, 0);
+			begins(b, P_PREEMPT, at, 0, 0);
 		if (b->off == OFF_BOTH)
-			begins(b, P_BOTH, at, 0);
+			begins(b, P_BOTH, at, 0, 0);
 		return 0;
 	}
 	ends(b, ctx, P_IRQ, at, 0);
 	ends(b, ctx, P_PREEMPT, at, 0);
 	ends(b, ctx, P_BOTH, at, 0);
+	return 0;
+}
+
+/* On another CPU, while `cpu` does not run yet. What it had off when it went is none of its potential latencies. */
+SEC("raw_tp/cpuhp_enter")
+int BPF_PROG(on_hotplug, __u32 cpu, __s32 target, __s32 state)
+{
+	struct potential_block *b = bpf_map_lookup_elem(&potentials, &cpu);
+
+	if (!b || !bpf_core_enum_value_exists(enum cpuhp_state, CPUHP_BRINGUP_CPU) ||
+	    state != (__s32)bpf_core_enum_value(enum cpuhp_state, CPUHP_BRINGUP_CPU))
+		return 0;
+	for (int which = 0; which < POTENTIALS; which++)
+		b->since[which] = 0;
 	return 0;
 }
 

@@ -127,21 +127,31 @@ const _: () = {
     assert!(size_of::<CpuBlock>() == 2_818_048);
 };
 
-/// The mapped blocks of all possible CPUs. Every field is atomic or private to the kernel, so sharing is sound.
-pub(super) struct Blocks {
-    base: NonNull<CpuBlock>,
+/// What can be mapped as one element of an array map for each CPU.
+///
+/// # Safety
+/// `#[repr(C)]` and as large as the element in the kernel; zeroes are a valid value; each field is atomic or never read
+/// or written here.
+pub(super) unsafe trait Shared: Sync {}
+
+// SAFETY: as it is laid out above, which both sides assert.
+unsafe impl Shared for CpuBlock {}
+
+/// The mapped blocks of all possible CPUs.
+pub(super) struct Blocks<T: Shared = CpuBlock> {
+    base: NonNull<T>,
     cpus: usize,
 }
 
 // SAFETY: the memory is shared with the kernel and only accessed through atomics.
-unsafe impl Send for Blocks {}
+unsafe impl<T: Shared> Send for Blocks<T> {}
 // SAFETY: as above.
-unsafe impl Sync for Blocks {}
+unsafe impl<T: Shared> Sync for Blocks<T> {}
 
-impl Blocks {
+impl<T: Shared> Blocks<T> {
     /// Maps the array map `fd` of `cpus` elements. The kernel backs it at once: no page faults later.
-    pub fn map(fd: impl AsFd, cpus: usize) -> Result<Blocks> {
-        let length = cpus * size_of::<CpuBlock>();
+    pub fn map(fd: impl AsFd, cpus: usize) -> Result<Blocks<T>> {
+        let length = cpus * size_of::<T>();
         // SAFETY: a fresh shared mapping of a map whose size was set to `cpus` elements; it overlaps nothing of ours.
         let base = unsafe {
             libc::mmap(
@@ -153,7 +163,7 @@ impl Blocks {
                 0,
             )
         };
-        match NonNull::new(base.cast::<CpuBlock>()) {
+        match NonNull::new(base.cast::<T>()) {
             Some(base) if base.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => {
                 Ok(Blocks { base, cpus })
             }
@@ -162,26 +172,26 @@ impl Blocks {
     }
 
     /// The blocks of all possible CPUs.
-    pub fn all(&self) -> impl Iterator<Item = &CpuBlock> {
+    pub fn all(&self) -> impl Iterator<Item = &T> {
         (0..self.cpus as u32).filter_map(|cpu| self.of(Cpu(cpu)))
     }
 
     /// Those of all but `cpus`.
-    pub fn beside<'b>(&'b self, cpus: &'b CpuSet) -> impl Iterator<Item = &'b CpuBlock> {
+    pub fn beside<'b>(&'b self, cpus: &'b CpuSet) -> impl Iterator<Item = &'b T> {
         let others = (0..self.cpus as u32).map(Cpu).filter(|&cpu| !cpus.contains(cpu));
         others.filter_map(|cpu| self.of(cpu))
     }
 
-    pub fn of(&self, cpu: Cpu) -> Option<&CpuBlock> {
+    pub fn of(&self, cpu: Cpu) -> Option<&T> {
         let index = cpu.0 as usize;
         // SAFETY: below `cpus`, inside the mapping, which lives as long as self; zeroed memory is a valid block.
         (index < self.cpus).then(|| unsafe { self.base.add(index).as_ref() })
     }
 }
 
-impl Drop for Blocks {
+impl<T: Shared> Drop for Blocks<T> {
     fn drop(&mut self) {
         // SAFETY: exactly what `map` mapped; no reference outlives self.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.cpus * size_of::<CpuBlock>()) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.cpus * size_of::<T>()) };
     }
 }

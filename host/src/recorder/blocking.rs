@@ -39,18 +39,27 @@ pub fn has_tracepoint(tracepoint: &str) -> Result<bool> {
     Ok(btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some())
 }
 
+/// Whether this kernel has the tracepoints of the estimate.
+///
+/// # Errors
+/// Which one it lacks.
+pub fn refuse_unless_possible() -> Result<()> {
+    for needed in ["sched_set_need_resched_tp", "sched_entry_tp"] {
+        if !has_tracepoint(needed)? {
+            let what = format!("this kernel has no tracepoint {needed}");
+            return Err(Error::refused("estimate blocking:", what, "it came with Linux 6.15 or later"));
+        }
+    }
+    Ok(())
+}
+
 impl Blocking {
     /// Loads and attaches.
     ///
     /// # Errors
     /// What the kernel lacks or refuses, in one line.
     pub fn start(cpus: &CpuSet) -> Result<Blocking> {
-        for needed in ["sched_set_need_resched_tp", "sched_entry_tp"] {
-            if !has_tracepoint(needed)? {
-                let what = format!("this kernel has no tracepoint {needed}");
-                return Err(Error::refused("estimate blocking:", what, "it came with Linux 6.15 or later"));
-            }
-        }
+        refuse_unless_possible()?;
         let mut open = object::open("blocking", &OBJECT.0)?;
         let possible =
             libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;

@@ -112,7 +112,7 @@ pub(super) fn series(cpu: Cpu, block: &CpuBlock, which: usize, seconds: &[Second
     series
 }
 
-fn snapshot(hist: &Hist) -> (Vec<(usize, u64)>, Exact) {
+pub(super) fn snapshot(hist: &Hist) -> (Vec<(usize, u64)>, Exact) {
     let exact = Exact {
         sum_ns: hist.sum_ns.load(Relaxed),
         min: Ns(!hist.min_inverted_ns.load(Relaxed)),

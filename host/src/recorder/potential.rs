@@ -2,19 +2,24 @@
 //! of each kind and the stack of who ended it (src/bpf/potential.bpf.c).
 //!
 //! An object of its own, because these are the most frequent events that a kernel has: what they cost nobody pays who did
-//! not ask. Loading is separate from attaching: the programs are tested on kernels without the tracepoints.
+//! not ask. Loading is separate from attaching: the programs are tested on kernels without the tracepoints. They record
+//! when all of them are attached: of what is off while that goes on they would see the beginning and miss the end.
+
+mod block;
+mod told;
 
 use std::fmt;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Release;
 
-use lathunt_core::comm::Comm;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::histogram::{Exact, Histogram, Layout};
 use lathunt_core::peak::Peak;
-use lathunt_core::series::{Quantity, Series, Thread};
-use lathunt_core::time::{Cpu, Mono, Ns, Prio, Tid};
-use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use lathunt_core::run::Loss;
+use lathunt_core::series::{Quantity, Series};
+use libbpf_rs::{Link, MapCore, Object};
 
-use super::block::HIST_BINS;
+use self::block::PotentialBlock;
+use super::block::Blocks;
 use super::{blocking, object};
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
@@ -25,18 +30,13 @@ static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/po
 /// `enum potential`, in its order.
 pub const QUANTITIES: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
 
-// `struct potential_block`, in words of 8 bytes.
-const HIST: usize = 16;
-const HIST_WORDS: usize = 6 + HIST_BINS;
-const LONGEST: usize = HIST + QUANTITIES.len() * HIST_WORDS;
-const LONGEST_WORDS: usize = 38;
-/// Bytes of one element.
-const BYTES: usize = 278_528;
-const STACK: usize = 30;
-/// Functions shown of a stack.
-const SHOWN: usize = 4;
-/// How often a block is read again that is being written.
-const ATTEMPTS: usize = 20;
+/// Where kernels turn interrupts off to tell an event (include/linux/tracepoint.h, as long as it has rcuidle): before
+/// 5.18, and since.
+const TELLING: [[&str; 2]; 2] =
+    [["rcu_irq_enter_irqson", "rcu_irq_exit_irqson"], ["ct_irq_enter_irqson", "ct_irq_exit_irqson"]];
+
+/// Programs that are wanted whatever is measured.
+const ALWAYS: [&str; 2] = ["cpu_idle", "cpuhp_enter"];
 
 /// The tracepoints that `quantity` needs, and the option a kernel needs to have them.
 #[must_use]
@@ -68,6 +68,7 @@ pub fn lacking(quantity: Quantity) -> Result<Option<&'static str>> {
 pub struct Potentials {
     cpus: CpuSet,
     wanted: Vec<Quantity>,
+    blocks: Blocks<PotentialBlock>,
     object: Object,
     symbols: Symbols,
     links: Vec<Link>,
@@ -96,132 +97,98 @@ impl Potentials {
         }
         let mut potentials = Potentials::load(cpus, wanted)?;
         potentials.links = object::attach_all(&potentials.object)?;
+        potentials.switch_on();
         Ok(potentials)
     }
 
-    /// Loads, and records whatever runs the programs.
+    /// Loads. Nothing is recorded yet.
     fn load(cpus: &CpuSet, wanted: &[Quantity]) -> Result<Potentials> {
         let mut open = object::open("potential", &OBJECT.0)?;
         let used = |section: &str| {
             let name = section.rsplit('/').next().unwrap_or(section);
-            name == "cpu_idle" || wanted.iter().any(|&quantity| needs(quantity).0.contains(&name))
+            ALWAYS.contains(&name) || wanted.iter().any(|&quantity| needs(quantity).0.contains(&name))
         };
         for mut program in open.progs_mut() {
             let used = used(&program.section().to_string_lossy());
             program.set_autoload(used);
         }
+        let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
         let possible =
             libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
-        for mut map in open.maps_mut().filter(|map| map.name() == "potentials") {
-            map.set_max_entries(possible as u32)
-                .map_err(|error| Error::new("size", "the map of potential latencies", error))?;
+        for mut map in open.maps_mut() {
+            let set = match map.name().to_str() {
+                Some("potentials") => map.set_max_entries(possible as u32),
+                Some(".rodata.telling") => map.set_initial_value(&telling(&symbols)),
+                _ => Ok(()),
+            };
+            set.map_err(|error| Error::new("size", "the maps of potential latencies", error))?;
         }
         let object = object::load("potential", open)?;
-        let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
-        let loaded =
-            Potentials { cpus: cpus.clone(), wanted: wanted.to_vec(), object, symbols, links: Vec::new() };
-        loaded.switch_on()?;
-        Ok(loaded)
+        let map = object.maps().find(|map| map.name() == "potentials");
+        let map = map.ok_or_else(|| Error::refused("find", "the map of potential latencies", ""))?;
+        let blocks = Blocks::map(map.as_fd(), possible)?;
+        Ok(Potentials {
+            cpus: cpus.clone(),
+            wanted: wanted.to_vec(),
+            blocks,
+            object,
+            symbols,
+            links: Vec::new(),
+        })
     }
 
-    fn switch_on(&self) -> Result<()> {
-        let mut on = vec![0; BYTES];
-        on[0] = 1;
-        let map = self.object.maps().find(|map| map.name() == "potentials");
-        let map = map.ok_or_else(|| Error::refused("find", "the map of potential latencies", ""))?;
-        for cpu in self.cpus.iter() {
-            map.update(&cpu.0.to_ne_bytes(), &on, MapFlags::ANY)
-                .map_err(|error| Error::new("switch on", format!("CPU {cpu}"), error))?;
+    /// From here on the programs record; before, they returned at once.
+    fn switch_on(&self) {
+        for block in self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)) {
+            block.on.store(1, Release);
         }
-        Ok(())
     }
 
     /// One series for each wanted quantity and CPU with samples, and the longest of each.
     #[must_use]
     pub fn read(&self) -> (Vec<Series>, Vec<Peak>) {
-        let Some(map) = self.object.maps().find(|map| map.name() == "potentials") else {
-            return Default::default();
-        };
         let (mut series, mut peaks) = (Vec::new(), Vec::new());
-        for cpu in self.cpus.iter() {
+        for (cpu, block) in self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?))) {
             for (which, &quantity) in QUANTITIES.iter().enumerate().filter(|(_, q)| self.wanted.contains(q)) {
-                let look = || {
-                    let bytes = map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY).ok()??;
-                    decode(&bytes, cpu, which, quantity, &|address| self.symbols.name(address))
-                };
-                // Torn is what was written meanwhile; it is whole a moment later.
-                if let Some((one, peak)) = (0..ATTEMPTS).find_map(|_| look()) {
-                    series.push(one);
-                    peaks.push(peak);
-                }
+                let Some(found) = block.read(which) else { continue };
+                let mut one = Series::new(quantity, Some(cpu), found.histogram);
+                (one.begin, one.lost) = (Some(found.begin), found.lost);
+                series.push(one);
+                peaks.push(told::peak(&found.longest, cpu, quantity, &|address| self.symbols.name(address)));
             }
         }
         peaks.sort_by_key(|peak| std::cmp::Reverse(peak.total_ns));
         (series, peaks)
     }
+
+    /// What was lost so far; empty: nothing.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Loss> {
+        let count = object::recursions(&self.object, |_| true);
+        let loss = Loss {
+            counter: "potential_latencies_in_recorder".to_owned(),
+            count,
+            meaning:
+                "interrupts or preemption that were switched while the program for it ran: those potential \
+                      latencies are missing, or last until the next time"
+                    .to_owned(),
+            evidence_only: true,
+        };
+        Vec::from_iter((count > 0).then_some(loss))
+    }
 }
 
-/// `None`: no sample, or torn.
-fn decode(
-    bytes: &[u8],
-    cpu: Cpu,
-    which: usize,
-    quantity: Quantity,
-    name: &dyn Fn(u64) -> Option<String>,
-) -> Option<(Series, Peak)> {
-    let words: Vec<u64> =
-        bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(std::array::from_fn(|i| word[i]))).collect();
-    if words.get(1 + which)? % 2 == 1 {
-        return None;
-    }
-    let hist = words.get(HIST + which * HIST_WORDS..HIST + (which + 1) * HIST_WORDS)?;
-    let counts: Vec<(usize, u64)> =
-        hist[6..].iter().copied().enumerate().filter(|&(_, count)| count > 0).collect();
-    let exact = Exact { sum_ns: hist[1], min: Ns(!hist[2]), max: Ns(hist[3]) };
-    let mut histogram = Histogram::new(Layout::LATENCY);
-    if counts.is_empty() || histogram.add_counts(&counts, exact).is_err() {
-        return None;
-    }
-    let mut series = Series::new(quantity, Some(cpu), histogram);
-    series.begin = Some(Mono(hist[4]));
-    let longest = words.get(LONGEST + which * LONGEST_WORDS..LONGEST + (which + 1) * LONGEST_WORDS)?;
-    Some((series, peak(longest, cpu, quantity, name)))
-}
-
-/// `struct longest`.
-fn peak(words: &[u64], cpu: Cpu, quantity: Quantity, name: &dyn Fn(u64) -> Option<String>) -> Peak {
-    let half = |word: u64, high: bool| if high { (word >> 32) as i32 } else { word as i32 };
-    let mut comm = [0; 16];
-    comm[..8].copy_from_slice(&words[5].to_ne_bytes());
-    comm[8..].copy_from_slice(&words[6].to_ne_bytes());
-    let thread = Thread {
-        tid: Tid(half(words[4], false)),
-        comm: Comm::new(comm).text(),
-        prio: Some(Prio(half(words[4], true))),
-    };
-    let named = |address: u64| name(address).unwrap_or_else(|| format!("{address:#x}"));
-    let depth = (words[7] as usize).min(STACK);
-    let stack: Vec<String> = words[8..8 + depth].iter().take(SHOWN).map(|&address| named(address)).collect();
-    let at = |what: &str, address: u64| match address {
-        0 => String::new(),
-        address => format!("; {what} in {}", named(address)),
-    };
-    let culprit = format!("{thread}: {}{}{}", stack.join(" < "), at("off", words[2]), at("on", words[3]));
-    Peak {
-        quantity,
-        cpu,
-        begin: Mono(words[1].saturating_sub(words[0])),
-        total_ns: Ns(words[0]),
-        victim: Thread::default(),
-        culprit: Some(culprit),
-        explanation: None,
-        no_evidence: Some("a potential latency: nobody need have waited".to_owned()),
-        context: None,
-    }
+/// `telling` of src/bpf/potential.bpf.c; zeroes where this kernel has no such functions, or hides them.
+fn telling(symbols: &Symbols) -> Vec<u8> {
+    let names = TELLING.iter().find(|names| symbols.address(names[0]).is_some()).unwrap_or(&TELLING[0]);
+    let bounds = names.map(|name| symbols.address(name).and_then(|address| symbols.bounds(address)));
+    let words = bounds.map(Option::unwrap_or_default).map(|(begin, end)| [begin, end]);
+    words.concat().into_iter().flat_map(u64::to_ne_bytes).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use lathunt_core::time::{Cpu, Ns};
     use libbpf_rs::ProgramInput;
 
     use super::*;
@@ -229,17 +196,36 @@ mod tests {
     use crate::{clock, sched};
 
     /// What the kernel would do at the tracepoint `name`, on this CPU.
-    fn happens(potentials: &Potentials, name: &str, argument: u64) {
+    fn happens(potentials: &Potentials, name: &str, arguments: [u64; 3]) {
         let section = format!("raw_tp/{name}");
         let program = potentials.object.progs_mut().find(|program| *program.section() == *section.as_str());
-        let mut arguments = [argument.to_ne_bytes(), 0u64.to_ne_bytes()].concat();
+        let mut arguments = arguments.map(u64::to_ne_bytes).concat();
         let input = ProgramInput { context_in: Some(&mut arguments), ..ProgramInput::default() };
         program.unwrap().test_run(input).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+
+    /// What is switched at the address `at`.
+    fn switched(potentials: &Potentials, name: &str, at: u64) {
+        happens(potentials, name, [at, 0, 0]);
     }
 
     fn pass(length: Ns) {
         let end = clock::mono() + length;
         while clock::mono() < end {}
+    }
+
+    /// Recording on CPU 0, where this thread stays.
+    fn recording() -> Potentials {
+        sched::pin(Cpu(0)).unwrap();
+        let potentials = Potentials::load(&CpuSet::from_iter([Cpu(0)]), &QUANTITIES).unwrap();
+        potentials.switch_on();
+        potentials
+    }
+
+    fn counts(potentials: &Potentials) -> [u64; 3] {
+        let (series, _) = potentials.read();
+        let of = |quantity| series.iter().find(|series| series.quantity == quantity);
+        QUANTITIES.map(|quantity| of(quantity).map_or(0, |series| series.histogram.count()))
     }
 
     #[test]
@@ -248,30 +234,30 @@ mod tests {
         if !may_run("what_is_off_is_measured_until_it_is_on", lacks_bpf()) {
             return;
         }
-        sched::pin(Cpu(0)).unwrap();
-        let potentials = Potentials::load(&CpuSet::from_iter([Cpu(0)]), &QUANTITIES).unwrap();
+        let potentials = recording();
         assert_eq!(potentials.read(), (vec![], vec![]));
         let (short, long) = (Ns::from_us(300), Ns::from_ms(4));
-        happens(&potentials, "preempt_disable", 0x11);
+        happens(&potentials, "preempt_disable", [0x11, 0x10, 0]);
         pass(short);
-        happens(&potentials, "irq_disable", 0x22);
+        switched(&potentials, "irq_disable", 0x22);
         pass(long);
-        happens(&potentials, "irq_enable", 0x33);
+        switched(&potentials, "irq_enable", 0x33);
         pass(short);
-        happens(&potentials, "preempt_enable", 0x44);
-        happens(&potentials, "preempt_enable", 0x44); // an end without its beginning is nothing
-                                                      // Idle: 300 µs before it and 300 µs after it count, what lies between does not.
-        happens(&potentials, "irq_disable", 0x55);
+        switched(&potentials, "preempt_enable", 0x44);
+        switched(&potentials, "preempt_enable", 0x44); // an end without its beginning is nothing
+
+        // Idle: 300 µs before it and 300 µs after it count, what lies between does not.
+        switched(&potentials, "irq_disable", 0x55);
         pass(short);
-        happens(&potentials, "cpu_idle", 1);
+        happens(&potentials, "cpu_idle", [1, 0, 0]);
         pass(Ns::from_ms(200));
-        happens(&potentials, "cpu_idle", u64::from(u32::MAX));
+        happens(&potentials, "cpu_idle", [u64::from(u32::MAX), 0, 0]);
         pass(short);
-        happens(&potentials, "irq_enable", 0x66);
+        switched(&potentials, "irq_enable", 0x66);
 
         let (series, peaks) = potentials.read();
+        assert_eq!(counts(&potentials), [3, 1, 1]);
         let of = |quantity| &series.iter().find(|series| series.quantity == quantity).unwrap().histogram;
-        assert_eq!(QUANTITIES.map(|quantity| of(quantity).count()), [3, 1, 1]);
         let max = |quantity| of(quantity).max().unwrap();
         let (irq, preempt, both) =
             (max(Quantity::Irqsoff), max(Quantity::Preemptoff), max(Quantity::Preemptirqsoff));
@@ -279,31 +265,79 @@ mod tests {
         assert!(both <= irq && irq <= preempt, "the intersection is the shortest: {both} {irq} {preempt}");
         assert!(irq < Ns::from_ms(200), "idle is left out: {irq}");
         assert!(of(Quantity::Irqsoff).min().unwrap() >= short);
-        assert_eq!(peaks[0].quantity, Quantity::Preemptoff);
+        assert_eq!((peaks[0].quantity, peaks[0].total_ns), (Quantity::Preemptoff, preempt));
         let culprit = peaks[0].culprit.as_ref().unwrap();
         let comm = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
         assert!(culprit.starts_with(comm.trim()), "{culprit}");
-        assert!(culprit.ends_with("; off in 0x11; on in 0x44") && culprit.contains('<'), "{culprit}");
+        assert!(culprit.contains(": off in 0x11 < 0x10; on in ") && culprit.contains(" < "), "{culprit}");
+        assert_eq!(potentials.losses(), vec![]);
     }
 
     #[test]
-    fn blocks_that_are_being_written_or_hold_nothing_or_are_cut_are_no_samples() {
-        let mut bytes = vec![0; BYTES];
-        let read = |bytes: &[u8]| decode(bytes, Cpu(0), 1, Quantity::Preemptoff, &|_| None);
-        assert!(read(&bytes).is_none(), "empty");
-        let mut put =
-            |word: usize, value: u64| bytes[word * 8..word * 8 + 8].copy_from_slice(&value.to_ne_bytes());
-        let hist = HIST + HIST_WORDS;
-        for (word, value) in [(0, 1), (1, 5_500), (2, !5_500), (3, 5_500), (4, 77), (6 + 5, 1)] {
-            put(hist + word, value);
+    #[ignore = "root: run by make test"]
+    fn nothing_is_recorded_before_all_programs_are_attached() {
+        if !may_run("nothing_is_recorded_before_all_programs_are_attached", lacks_bpf()) {
+            return;
         }
-        put(LONGEST + LONGEST_WORDS, 5_500);
-        put(LONGEST + LONGEST_WORDS + 1, 100_000);
-        let (series, peak) = read(&bytes).unwrap();
-        assert_eq!((series.histogram.max(), series.begin), (Some(Ns(5_500)), Some(Mono(77))));
-        assert_eq!((peak.total_ns, peak.begin), (Ns(5_500), Mono(94_500)));
-        assert!(read(&bytes[..4_096]).is_none(), "cut");
-        bytes[2 * 8] = 1;
-        assert!(read(&bytes).is_none(), "being written");
+        sched::pin(Cpu(0)).unwrap();
+        let potentials = Potentials::load(&CpuSet::from_iter([Cpu(0)]), &QUANTITIES).unwrap();
+        switched(&potentials, "irq_disable", 0x11);
+        potentials.switch_on();
+        switched(&potentials, "irq_enable", 0x22);
+        assert_eq!(counts(&potentials), [0; 3], "its beginning was too early");
+        switched(&potentials, "irq_disable", 0x33);
+        switched(&potentials, "irq_enable", 0x44);
+        assert_eq!(counts(&potentials), [1, 0, 0]);
+    }
+
+    #[test]
+    #[ignore = "root: run by make test"]
+    fn the_time_in_which_a_cpu_is_offline_is_left_out() {
+        if !may_run("the_time_in_which_a_cpu_is_offline_is_left_out", lacks_bpf()) {
+            return;
+        }
+        let potentials = recording();
+        let off = || {
+            switched(&potentials, "preempt_disable", 0x11);
+            switched(&potentials, "irq_disable", 0x22);
+        };
+        let on = || {
+            switched(&potentials, "irq_enable", 0x33);
+            switched(&potentials, "preempt_enable", 0x44);
+        };
+        off();
+        happens(&potentials, "cpuhp_enter", [0, 0, 0]); // CPUHP_OFFLINE: another state
+        on();
+        assert_eq!(counts(&potentials), [1, 1, 1]);
+        off();
+        // All states that there are: the one in which it is brought up has another number in each kernel.
+        (0..400).for_each(|state| happens(&potentials, "cpuhp_enter", [0, 0, state]));
+        on();
+        assert_eq!(counts(&potentials), [1, 1, 1], "it went with both off");
+        off();
+        on();
+        assert_eq!(counts(&potentials), [2, 2, 2]);
+    }
+
+    #[test]
+    #[ignore = "root: run by make test"]
+    fn interrupts_that_the_tracepoints_themselves_turn_off_are_left_out() {
+        let name = "interrupts_that_the_tracepoints_themselves_turn_off_are_left_out";
+        let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
+        let there = TELLING.as_flattened().iter().filter_map(|name| symbols.address(name));
+        let there: Vec<u64> = there.collect();
+        let none = there.is_empty().then_some("this kernel has no such functions, or hides its symbols");
+        if !may_run(name, lacks_bpf().or(none)) {
+            return;
+        }
+        let potentials = recording();
+        for address in there {
+            switched(&potentials, "irq_disable", address + 8);
+            switched(&potentials, "irq_enable", address + 16);
+        }
+        assert_eq!(counts(&potentials), [0; 3]);
+        switched(&potentials, "irq_disable", 0x11);
+        switched(&potentials, "irq_enable", 0x22);
+        assert_eq!(counts(&potentials), [1, 0, 0]);
     }
 }

@@ -1,0 +1,140 @@
+//! `lathunt record --potential` where the kernel tells when interrupts and preemption are switched off and on: are its
+//! figures those of the events as ftrace has them, and does it find what is injected where the kernel's own tracers do?
+//!
+//! No kernel of a distribution has those tracepoints. `make lab-potential` builds one, which takes longer than all other
+//! tests together: hence a program of tests of its own, that only the feature `traced-kernel` builds.
+
+#[allow(dead_code, reason = "the other program of tests uses all of it")]
+mod boot;
+mod freeze;
+mod guest;
+mod preemptirq;
+
+use lathunt_core::peak::Peak;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Cpu, Ns};
+
+use boot::Outcome;
+use guest::{Guest, SILENCE, SILENCE_OF_VIRTUAL_TIME, TWO_CPUS, VIRTUAL_TIME};
+
+const GUESTS: &[Guest] = &[
+    Guest {
+        name: "traced-virtual-time",
+        machine: VIRTUAL_TIME,
+        scenarios: &["potential-same"],
+        silence: SILENCE_OF_VIRTUAL_TIME,
+    },
+    Guest { name: "traced-two-cpus", machine: TWO_CPUS, scenarios: &["potential-tracers"], silence: SILENCE },
+];
+
+const POTENTIAL: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
+
+fn run_of(outcome: &Outcome, name: &str) -> Run {
+    let text = outcome.text(&format!("{name}.json"));
+    Run::from_json(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{}", outcome.text("stderr")))
+}
+
+/// The longest of `quantity` on `cpu`.
+fn longest(run: &Run, quantity: Quantity, cpu: Cpu) -> &Peak {
+    let mut peaks = run.peaks.iter().filter(|peak| peak.quantity == quantity && peak.cpu == cpu);
+    peaks.next().unwrap_or_else(|| panic!("no {} on CPU {cpu}: {:#?}", quantity.name(), run.peaks))
+}
+
+/// ftrace tells its times in whole µs, and reads the clock some instructions before or after us.
+#[test]
+#[ignore = "lab: run by make lab-potential"]
+fn potential_latencies_are_those_of_the_events_that_ftrace_has() {
+    let Some(outcome) = Outcome::of("potential-same", "lab: potential latencies beside ftrace") else {
+        return;
+    };
+    let run = run_of(&outcome, "run");
+    let intervals = preemptirq::intervals(&outcome.text("trace"));
+    let mut ends = Vec::new();
+    for quantity in POTENTIAL {
+        let series = run.of(quantity).next().expect("samples");
+        let ours = &series.histogram;
+        let begin = series.begin.unwrap().0 / 1_000;
+        let of_it = intervals.iter().filter(|interval| interval.quantity == quantity);
+        assert!(of_it.clone().next().is_some_and(|first| first.end_us < begin), "the trace begins too late");
+        let theirs: Vec<_> =
+            of_it.filter(|one| one.end_us + 1 >= begin).take(ours.count() as usize).collect();
+        assert_eq!(theirs.len() as u64, ours.count(), "{}", quantity.name());
+        let sum: u64 = theirs.iter().map(|interval| interval.length_us).sum();
+        let (count, our_sum) = (ours.count(), ours.sum_ns() / 1_000);
+        let max = theirs.iter().map(|interval| interval.length_us).max().unwrap();
+        let our_max = ours.max().unwrap().0 / 1_000;
+        println!(
+            "{}: {count} samples, {our_sum} µs in all, longest {our_max} µs; ftrace: {sum} µs, {max} µs",
+            quantity.name()
+        );
+        assert!(count > 100 && max.abs_diff(our_max) <= 2, "{max} {our_max}");
+        assert!(sum.abs_diff(our_sum) <= our_sum / 20 + count / 10, "{sum} {our_sum}");
+        // The very one that is reported, from the same place.
+        let peak = longest(&run, quantity, Cpu(0));
+        let end = (peak.begin + peak.total_ns).0 / 1_000;
+        let same = |one: &&&preemptirq::Interval| {
+            one.end_us.abs_diff(end) <= 2 && one.length_us.abs_diff(our_max) <= 2
+        };
+        let found = theirs.iter().find(same).unwrap_or_else(|| panic!("{peak:#?} is not in the trace"));
+        let culprit = peak.culprit.as_deref().unwrap();
+        assert!(culprit.contains(&format!(": off {}", found.begun)), "{culprit} {found:?}");
+        ends.push(theirs.last().unwrap().end_us);
+        let old = outcome.text(&format!("hist/{}/CPU0", quantity.name()));
+        assert!(old.contains(&format!("#Total samples: {count}\n")), "{}", &old[..300]);
+        assert!(old.contains(&format!("#Maximum latency: {our_max} microseconds\n")), "{}", &old[..300]);
+    }
+    // All three were read in the same moment: had one missed events, or seen too many, its last would be elsewhere.
+    let (first, last) = (ends.iter().min().unwrap(), ends.iter().max().unwrap());
+    assert!(last - first < 3_000, "{ends:?}");
+    // Nobody did anything for most of these 200 ms: what the CPU is idle is no latency.
+    assert!(POTENTIAL.iter().all(|&quantity| longest(&run, quantity, Cpu(0)).total_ns < Ns::from_ms(2)));
+    assert_eq!(run.losses, vec![]);
+}
+
+/// Functions in the text of a latency tracer: `#  => started at: NAME`.
+fn place<'t>(trace: &'t str, what: &str) -> &'t str {
+    let found = trace.lines().find_map(|line| line.split_once(&format!("=> {what} at: ")));
+    found.map(|(_, name)| name.trim()).unwrap_or_else(|| panic!("no '{what}' in {trace}"))
+}
+
+#[test]
+#[ignore = "lab: run by make lab-potential"]
+fn what_is_injected_is_found_and_blamed_where_the_kernel_s_own_tracers_find_it() {
+    let Some(outcome) = Outcome::of("potential-tracers", "lab: potential latencies injected") else { return };
+    for quantity in POTENTIAL {
+        let name = quantity.name();
+        let run = run_of(&outcome, name);
+        let injected: serde_json::Value =
+            serde_json::from_str(&outcome.text(&format!("{name}.injected"))).unwrap();
+        let pulse = Ns(injected["max_ns"].as_u64().unwrap());
+        let theirs = Ns::from_us(outcome.text(&format!("{name}.max")).trim().parse().unwrap());
+        let peak = longest(&run, quantity, Cpu(1));
+        let (ours, culprit) = (peak.total_ns, peak.culprit.as_deref().unwrap());
+        println!("{name}: injected {pulse}, found {ours}, tracer {theirs}; {culprit}");
+        assert!(ours >= pulse && ours.0 < pulse.0 * 3 / 2, "{ours} {pulse}");
+        // Theirs of both is the union, of which ours is part; in an injected one they begin and end together.
+        assert!(ours.0.abs_diff(theirs.0) < theirs.0 / 20, "{ours} {theirs}");
+        assert!(culprit.starts_with("lathunt-inject/"), "{culprit}");
+        let trace = outcome.text(&format!("{name}.trace"));
+        let (off, on) = (place(&trace, "started"), place(&trace, "ended"));
+        assert!(culprit.contains(&format!(": off in {off}+")), "{off}: {culprit}");
+        assert!(culprit.contains(&format!("; on in {on}+")), "{on}: {culprit}");
+        // The injecting thread is a real-time one: it is recorded as all others are, beside.
+        assert!(run.max_of(Quantity::Wakeup).is_some() && run.complete, "{}", outcome.text("stderr"));
+    }
+}
+
+#[test]
+#[ignore = "lab: run by make lab-potential"]
+fn a_cpu_that_was_offline_had_nothing_off_meanwhile() {
+    let Some(outcome) = Outcome::of("potential-tracers", "lab: potential latencies of a CPU offline") else {
+        return;
+    };
+    let run = run_of(&outcome, "offline");
+    for quantity in POTENTIAL {
+        // It was gone for three seconds.
+        let peak = longest(&run, quantity, Cpu(1));
+        assert!(peak.total_ns < Ns::from_ms(1_500), "{peak:#?}");
+    }
+}
