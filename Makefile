@@ -35,7 +35,7 @@ lab: ## Only the lab: our binary under Debian's PREEMPT_RT kernel in QEMU
 	cargo test --locked --package lathunt --test lab -- --include-ignored --show-output
 
 lab-potential: ## Potential latencies on a kernel with their tracepoints, which is built first: ten minutes, once
-	@scripts/setup test
+	@scripts/setup kernel
 	@lab/build-traced-kernel
 	LATHUNT_LAB="$$(lab/prepare traced | tail -n 1)" cargo test --locked --package lathunt --features traced-kernel --test lab_potential -- --include-ignored --show-output
 
