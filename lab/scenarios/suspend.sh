@@ -3,7 +3,7 @@
 : >said
 echo 2 >/sys/module/suspend/parameters/pm_test_delay
 echo core >/sys/power/pm_test
-lathunt monitor --window 2s --listen off --database m.sqlite 2>>said &
+lathunt monitor --window 3s --listen off --database m.sqlite 2>>said &
 monitor=$!
 says() { until grep -q "$1" said; do sleep 1; done; }
 says recording:
@@ -13,7 +13,7 @@ sleep 2
 echo mem >/sys/power/state
 says slept
 # Whole windows after it.
-sleep 5
+sleep 8
 kill -INT $victim
 kill -TERM $monitor
 wait $monitor

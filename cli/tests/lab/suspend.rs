@@ -26,8 +26,8 @@ fn a_sleep_of_the_machine_is_recorded_and_is_no_latency() {
         let [begin, end, at] = ["begin", "end", "max_at"].map(|name| row[name].as_i64().unwrap());
         let max_ns = row["histogram"]["max_ns"].as_u64().unwrap();
         assert!(max_ns < 1_000_000_000, "{max_ns} ns: the sleep counts as latency");
-        // The guest closes a window late.
-        assert!((begin - 1_000..end + 1_000).contains(&at), "{at} is not of {begin} to {end}");
+        // The guest is slow, and closes a window late.
+        assert!((begin - 5_000..end + 5_000).contains(&at), "{at} is not of {begin} to {end}");
         over += i32::from(begin < woken && woken <= end);
         after += i32::from(begin >= woken && row["whole"] == true);
         assert!(row["whole"] == false || begin >= woken || end < woken, "it slept in {begin} to {end}");
