@@ -15,7 +15,12 @@ use crate::time::{Mono, Ns};
 
 /// The life of the victim `thread` in `[a, b)`, in order; the parts cover it exactly.
 pub fn parts(record: &Record, thread: &Thread, a: Mono, b: Mono, shares: &mut Vec<Share>) -> Vec<Segment> {
-    let stretches = states(record, thread.tid, a, b);
+    let mut stretches = states(record, thread.tid, a, b);
+    // The victim had a CPU at the end, for that is what was measured: it was not blocked there. Its waking is not in the
+    // record, which some kernels hide with the switches of some threads.
+    if let Some(last) = stretches.last_mut().filter(|last| matches!(last.state, State::Blocked(_))) {
+        last.state = State::Unknown;
+    }
     stretches.iter().map(|stretch| part(record, thread, stretch, shares)).collect()
 }
 

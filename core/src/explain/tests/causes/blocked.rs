@@ -195,3 +195,26 @@ fn where_nothing_tells_interrupts_from_threads_neither_is_blamed() {
         blind(&events).sentence
     );
 }
+
+#[test]
+fn a_victim_whose_way_to_the_cpu_is_not_recorded_is_not_said_to_have_waited_for_what_it_asked_for() {
+    expect(
+        "
+          0   c1 switch idle > rt/50@95
+         50   c1 switch rt/50@95:S > idle
+        530   c1 switch rt/50@95:S > idle
+        ",
+        100,
+        500,
+        "
+        cause unexplained
+        waited 400 µs: 400 µs (100 %) unexplained, most of it: what the thread did is not recorded
+        → the record does not show it: see the limits below for what is missing
+                µs      %       begin   what
+             400.0  100.0        +0.0   programmed wake-up → user space
+             400.0  100.0        +0.0 ?   unexplained: what the thread did is not recorded
+        ! no waking of the victim is recorded in the passage
+        ! no switch-in of the victim is recorded in the passage
+        ",
+    );
+}
