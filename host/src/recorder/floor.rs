@@ -1,5 +1,5 @@
-//! The floor of what recording wake-ups costs on this kernel and machine, for comparison: programs at the two tracepoints
-//! that each wake-up passes, which read the clock and record nothing. Costs of the recorder beyond it are its own.
+//! The floor of what recording wake-ups costs on this kernel and machine, for comparison: programs at the three tracepoints
+//! that a wake-up by a timer passes, which read the clock and record nothing. Costs of the recorder beyond it are its own.
 
 use libbpf_rs::{Link, Object};
 

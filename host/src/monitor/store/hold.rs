@@ -10,10 +10,15 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use lathunt_core::monitor::window::UnixMs;
 
 use crate::error::{Error, Result};
+
+/// A monitor that was killed holds its lock until its memory is unmapped: the one that is started in its place waits so long.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The lock; it is let go when dropped.
 #[derive(Debug)]
@@ -38,8 +43,7 @@ impl Hold {
                         .hint("name a place that can be written with --database")
                 },
             )?;
-        // SAFETY: a valid descriptor; the call changes nothing else.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        if !locks(&file) {
             let mut owner = String::new();
             let _ = file.read_to_string(&mut owner);
             let owner = match owner.lines().next().unwrap_or_default() {
@@ -66,6 +70,21 @@ impl Hold {
         let end = end.map_or_else(String::new, |end| format!("\n{}", end.0));
         let text = format!("{}{end}", std::process::id());
         let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(text.as_bytes(), 0));
+    }
+}
+
+/// Whether the lock was to be had within [`GRACE`].
+fn locks(file: &File) -> bool {
+    let end = Instant::now() + GRACE;
+    loop {
+        // SAFETY: a valid descriptor; the call changes nothing else.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        sleep(Duration::from_millis(10));
     }
 }
 
