@@ -132,12 +132,12 @@ impl Knobs {
         match written {
             Ok(seen) => {
                 change.seen = Some(seen);
-                self.journal.changed(&change)?;
-                self.changes.push(change);
-                Ok(true)
+                let noted = self.journal.changed(&change);
+                self.changes.push(change); // it is changed, noted or not
+                noted.map(|()| true)
             }
             Err(error) => {
-                restore::one(&mut self.journal, &change);
+                restore::one(&mut self.journal, &change); // what fails stays in the journal
                 Err(error)
             }
         }
@@ -206,7 +206,7 @@ impl Knobs {
     /// Puts everything back, the last change first, and says what became of each.
     ///
     /// # Errors
-    /// When the journal cannot be removed although nothing is left in it.
+    /// When the journal cannot be removed although nothing is left in it; what earlier runs left stays there.
     pub fn restore(self) -> Result<Vec<Restored>> {
         self.restore_within(PATIENCE)
     }

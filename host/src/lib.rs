@@ -18,6 +18,7 @@ pub mod monitor;
 pub mod named_pipe;
 pub mod pingpong;
 pub mod pm_qos;
+pub mod private_directory;
 pub mod recorder;
 pub mod recording;
 pub mod sched;

@@ -21,6 +21,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::private_directory;
 
 /// Which load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,23 +226,8 @@ pub fn find_program(name: &str, search_path: &OsStr) -> Option<PathBuf> {
 
 /// A directory of our own: on disk where possible, since fsync in memory exercises nothing.
 fn private_directory() -> Result<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    let mut last = None;
-    for parent in [Path::new("/var/tmp"), &std::env::temp_dir()] {
-        let template = parent.join("lathunt-load.XXXXXX").into_os_string().into_vec();
-        let Ok(template) = std::ffi::CString::new(template) else { continue };
-        let template = template.into_raw();
-        // SAFETY: a NUL-terminated string that we own and that mkdtemp changes in place, keeping its length.
-        let made = unsafe { libc::mkdtemp(template) };
-        let error = std::io::Error::last_os_error();
-        // SAFETY: comes from into_raw above, and has its old length.
-        let path = unsafe { std::ffi::CString::from_raw(template) };
-        if !made.is_null() {
-            return Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())));
-        }
-        last = Some((parent.to_owned(), error));
-    }
-    let (parent, error) =
-        last.unwrap_or_else(|| (PathBuf::from("/tmp"), std::io::ErrorKind::NotFound.into()));
-    Err(Error::new("make a directory for the load in", parent.display().to_string(), error))
+    let (first, second) = (Path::new("/var/tmp"), std::env::temp_dir());
+    private_directory::below(first, "lathunt-load")
+        .or_else(|_| private_directory::below(&second, "lathunt-load"))
+        .map_err(|error| Error::new("make a directory for the load in", second.display().to_string(), error))
 }

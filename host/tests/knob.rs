@@ -238,6 +238,25 @@ fn a_journal_of_an_earlier_boot_changes_nothing() {
     assert_eq!(machine.values()[0], "performance");
 }
 
+/// What an earlier run left and cannot be put back outlives the changes of a later one.
+#[test]
+fn what_cannot_be_put_back_stays_in_the_journal_whatever_comes_after() {
+    let machine = Machine::new();
+    // /dev/null takes every value and holds none: it can be changed from "1" and never put back.
+    let stubborn = complete_journal(&Machine::new()).lines().next().unwrap().to_owned()
+        + "\n{\"change\":{\"number\":0,\"path\":\"/dev/null\",\"old\":\"1\",\"new\":\"\"}}\n"
+        + "{\"seen\":{\"number\":0,\"value\":\"\"}}\n";
+    drop(Knobs::open(&machine.journal()).unwrap());
+    fs::write(machine.journal().join("knobs.journal"), stubborn).unwrap();
+    let (mut knobs, before) = Knobs::open(&machine.journal()).unwrap();
+    assert!(before.len() == 1 && before[0].outcome.is_due(), "{before:?}");
+    change_all(&mut knobs, machine.root.path());
+    assert!(knobs.restore().unwrap().iter().all(|one| !one.outcome.is_due()));
+    assert!(is_back(&machine.values()), "{:?}", machine.values());
+    let left = knob::pending(&machine.journal()).unwrap();
+    assert_eq!(left.iter().map(|change| change.path.as_path()).collect::<Vec<_>>(), [Path::new("/dev/null")]);
+}
+
 #[test]
 fn a_directory_that_others_can_write_is_refused() {
     use std::os::unix::fs::PermissionsExt;

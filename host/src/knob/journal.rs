@@ -4,6 +4,7 @@
 //! value), `settled` when it is back. A torn last line belongs to a step that was not taken. The file exists only
 //! while something is changed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
@@ -90,6 +91,8 @@ pub(super) struct Journal {
     directory: PathBuf,
     about: String,
     file: Option<File>, // `None` until the first change
+    due: BTreeSet<u64>, // numbers of the changes that are not settled, of earlier runs too
+    torn: bool,         // the last line may lack its end
     _lock: Lock,
 }
 
@@ -143,8 +146,14 @@ impl Journal {
         prepare(directory)?;
         let lock = lock(directory)?;
         let path = directory.join(FILE);
-        let mut journal =
-            Journal { directory: directory.to_owned(), about: about.to_owned(), file: None, _lock: lock };
+        let mut journal = Journal {
+            directory: directory.to_owned(),
+            about: about.to_owned(),
+            file: None,
+            due: BTreeSet::new(),
+            torn: false,
+            _lock: lock,
+        };
         let mut left = Left::default();
         let opened = OpenOptions::new().read(true).append(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         match opened {
@@ -153,10 +162,8 @@ impl Journal {
                 file.read_to_end(&mut text).map_err(|error| journal.cannot("read", error))?;
                 let text = String::from_utf8_lossy(&text);
                 left = parse(&text);
-                if !text.is_empty() && !text.ends_with('\n') {
-                    file.write_all(b"\n").map_err(|error| journal.cannot("write", error))?;
-                    // ends the torn line
-                }
+                journal.due = left.changes.iter().map(|change| change.number).collect();
+                journal.torn = !text.is_empty() && !text.ends_with('\n');
                 journal.file = Some(file);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -183,7 +190,9 @@ impl Journal {
             let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
             synced.map_err(|error| self.cannot("sync", error))?;
         }
-        self.append(&Line::Change(change.clone()))
+        self.append(&Line::Change(change.clone()))?;
+        self.due.insert(change.number);
+        Ok(())
     }
 
     /// Writes down what the kernel made of it.
@@ -194,6 +203,7 @@ impl Journal {
 
     /// Writes down that nothing is left to do for it.
     pub(super) fn settled(&mut self, change: &Change) -> Result<()> {
+        self.due.remove(&change.number);
         self.append(&Line::Settled { number: change.number })
     }
 
@@ -207,8 +217,16 @@ impl Journal {
         self.append(&Line::Kept)
     }
 
-    /// Removes the journal: nothing is changed any more.
+    /// The machine was booted since: nothing is left to do for any change.
+    pub(super) fn all_settled(&mut self) {
+        self.due.clear();
+    }
+
+    /// Removes the journal when nothing is changed any more.
     pub(super) fn clear(&mut self) -> Result<()> {
+        if !self.due.is_empty() {
+            return Ok(());
+        }
         self.file = None;
         match fs::remove_file(self.directory.join(FILE)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(self.cannot("remove", error)),
@@ -219,10 +237,14 @@ impl Journal {
     fn append(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_string(line).map_err(|error| self.cannot("write", error))?;
         text.push('\n');
+        if std::mem::replace(&mut self.torn, true) {
+            text.insert(0, '\n');
+        }
         let written = match self.file.as_mut() {
             Some(file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_data()),
             None => Ok(()), // settled although never written down: nothing to remember
         };
+        self.torn = written.is_err();
         written.map_err(|error| self.cannot("write", error))
     }
 

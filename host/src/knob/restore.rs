@@ -83,21 +83,20 @@ impl Outcome {
     }
 }
 
-/// Puts back everything, and removes the journal when nothing is left.
+/// Puts back everything, and removes the journal when nothing is left in it.
 pub(super) fn all(journal: &mut Journal, mut left: Left, patience: Duration) -> Result<Vec<Restored>> {
     let of = |change: &Change, outcome| Restored { path: change.path.clone(), outcome };
     let mut restored: Vec<Restored> = Vec::new();
     if left.booted_since {
         restored.extend(left.changes.iter().map(|change| of(change, Outcome::BootedSince)));
+        journal.all_settled();
     } else {
         left.changes.reverse();
         left.changes.sort_by_key(|change| change.kind);
         pin_interrupts(journal, &mut left.changes, patience);
         restored.extend(in_order(journal, &left.changes));
     }
-    if restored.iter().all(|one| !one.outcome.is_due()) {
-        journal.clear()?;
-    }
+    journal.clear()?;
     Ok(restored)
 }
 

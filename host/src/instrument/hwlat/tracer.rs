@@ -45,7 +45,7 @@ pub fn missing() -> Option<String> {
 /// # Errors
 /// When tracefs refuses something; everything is put back then.
 pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> Result<Found> {
-    let (mut knobs, _) = Knobs::open(&knob::default_directory())?;
+    let (mut knobs, before) = Knobs::open(&knob::default_directory())?;
     let tracefs = Tracefs::open()?;
     let instance = Instance::new(&tracefs, "hwlat")?;
     set_parameters(&mut knobs, options, per_cpu)?;
@@ -90,6 +90,7 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
     let notes = left
         .iter()
         .filter(|one| !matches!(one.outcome, knob::Outcome::PutBack { .. }))
+        .chain(before.iter().filter(|one| one.outcome.is_due()))
         .map(ToString::to_string);
     Ok(found(options, per_cpu, samples, Ns(watched), notes.collect()))
 }

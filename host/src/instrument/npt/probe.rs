@@ -175,9 +175,8 @@ const EVENT_BYTES: u64 = 48;
 /// A directory for what consumers write, or why it does not fit.
 fn room_for(events: u64) -> Result<std::path::PathBuf> {
     let base = std::env::temp_dir();
-    let path = base.join(format!("lathunt-npt-{}", std::process::id()));
-    let shown = path.display().to_string();
-    std::fs::create_dir_all(&path).map_err(|error| Error::new("make", shown.clone(), error))?;
+    let path = crate::private_directory::below(&base, "lathunt-npt")
+        .map_err(|error| Error::new("make a directory in", base.display().to_string(), error))?;
     let needed = events.saturating_mul(EVENT_BYTES);
     match free_bytes(&base) {
         Some(free) if free < needed => {
