@@ -238,6 +238,7 @@ mod tests {
         run.verdict = Some(Verdict {
             outcome,
             deadline_ns: deadline_us.map(Ns::from_us),
+            quantity: None,
             reasons: vec![format!("because of {host}")],
             model_free: None,
             rule_of_thumb: None,

@@ -14,6 +14,7 @@ pub use judge::{exit_code, judge, Rules};
 
 use serde::{Deserialize, Serialize};
 
+use crate::series::Quantity;
 use crate::time::Ns;
 
 /// The answer to "does it meet its deadline?".
@@ -37,6 +38,9 @@ pub struct Verdict {
     pub outcome: Option<Outcome>,
     /// The deadline.
     pub deadline_ns: Option<Ns>,
+    /// What was judged; of several the one that is worst beyond the deadline. `None`: written before this was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<Quantity>,
     /// Why, one line each, the weightiest first.
     pub reasons: Vec<String>,
     /// What holds without any model of the tail.

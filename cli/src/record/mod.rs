@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use lathunt_core::application::Task;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist::Recorded;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::time::{Ns, Tid};
+use lathunt_core::time::{Ns, Prio, Tid};
 use lathunt_core::verdict::{self, Outcome, Rules, Verdict};
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
@@ -277,6 +278,30 @@ fn judge_with_command(run: &Run, plan: &Plan, code: Option<i32>) -> Verdict {
     verdict
 }
 
+/// Turns that have no response time: some were overrun all the same, and of some threads none was seen to end.
+fn with_turns(mut verdict: Verdict, tasks: &[Task], deadline: Ns) -> Verdict {
+    let seen_late = |task: &Task| {
+        let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
+        response.is_some_and(|max| max > deadline)
+    };
+    for task in tasks.iter().filter(|task| task.misses > 0 && !seen_late(task)) {
+        let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
+        let late = format!("{}: {} turns were not over in time{most}", task.thread, task.misses);
+        verdict.reasons.insert(0, late);
+        verdict.outcome = Some(Outcome::Fail);
+    }
+    let woken = |task: &Task| task.of(Quantity::Wakeup).map_or(0, |series| series.histogram.count());
+    let is_real_time = |task: &Task| task.thread.prio.is_some_and(Prio::is_realtime);
+    for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
+        let silent = format!("{}: no turn of it was recorded from begin to end", task.thread);
+        verdict.reasons.push(silent);
+        if verdict.outcome == Some(Outcome::Pass) {
+            verdict.outcome = Some(Outcome::Inconclusive);
+        }
+    }
+    verdict
+}
+
 /// An application is judged by its response times, a system by its wake-ups.
 fn judge(run: &Run, plan: &Plan) -> Verdict {
     if plan.is_application() {
@@ -285,9 +310,8 @@ fn judge(run: &Run, plan: &Plan) -> Verdict {
         for loss in &mut of_tasks.losses {
             loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
         }
-        return verdict::judge(&of_tasks, plan.deadline, &Rules::instrument(Quantity::Response));
+        let verdict = verdict::judge(&of_tasks, plan.deadline, &Rules::instrument(Quantity::Response));
+        return plan.deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, &run.tasks, deadline));
     }
-    let timed = run.max_of(Quantity::TimerWakeup).is_some();
-    let quantity = if timed { Quantity::TimerWakeup } else { Quantity::Wakeup };
-    verdict::judge(run, plan.deadline, &Rules::instrument(quantity))
+    verdict::judge(run, plan.deadline, &Rules::tasks(run))
 }

@@ -65,6 +65,10 @@ impl Tasks {
     /// of its thread.
     pub fn add(&mut self, activation: &Activation) -> bool {
         let tid = activation.thread.tid;
+        if self.logs.get(&tid).is_some_and(|log| log.is_of_another(activation)) {
+            let ended = self.logs.remove(&tid);
+            ended.filter(|log| !log.is_empty()).iter().for_each(|log| self.others.fold(log.report(self.name)));
+        }
         if let Some(log) = self.logs.get_mut(&tid) {
             return log.add(activation, self.name);
         }

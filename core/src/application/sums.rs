@@ -311,7 +311,7 @@ impl Sums {
 
 /// Whether the priority of a real-time task is that of one that waits for it.
 fn lent(a: &Activation) -> bool {
-    a.thread.prio.is_realtime() && matches!(a.policy, 0 | 3 | 5)
+    a.thread.prio.is_realtime() && matches!(a.policy, 0 | 3 | 5 | 7)
 }
 
 fn span(histogram: &Histogram) -> Option<Span> {

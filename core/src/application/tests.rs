@@ -384,3 +384,21 @@ fn activations_that_were_not_recorded_are_counted_and_what_lies_around_them_is_n
     assert!(task.series.iter().all(|series| series.lost == lost(series)));
     assert_eq!(task.activations, 300 - 1 - 3 - 2, "the one after each gap has no known begin");
 }
+
+#[test]
+fn a_thread_that_got_the_id_of_one_that_ended_is_another_thread() {
+    let mut tasks = Tasks::new(8, None, name);
+    for turn in 0..200u64 {
+        let mut a = activation(turn * 1_000_000 + 5_000, Via::Timer, SLEEP);
+        if turn >= 100 {
+            (a.tgid, a.thread) = (Tid(66), thread(7, "logger"));
+        } else if turn == 50 {
+            a.switched_in = Mono(a.waking.0 + 800_000);
+        }
+        tasks.add(&a);
+    }
+    let told: Vec<_> = tasks.report().iter().map(|task| (task.thread.comm.clone(), task.largest())).collect();
+    let logger = told.iter().find(|(comm, _)| comm == "logger").unwrap();
+    assert_eq!(logger.1, Ns(5_000), "{told:?}");
+    assert_eq!(told[0].1, Ns(802_000), "the worst of the other is kept: {told:?}");
+}

@@ -92,6 +92,11 @@ impl Log {
         self.learning.last().or(self.before.as_ref()).map_or(Mono(0), |last| last.blocked)
     }
 
+    /// Whether `activation` is of a thread of another process, which got the id of this one when it had ended.
+    pub fn is_of_another(&self, activation: &Activation) -> bool {
+        self.learning.last().or(self.before.as_ref()).is_some_and(|last| last.tgid != activation.tgid)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty() && self.learning.is_empty()
     }

@@ -47,7 +47,7 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
         let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
         model_free::statement(Activations::of(std::iter::once(sum), level), level, CONFIDENCE)
     });
-    Verdict { outcome, deadline_ns, reasons, model_free, rule_of_thumb: None }
+    Verdict { outcome, deadline_ns, quantity: main, reasons, model_free, rule_of_thumb: None }
 }
 
 /// That of one run. A run without one has a doubt to tell where its measurement is void: samples that were lost, say.
@@ -61,6 +61,7 @@ fn of_one(run: &Run) -> Verdict {
     void.unwrap_or(Verdict {
         outcome: None,
         deadline_ns: None,
+        quantity: None,
         reasons: Vec::new(),
         model_free: None,
         rule_of_thumb: None,
@@ -69,6 +70,9 @@ fn of_one(run: &Run) -> Verdict {
 
 /// The quantity that the run's verdict speaks of, as far as that can be told.
 pub(super) fn judged(run: &Run) -> Option<Quantity> {
+    if let Some(quantity) = run.verdict.as_ref().and_then(|verdict| verdict.quantity) {
+        return Some(quantity);
+    }
     let all = || all_series(run).map(|series| series.quantity);
     let told = all().filter(|&quantity| is_judged(run, quantity)).min_by_key(|&quantity| order(quantity));
     told.or_else(|| all().min_by_key(|&quantity| order(quantity)))

@@ -182,6 +182,15 @@ fn worst_of_merged(run: &Run) -> Option<(&str, Ns, Quantity, Ns)> {
 }
 
 fn largest_of(run: &Run) -> Option<(Quantity, Ns)> {
+    let judged = run.verdict.as_ref().and_then(|verdict| verdict.quantity).and_then(|quantity| {
+        let of_tasks = run.tasks.iter().filter_map(|task| task.of(quantity)?.histogram.max());
+        // Those of a task are in the series of its CPU, if there is one.
+        Some((quantity, run.max_of(quantity).or_else(|| of_tasks.max())?))
+    });
+    judged.or_else(|| largest_told(run))
+}
+
+fn largest_told(run: &Run) -> Option<(Quantity, Ns)> {
     quantities(run).into_iter().find_map(|quantity| Some((quantity, run.max_of(quantity)?)))
 }
 

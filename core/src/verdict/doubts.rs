@@ -92,7 +92,8 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
 }
 
 fn samples_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    judged(run, rules)
+    rules
+        .limited(run)
         .filter(|series| series.lost > 0)
         .map(|series| {
             let were = if series.lost == 1 { "sample was" } else { "samples were" };
@@ -189,7 +190,7 @@ fn load_died(run: &Run, rules: &Rules) -> Vec<Doubt> {
     ended.map(|how| weak(format!("the load did not last: {how}"))).into_iter().collect()
 }
 
-/// Stolen time at least as long as the worst latency may be that latency, and more may come.
+/// Stolen time at least as long as the worst latency: that may be its cause, and longer ones may come.
 fn steal(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let stolen = run.conditions.during.steal.iter().flatten();
     stolen
@@ -200,8 +201,8 @@ fn steal(run: &Run, rules: &Rules) -> Vec<Doubt> {
                 .max()?;
             (on.steal_ns > Ns::ZERO && on.steal_ns >= worst).then(|| {
                 weak(format!(
-                    "the host took {} from CPU {} during the run: the worst case is its decision, measure on bare metal \
-                     or with this CPU dedicated",
+                    "the host took {} from CPU {} during the run: how late it may become is the host's decision, measure on \
+                     bare metal or with this CPU dedicated",
                     on.steal_ns, on.cpu
                 ))
             })

@@ -14,6 +14,8 @@ use crate::time::Ns;
 pub struct Rules {
     /// The quantity that is judged.
     pub quantity: Quantity,
+    /// Others that must not exceed the deadline either, and whose losses are doubts. The rest is claimed of `quantity`.
+    pub also: Vec<Quantity>,
     /// One-sided confidence of the model-free statement.
     pub confidence: f64,
     /// A PASS needs so many samples that, had none exceeded, an exceedance would be rarer than this.
@@ -34,6 +36,7 @@ impl Rules {
     pub fn hunt() -> Rules {
         Rules {
             quantity: Quantity::Cyclic,
+            also: Vec::new(),
             confidence: 0.95,
             claim_probability: 1e-4,
             least_share: 0.5,
@@ -48,13 +51,33 @@ impl Rules {
     pub fn instrument(quantity: Quantity) -> Rules {
         Rules { quantity, require_load: false, require_calibration: false, ..Rules::hunt() }
     }
+
+    /// For the real-time tasks of a system: who was woken by a timer is late from its expiry, who was woken otherwise from
+    /// the waking, and who waited behind a task of the same priority was late, too. `run` tells which of them there are.
+    #[must_use]
+    pub fn tasks(run: &Run) -> Rules {
+        let timed = run.max_of(Quantity::TimerWakeup).is_some();
+        let quantity = if timed { Quantity::TimerWakeup } else { Quantity::Wakeup };
+        Rules { also: vec![Quantity::Wakeup, Quantity::SharedPrio], ..Rules::instrument(quantity) }
+    }
+
+    /// Series of all that must not exceed the deadline.
+    pub(super) fn limited<'r>(&self, run: &'r Run) -> impl Iterator<Item = &'r Series> + use<'r> {
+        let quantity = self.quantity;
+        let also: Vec<Quantity> = self.also.iter().copied().filter(|&one| one != quantity).collect();
+        run.of(quantity).chain(also.into_iter().flat_map(|one| run.of(one)))
+    }
 }
 
 /// Judges `run` against `deadline` (a latency may equal it).
 #[must_use]
 pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
     let worst = run.max_of(rules.quantity);
-    let failures = deadline.map(|deadline| exceedances(run, deadline, rules)).unwrap_or_default();
+    let late = deadline.map(|deadline| above(run, deadline, rules)).unwrap_or_default();
+    let quantity = late.first().map_or(rules.quantity, |(_, series)| series.quantity);
+    let failures: Vec<String> = deadline
+        .map(|deadline| late.iter().map(|&(max, series)| exceedance(run, deadline, series, max)).collect())
+        .unwrap_or_default();
     let doubts = doubts::all(run, rules);
     let outcome = match deadline {
         Some(_) if !failures.is_empty() => Some(Outcome::Fail),
@@ -71,7 +94,7 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
     let rule_of_thumb = worst
         .zip(run.conditions.machine.cpu_max_hz)
         .and_then(|(worst, max_hz)| rule_of_thumb::clock_periods(max_hz, worst));
-    Verdict { outcome, deadline_ns: deadline, reasons, model_free, rule_of_thumb }
+    Verdict { outcome, deadline_ns: deadline, quantity: Some(quantity), reasons, model_free, rule_of_thumb }
 }
 
 /// Exit code of a command that ends with `verdict`: 0 within the deadline or none given, 2 exceeded, 3 inconclusive.
@@ -89,15 +112,15 @@ fn ordered(mut doubts: Vec<Doubt>) -> impl Iterator<Item = String> {
     doubts.into_iter().map(|doubt| doubt.reason)
 }
 
-/// One line for each series with a sample above the deadline, the worst first.
-fn exceedances(run: &Run, deadline: Ns, rules: &Rules) -> Vec<String> {
-    let mut late: Vec<(Ns, &Series)> = run
-        .of(rules.quantity)
+/// Each series with a sample above the deadline, the worst first.
+fn above<'r>(run: &'r Run, deadline: Ns, rules: &Rules) -> Vec<(Ns, &'r Series)> {
+    let mut late: Vec<(Ns, &Series)> = rules
+        .limited(run)
         .filter_map(|series| Some((series.histogram.max()?, series)))
         .filter(|&(max, _)| max > deadline)
         .collect();
     late.sort_by_key(|&(max, _)| std::cmp::Reverse(max));
-    late.into_iter().map(|(max, series)| exceedance(run, deadline, series, max)).collect()
+    late
 }
 
 fn exceedance(run: &Run, deadline: Ns, series: &Series, max: Ns) -> String {
@@ -112,6 +135,10 @@ fn exceedance(run: &Run, deadline: Ns, series: &Series, max: Ns) -> String {
     let of = series.histogram.count();
     let cause = peak_of(run, series, max).and_then(blamed).map(|cause| format!(": {cause}"));
     let (max, deadline) = max.told_apart(deadline);
+    let cause = cause.or_else(|| {
+        let shared = series.quantity == Quantity::SharedPrio;
+        shared.then(|| ": behind a task of the same priority, in the order of SCHED_FIFO".to_owned())
+    });
     format!(
         "{}: {count} of {of} above the deadline of {deadline}, worst {max}{}",
         series.label(),

@@ -271,3 +271,32 @@ fn more_time_is_asked_for_at_the_pace_of_the_run() {
     );
     assert!(verdict.reasons[0].contains("measure longer (15 s at this pace)"), "{:?}", verdict.reasons);
 }
+
+/// A system: 20 000 wake-ups by timers within 60 µs, and one more of `quantity` at 5 ms.
+fn system(quantity: Quantity, lost: u64) -> Run {
+    let mut run = good_run();
+    run.series.iter_mut().for_each(|series| series.quantity = Quantity::TimerWakeup);
+    let mut other = series(1, 2, Ns::from_ms(5));
+    (other.quantity, other.lost, other.interval_ns) = (quantity, lost, None);
+    run.series.push(other);
+    run
+}
+
+#[test]
+fn whoever_was_woken_by_no_timer_or_waited_behind_an_equal_was_late_too() {
+    for quantity in [Quantity::Wakeup, Quantity::SharedPrio] {
+        let run = system(quantity, 0);
+        let verdict = judge(&run, Some(DEADLINE), &Rules::tasks(&run));
+        assert_eq!((verdict.outcome, verdict.quantity), (Some(Outcome::Fail), Some(quantity)));
+        assert!(verdict.reasons[0].contains("worst 5.000 ms"), "{:?}", verdict.reasons);
+        let late = judge(&run, Some(Ns::from_ms(6)), &Rules::tasks(&run));
+        assert_eq!((late.outcome, late.quantity), (Some(Outcome::Pass), Some(Quantity::TimerWakeup)));
+    }
+    let run = system(Quantity::Wakeup, 1);
+    assert_eq!(
+        judge(&run, Some(Ns::from_ms(6)), &Rules::tasks(&run)).outcome,
+        Some(Outcome::Inconclusive)
+    );
+    let run = system(Quantity::Timer, 0);
+    assert_eq!(judge(&run, Some(DEADLINE), &Rules::tasks(&run)).outcome, Some(Outcome::Pass), "a part of it");
+}
