@@ -3,13 +3,14 @@
 /* One record for each activation of a measured thread: from its waking to where it blocks again. A thread that is woken
  * while it is still on its way to sleep ends one and begins the next, without a switch.
  *
- * Built in `block->run` while the thread has the CPU, saved beside its waking when it is preempted, and appended to a
- * ring of its CPU when it blocks. User space reads the ring every 20 to 50 ms (host/src/recorder/activations.rs); what
+ * Built in the slot at the head of its CPU's ring while the thread has the CPU, saved beside its waking when it is
+ * preempted, and appended when it blocks. User space reads the ring every 20 to 50 ms (host/src/recorder/activations.rs); what
  * it did not read in time is overwritten and counted. So wake-ups are recorded without a lookup at the switch-out, and
  * every statistic of an application is computed outside the kernel.
  * Not in it: an activation that goes on when recording ends, and one that began before it. */
 
 #define ACTIVATION_SLOTS 4096
+#define MOST_16 0xffff /* counts of 16 bits stop there */
 
 #define SYSCALL_KERNEL -2 /* a thread of the kernel */
 

@@ -81,7 +81,8 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 /* Its turn has come, or is over, without a block. */
 static __always_inline void slept_late(struct activation *activation, __u64 at, __u64 until)
 {
-	activation->late_sleeps++;
+	if (activation->late_sleeps < MOST_16)
+		activation->late_sleeps++;
 	activation->late_sleep = until;
 	if (at - until > activation->late_by)
 		activation->late_by = at - until;

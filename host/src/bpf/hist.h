@@ -61,8 +61,9 @@ static __always_inline __u32 hist_index(__u64 ns)
 	return HIST_LINEAR + hist_log_linear(steps) - 296;
 }
 
-/* Counts of one quantity on one CPU. Written by that CPU alone with interrupts off; guarded by the block's
- * `hist_seq` (odd while being written), except `recent`, which user space takes by exchanging it for 0. */
+/* Counts of one quantity on one CPU. Written by that CPU alone, where nothing that writes it can come in between; guarded
+ * by a count of its owner (`hist_seq`, `seq`: odd while being written), except `recent`, which user space takes by
+ * exchanging it for 0. */
 struct hist {
 	__u64 count;
 	__u64 sum_ns;

@@ -117,14 +117,20 @@ static __always_inline __s32 current_tid(void)
 	return bpf_get_current_task_btf()->pid;
 }
 
-/* Counts up where this CPU is the only writer, ordered against the stores around it for readers elsewhere. */
-static __always_inline void count_up(__u64 *counter)
+/* Stores where this CPU is the only writer, ordered against the stores around it for readers elsewhere. An exchange,
+ * because an addition whose result nobody uses orders nothing on arm64 (STADD). */
+static __always_inline void publish(__u64 *to, __u64 value)
 {
 #if defined(__TARGET_ARCH_x86)
 	barrier(); /* stores are seen in their order */
-	*(volatile __u64 *)counter = *counter + 1;
+	*(volatile __u64 *)to = value;
 	barrier();
 #else
-	__sync_fetch_and_add(counter, 1);
+	__sync_lock_test_and_set(to, value);
 #endif
+}
+
+static __always_inline void count_up(__u64 *counter)
+{
+	publish(counter, *counter + 1);
 }

@@ -87,7 +87,7 @@ int BPF_PROG(on_exit, struct task_struct *p)
 	struct waking *w = find_waking(p->pid);
 
 	if (w)
-		w->tid = 0;
+		give_back(w);
 	return 0;
 }
 
@@ -179,13 +179,15 @@ int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 	return 0;
 }
 
+#define IDLE_ENDS (~0u)
+
 SEC("tp_btf/cpu_idle")
 int BPF_PROG(on_idle, __u32 state)
 {
 	struct cpu_block *b = this_block();
 
-	if (b)
-		flight_word(b, bpf_ktime_get_ns(), K_IDLE, IRQS_OFF, state);
+	if (b) /* up to Linux 6.2 the end comes with interrupts on */
+		flight_word(b, bpf_ktime_get_ns(), K_IDLE, state == IDLE_ENDS ? IRQS_ON : IRQS_OFF, state);
 	return 0;
 }
 

@@ -10,8 +10,6 @@ static __always_inline void copy_comm(char *to, const struct task_struct *p)
 	*(__u64 *)&to[8] = *(const __u64 *)&p->comm[8];
 }
 
-#define MOST_16 0xffff
-
 /* The record that is being built. */
 static __always_inline struct activation *open_activation(struct cpu_block *b)
 {
@@ -95,8 +93,7 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 	a->out_at = at;
 	a->blocks = p->nvcsw + jobs;
 	blocking_point(b, a, p);
-	barrier();
-	*(volatile __u64 *)&a->stamp = b->activations + 1;
+	publish(&a->stamp, b->activations + 1);
 	count_up(&b->activations);
 }
 
@@ -114,8 +111,7 @@ static __noinline int activation_left(struct cpu_block *b, struct waking *w, str
 		w->flags |= ACT_AFTER_UNSEEN;
 		return 0;
 	}
-	*(volatile __u64 *)&a->stamp = 0;
-	barrier();
+	publish(&a->stamp, 0);
 	*a = w->saved;
 	a->preemptions--;
 	a->flags |= ACT_STAYED;
@@ -131,8 +127,7 @@ static __always_inline void activation_begins(struct cpu_block *b, __u64 at, str
 	if (w->preempted)
 		activation_left(b, w, next);
 	a = open_activation(b);
-	*(volatile __u64 *)&a->stamp = 0;
-	barrier();
+	publish(&a->stamp, 0);
 	a->waking = waking;
 	a->expires = w->expires;
 	a->entry = w->entry;
@@ -206,8 +201,7 @@ static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, st
 	w->preempted = 0;
 	if (!seen)
 		return;
-	*(volatile __u64 *)&a->stamp = 0;
-	barrier();
+	publish(&a->stamp, 0);
 	*a = w->saved;
 	b->run_tid = a->tid;
 	b->run_since = at;

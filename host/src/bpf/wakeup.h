@@ -137,6 +137,13 @@ static __always_inline void wakeup_elsewhere(struct task_struct *next)
 	w->preempted = 0;
 }
 
+/* The stopper of a CPU (migration/N) shows the highest real-time priority and precedes all of them
+ * (kernel/sched/core.c, sched_set_stop_task()). */
+static __always_inline bool is_stopper(struct task_struct *p)
+{
+	return !p->prio && (p->flags & PF_KTHREAD) && *(__u64 *)&p->comm[0] == 0x6f6974617267696dull; /* "migratio" */
+}
+
 /* Null for a task that is not real time (a deadline task has priority -1). */
 static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 {
@@ -197,7 +204,7 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 	struct waking *w;
 	__s32 tid;
 
-	if (seen) {
+	if (seen && !is_stopper(prev)) {
 		seen->at = at;
 		seen->tid = prev->pid;
 	}

@@ -31,6 +31,22 @@ static __always_inline struct waking *find_waking(__s32 tid)
 	return 0;
 }
 
+static __always_inline void forget(struct waking *w)
+{
+	w->at = 0;
+	w->preempted = 0;
+	w->job_ended = 0;
+	w->armed = 0;
+	w->jobs = 0;
+}
+
+/* Nothing is left in it for a thread that user space puts there. */
+static __always_inline void give_back(struct waking *w)
+{
+	forget(w);
+	__sync_lock_test_and_set(&w->tid, 0); /* after all of the above */
+}
+
 /* Wakings of one thread come one after another, so it is claimed once. */
 static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 tid)
 {
@@ -42,11 +58,7 @@ static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 ti
 		slot = (tid + i) & (WAKING_SLOTS - 1);
 		w = bpf_map_lookup_elem(&wakings, &slot);
 		if (w && !w->tid && !__sync_val_compare_and_swap(&w->tid, 0, tid)) {
-			w->at = 0;
-			w->preempted = 0;
-			w->job_ended = 0;
-			w->armed = 0;
-			w->jobs = 0;
+			forget(w);
 			return w;
 		}
 	}

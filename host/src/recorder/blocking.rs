@@ -19,6 +19,8 @@ static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/bl
 
 /// Words of `struct blocking_block`: two, six of `struct hist`, its bins.
 const HEAD: usize = 8;
+/// That of `seq`.
+const SEQ: usize = 1;
 
 /// The running estimate; dropping it detaches.
 pub struct Blocking {
@@ -76,21 +78,44 @@ impl Blocking {
     #[must_use]
     pub fn series(&self) -> Vec<Series> {
         let Some(map) = self.object.maps().find(|map| map.name() == "blocking") else { return Vec::new() };
-        let read = |cpu: Cpu| map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        self.cpus.iter().filter_map(|cpu| series(cpu, &read(cpu)?)).collect()
+        let read = |cpu: Cpu| {
+            let bytes = map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+            Some(bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(std::array::from_fn(|i| w[i]))).collect())
+        };
+        self.cpus.iter().filter_map(|cpu| series(cpu, &whole(|| read(cpu))?)).collect()
     }
 }
 
-/// A copy that was taken while a sample was being added is at most that sample off; its sums follow its classes.
-fn series(cpu: Cpu, bytes: &[u8]) -> Option<Series> {
-    let words: Vec<u64> =
-        bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(std::array::from_fn(|i| w[i]))).collect();
+/// Copies are compared so often at most.
+const ATTEMPTS: usize = 8;
+
+/// A copy behind which the next one has the same even count of writes: no sample was added while it was taken.
+/// The last attempt takes what it gets: it lacks one sample at most, unless its extremes do not fit.
+fn whole(mut read: impl FnMut() -> Option<Vec<u64>>) -> Option<Vec<u64>> {
+    let mut copy = read()?;
+    for _ in 0..ATTEMPTS {
+        let next = read()?;
+        let (before, after) = (*copy.get(SEQ)?, *next.get(SEQ)?);
+        if before == after && before.is_multiple_of(2) {
+            break;
+        }
+        copy = next;
+    }
+    Some(copy)
+}
+
+/// What cannot be read in one piece counts as lost.
+fn series(cpu: Cpu, words: &[u64]) -> Option<Series> {
     let bins = words.get(HEAD..HEAD + HIST_BINS)?;
     let counts: Vec<(usize, u64)> = bins.iter().copied().enumerate().filter(|&(_, n)| n > 0).collect();
     let exact = Exact { sum_ns: words[3], min: Ns(!words[4]), max: Ns(words[5]) };
     let mut histogram = Histogram::new(Layout::LATENCY);
-    let added = !counts.is_empty() && histogram.add_counts(&counts, exact).is_ok();
+    if counts.is_empty() {
+        return None;
+    }
+    let torn = histogram.add_counts(&counts, exact).is_err();
     let mut series = Series::new(Quantity::Blocking, Some(cpu), histogram);
     series.begin = Some(Mono(words[6]));
-    added.then_some(series)
+    series.lost = if torn { counts.iter().map(|&(_, n)| n).sum() } else { 0 };
+    Some(series)
 }

@@ -63,12 +63,18 @@ impl Chosen {
             (0..PROBES).map(|probe| &slots[(tid.0 as usize + probe) % SLOTS]).collect();
         let there = places.iter().any(|slot| slot.tid.load(Acquire) == tid.0);
         let claim = |slot: &&Waking| slot.tid.compare_exchange(0, tid.0, AcqRel, Acquire).is_ok();
-        match there || places.iter().any(claim) {
-            true => Ok(()),
-            false => {
-                Err(Error::refused("measure", format!("thread {tid}"), "the table of threads is full there"))
-            }
+        if there {
+            return Ok(());
         }
+        let Some(slot) = places.into_iter().find(claim) else {
+            let what = format!("thread {tid}");
+            return Err(Error::refused("measure", what, "the table of threads is full there"));
+        };
+        // Who has ended before its slot was claimed gives none back.
+        if !std::path::Path::new(&format!("/proc/{tid}")).exists() {
+            let _ = slot.tid.compare_exchange(tid.0, 0, AcqRel, Acquire);
+        }
+        Ok(())
     }
 }
 

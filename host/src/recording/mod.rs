@@ -10,6 +10,7 @@ mod circumstances;
 mod evidence;
 mod extremes;
 mod files;
+mod found;
 mod memory;
 mod pending;
 mod selection;
@@ -18,7 +19,7 @@ mod snapshot;
 mod window;
 mod worst;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use lathunt_core::application::Tasks;
 use lathunt_core::cpuset::CpuSet;
@@ -32,6 +33,7 @@ use crate::error::Result;
 use crate::recorder::{self, Recorder};
 use crate::symbols::Symbols;
 use files::Files;
+use found::Found;
 use memory::Memory;
 use window::{Before, Key, Largest};
 use worst::Book;
@@ -40,8 +42,9 @@ pub use selection::Selection;
 pub use since_reset::SinceReset;
 pub use snapshot::Snapshot;
 
-/// The loss that hides latencies which no series knows of.
+/// Losses that hide latencies which no series knows of.
 const NOT_WATCHED: &str = "threads_not_watched";
+const BEFORE_FOUND: &str = "activations_before_found";
 
 /// What to record.
 #[derive(Clone, Debug)]
@@ -123,7 +126,7 @@ pub struct Recording {
     since_reset: Option<SinceReset>,
     later: Vec<Activation>, // of the next window
     overwritten: u64,
-    not_watched: BTreeSet<Tid>,
+    found: Found,
     notes: Vec<String>,
 }
 
@@ -139,11 +142,12 @@ impl Recording {
         };
         let recorder = Recorder::start(&settings.recorder(tids))?;
         let begin = clock::mono();
-        let not_watched = match settings.command {
-            Some(_) => BTreeSet::new(),
+        let mut found = Found::new();
+        if settings.command.is_none() {
             // Once more: what was started while the programs were loaded.
-            None => watch(&recorder, &settings.selection),
-        };
+            look(&mut found, &recorder, &settings.selection);
+            found.missed = 0;
+        }
         let mut notes = recorder.notes().to_vec();
         let symbols = Symbols::read().unwrap_or_else(|error| {
             notes.push(format!("{error}: kernel stacks show addresses instead of names"));
@@ -165,7 +169,7 @@ impl Recording {
             since_reset,
             later: Vec::new(),
             overwritten: 0,
-            not_watched,
+            found,
             notes,
         })
     }
@@ -221,7 +225,7 @@ impl Recording {
     /// Threads that came to match the selection since are recorded too. Call it once a second.
     pub fn look_again(&mut self) {
         if self.settings.command.is_none() && self.settings.selection.looks_again() {
-            self.not_watched.append(&mut watch(&self.recorder, &self.settings.selection));
+            look(&mut self.found, &self.recorder, &self.settings.selection);
         }
     }
 
@@ -270,8 +274,11 @@ impl Recording {
             let largest = self.largest.get(&key).copied().unwrap_or_default();
             self.before.part(series, largest, self.book.smallest(key))
         };
-        let series: Vec<Series> =
-            cumulative.iter().filter_map(part).filter(|series| series.histogram.count() > 0).collect();
+        // A CPU whose every wake-up was lost has a series, too.
+        let told = |series: &Series| {
+            series.histogram.count() > 0 || (series.quantity == Quantity::Wakeup && series.lost > 0)
+        };
+        let series: Vec<Series> = cumulative.iter().filter_map(part).filter(told).collect();
         let maximum =
             |series: &Series| self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?);
         let maxima = series.iter().filter_map(maximum).collect();
@@ -375,24 +382,31 @@ impl Recording {
                 "activations of more threads than are kept apart: of them only the wake-ups are in the figures, of their CPU and of \"(others)\"",
             ),
         ];
-        let not_watched = (
-            NOT_WATCHED,
-            self.not_watched.len() as u64,
-            "threads without room in the recorder's table (8192, and four places for each): they were not measured",
-        );
-        let own = own.into_iter().chain([not_watched]).filter(|&(_, count, _)| count > 0);
+        let not_measured = [
+            (
+                NOT_WATCHED,
+                self.found.without_room.len() as u64,
+                "threads without room in the recorder's table (8192, and four places for each): they were not measured",
+            ),
+            (
+                BEFORE_FOUND,
+                self.found.missed,
+                "activations, at most, of threads before they were found: names and control groups are looked up once a second",
+            ),
+        ];
+        let own = own.into_iter().chain(not_measured).filter(|&(_, count, _)| count > 0);
         let loss = |(counter, count, meaning): (&str, u64, &str)| Loss {
             counter: counter.to_owned(),
             count,
             meaning: meaning.to_owned(),
-            evidence_only: counter != NOT_WATCHED,
+            evidence_only: ![NOT_WATCHED, BEFORE_FOUND].contains(&counter),
         };
         self.recorder.losses().into_iter().chain(own.map(loss)).collect()
     }
 }
 
-/// Measures the threads that are chosen now; returned: those for which there was no room.
-fn watch(recorder: &Recorder, selection: &Selection) -> BTreeSet<Tid> {
+/// Measures the threads that are chosen now.
+fn look(found: &mut Found, recorder: &Recorder, selection: &Selection) {
     let chosen = selection.threads().ok().flatten().unwrap_or_default(); // a process may have ended meanwhile
-    chosen.into_iter().filter(|&tid| recorder.watch(tid).is_err()).collect()
+    found.look(chosen, |tid| recorder.watch(tid).is_ok());
 }

@@ -43,7 +43,10 @@ impl Before {
             *n -= earlier.get(index).copied().unwrap_or(0).min(*n);
         }
         counts.retain(|&(_, n)| n > 0);
-        let (first, last) = (counts.first()?.0, counts.last()?.0);
+        let lost = now.lost.saturating_sub(self.lost.get(&key).copied().unwrap_or(0));
+        let (Some(&(first, _)), Some(&(last, _))) = (counts.first(), counts.last()) else {
+            return Some(Series { histogram: Histogram::new(layout), lost, ..now.clone() });
+        };
         let fits = |value: Ns| layout.index(value) == last;
         let known = [largest.carried, largest.until, largest.meanwhile];
         let max = known.into_iter().filter(|&max| fits(max)).max().unwrap_or(layout.upper(last));
@@ -54,7 +57,7 @@ impl Before {
         histogram.add_counts(&counts, Exact { sum_ns, min: min.min(max), max }).ok()?;
         let mut series = Series { histogram, ..now.clone() };
         series.begin = self.first.get(&key).copied().or(now.begin);
-        series.lost = now.lost.saturating_sub(self.lost.get(&key).copied().unwrap_or(0));
+        series.lost = lost;
         Some(series)
     }
 
@@ -105,6 +108,8 @@ mod tests {
         before.close(&[series(&[1_000])], Mono(7));
         let part = before.part(&series(&[1_000, 30_500]), largest(30_500, 9_000_000), None).unwrap();
         assert_eq!((part.histogram.min(), part.histogram.max()), (Some(Ns(30_000)), Some(Ns(30_500))));
-        assert_eq!(before.part(&series(&[1_000]), largest(0, 0), None), None, "a window without samples");
+        let empty = Series { lost: 3, ..series(&[1_000]) };
+        let part = before.part(&empty, largest(0, 0), None).unwrap();
+        assert_eq!((part.histogram.count(), part.lost), (0, 3), "a window without samples");
     }
 }

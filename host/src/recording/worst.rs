@@ -104,7 +104,9 @@ impl Book {
             !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
         let thread =
             if self.of_thread.len() < self.threads { a.thread.tid } else { self.kept_as(a.thread.tid) };
-        let known = self.of_thread.get(&thread).map(|case| case.peak.total_ns);
+        // The id of a thread that has ended may be another one's now.
+        let same = |case: &&Case| thread == OTHERS || case.activation.is_none_or(|known| known.tgid == a.tgid);
+        let known = self.of_thread.get(&thread).filter(same).map(|case| case.peak.total_ns);
         let of_thread = known.is_none_or(|known| total > known);
         let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
@@ -126,8 +128,9 @@ impl Book {
 
     fn wakeup(&mut self, a: &Activation) {
         let Some(wakeup) = a.wakeup().filter(|_| !a.shared) else { return };
-        let known = self.wakeups.get(&a.thread.tid).map(|known| known.wakeup());
+        let known = self.wakeups.get(&a.thread.tid);
         let has_room = known.is_some() || self.wakeups.len() < self.threads;
+        let known = known.filter(|known| known.tgid == a.tgid).map(Activation::wakeup);
         if has_room && known.flatten().is_none_or(|known| wakeup > known) {
             self.wakeups.insert(a.thread.tid, *a);
         }

@@ -1,0 +1,88 @@
+//! Threads that are looked for by name or control group while recording: what they did before they were found is in no
+//! figure, and is counted.
+
+use std::collections::BTreeSet;
+
+use lathunt_core::time::Tid;
+use procfs::process::Process;
+
+use crate::clock;
+
+/// The threads found so far that are still there.
+pub(super) struct Found {
+    begin_ns: i64, // of the recording, since boot
+    known: BTreeSet<Tid>,
+    /// How often they had blocked; of a thread older than the recording, once.
+    pub missed: u64,
+    /// Those for which there was no room.
+    pub without_room: BTreeSet<Tid>,
+}
+
+impl Found {
+    /// The recording begins.
+    pub fn new() -> Found {
+        Found {
+            begin_ns: clock::read(libc::CLOCK_BOOTTIME),
+            known: BTreeSet::new(),
+            missed: 0,
+            without_room: BTreeSet::new(),
+        }
+    }
+
+    /// `chosen` are all that match now; `watch` measures one from now on, and is false where there is no room.
+    pub fn look(&mut self, chosen: Vec<Tid>, mut watch: impl FnMut(Tid) -> bool) {
+        for &tid in chosen.iter().filter(|tid| !self.known.contains(tid)) {
+            match watch(tid) {
+                true => self.missed += blocked_before(tid, self.begin_ns),
+                false => drop(self.without_room.insert(tid)),
+            }
+        }
+        self.known = chosen.into_iter().collect();
+    }
+}
+
+/// How often a thread has blocked by now, if it is younger than `begin_ns` (since boot).
+fn blocked_before(tid: Tid, begin_ns: i64) -> u64 {
+    let Ok(thread) = Process::new(tid.0) else { return 0 };
+    let started = thread.stat().map_or(0, |stat| stat.starttime);
+    let begin = begin_ns as f64 / 1e9 * procfs::ticks_per_second() as f64;
+    match (started as f64) < begin - 1.0 {
+        true => 1,
+        false => thread.status().ok().and_then(|status| status.voluntary_ctxt_switches).unwrap_or(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Tid {
+        // SAFETY: no preconditions.
+        Tid(unsafe { libc::gettid() })
+    }
+
+    #[test]
+    fn what_a_thread_did_before_it_was_found_is_counted_once() {
+        let mut found = Found::new();
+        found.look(Vec::new(), |_| true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+                found.look(vec![own()], |_| true);
+                assert!(found.missed >= 5, "{}", found.missed);
+                let missed = found.missed;
+                found.look(vec![own()], |_| true);
+                assert_eq!(found.missed, missed);
+            });
+        });
+    }
+
+    #[test]
+    fn of_an_older_thread_one_block_is_missing_and_of_one_without_room_its_id_is_kept() {
+        let mut found = Found { begin_ns: i64::MAX, ..Found::new() };
+        found.look(vec![own()], |_| true);
+        assert_eq!(found.missed, 1);
+        found.look(vec![own(), Tid(1)], |tid| tid != Tid(1));
+        assert_eq!((found.missed, found.without_room.len()), (1, 1));
+    }
+}
