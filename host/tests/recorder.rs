@@ -261,6 +261,33 @@ fn who_ran_on_a_cpu_that_is_not_recorded_is_not_late_when_it_comes_to_one_that_i
 }
 
 /// What the thread saw of each activation minus what the recorder saw of the same one is the way back to user space.
+/// A thread of the highest priority behind the kernel's stopper, which shows the same one.
+#[test]
+#[ignore = "root: run by make test"]
+fn the_stopper_of_a_cpu_is_nobodys_equal() {
+    let lacks =
+        lacks_bpf().or(sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only"));
+    if !may_run("the_stopper_of_a_cpu_is_nobodys_equal", lacks) {
+        return;
+    }
+    let recorder = start(&Options { tids: Some(Vec::new()), ..options() });
+    let thread = CyclicThread::start(CPU, 99);
+    recorder.watch(thread.tid).unwrap();
+    // Each move away from that CPU is the stopper's work.
+    let end = std::time::Instant::now() + Duration::from_secs(3);
+    std::thread::spawn(move || {
+        while std::time::Instant::now() < end {
+            enter(Cpu(1), 0);
+            enter(CPU, 0);
+        }
+    })
+    .join()
+    .unwrap();
+    let series = recorder.series();
+    assert!(of(&series, Quantity::Wakeup).histogram.count() > 1_000);
+    assert_eq!(of(&series, Quantity::SharedPrio).histogram.count(), 0);
+}
+
 #[test]
 #[ignore = "root: run by make test"]
 fn the_thread_and_the_recorder_differ_by_a_small_offset_on_each_activation() {
