@@ -19,9 +19,10 @@ pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
 ///
 /// Records in the kernel (root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for names in stacks; all but the first two are
 /// given up once attached, and these two cannot be used to gain more). Every five minutes of the wall clock a window is
-/// closed: for each CPU the histograms of `timer`, `wakeup` and `timer+wakeup`, for each name of tasks those of `wakeup` and
-/// `timer+wakeup`, the exact maximum, who suffered it and who did it, and the explanation. `lathunt history` shows
-/// them; metrics for Prometheus are on 127.0.0.1:9745/metrics. Ends with SIGTERM or Ctrl-C after closing the last window. Exit status: 0, or 1 when it could not record or could not keep every window.
+/// closed: for each CPU the histograms of `timer`, `wakeup`, `timer+wakeup` and `sharedprio` (waits behind a task of the
+/// same priority), for each name of tasks those but `timer`, the exact maximum, who suffered it and who did it, and the
+/// explanation. `lathunt history` shows them; metrics for Prometheus are on 127.0.0.1:9745/metrics. Ends with SIGTERM or
+/// Ctrl-C after closing the last window. Exit status: 0, or 1 when it could not record or could not keep every window.
 #[derive(Debug, clap::Args)]
 pub struct MonitorArgs {
     /// Length of a window; windows end on its multiples of the wall clock (UTC)

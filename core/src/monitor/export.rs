@@ -146,7 +146,8 @@ impl Published {
             Family {
                 name: "lathunt_wakeup_latency_seconds",
                 help: "Latency of real-time tasks since the monitor began: kind timer is programmed expiry to handler, \
-                       wakeup is waking to switched in, timer+wakeup is expiry to switched in.",
+                       wakeup is waking to switched in, timer+wakeup is expiry to switched in, sharedprio is waking to \
+                       switched in behind a task of the same priority, which is in none of the others.",
                 kind: Kind::Histogram,
                 samples: totals.series.iter().map(sample).collect(),
             },

@@ -99,6 +99,7 @@ fn meaning(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Timer => "Programmed expiry of a timer to its handler.",
         Quantity::Wakeup => "Waking of a real-time task to its run.",
+        Quantity::SharedPrio => "Waking of a real-time task to its run, behind one of the same priority.",
         _ => "Programmed expiry of a timer to the run of the real-time task it wakes.",
     }
 }

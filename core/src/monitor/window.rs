@@ -160,7 +160,8 @@ impl Wanted {
 }
 
 /// The quantities that a monitor records.
-pub const QUANTITIES: [Quantity; 3] = [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer];
+pub const QUANTITIES: [Quantity; 4] =
+    [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer, Quantity::SharedPrio];
 
 /// The quantity of this name, of those that a monitor records.
 #[must_use]

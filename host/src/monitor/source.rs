@@ -30,7 +30,7 @@ const FLOOR: Ns = Ns::from_us(20);
 /// Under which tasks are filed whose names came after the last one that was admitted. No thread is called so by chance.
 pub const OTHERS: &str = "(others)";
 /// What is kept of tasks. Their timers' part is in the series of CPUs.
-const OF_TASKS: [Quantity; 2] = [Quantity::TimerWakeup, Quantity::Wakeup];
+const OF_TASKS: [Quantity; 3] = [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::SharedPrio];
 
 /// What a monitor records.
 #[derive(Clone, Debug)]

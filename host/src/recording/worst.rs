@@ -51,7 +51,7 @@ pub(super) struct Book {
     evidence: Evidence,
     worst: BTreeMap<Cpu, Worst<Case>>,
     of_thread: BTreeMap<Tid, Case>,
-    wakeups: HashMap<Tid, Activation>, // of each thread that with the longest wake-up, its timer left out
+    wakeups: HashMap<(Tid, bool), Activation>, // of each thread that with the longest wake-up, its timer left out; shared or not
     pending: Pending,
     explained: Vec<(Moment, Packed)>, // lately
     extremes: Extremes,
@@ -106,8 +106,11 @@ impl Book {
             if self.of_thread.len() < self.threads { a.thread.tid } else { self.kept_as(a.thread.tid) };
         // The id of a thread that has ended may be another one's now.
         let same = |case: &&Case| thread == OTHERS || case.activation.is_none_or(|known| known.tgid == a.tgid);
-        let known = self.of_thread.get(&thread).filter(same).map(|case| case.peak.total_ns);
-        let of_thread = known.is_none_or(|known| total > known);
+        let own = |shared: bool, total: Ns| (!shared, total); // waits behind an equal are the lesser cases
+        let known = self.of_thread.get(&thread).filter(same);
+        let known = known
+            .map(|case| own(case.activation.is_some_and(|known| known.shared), case.peak.total_ns));
+        let of_thread = known.is_none_or(|known| own(a.shared, total) > known);
         let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
             // It was of the worst when its flight record was taken, and is not any more.
@@ -127,12 +130,13 @@ impl Book {
     }
 
     fn wakeup(&mut self, a: &Activation) {
-        let Some(wakeup) = a.wakeup().filter(|_| !a.shared) else { return };
-        let known = self.wakeups.get(&a.thread.tid);
-        let has_room = known.is_some() || self.wakeups.len() < self.threads;
+        let Some(wakeup) = a.wakeup() else { return };
+        let key = (a.thread.tid, a.shared);
+        let known = self.wakeups.get(&key);
+        let has_room = known.is_some() || self.wakeups.len() < 2 * self.threads;
         let known = known.filter(|known| known.tgid == a.tgid).map(Activation::wakeup);
         if has_room && known.flatten().is_none_or(|known| wakeup > known) {
-            self.wakeups.insert(a.thread.tid, *a);
+            self.wakeups.insert(key, *a);
         }
     }
 
@@ -300,9 +304,9 @@ impl Book {
     /// The same of a thread.
     #[must_use]
     pub fn peak_of_thread(&self, tid: Tid, quantity: Quantity, max: Ns) -> Option<Peak> {
-        let of_wakeup =
-            self.wakeups.get(&tid).filter(|a| quantity == Quantity::Wakeup && a.wakeup() == Some(max));
-        if let Some(a) = of_wakeup {
+        let shared = quantity == Quantity::SharedPrio;
+        let of_wakeup = self.wakeups.get(&(tid, shared)).filter(|a| a.wakeup() == Some(max));
+        if let Some(a) = of_wakeup.filter(|_| shared || quantity == Quantity::Wakeup) {
             return Some(self.sample(a, quantity, a.switched_in, max));
         }
         self.worst_of(tid).filter(|worst| worst.quantity == quantity && worst.total_ns == max)
