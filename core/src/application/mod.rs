@@ -67,7 +67,10 @@ impl Tasks {
         let tid = activation.thread.tid;
         if self.logs.get(&tid).is_some_and(|log| log.is_of_another(activation)) {
             let ended = self.logs.remove(&tid);
-            ended.filter(|log| !log.is_empty()).iter().for_each(|log| self.others.fold(log.report(self.name)));
+            ended
+                .filter(|log| !log.is_empty())
+                .iter()
+                .for_each(|log| self.others.fold(log.report(self.name)));
         }
         if let Some(log) = self.logs.get_mut(&tid) {
             return log.add(activation, self.name);

@@ -84,7 +84,10 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
         judged(run, rules).filter(|series| !sampled(series)).map(Series::label).collect();
     let list = run.conditions.machine.cpus_measured.as_deref().unwrap_or_default();
     if let Ok(wanted) = list.parse::<crate::cpuset::CpuSet>() {
-        let by_cpu = judged(run, rules).any(|series| series.cpu.is_some());
+        // Where no task woke up there was nothing to sample; an instrument samples each CPU.
+        let of_tasks =
+            matches!(rules.quantity, Quantity::Wakeup | Quantity::TimerWakeup | Quantity::Response);
+        let by_cpu = !of_tasks && judged(run, rules).any(|series| series.cpu.is_some());
         let without = wanted.iter().filter(|&cpu| !judged(run, rules).any(|series| series.cpu == Some(cpu)));
         silent.extend(without.filter(|_| by_cpu).map(|cpu| format!("CPU {cpu}")));
     }

@@ -105,11 +105,12 @@ impl Book {
         let thread =
             if self.of_thread.len() < self.threads { a.thread.tid } else { self.kept_as(a.thread.tid) };
         // The id of a thread that has ended may be another one's now.
-        let same = |case: &&Case| thread == OTHERS || case.activation.is_none_or(|known| known.tgid == a.tgid);
+        let same =
+            |case: &&Case| thread == OTHERS || case.activation.is_none_or(|known| known.tgid == a.tgid);
         let own = |shared: bool, total: Ns| (!shared, total); // waits behind an equal are the lesser cases
         let known = self.of_thread.get(&thread).filter(same);
-        let known = known
-            .map(|case| own(case.activation.is_some_and(|known| known.shared), case.peak.total_ns));
+        let known =
+            known.map(|case| own(case.activation.is_some_and(|known| known.shared), case.peak.total_ns));
         let of_thread = known.is_none_or(|known| own(a.shared, total) > known);
         let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
