@@ -10,7 +10,7 @@ use std::time::Duration;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::explain::{self, text, TimerPassage};
 use lathunt_core::time::{Cpu, Mono, Ns};
-use lathunt_host::instrument::cyclic::{OnPeak, ThreadResult};
+use lathunt_host::instrument::cyclic::{OnPeak, ThreadResult, ThreadSpec};
 use lathunt_host::recorder::{self, Freezer, Frozen, Recorder};
 use lathunt_host::sched;
 use lathunt_host::symbols::Symbols;
@@ -37,10 +37,11 @@ struct Watch {
     broke: Arc<OnceLock<Broke>>,
 }
 
-/// A recorder on all CPUs that this process may use, ready before the first real-time thread starts.
+/// A recorder on all CPUs that this process may use or `measured`, ready before the first real-time thread starts.
 #[must_use]
-pub fn watch() -> Box<dyn BreakWatch> {
-    let cpus: CpuSet = sched::affinity().unwrap_or_default();
+pub fn watch(measured: &[ThreadSpec]) -> Box<dyn BreakWatch> {
+    let allowed = sched::affinity().unwrap_or_default();
+    let cpus: CpuSet = allowed.iter().chain(measured.iter().filter_map(|thread| thread.cpu)).collect();
     let recorder = Recorder::start(&recorder::Options::on(cpus.clone())).map_err(|error| error.to_string());
     Box::new(Watch { recorder, cpus: cpus.iter().collect(), broke: Arc::default() })
 }

@@ -87,7 +87,7 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
         Command::Explain(args) => cmd::explain::run(args),
-        Command::Cyclic(args) => cmd::cyclic::run(args, &mut |_| Some(breaktrace::watch())),
+        Command::Cyclic(args) => cmd::cyclic::run(args, &mut |measured| Some(breaktrace::watch(measured))),
         Command::Check(args) => cmd::check::run(args),
         Command::Hwlat(args) => cmd::hwlat::run(args),
         Command::Npt(args) => cmd::npt::run(args),

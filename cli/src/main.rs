@@ -22,9 +22,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let called_as = std::env::args_os().next().unwrap_or_default();
     match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
-        Some("cyclictest") => {
-            cmd::cyclictest::main(std::env::args_os().collect(), &mut |_| Some(breaktrace::watch()))
-        }
+        Some("cyclictest") => cmd::cyclictest::main(std::env::args_os().collect(), &mut |measured| {
+            Some(breaktrace::watch(measured))
+        }),
         Some("hwlatdetect") => cmd::hwlatdetect::main(std::env::args_os().skip(1).collect()),
         _ => cli::main(),
     }

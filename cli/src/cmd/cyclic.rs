@@ -20,6 +20,7 @@ use lathunt_host::instrument::cyclic::{
     Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
 };
 use lathunt_host::sched::{self, Policy};
+use lathunt_host::topology::Topology;
 use lathunt_host::{pm_qos, signals, wall};
 
 use super::units::{microseconds, seconds};
@@ -160,12 +161,11 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
 }
 
 fn options(args: &CyclicArgs) -> Result<Options> {
-    let allowed = sched::affinity()?;
-    let cpus = args.cpus.clone().unwrap_or_else(|| allowed.clone());
-    let absent = cpus.minus(&allowed);
-    if !absent.is_empty() {
-        bail!("cannot measure CPU {absent}: this process may use CPU {allowed}");
-    }
+    // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
+    let cpus = match &args.cpus {
+        Some(named) => Topology::read(Path::new(facts::LIVE))?.select(Some(named))?,
+        None => sched::affinity()?,
+    };
     if args.interval < Ns::from_us(10) {
         bail!("cannot measure every {}: the shortest interval is 10 µs", args.interval);
     }
@@ -289,4 +289,29 @@ fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CyclicArgs,
+    }
+
+    #[test]
+    fn a_named_cpu_need_not_be_inherited() {
+        let online = Topology::read(Path::new(facts::LIVE)).unwrap().online;
+        let first = online.iter().next().unwrap();
+        let args = Line::parse_from(["cyclic", "-c", &first.to_string()]).args;
+        let with_another = move || {
+            sched::pin(sched::affinity().unwrap().iter().last().unwrap()).unwrap();
+            options(&args).unwrap().threads[0].cpu
+        };
+        assert_eq!(std::thread::spawn(with_another).join().unwrap(), Some(first));
+    }
 }

@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use lathunt_core::cyclictest::options;
 use lathunt_core::cyclictest::plan;
 use lathunt_core::cyclictest::RT_TESTS_VERSION;
-use lathunt_core::time::Cpu;
 use lathunt_host::sched;
 
 use super::cyclic::Attach;
@@ -47,15 +46,15 @@ pub fn main(words: Vec<OsString>, watch: &mut Attach<'_>) -> ExitCode {
     for warning in &options.warnings {
         warn(warning);
     }
-    let (count, online) = machine::cpu_counts();
-    let allowed = sched::affinity().unwrap_or_else(|_| (0..count).map(Cpu).collect());
-    let plan = match plan::plan(&options, &allowed, count) {
+    let online = machine::online();
+    let allowed = sched::affinity().unwrap_or_else(|_| online.clone());
+    let plan = match plan::plan(&options, &allowed, &online) {
         Ok(plan) => plan,
         Err(error) => return refuse(&name, &error),
     };
     let command: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
     let mut session = Session::new(options, plan, command.join(" "));
-    match session.run((count, online), watch) {
+    match session.run(&online, watch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

@@ -1,18 +1,19 @@
 //! Lists of CPUs as cyclictest's options take them: libnuma's notation.
 
 use crate::cpuset::CpuSet;
-use crate::time::Cpu;
 
 /// A set of CPUs as libnuma reads it; meaning depends on the machine, see [`CpuSpec::resolve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CpuSpec {
-    /// `all`.
+    /// No list (`-a` alone, `-S`): those that this process may use.
+    Usable,
+    /// `all`: all that are online.
     All,
     /// `0-3,5`.
     These(CpuSet),
-    /// `!0`: all others.
+    /// `!0`: all others that this process may use.
     AllBut(CpuSet),
-    /// `+0-1`: counted within the CPUs that may be used.
+    /// `+0-1`: counted within those that this process may use.
     Relative(CpuSet),
 }
 
@@ -44,28 +45,33 @@ impl CpuSpec {
         }
     }
 
-    /// The CPUs meant, of those `allowed`; `count` is the number of CPUs of the machine.
+    /// The CPUs meant, on a machine whose CPUs `online` are there and of which this process was given `allowed`.
+    ///
+    /// Whoever names a CPU gets it, also one that was not inherited: with `isolcpus=` a shell has the other CPUs only.
+    /// Whether the kernel lets a thread run there shows when it is bound.
     ///
     /// # Errors
-    /// Names the CPU that does not exist, or says that none is left.
-    pub fn resolve(&self, allowed: &CpuSet, count: u32) -> Result<CpuSet, String> {
-        let all: CpuSet = (0..count).map(Cpu).collect();
+    /// Names the CPU that is not online, or says that none is left.
+    pub fn resolve(&self, allowed: &CpuSet, online: &CpuSet) -> Result<CpuSet, String> {
         let named = match self {
-            CpuSpec::All => all.clone(),
+            CpuSpec::These(set) | CpuSpec::AllBut(set) => set.minus(online),
+            _ => CpuSet::default(),
+        };
+        if let Some(cpu) = named.iter().next() {
+            return Err(format!("cpu argument {cpu} is out of range: CPU {online} is online"));
+        }
+        let meant: CpuSet = match self {
+            CpuSpec::Usable => allowed.clone(),
+            CpuSpec::All => online.clone(),
             CpuSpec::These(set) => set.clone(),
-            CpuSpec::AllBut(set) => all.minus(set),
+            CpuSpec::AllBut(set) => allowed.minus(set),
             CpuSpec::Relative(set) => {
-                let nth = |index: &Cpu| allowed.iter().nth(index.0 as usize);
-                set.iter().filter_map(|index| nth(&index)).collect()
+                set.iter().filter_map(|index| allowed.iter().nth(index.0 as usize)).collect()
             }
         };
-        if let Some(cpu) = named.minus(&all).iter().next() {
-            return Err(format!("cpu argument {cpu} is out of range: this machine has CPU {all}"));
+        if meant.is_empty() {
+            return Err(format!("the CPU list leaves none: this process was given CPU {allowed}"));
         }
-        let usable: CpuSet = named.iter().filter(|&cpu| allowed.contains(cpu)).collect();
-        if usable.is_empty() {
-            return Err(format!("CPU {named} may not be used by this process (allowed: {allowed})"));
-        }
-        Ok(usable)
+        Ok(meant)
     }
 }

@@ -243,7 +243,7 @@ impl Options {
             Id::Smp | Id::Numa => {
                 self.smp = true;
                 self.threads = Threads::PerCpu;
-                self.affinity = Some(CpuSpec::All);
+                self.affinity = Some(CpuSpec::Usable);
             }
             Id::Spike => self.spike = micros(found, 0..=INT_MAX, "a latency in µs")? as u64,
             Id::SpikeNodes => {
@@ -275,7 +275,7 @@ impl Options {
         }
         self.affinity = Some(match found {
             Some(found) => CpuSpec::parse(&text(&found)).ok_or_else(|| bad(&found, "a CPU list"))?,
-            None => CpuSpec::All,
+            None => CpuSpec::Usable,
         });
         Ok(())
     }

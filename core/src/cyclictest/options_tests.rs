@@ -99,7 +99,7 @@ fn optional_arguments_are_found_in_the_next_word_as_well() {
     assert_eq!(read("-a 0x1").unwrap().affinity, these("1"), "as libnuma reads it, and not a mask");
     assert_eq!(read("-a 010-0xB,0").unwrap().affinity, these("0,8-11"));
     assert!(read("-a 08").is_err() && read("-a 0xg").is_err());
-    assert_eq!(read("-a -q").unwrap().affinity, Some(CpuSpec::All));
+    assert_eq!(read("-a -q").unwrap().affinity, Some(CpuSpec::Usable));
     assert_eq!(read("-A 100").unwrap().align, Align::Together(100));
     assert_eq!(read("--secaligned 50").unwrap().align, Align::Second(50));
     assert_eq!(read("-a 0 1").unwrap().warnings, ["'1' is no option and is ignored"]);
@@ -117,10 +117,13 @@ fn smp_with_one_dash_is_understood_and_warned_about() {
 #[test]
 fn cpu_lists_are_resolved_against_the_machine() {
     let allowed: CpuSet = "1-3".parse().unwrap();
-    let resolve = |text: &str| CpuSpec::parse(text).unwrap().resolve(&allowed, 4).map(|set| set.to_string());
-    assert_eq!(resolve("all"), Ok("1-3".into()));
+    let online: CpuSet = "0-3".parse().unwrap();
+    let resolve =
+        |text: &str| CpuSpec::parse(text).unwrap().resolve(&allowed, &online).map(|set| set.to_string());
+    assert_eq!(resolve("all"), Ok("0-3".into()));
     assert_eq!(resolve("!2"), Ok("1,3".into()));
     assert_eq!(resolve("+0-1"), Ok("1-2".into()));
     assert!(resolve("7").unwrap_err().contains("cpu argument 7 is out of range"));
-    assert!(resolve("0").unwrap_err().contains("may not be used"));
+    assert_eq!(resolve("0"), Ok("0".into()));
+    assert!(resolve("!1-3").unwrap_err().contains("leaves none"));
 }

@@ -31,14 +31,14 @@ pub struct Plan {
     pub remarks: Vec<String>,
 }
 
-/// Plans the threads of `options` on a machine with `count` CPUs of which `allowed` may be used.
+/// Plans the threads of `options` on a machine with the CPUs `online`, by a process that was given `allowed`.
 ///
 /// # Errors
-/// A CPU that does not exist, or a distance that makes an interval vanish.
-pub fn plan(options: &Options, allowed: &CpuSet, count: u32) -> Result<Plan, String> {
+/// A CPU that is not online, or a distance that makes an interval vanish.
+pub fn plan(options: &Options, allowed: &CpuSet, online: &CpuSet) -> Result<Plan, String> {
     let named_cpus = match &options.affinity {
-        None | Some(CpuSpec::All) => None,
-        Some(spec) => Some(spec.resolve(allowed, count)?),
+        None | Some(CpuSpec::Usable) => None,
+        Some(spec) => Some(spec.resolve(allowed, online)?),
     };
     let cpus: Vec<Cpu> = named_cpus.as_ref().unwrap_or(allowed).iter().collect();
     if cpus.is_empty() {
@@ -88,8 +88,13 @@ mod tests {
     use super::*;
 
     fn planned(line: &str) -> Result<Plan, String> {
+        planned_on(line, "0-1")
+    }
+
+    fn planned_on(line: &str, allowed: &str) -> Result<Plan, String> {
         let words: Vec<Vec<u8>> = line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect();
-        plan(&super::super::options::parse(&words).unwrap(), &"0-1".parse().unwrap(), 2)
+        let options = super::super::options::parse(&words).unwrap();
+        plan(&options, &allowed.parse().unwrap(), &"0-1".parse().unwrap())
     }
 
     fn rows(line: &str) -> Vec<(u32, i32, u64)> {
@@ -104,6 +109,20 @@ mod tests {
         assert_eq!(rows("-t 3 -a 1"), [(1, 0, 1000), (1, 0, 1500), (1, 0, 2000)]);
         assert_eq!(rows("-p 3 --priospread -t4").iter().map(|t| t.1).collect::<Vec<_>>(), [3, 2, 1, 0]);
         assert_eq!(rows("-t2 -d -500"), [(0, 0, 1000), (1, 0, 500)]);
+    }
+
+    #[test]
+    fn a_named_cpu_is_measured_also_when_it_was_not_inherited() {
+        let cpus = |line: &str| -> Vec<u32> {
+            planned_on(line, "1").unwrap().threads.iter().map(|thread| thread.cpu.0).collect()
+        };
+        assert_eq!(cpus("-a 0 -t 2"), [0, 0]);
+        assert_eq!((cpus("-a 0-1 -t"), cpus("-a all -t")), (vec![0, 1], vec![0, 1]));
+        for inherited in ["-a -t", "-S", "-t", "-a !0 -t", "-a +0-1 -t"] {
+            assert_eq!(cpus(inherited), [1], "{inherited}");
+        }
+        assert!(planned_on("-a !1", "1").unwrap_err().contains("leaves none"));
+        assert!(planned_on("-a 0-2", "1").unwrap_err().contains("cpu argument 2"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Cpu;
+use lathunt_host::sched;
 
 fn text(path: &str) -> String {
     fs::read_to_string(path).map(|text| text.trim_end().to_owned()).unwrap_or_default()
@@ -14,11 +15,19 @@ fn cpus(path: &str) -> CpuSet {
     text(path).parse().unwrap_or_default()
 }
 
-/// CPUs that this kernel is configured for, and those that are online.
-pub fn cpu_counts() -> (u32, u32) {
-    let possible = cpus("/sys/devices/system/cpu/possible");
-    let highest = possible.iter().last().map_or(1, |cpu| cpu.0 + 1);
-    (highest, cpus("/sys/devices/system/cpu/online").len().max(1) as u32)
+/// How many CPUs this kernel is configured for.
+pub fn possible_count() -> u32 {
+    cpus("/sys/devices/system/cpu/possible").iter().last().map_or(1, |cpu| cpu.0 + 1)
+}
+
+/// CPUs that are online; those that this process may use where the kernel does not say.
+pub fn online() -> CpuSet {
+    let online = cpus("/sys/devices/system/cpu/online");
+    if online.is_empty() {
+        sched::affinity().unwrap_or_default()
+    } else {
+        online
+    }
 }
 
 /// `uname`, field by field.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use lathunt_core::cpuset::CpuSet;
 use lathunt_core::cyclictest::options::{Options, Policy};
 use lathunt_core::cyclictest::plan::Plan;
 use lathunt_core::cyclictest::text::{self, Figures};
@@ -71,8 +72,8 @@ impl Session {
         }
     }
 
-    pub(super) fn run(&mut self, cpus: (u32, u32), watch: &mut Attach<'_>) -> Result<(), Failure> {
-        let rights = self.set_up(cpus)?;
+    pub(super) fn run(&mut self, online: &CpuSet, watch: &mut Attach<'_>) -> Result<(), Failure> {
+        let rights = self.set_up(online)?;
         let _held = self.hold_latency();
         self.check_resolution();
         signals::install().map_err(|error| error.to_string())?;
@@ -103,7 +104,7 @@ impl Session {
     }
 
     /// Rights, CPUs of the main thread, counters. Answers whether real time is allowed.
-    fn set_up(&mut self, (count, online): (u32, u32)) -> Result<bool, Failure> {
+    fn set_up(&mut self, online: &CpuSet) -> Result<bool, Failure> {
         let plan = &self.plan;
         for remark in &plan.remarks {
             eprintln!("{remark}");
@@ -116,11 +117,12 @@ impl Session {
         if self.options.verbose {
             let named = plan.named_cpus.as_ref().map(|cpus| format!("Using {} cpus.\n", cpus.len()));
             let named = named.unwrap_or_default();
-            self.print(&format!("{named}Max CPUs = {count}\nOnline CPUs = {online}\n{named}"))?;
+            let (possible, online) = (machine::possible_count(), online.len());
+            self.print(&format!("{named}Max CPUs = {possible}\nOnline CPUs = {online}\n{named}"))?;
         }
         let allowed = sched::affinity().unwrap_or_default();
         let main = match &self.options.main_affinity {
-            Some(spec) => Some(spec.resolve(&allowed, count)?),
+            Some(spec) => Some(spec.resolve(&allowed, online)?),
             None => self.plan.named_cpus.clone(),
         };
         if let Some(Err(error)) = main.map(|cpus| sched::set_affinity(&cpus)) {
