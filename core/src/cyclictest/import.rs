@@ -116,6 +116,8 @@ struct File {
     rows: u64,
     /// Rows, and nothing that says what was beyond them: neither their number nor the maximum.
     rows_alone: bool,
+    /// The latency that broke the run off, where it is not told of which thread; 0 where it is not told itself.
+    break_of_nobody: Option<u64>,
     dma_latency_us: Option<i32>,
     conditions: Conditions,
 }
@@ -134,11 +136,21 @@ impl File {
                     .to_owned(),
             );
         }
+        if let Some(latency) = self.break_of_nobody {
+            conditions.notes.push(format!(
+                "the latency that ended the measurement, {}, is of no thread of the imported file",
+                if latency > 0 {
+                    Ns(latency.saturating_mul(self.unit)).to_string()
+                } else {
+                    "not told".to_owned()
+                },
+            ));
+        }
         if self.unit_assumed {
             conditions.notes.push("nothing in the imported file says its unit: µs are assumed".to_owned());
         }
         let mut run = Run::new(conditions);
-        run.complete = !self.rows_alone;
+        run.complete = !self.rows_alone && self.break_of_nobody.is_none();
         for (index, thread) in self.threads.iter().enumerate() {
             let series = self.series(index, thread);
             run.complete &= series.lost == 0 || thread.is_bounded();

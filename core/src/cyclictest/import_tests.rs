@@ -235,6 +235,24 @@ fn a_maximum_that_the_counts_leave_no_room_for_is_kept() {
 }
 
 #[test]
+fn the_latency_that_broke_a_run_off_is_kept_where_no_status_line_has_it() {
+    let run = recorded("ct_b_noq.stdout");
+    assert_eq!(run.max_of(Quantity::Cyclic), Some(Ns::from_us(28)));
+    assert_eq!(run.series[0].histogram.max(), Some(Ns::from_us(28)));
+    let status = "T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:      10\n\
+                  T: 1 ( 8440) P:80 I:1000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n";
+    let broke = |tid: u32, more: &str| {
+        read(&format!("{status}{more}# Break thread: {tid}\n# Break value: 700\n"), Unit::Guess).unwrap()
+    };
+    assert_eq!(broke(8_439, "").series[0].histogram.max(), Some(Ns::from_us(700)));
+    assert_eq!(broke(8_440, "# Thread Ids: 08439 08440\n").series[1].histogram.max(), Some(Ns::from_us(700)));
+    let unknown = broke(7, "# Thread Ids: 08439 08440\n");
+    assert!(!unknown.complete && noted(&unknown, "700 µs, is of no thread"), "{unknown:?}");
+    let cut = read(&format!("{status}# Break thread: 8439\n"), Unit::Guess).unwrap();
+    assert!(!cut.complete && noted(&cut, "not told, is of no thread"));
+}
+
+#[test]
 fn histograms_of_rtla_are_refused_by_name() {
     let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
                 Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\

@@ -16,6 +16,8 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
         status: Status::default(),
         sums: false,
         footer: Vec::new(),
+        broke: None,
+        breaks: Vec::new(),
     };
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, plain(line))).peekable();
     while let Some((number, line)) = lines.next() {
@@ -87,6 +89,11 @@ struct Reader {
     sums: bool,
     /// Values of the lines below the histogram.
     footer: Vec<(usize, String, Vec<u64>)>,
+    /// The thread that broke off (`-b`) by its tid, until its latency is read.
+    broke: Option<u64>,
+    /// Latencies that broke a run off, with the number of their thread. Nothing else may tell of them: without `-q` the
+    /// last status line is older.
+    breaks: Vec<(Option<usize>, u64)>,
 }
 
 impl Reader {
@@ -189,6 +196,18 @@ impl Reader {
         self.headed |= text.trim() == "Histogram";
         let Some((label, values)) = text.split_once(':') else { return Ok(()) };
         let label = label.trim();
+        if label == "Break thread" {
+            self.broke = values.trim().parse().ok();
+            return Ok(());
+        }
+        if label == "Break value" {
+            let Ok(value) = values.trim().parse() else {
+                return Err(at(number, "'# Break value:' with something that is no number"));
+            };
+            let thread = self.broke.take().and_then(|tid| self.number_of(tid));
+            self.breaks.push((thread, value));
+            return Ok(());
+        }
         let known =
             ["Total", "Min Latencies", "Avg Latencies", "Max Latencies", "Histogram Overflows", "Thread Ids"];
         if !known.contains(&label) {
@@ -199,6 +218,14 @@ impl Reader {
             values.ok_or_else(|| at(number, format!("'# {label}:' with something that is no number")))?;
         self.footer.push((number, label.to_owned(), values));
         Ok(())
+    }
+
+    /// Number of the thread with this tid, in the run whose lines were read last.
+    fn number_of(&self, tid: u64) -> Option<usize> {
+        match self.footer.iter().rfind(|(_, label, _)| label == "Thread Ids") {
+            Some((_, _, tids)) => tids.iter().position(|one| *one == tid),
+            None => self.status.number_of(tid),
+        }
     }
 
     fn finish(mut self, unit: Unit) -> Result<File, NotImportable> {
@@ -224,6 +251,7 @@ impl Reader {
         for (number, label, values) in &footer {
             self.apply(*number, label, values)?;
         }
+        self.apply_breaks();
         if self.columns.is_some() {
             self.check_footer(&footer)?;
         }
@@ -249,6 +277,21 @@ impl Reader {
         }
         self.file.rows_alone = self.file.threads.iter().all(|thread| thread.max.is_none());
         Ok(())
+    }
+
+    fn apply_breaks(&mut self) {
+        for (number, latency) in std::mem::take(&mut self.breaks) {
+            match number.and_then(|number| self.file.threads.get_mut(number)) {
+                Some(thread) => {
+                    thread.max = thread.max.max(Some(latency));
+                    thread.cycles = thread.cycles.max(Some(1));
+                }
+                None => self.file.break_of_nobody = self.file.break_of_nobody.max(Some(latency)),
+            }
+        }
+        if self.broke.is_some() {
+            self.file.break_of_nobody = self.file.break_of_nobody.max(Some(0)); // its latency was cut off
+        }
     }
 
     /// Each row's last count is that of all others together, as `-H` has it.

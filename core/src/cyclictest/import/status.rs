@@ -39,6 +39,12 @@ impl Status {
     pub(super) fn threads(self) -> impl Iterator<Item = (usize, FromFile)> {
         self.threads.into_iter().map(|(index, runs)| (index, runs.ended.iter().fold(runs.last, together)))
     }
+
+    /// Number of the thread whose newest line has this tid.
+    pub(super) fn number_of(&self, tid: u64) -> Option<usize> {
+        let has = |runs: &Runs| runs.last.tid.is_some_and(|one| u64::try_from(one) == Ok(tid));
+        self.threads.iter().find(|(_, runs)| has(runs)).map(|(number, _)| *number)
+    }
 }
 
 /// Whether `line` is a later line of the run that `before` is of: nothing that a run counts ever falls.
