@@ -153,7 +153,7 @@ impl File {
         run.complete = !self.rows_alone && self.break_of_nobody.is_none();
         for (index, thread) in self.threads.iter().enumerate() {
             let series = self.series(index, thread);
-            run.complete &= series.lost == 0 || thread.is_bounded();
+            run.complete &= series.histogram.count() > 0 && (series.lost == 0 || thread.is_bounded());
             run.conditions.notes.extend(notes(&series, thread));
             run.series.push(series);
         }
@@ -232,6 +232,9 @@ fn notes(series: &Series, thread: &FromFile) -> Vec<String> {
         notes.push(format!(
             "{label}: the imported file has {runs} runs one after the other; they are added up"
         ));
+    }
+    if series.histogram.count() == 0 && series.lost == 0 {
+        notes.push(format!("{label}: no sample of this thread is in the imported file"));
     }
     if series.lost > 0 {
         let what = match thread.is_bounded() {

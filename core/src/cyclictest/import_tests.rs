@@ -253,6 +253,27 @@ fn the_latency_that_broke_a_run_off_is_kept_where_no_status_line_has_it() {
 }
 
 #[test]
+fn a_status_line_is_found_behind_a_command_or_the_prefix_of_a_log() {
+    let line = "T: 0 (22300) P: 5 I:1000 C:    100 Min:     22 Act:   42 Avg:   58 Max:     280\n";
+    let glued = read(&format!("cyclictest -q --laptop -t2 -p 5 {line}"), Unit::Guess).unwrap();
+    assert_eq!((shape(&glued), glued.complete), (vec![(2, 98, 22, 280)], true));
+    assert_eq!(glued.conditions.command.as_deref(), Some("cyclictest -q --laptop -t2 -p 5"));
+    let logged = read(&format!("[  12.3] {line}"), Unit::Guess).unwrap();
+    assert_eq!((shape(&logged), &logged.conditions.command), (vec![(2, 98, 22, 280)], &None));
+    assert!(read(&format!("[  12.3] {}", &line[..line.len() - 2]), Unit::Guess).is_err(), "cut off");
+}
+
+#[test]
+fn a_thread_without_a_sample_makes_a_run_incomplete() {
+    let third = "T: 2 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:      10\n";
+    let run = read(third, Unit::Guess).unwrap();
+    assert_eq!((run.series.len(), run.complete), (3, false));
+    assert!(noted(&run, "thread 1/0: no sample of this thread"), "{:?}", run.conditions.notes);
+    let json = recorded("ct_json_break.json");
+    assert!(!json.complete && noted(&json, "CPU 1: no sample of this thread"));
+}
+
+#[test]
 fn histograms_of_rtla_are_refused_by_name() {
     let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
                 Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\

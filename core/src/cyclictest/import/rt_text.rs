@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
 /// digits would be read as a tenth of itself. Where a script squeezed the blanks, the widths say nothing.
 fn ends_in_a_number_cut_short(line: &str) -> bool {
     let last_field = line.rsplit(':').next().unwrap_or_default();
-    if line.starts_with("T:") {
+    if let Some((_, line)) = status::find(line) {
         return width_of(line, "Min:").is_some_and(|width| width >= 7) && last_field.len() < 8;
     }
     if let Some(comment) = line.strip_prefix('#') {
@@ -104,7 +104,10 @@ impl Reader {
             self.file.conditions.command = Some(command.trim().to_owned()).filter(|text| !text.is_empty());
             return Ok(());
         }
-        if line.starts_with("T:") {
+        if let Some((before, line)) = status::find(line) {
+            if before.split_whitespace().next().is_some_and(|word| word.ends_with("cyclictest")) {
+                self.file.conditions.command = Some(before.trim().to_owned());
+            }
             return if line.contains("Spike:") { Ok(()) } else { self.status((number, line)) };
         }
         if let Some(program) = of_another_program(line) {

@@ -69,6 +69,22 @@ fn together(all: FromFile, other: &FromFile) -> FromFile {
     }
 }
 
+/// A status line and what stands before it: nothing, the prefix of a log, or a command that a script did not end.
+pub(super) fn find(line: &str) -> Option<(&str, &str)> {
+    if line.starts_with("T:") {
+        return Some(("", line));
+    }
+    let is_status = |at: usize| {
+        let number = line[at + 2..].trim_start();
+        let after = number.trim_start_matches(|c: char| c.is_ascii_digit());
+        !line[..at].ends_with(|c: char| c.is_alphanumeric())
+            && after.len() < number.len()
+            && after.trim_start().starts_with('(')
+    };
+    let at = line.match_indices("T:").map(|(at, _)| at).find(|at| is_status(*at))?;
+    (!line.starts_with('#')).then(|| line.split_at(at))
+}
+
 /// Reads a line: the number of the thread, its figures, and whether they have the columns of `-N`.
 ///
 /// # Errors
