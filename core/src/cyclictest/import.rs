@@ -54,7 +54,7 @@ pub enum Unit {
     Ns,
 }
 
-/// Reads the output of cyclictest, or the JSON of any program of rt-tests with the same threads.
+/// Reads the output of cyclictest, or JSON of rt-tests whose threads have its figures: `cycles`, or a histogram.
 ///
 /// # Errors
 /// Says that it is neither, or what is damaged and where.

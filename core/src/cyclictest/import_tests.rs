@@ -274,6 +274,28 @@ fn a_thread_without_a_sample_makes_a_run_incomplete() {
 }
 
 #[test]
+fn json_that_would_lose_samples_is_refused() {
+    let thread = "\"0\": {\"histogram\": {\"5\": 9}, \"max\": 5}";
+    for (json, needle) in [
+        (format!("{{{thread}, {thread}}}"), "thread 0 is there twice"),
+        (format!("{{{thread}, {}}}", thread.replacen('0', "00", 1)), "thread 0 is there twice"),
+        (
+            "{\"0\": {\"histogram\": {\"5\": 9, \"5\": 3}, \"max\": 5}}".to_owned(),
+            "row 5 of thread 0 is there twice",
+        ),
+        ("{\"0\": {\"receiver\": {\"min\": 1, \"avg\": 2.0, \"max\": 900}}}".to_owned(), "neither 'cycles'"),
+        ("{\"0\": {\"min\": 1, \"avg\": 1.0, \"max\": 55}}".to_owned(), "neither 'cycles'"),
+    ] {
+        let error = read(&format!("{{\"thread\": {json}}}"), Unit::Guess).unwrap_err();
+        assert!(error.what.contains(needle), "{json}: {error}");
+    }
+    let counted =
+        |told: u32| read(&format!("{{\"num_threads\": {told}, \"thread\": {{{thread}}}}}"), Unit::Guess);
+    assert!(counted(1).unwrap().complete);
+    assert!(counted(2).unwrap_err().what.contains("num_threads is 2, but it has 1"));
+}
+
+#[test]
 fn histograms_of_rtla_are_refused_by_name() {
     let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
                 Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\

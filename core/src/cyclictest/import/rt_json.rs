@@ -1,7 +1,9 @@
 //! The JSON of rt-tests, with its two known defects repaired: `-nan`, and quotes that were not escaped in the command.
 
-use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
 
 use super::{File, FromFile, NotImportable};
@@ -17,7 +19,8 @@ struct Top {
     resolution_in_ns: Option<u8>,
     #[serde(default)]
     sysinfo: System,
-    thread: BTreeMap<String, Entry>,
+    num_threads: Option<usize>,
+    thread: Pairs<Entry>,
 }
 
 #[derive(Deserialize, Default)]
@@ -32,7 +35,7 @@ struct System {
 #[derive(Deserialize)]
 struct Entry {
     #[serde(default)]
-    histogram: BTreeMap<String, u64>,
+    histogram: Pairs<u64>,
     histogram_overflows: Option<u64>,
     cycles: Option<u64>,
     min: Option<u64>,
@@ -45,11 +48,39 @@ struct Entry {
     missed: u64,
 }
 
+/// An object as it stands there: a name that is there twice must be seen, not one value lost.
+#[derive(Default)]
+struct Pairs<V>(Vec<(String, V)>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<V>, D::Error> {
+        deserializer.deserialize_map(InOrder(PhantomData)).map(Pairs)
+    }
+}
+
+struct InOrder<V>(PhantomData<V>);
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
+    type Value = Vec<(String, V)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(pairs)
+    }
+}
+
 /// Reads a JSON file of rt-tests.
 pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     let top: Top = match serde_json::from_str(text) {
         Ok(top) => top,
-        Err(error) => serde_json::from_str(&repaired(text)).map_err(|_| NotImportable {
+        Err(_) => serde_json::from_str(&repaired(text)).map_err(|error| NotImportable {
             line: Some(error.line()),
             what: format!("not the JSON of rt-tests: {error}"),
         })?,
@@ -65,13 +96,22 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     conditions.kernel.realtime = top.sysinfo.realtime.map(|flag| flag == 1);
     conditions.machine.architecture = top.sysinfo.machine;
     let mut threads: Vec<(u32, Entry)> = Vec::new();
-    for (name, entry) in top.thread {
+    for (name, entry) in top.thread.0 {
         let number = name.parse().map_err(|_| wrong(format!("thread '{name}' is not a number")))?;
         threads.push((number, entry));
     }
     threads.sort_by_key(|(number, _)| *number);
-    for (_, entry) in threads {
-        let thread = from_entry(entry)?;
+    if let Some(number) = twice(&threads) {
+        return Err(wrong(format!("thread {number} is there twice")));
+    }
+    if let Some(told) = top.num_threads.filter(|told| *told != threads.len()) {
+        return Err(wrong(format!(
+            "num_threads is {told}, but it has {} threads: truncated?",
+            threads.len()
+        )));
+    }
+    for (number, entry) in threads {
+        let thread = from_entry(number, entry)?;
         file.rows = file.rows.max(thread.rows.last().map_or(0, |(row, _)| row + 1));
         file.threads.push(thread);
     }
@@ -85,9 +125,14 @@ fn wrong(what: String) -> NotImportable {
     NotImportable { line: None, what: format!("not the JSON of rt-tests: {what}") }
 }
 
-fn from_entry(entry: Entry) -> Result<FromFile, NotImportable> {
-    let mut rows = Vec::with_capacity(entry.histogram.len());
-    for (row, count) in entry.histogram {
+/// The first number that stands twice in `sorted`.
+fn twice<N: Copy + PartialEq, V>(sorted: &[(N, V)]) -> Option<N> {
+    sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
+}
+
+fn from_entry(number: u32, entry: Entry) -> Result<FromFile, NotImportable> {
+    let mut rows = Vec::with_capacity(entry.histogram.0.len());
+    for (row, count) in entry.histogram.0 {
         let row: u64 = row
             .parse()
             .ok()
@@ -96,10 +141,15 @@ fn from_entry(entry: Entry) -> Result<FromFile, NotImportable> {
         rows.push((row, count));
     }
     rows.sort_unstable();
+    if let Some(row) = twice(&rows) {
+        return Err(wrong(format!("histogram row {row} of thread {number} is there twice")));
+    }
     rows.retain(|(_, count)| *count > 0);
     let inside = rows.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count));
     let inside = inside.ok_or_else(|| wrong("its counts add up to more than 2^64".to_owned()))?;
-    let cycles = entry.cycles.unwrap_or(inside);
+    let cycles = entry.cycles.or_else(|| (!rows.is_empty()).then_some(inside)).ok_or_else(|| {
+        wrong(format!("thread {number} has neither 'cycles' nor a histogram: its samples are not known"))
+    })?;
     if cycles < inside {
         return Err(wrong(format!("cycles is {cycles}, but the histogram has {inside} samples")));
     }
