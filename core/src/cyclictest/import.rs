@@ -98,6 +98,11 @@ impl FromFile {
         (self.min, self.avg, self.max) = (status.min, status.avg, status.max);
     }
 
+    /// Samples in the rows; `None` where these are more than can be counted.
+    fn inside(&self) -> Option<u64> {
+        self.rows.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count))
+    }
+
     /// Whether none of the samples without a value can be above the largest that is told.
     fn is_bounded(&self) -> bool {
         self.absent == 0 && self.max.is_some()

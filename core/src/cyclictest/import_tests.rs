@@ -296,6 +296,18 @@ fn json_that_would_lose_samples_is_refused() {
 }
 
 #[test]
+fn counts_that_cannot_be_added_up_are_refused() {
+    let text = |second: &str, overflows: &str| {
+        format!("# Histogram\n000000 1\n000001 {second}\n# Max Latencies: 9\n# Histogram Overflows: {overflows}\n")
+    };
+    for damaged in [text("18446744073709551615", "1"), text("2", "18446744073709551613")] {
+        let error = read(&damaged, Unit::Guess).unwrap_err();
+        assert!(error.what.contains("more than 2^64"), "{damaged}: {error}");
+    }
+    assert_eq!(shape(&read(&text("2", "5"), Unit::Guess).unwrap()), [(4, 4, 0, 9)]);
+}
+
+#[test]
 fn histograms_of_rtla_are_refused_by_name() {
     let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
                 Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\

@@ -73,6 +73,10 @@ fn of_another_program(line: &str) -> Option<&'static str> {
     }
 }
 
+fn too_many() -> NotImportable {
+    NotImportable { line: None, what: "its counts add up to more than 2^64".to_owned() }
+}
+
 struct Reader {
     file: File,
     /// Columns of a histogram row, once one was seen.
@@ -250,6 +254,9 @@ impl Reader {
             self.check_columns(columns, threads)?;
             self.file.threads.truncate(threads);
         }
+        if self.file.threads.iter().any(|thread| thread.inside().is_none()) {
+            return Err(too_many());
+        }
         let footer = std::mem::take(&mut self.footer);
         for (number, label, values) in &footer {
             self.apply(*number, label, values)?;
@@ -261,8 +268,8 @@ impl Reader {
         for thread in
             self.file.threads.iter_mut().filter(|thread| !thread.rows.is_empty() || self.columns.is_some())
         {
-            let inside: u64 = thread.rows.iter().map(|(_, count)| count).sum();
-            thread.cycles = Some(inside + thread.overflows.unwrap_or(0)).max(thread.cycles);
+            let all = thread.inside().and_then(|inside| inside.checked_add(thread.overflows.unwrap_or(0)));
+            thread.cycles = Some(all.ok_or_else(too_many)?).max(thread.cycles);
             thread.samples.clear(); // the same ones, and perhaps not all of them
             thread.absent = 0;
         }
@@ -327,7 +334,7 @@ impl Reader {
             return Err(at(number, what));
         }
         for (thread, &value) in self.file.threads.iter_mut().zip(values) {
-            let inside: u64 = thread.rows.iter().map(|(_, count)| count).sum();
+            let inside = thread.inside().unwrap_or(u64::MAX);
             match label {
                 "Total" if inside != value => {
                     return Err(at(
