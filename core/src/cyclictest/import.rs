@@ -2,8 +2,8 @@
 //!
 //! What such a file does not say is not invented. A histogram keeps the values up to its last row; of the samples
 //! beyond it only the number and the largest are known, so the largest is entered and the rest counted as lost. The
-//! same holds for a file that has status lines only. A histogram that ends before the line of its maxima is refused;
-//! a bare table of rows, as scripts cut it out, is a run that is not complete; so are single samples some of which are
+//! same holds for a file that has status lines only. A histogram that ends before the line of its maxima is refused, and
+//! so is one whose samples are above its maximum; a thread without a sample, a bare table of rows, as scripts cut it out, is no complete run; nor are single samples some of which are
 //! not there, because these may be above all others. Several runs in one text are added up. Values are the lower edges of what was printed.
 
 use std::fmt;
@@ -101,6 +101,17 @@ impl FromFile {
     /// Samples in the rows; `None` where these are more than can be counted.
     fn inside(&self) -> Option<u64> {
         self.rows.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count))
+    }
+
+    /// Where a histogram of `end` rows and the maximum say the opposite of each other: either may be wrong.
+    fn contradiction(&self, end: u64) -> Option<String> {
+        let max = self.max?;
+        let highest = self.rows.iter().map(|(row, _)| *row).max();
+        if let Some(highest) = highest.filter(|highest| *highest > max) {
+            return Some(format!("the maximum is {max}, but the histogram has a sample at {highest}"));
+        }
+        let overflows = self.overflows.filter(|overflows| *overflows > 0 && max < end)?;
+        Some(format!("the maximum is {max}, but {overflows} samples are beyond the rows, which end above it"))
     }
 
     /// Whether none of the samples without a value can be above the largest that is told.

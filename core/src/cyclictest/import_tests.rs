@@ -308,6 +308,28 @@ fn counts_that_cannot_be_added_up_are_refused() {
 }
 
 #[test]
+fn a_histogram_above_its_own_maximum_is_refused() {
+    let text = |max: u32, overflows: u32| {
+        format!("000000 1\n000001 2\n000002 1\n000003 0\n# Max Latencies: {max}\n# Histogram Overflows: {overflows}\n")
+    };
+    for (max, overflows, needle) in
+        [(1, 0, "has a sample at 2"), (2, 7, "7 samples are beyond"), (3, 7, "7 samples")]
+    {
+        let error = read(&text(max, overflows), Unit::Guess).unwrap_err();
+        assert!(error.line == Some(5) && error.what.contains(needle), "{error}");
+    }
+    assert!(read(&text(2, 0), Unit::Guess).is_ok() && read(&text(4, 7), Unit::Guess).is_ok());
+    let json = |cycles: u32, max: u32| {
+        let thread =
+            format!("{{\"histogram\": {{\"5\": 9, \"90\": 1}}, \"cycles\": {cycles}, \"max\": {max}}}");
+        read(&format!("{{\"thread\": {{\"0\": {thread}}}}}"), Unit::Guess)
+    };
+    assert!(json(10, 6).unwrap_err().what.contains("thread 0: the maximum is 6"));
+    assert!(json(12, 90).unwrap_err().what.contains("2 samples are beyond"));
+    assert!(json(10, 90).is_ok() && json(12, 91).is_ok());
+}
+
+#[test]
 fn histograms_of_rtla_are_refused_by_name() {
     let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
                 Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\

@@ -112,7 +112,11 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     }
     for (number, entry) in threads {
         let thread = from_entry(number, entry)?;
-        file.rows = file.rows.max(thread.rows.last().map_or(0, |(row, _)| row + 1));
+        let end = thread.rows.last().map_or(0, |(row, _)| row + 1);
+        if let Some(what) = thread.contradiction(end) {
+            return Err(NotImportable { line: None, what: format!("thread {number}: {what}") });
+        }
+        file.rows = file.rows.max(end);
         file.threads.push(thread);
     }
     if file.threads.is_empty() {

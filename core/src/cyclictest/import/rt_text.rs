@@ -264,6 +264,7 @@ impl Reader {
         self.apply_breaks();
         if self.columns.is_some() {
             self.check_footer(&footer)?;
+            self.check_maxima(&footer)?;
         }
         for thread in
             self.file.threads.iter_mut().filter(|thread| !thread.rows.is_empty() || self.columns.is_some())
@@ -287,6 +288,15 @@ impl Reader {
         }
         self.file.rows_alone = self.file.threads.iter().all(|thread| thread.max.is_none());
         Ok(())
+    }
+
+    fn check_maxima(&self, footer: &[(usize, String, Vec<u64>)]) -> Result<(), NotImportable> {
+        let Some(what) = self.file.threads.iter().find_map(|thread| thread.contradiction(self.file.rows))
+        else {
+            return Ok(());
+        };
+        let line = footer.iter().find(|(_, label, _)| label == "Max Latencies").map(|(number, _, _)| *number);
+        Err(NotImportable { line, what })
     }
 
     fn apply_breaks(&mut self) {
