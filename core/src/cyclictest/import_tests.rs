@@ -274,6 +274,20 @@ fn a_thread_without_a_sample_makes_a_run_incomplete() {
 }
 
 #[test]
+fn a_screen_whose_threads_had_no_sample_yet_is_no_run() {
+    let zero = "T: 0 (    0) P:80 I:1000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n";
+    let (later, last) = NIGHTS.rsplit_once("# /dev").unwrap();
+    let screen = format!("{zero}{later}{zero}");
+    let run = read(&screen, Unit::Guess).unwrap();
+    assert_eq!((shape(&run), run.complete), (vec![(2, 298, 18, 9_876)], true));
+    assert!(!noted(&run, "one after the other"));
+    assert_eq!(run.series[0].thread.as_ref().unwrap().tid, Tid(23_840));
+    let two = read(&format!("{screen}# /dev{last}"), Unit::Guess).unwrap();
+    assert!(noted(&two, "2 runs one after the other") && shape(&two) == [(2, 398, 18, 9_876)]);
+    assert!(!read(zero, Unit::Guess).unwrap().complete);
+}
+
+#[test]
 fn json_that_would_lose_samples_is_refused() {
     let thread = "\"0\": {\"histogram\": {\"5\": 9}, \"max\": 5}";
     for (json, needle) in [

@@ -1,7 +1,8 @@
 //! Status lines of cyclictest: `T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:    2925`.
 //!
 //! A screen repeats them with growing figures: the last line of a run has them all. A log to which several runs were
-//! appended has the last line of each. They are added up, so that the largest latency of all of them is kept.
+//! appended has the last line of each. They are added up, so that the largest latency of all of them is kept. A thread
+//! that has no sample yet is on the first screen already, without its tid: that line is of no run.
 
 use std::collections::BTreeMap;
 
@@ -30,14 +31,19 @@ impl Status {
             return;
         };
         let before = std::mem::replace(&mut runs.last, line);
-        if !goes_on(&before, &runs.last) {
+        if before.cycles > Some(0) && !goes_on(&before, &runs.last) {
             runs.ended.push(before);
         }
     }
 
     /// Of each thread, all runs together.
     pub(super) fn threads(self) -> impl Iterator<Item = (usize, FromFile)> {
-        self.threads.into_iter().map(|(index, runs)| (index, runs.ended.iter().fold(runs.last, together)))
+        self.threads.into_iter().map(|(index, mut runs)| {
+            if runs.last.cycles == Some(0) {
+                runs.last = runs.ended.pop().unwrap_or(runs.last);
+            }
+            (index, runs.ended.iter().fold(runs.last, together))
+        })
     }
 
     /// Number of the thread whose newest line has this tid.
