@@ -3,6 +3,8 @@
 //! The first run is the reference; ratios are "this run over the first". A difference of numbers means little when
 //! the conditions differ too, so these stand right below.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::facts::{facts, is_circumstance, Fact};
@@ -245,9 +247,29 @@ fn rows(runs: &[(&str, &Run)]) -> Vec<Row> {
     found.into_iter().flat_map(|quantity| quantity_rows(runs, quantity)).collect()
 }
 
+/// Name of a thread that stands for no CPU.
+fn thread_name(series: &Series) -> Option<&str> {
+    series.thread.as_ref().filter(|_| series.cpu.is_none()).map(|thread| thread.comm.as_str())
+}
+
+/// Names that two threads of one run have: only their tids tell them apart.
+fn ambiguous<'r>(runs: &[(&str, &'r Run)], quantity: Quantity) -> BTreeSet<&'r str> {
+    let of_run = |(_, run): &(&str, &'r Run)| {
+        let mut seen = BTreeSet::new();
+        run.of(quantity).filter_map(thread_name).filter(|name| !seen.insert(*name)).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
 fn quantity_rows(runs: &[(&str, &Run)], quantity: Quantity) -> Vec<Row> {
+    let ambiguous = ambiguous(runs, quantity);
+    // a thread has another tid in each run, so that its name finds it in the others
+    let label_of = |series: &Series| match thread_name(series) {
+        Some(name) if !name.is_empty() && !ambiguous.contains(name) => name.to_owned(),
+        _ => series.label(),
+    };
     let mut labels: Vec<String> = Vec::new();
-    for label in runs.iter().flat_map(|(_, run)| run.of(quantity).map(Series::label)) {
+    for label in runs.iter().flat_map(|(_, run)| run.of(quantity).map(label_of)) {
         if !labels.contains(&label) {
             labels.push(label);
         }
@@ -267,8 +289,8 @@ fn quantity_rows(runs: &[(&str, &Run)], quantity: Quantity) -> Vec<Row> {
     }
     rows.extend(labels.into_iter().map(|label| {
         let wanted = label.clone();
-        row(label, &move |run| {
-            let same: Vec<&Series> = run.of(quantity).filter(|s| s.label() == wanted).collect();
+        row(label, &|run| {
+            let same: Vec<&Series> = run.of(quantity).filter(|s| label_of(s) == wanted).collect();
             (!same.is_empty()).then(|| Figures::of_all(&same))
         })
     }));
@@ -324,7 +346,8 @@ mod tests {
     use crate::conditions::Conditions;
     use crate::histogram::{Histogram, Layout};
     use crate::run::Loss;
-    use crate::time::Cpu;
+    use crate::series::Thread;
+    use crate::time::{Cpu, Tid};
 
     fn run(lost: u64) -> Run {
         let mut histogram = Histogram::new(Layout::LATENCY);
@@ -345,6 +368,24 @@ mod tests {
         assert!(text.contains("! lost samples, their values are not known: A 0, B 1 200"), "{text}");
         assert!(text.contains("9.0 µs         0\n") && !text.contains('…'), "{text}");
         assert!(text.contains("B  b  (start unknown; no verdict; largest cyclic latency 9.0 µs)\n   ! lost: 4 ring_overrun\n"), "{text}");
+    }
+
+    #[test]
+    fn a_thread_is_found_by_its_name_in_the_other_run_though_its_tid_is_another() {
+        let thread = |tid: i32, comm: &str| {
+            let mut run = run(0);
+            let thread = Thread { tid: Tid(tid), comm: comm.to_owned(), prio: None };
+            (run.series[0].cpu, run.series[0].thread) = (None, Some(thread));
+            run
+        };
+        let (a, mut b) = (thread(7_609, "thread 0"), thread(22_300, "thread 0"));
+        let labels = |a: &Run, b: &Run| -> Vec<(String, bool)> {
+            let rows = Comparison::of(&[("a", a), ("b", b)]).rows;
+            rows.into_iter().map(|row| (row.label, row.figures.iter().all(Option::is_some))).collect()
+        };
+        assert_eq!(labels(&a, &b), [("thread 0".to_owned(), true)]);
+        b.series.extend(thread(22_301, "thread 0").series); // which of the two?
+        assert_eq!(labels(&a, &b).len(), 4);
     }
 
     #[test]
