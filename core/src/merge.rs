@@ -11,7 +11,7 @@ use crate::conditions::Conditions;
 use crate::histogram::LayoutMismatch;
 use crate::peak::Peak;
 use crate::run::{Interference, Loss, MergedRun, MergedSeries, Run};
-use crate::series::{Quantity, Series};
+use crate::series::{Quantity, Series, Thread};
 
 mod verdict;
 
@@ -75,6 +75,28 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
     merged.peaks.truncate(PEAKS);
     merged.verdict = Some(verdict::of_all(runs, &merged));
     Ok(merged)
+}
+
+/// `runs` in one file, with their series apart, each under the name of its run; complete when all of them are. What the
+/// runs do not have in common is not known of the whole, and stays listed.
+#[must_use]
+pub fn side_by_side(runs: &[(String, Run)]) -> Run {
+    let mut all = Run::new(conditions(runs));
+    all.complete = runs.iter().all(|(_, run)| run.complete);
+    for (name, run) in runs {
+        all.series.extend(run.series.iter().map(|series| series_of(name, series)));
+        all.merged.push(listed(name, run));
+        all.conditions.notes.extend(run.conditions.notes.iter().map(|note| format!("{name}: {note}")));
+    }
+    all
+}
+
+/// A CPU of one machine is none of another: the series is that of a thread with a name of its own.
+fn series_of(name: &str, series: &Series) -> Series {
+    let told = series.thread.clone().unwrap_or_default();
+    let whose = series.cpu.map_or_else(|| told.comm.clone(), |cpu| format!("CPU {cpu}"));
+    let thread = Thread { comm: format!("{name} {whose}"), ..told };
+    Series { cpu: None, thread: Some(thread), ..series.clone() }
 }
 
 /// Those of CPUs, and the response times of threads, by which an application is judged.
@@ -244,6 +266,20 @@ mod tests {
             rule_of_thumb: None,
         });
         (host.to_owned(), run)
+    }
+
+    #[test]
+    fn runs_side_by_side_keep_each_series_and_whose_it_is() {
+        let [a, mut b] = [run("a", &[5, 90], None, None), run("b", &[7], None, None)];
+        b.1.complete = false;
+        b.1.conditions.notes.push("cut".to_owned());
+        let all = side_by_side(&[a, b]);
+        let labels: Vec<String> = all.series.iter().map(Series::label).collect();
+        assert_eq!(labels, ["a CPU 0/0", "a CPU 1/0", "b CPU 0/0", "b CPU 1/0"]);
+        assert_eq!(all.max_of(Quantity::Cyclic), Some(Ns::from_us(91)));
+        assert_eq!((all.conditions.host.clone(), all.complete), (None, false));
+        assert_eq!(all.merged[1].conditions.host.as_deref(), Some("b"));
+        assert!(all.conditions.notes.contains(&"b: cut".to_owned()), "{:?}", all.conditions.notes);
     }
 
     #[test]

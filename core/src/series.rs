@@ -78,7 +78,8 @@ impl Quantity {
 pub struct Thread {
     /// Thread id.
     pub tid: Tid,
-    /// Name (`comm`), at most 15 bytes; may be empty when it was not recorded.
+    /// Name (`comm`), at most 15 bytes, in an import of several files after the name of its file; may be empty when it was
+    /// not recorded.
     pub comm: String,
     /// Priority on the kernel's scale; `None` where not recorded.
     pub prio: Option<Prio>,

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use lathunt_core::cyclictest::import::{read, Unit};
-use lathunt_core::run::Run;
+use lathunt_core::merge;
 
-use crate::file::{contents, write_atomic};
+use super::merge::named;
+use crate::file::{contents, write_atomic, Loaded};
 
 /// Arguments of `lathunt import`.
 #[derive(Args)]
@@ -27,25 +28,24 @@ pub struct ImportArgs {
 /// Reads all files, then writes one run file: all or nothing.
 pub fn run(args: ImportArgs) -> Result<ExitCode> {
     let unit = if args.ns { Unit::Ns } else { Unit::Guess };
-    let mut merged: Option<Run> = None;
+    let mut files: Vec<Loaded> = Vec::new();
     for path in &args.files {
         // A command line with other bytes may be in there; the figures are ASCII.
         let text = String::from_utf8_lossy(&contents(path)?).into_owned();
         let run = read(&text, unit).with_context(|| format!("cannot import {}", path.display()))?;
-        match &mut merged {
-            None => merged = Some(run),
-            Some(merged) => {
-                merged.series.extend(run.series);
-                merged.complete &= run.complete;
-                let notes = &mut merged.conditions.notes;
-                notes.push(format!("{} was added", path.display()));
-                notes.extend(run.conditions.notes.iter().map(|note| format!("{}: {note}", path.display())));
-            }
+        if let Some(same) = files.iter().find(|file| file.run == run) {
+            let (path, same) = (path.display(), same.path.display());
+            bail!("{path} has the same as {same}: what was measured once would count twice");
         }
+        files.push(Loaded { path: path.clone(), run });
     }
-    let Some(run) = merged else { bail!("no file to import: name one, or - for stdin") };
+    let run = match files.len() {
+        1 => files.remove(0).run,
+        _ => merge::side_by_side(&named(files)),
+    };
     write_atomic(&args.output, run.to_json().as_bytes())?;
-    let samples: u64 = run.series.iter().map(|series| series.histogram.count() + series.lost).sum();
+    let samples = run.series.iter().map(|series| series.histogram.count().saturating_add(series.lost));
+    let samples = samples.fold(0, u64::saturating_add);
     let count = run.series.len();
     eprintln!("{}: {count} series, {samples} samples", args.output.display());
     for note in &run.conditions.notes {

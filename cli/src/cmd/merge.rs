@@ -55,7 +55,7 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
 }
 
 /// The host's name where it is known, else that of the file; numbered where two are the same.
-fn named(loaded: Vec<Loaded>) -> Vec<(String, Run)> {
+pub(super) fn named(loaded: Vec<Loaded>) -> Vec<(String, Run)> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let name = |one: Loaded| {
         let name = one.run.conditions.host.clone().unwrap_or_else(|| one.name());
