@@ -120,6 +120,7 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
         let mut first = Series::new(series.quantity, None, series.histogram.clone());
         first.replayed.clone_from(&series.replayed);
         (first.interval_ns, first.missed, first.lost) = (series.interval_ns, series.missed, series.lost);
+        first.lost_below_max = series.lost_below_max;
         all.push(first);
         return Ok(());
     };
@@ -140,6 +141,8 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
     sum.histogram.merge(&series.histogram).map_err(misfit)?;
     sum.interval_ns = sum.interval_ns.filter(|interval| series.interval_ns == Some(*interval));
     sum.missed = sum.missed.saturating_add(series.missed);
+    let bounded = |one: &Series| one.lost == 0 || one.lost_below_max;
+    sum.lost_below_max = bounded(sum) && bounded(series) && (sum.lost > 0 || series.lost > 0);
     sum.lost = sum.lost.saturating_add(series.lost);
     Ok(())
 }

@@ -151,6 +151,9 @@ pub struct Series {
     pub missed: u64,
     /// Samples taken but lost before they were counted.
     pub lost: u64,
+    /// Whether none of the lost samples is above the largest that is known, as a summary of another program says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost_below_max: bool,
 }
 
 impl Series {
@@ -170,6 +173,7 @@ impl Series {
             seconds_stretch: 1,
             missed: 0,
             lost: 0,
+            lost_below_max: false,
         }
     }
 
@@ -178,6 +182,12 @@ impl Series {
     pub fn activations(&self) -> Option<&Histogram> {
         let replayed = self.replayed.as_ref().filter(|all| all.count() >= self.histogram.count());
         replayed.or_else(|| (self.missed == 0).then_some(&self.histogram))
+    }
+
+    /// Samples of which it is known that none is above the largest: those counted, and lost ones that were not above it.
+    #[must_use]
+    pub fn samples_bounded(&self) -> u64 {
+        self.histogram.count().saturating_add(if self.lost_below_max { self.lost } else { 0 })
     }
 
     /// Takes the maxima of each second (ascending). From more than [`MAXIMA_KEPT`] seconds on, only the largest of

@@ -185,6 +185,7 @@ impl File {
         let (histogram, lost) = self.histogram(thread);
         let mut series = Series::new(Quantity::Cyclic, thread.cpu.map(Cpu), histogram);
         series.lost = lost;
+        series.lost_below_max = lost > 0 && thread.is_bounded();
         series.missed = thread.missed;
         series.interval_ns = thread.interval_us.map(Ns::from_us);
         series.thread = Some(Thread {

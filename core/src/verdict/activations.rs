@@ -2,7 +2,7 @@
 //!
 //! A stall swallows the activations that fall into it: one sample tells of it, and all that were missed were late too.
 //! A statement about activations counts these where the instrument knows how late they would have been, and takes
-//! them for late where it does not. So it does with samples that were lost.
+//! them for late where it does not. So it does with samples that were lost, but for those known to be below the maximum.
 
 use crate::histogram::Histogram;
 use crate::series::Series;
@@ -17,7 +17,7 @@ pub(crate) struct Activations {
     pub missed: u64,
     /// Those that may be above the level, the unknown ones among them.
     pub above: u64,
-    /// Those whose latency is not known.
+    /// Those of which it is not known.
     pub unknown: u64,
 }
 
@@ -39,13 +39,10 @@ fn one(series: &Series, level: Ns) -> Activations {
         Some(all) => (all, all.count().saturating_sub(samples), 0),
         None => (&series.histogram, series.missed, series.missed),
     };
-    let unknown = unplaced.saturating_add(series.lost);
-    Activations {
-        all: known.count().saturating_add(unknown),
-        missed,
-        above: possibly_above(known, level).saturating_add(unknown),
-        unknown,
-    }
+    let all = known.count().saturating_add(unplaced).saturating_add(series.lost);
+    let bounded = series.lost_below_max && series.histogram.max().is_some_and(|max| max <= level);
+    let unknown = unplaced.saturating_add(if bounded { 0 } else { series.lost });
+    Activations { all, missed, above: possibly_above(known, level).saturating_add(unknown), unknown }
 }
 
 /// Samples that may be above `level`: all of a bin that reaches beyond it.

@@ -97,7 +97,7 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
 fn samples_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
     rules
         .limited(run)
-        .filter(|series| series.lost > 0)
+        .filter(|series| series.lost > 0 && !series.lost_below_max)
         .map(|series| {
             let were = if series.lost == 1 { "sample was" } else { "samples were" };
             void(format!("{}: {} {were} lost; the worst may be among them", series.label(), series.lost))
@@ -116,7 +116,7 @@ fn records_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
 }
 
 fn too_few_samples(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let taken: u64 = judged(run, rules).map(|series| series.histogram.count()).sum();
+    let taken = judged(run, rules).map(Series::samples_bounded).fold(0, u64::saturating_add);
     let Some(needed) = samples_needed(rules.claim_probability, rules.confidence) else { return Vec::new() };
     if taken == 0 || taken >= needed {
         return Vec::new(); // none at all is said by another rule
@@ -146,7 +146,7 @@ fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .filter_map(|series| {
             let interval = series.interval_ns.filter(|interval| interval.0 > 0)?;
             let due = (seconds * 1e9 / interval.0 as f64).floor();
-            let taken = series.histogram.count();
+            let taken = series.samples_bounded();
             let short = taken > 0 && (taken as f64) < due * rules.least_share;
             short.then(|| {
                 weak(format!(

@@ -64,6 +64,31 @@ fn a_good_run_passes_and_says_what_it_rests_on() {
 }
 
 #[test]
+fn lost_samples_that_are_known_to_be_below_the_maximum_are_no_doubt() {
+    let summary = |run: &mut Run| {
+        for series in &mut run.series {
+            *series = Series {
+                lost: 20_000,
+                lost_below_max: true,
+                ..self::series(series.cpu.unwrap().0, 2, Ns(60_000))
+            };
+        }
+    };
+    let verdict = judged(summary, Some(DEADLINE));
+    assert_eq!(verdict.outcome, Some(Outcome::Pass), "{:?}", verdict.reasons);
+    let stated = verdict.model_free.unwrap();
+    assert_eq!((stated.samples, stated.above), (40_004, 0));
+    let late = judged(summary, Some(Ns(50_000)));
+    assert!(
+        late.outcome == Some(Outcome::Fail) && late.model_free.is_none_or(|stated| stated.above > 40_000)
+    );
+    let (mut one, other) = (good_run(), good_run());
+    summary(&mut one);
+    let merged = crate::merge::merge(&[("a".to_owned(), one), ("b".to_owned(), other)]).unwrap();
+    assert_eq!((merged.series[0].lost, merged.series[0].lost_below_max), (40_000, true));
+}
+
+#[test]
 fn a_latency_equal_to_the_deadline_is_in_time_and_one_nanosecond_more_is_late() {
     let at = |worst| judged(|run| run.series[0] = series(0, 20_000, worst), Some(DEADLINE)).outcome;
     assert_eq!(at(DEADLINE), Some(Outcome::Pass));
