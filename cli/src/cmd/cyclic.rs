@@ -122,6 +122,10 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     signals::install()?;
     let mut watch = args.break_at.and_then(|_| watch(&options.threads));
     let hooks = hooks(&args, options.threads.len(), &mut watch)?;
+    if let Some(note) = lock_memory(&mut options, sched::lock_memory) {
+        eprintln!("warning: {note}; --no-mlock does not try");
+        conditions.notes.push(note);
+    }
     let before = Counters::read(Path::new(facts::LIVE), &cpus);
     let begun = Instant::now();
     let cyclic = Cyclic::start(options, hooks)?;
@@ -185,6 +189,13 @@ fn options(args: &CyclicArgs) -> Result<Options> {
     (options.peaks, options.break_at) = (usize::from(args.worst), args.break_at);
     options.lock_memory = !args.no_mlock;
     Ok(options)
+}
+
+/// Locks memory where it is wanted; measures without where the kernel refuses, and says so in a note.
+fn lock_memory(options: &mut Options, lock: impl Fn() -> lathunt_host::error::Result<()>) -> Option<String> {
+    let error = options.lock_memory.then(lock)?.err()?;
+    options.lock_memory = false;
+    Some(format!("measured without locked memory: {error}"))
 }
 
 fn conditions(cpus: &CpuSet) -> Conditions {
@@ -294,6 +305,7 @@ fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use lathunt_host::error::Error;
 
     use super::*;
 
@@ -313,5 +325,16 @@ mod tests {
             options(&args).unwrap().threads[0].cpu
         };
         assert_eq!(std::thread::spawn(with_another).join().unwrap(), Some(first));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_locked_is_told_and_the_measurement_goes_on() {
+        let refused = || Err(Error::refused("lock", "memory (mlockall)", "raise RLIMIT_MEMLOCK"));
+        let mut options = Options::on(std::iter::empty());
+        options.lock_memory = true;
+        let note = lock_memory(&mut options, refused).unwrap();
+        assert!(note.contains("without locked memory: ") && note.contains("RLIMIT_MEMLOCK"), "{note}");
+        assert!(!options.lock_memory, "it is not tried again");
+        assert_eq!(lock_memory(&mut options, refused), None);
     }
 }
