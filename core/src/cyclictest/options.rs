@@ -155,8 +155,8 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Options, String> {
     let (words, smp_warning) = understand_smp(words);
     let parsed = getopt::parse(&words, &SPECS, &RETIRED).map_err(|error| error.to_string())?;
     let mut options = Options::default();
+    let mut given = Given { smp_understood: smp_warning.is_some(), ..Given::default() };
     options.warnings.extend(smp_warning);
-    let mut given = Given::default();
     for found in &parsed.options {
         options.apply(found, &mut given)?;
     }
@@ -171,6 +171,8 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Options, String> {
 /// What only matters while parsing.
 #[derive(Default)]
 struct Given<'a> {
+    /// `-smp` was written, which for cyclictest is no `--smp`.
+    smp_understood: bool,
     affinity_after_smp: bool,
     looked_at: Vec<&'a [u8]>,
 }
@@ -240,6 +242,12 @@ impl Options {
             Id::Resolution => self.resolution = true,
             Id::System => self.system = true,
             Id::Smi => self.smi = true,
+            Id::Smp if self.affinity.is_some() && !self.smp && !given.smp_understood => {
+                return Err(format!(
+                    "-a and {} exclude each other: for given CPUs write -a CPUS -t",
+                    found.written
+                ));
+            }
             Id::Smp | Id::Numa => {
                 self.smp = true;
                 self.threads = Threads::PerCpu;

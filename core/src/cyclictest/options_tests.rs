@@ -106,6 +106,14 @@ fn optional_arguments_are_found_in_the_next_word_as_well() {
 }
 
 #[test]
+fn smp_takes_no_cpus_and_says_so() {
+    assert!(read("-a 1 -S").unwrap_err().contains("-a and -S exclude each other"));
+    assert!(read("-a --smp").unwrap_err().contains("--smp"));
+    assert_eq!(read("-S -a 1").unwrap().warnings, ["-a ignored due to smp mode"]);
+    assert!(read("-a -smp -p 80").unwrap().smp, "cyclictest does not read it as --smp");
+}
+
+#[test]
 fn smp_with_one_dash_is_understood_and_warned_about() {
     let meant = read("-smp -p 80").unwrap();
     assert!(meant.smp && meant.priority == 80 && meant.warnings.len() == 1);
