@@ -240,6 +240,32 @@ fn a_second_monitor_is_refused_and_told_who_the_first_is() {
 }
 
 #[test]
+fn a_second_monitor_is_refused_by_whatever_name_it_calls_the_database() {
+    let place = tempfile::tempdir().unwrap();
+    let path = database(&place);
+    let (mut store, _) = open(&path, 0);
+    store.begin(end_of(0), LENGTH);
+    let [symbolic, hard] = ["symbolic", "hard"].map(|name| place.path().join(name));
+    let refusal = |path: &Path| Store::open(path, PLENTY, end_of(0)).unwrap_err().to_string();
+    std::os::unix::fs::symlink(&path, &symbolic).unwrap();
+    assert!(refusal(&symbolic).contains("another lathunt monitor"), "{}", refusal(&symbolic));
+    close(&mut store, 1);
+    assert_eq!(history(&symbolic).windows.len(), 1, "a reader finds the log by that name, too");
+    fs::hard_link(&path, &hard).unwrap();
+    assert!(refusal(&hard).contains("2 names"), "{}", refusal(&hard));
+    close(&mut store, 2);
+    assert_eq!(history(&path).events, [], "nothing was lost");
+    fs::remove_file(&hard).unwrap();
+    drop(store);
+    open(&symbolic, 2);
+    assert!(fs::read_dir(place.path()).unwrap().flatten().all(|entry| entry.file_name() != "symbolic.lock"));
+    // A link to nothing is no place for a database, nor for its lock.
+    let nowhere = place.path().join("nowhere");
+    std::os::unix::fs::symlink(place.path().join("absent"), &nowhere).unwrap();
+    assert!(refusal(&nowhere).contains("nowhere"), "{}", refusal(&nowhere));
+}
+
+#[test]
 fn a_damaged_database_is_set_aside_and_a_new_one_begun() {
     // A copy of one comes without the lock beside it.
     for (damage, is_copy) in [("head", false), ("middle", false), ("middle", true), ("short", true)] {

@@ -6,9 +6,9 @@
 //! And it says up to when windows were closed: SQLite drops what is cut off at the end of its log without a word.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -70,6 +70,33 @@ impl Hold {
         let end = end.map_or_else(String::new, |end| format!("\n{}", end.0));
         let text = format!("{}{end}", std::process::id());
         let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(text.as_bytes(), 0));
+    }
+}
+
+/// The file that `database` is: the lock, SQLite's log and what is set aside lie beside it, by whatever name it is called.
+///
+/// # Errors
+/// It is a link to nothing, it has a second name (hard link), whose lock and log would be other ones, or there is no such
+/// directory.
+pub(super) fn real(database: &Path) -> Result<PathBuf> {
+    let shown = database.display();
+    match database.canonicalize() {
+        Ok(path) => match path.metadata() {
+            Ok(file) if file.is_file() && file.nlink() > 1 => Err(Error::refused(
+                "use",
+                format!("{shown} as database: it has {} names (hard links)", file.nlink()),
+                "two monitors could write it, each by another name; remove the others or copy the file",
+            )),
+            _ => Ok(path),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound && !database.is_symlink() => {
+            let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new(".")).canonicalize();
+            let parent = parent.map_err(|error| Error::new("find the database", shown.to_string(), error))?;
+            Ok(database.file_name().map_or_else(|| database.to_owned(), |name| parent.join(name)))
+        }
+        Err(error) => Err(Error::new("find the database", shown.to_string(), error)
+            .hint("name a file that can be written with --database")),
     }
 }
 

@@ -94,12 +94,14 @@ impl Store {
     /// a killed monitor lost, a damaged database that was set aside. They are in the database already.
     ///
     /// # Errors
-    /// Another monitor has it, it belongs to somebody else, it is of a newer version, or the place cannot be written.
+    /// Another monitor has it, by whatever name, it belongs to somebody else, it is of a newer version, or the place cannot be
+    /// written.
     pub fn open(path: &Path, limits: Limits, now: UnixMs) -> Result<(Store, Vec<Event>)> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
                 .map_err(|error| Error::new("make the directory", directory.display().to_string(), error))?;
         }
+        let path = &hold::real(path)?;
         let hold = Hold::take(path)?;
         let mut found = Vec::new();
         let connection = match open(path) {

@@ -77,6 +77,8 @@ impl Reader {
     pub fn open(path: &Path) -> Result<Reader> {
         let shown = path.display().to_string();
         may_be_read(path)?;
+        // SQLite's log lies beside the file that a link points to.
+        let path = &path.canonicalize().map_err(|error| Error::new("read", &shown, error))?;
         let problem = |error: rusqlite::Error| Error::new("read the database", &shown, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match written_now(path) {
