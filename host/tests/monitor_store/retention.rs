@@ -144,3 +144,40 @@ fn windows_closed_while_the_clock_was_not_set_stay_as_long_as_their_neighbours()
     (18..=30).for_each(|number| close(&mut store, number));
     assert_eq!((history(&path).windows.len(), early(&path)), (13, 0));
 }
+
+/// Breaks the page with the oldest samples, which nothing reads before they are deleted.
+fn damage_oldest(path: &Path) {
+    let other = rusqlite::Connection::open(path).unwrap();
+    // What another one wrote is read anew.
+    other.execute("DELETE FROM event", []).unwrap();
+    let _: i64 = other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
+    let number = |query| other.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap() as usize;
+    let size = number("PRAGMA page_size");
+    let root = number("SELECT rootpage FROM sqlite_schema WHERE name = 'sample'");
+    drop(other);
+    let mut bytes = fs::read(path).unwrap();
+    // sqlite.org/fileformat.html, 1.6: an interior page of an index; its first cell begins with its left child.
+    let page = |number: usize| (number - 1) * size;
+    assert_eq!(bytes[page(root)], 2);
+    let cell = usize::from(u16::from_be_bytes([bytes[page(root) + 12], bytes[page(root) + 13]]));
+    let child: [u8; 4] = bytes[page(root) + cell..][..4].try_into().unwrap();
+    let child = page(u32::from_be_bytes(child) as usize);
+    bytes[child..child + size].fill(0xa5);
+    fs::write(path, &bytes).unwrap();
+}
+
+#[test]
+fn a_window_after_which_damage_is_found_is_in_the_new_database() {
+    let place = tempfile::tempdir().unwrap();
+    let path = database(&place);
+    let (mut store, _) = open(&path, 0);
+    (1..=40).for_each(|number| close(&mut store, number));
+    drop(store);
+    let mut store = open_with(&path, Limits { bytes: 1 << 16, ..PLENTY }, 41);
+    damage_oldest(&path);
+    let saved = store.close(window(41), Some((end_of(41), LENGTH)));
+    assert!(matches!(&saved, Saved::Anew(event) if event.kind == Kind::DatabaseDamaged), "{saved:?}");
+    assert_eq!(history(&path).windows, [(end_of(40), end_of(41))]);
+    close(&mut store, 42);
+    assert_eq!(history(&path).windows.len(), 2, "each of them once");
+}

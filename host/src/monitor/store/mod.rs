@@ -202,14 +202,16 @@ impl Store {
         retain::by_age(&transaction, now.minus(self.limits.keep), now)?;
         transaction.commit()?;
         self.hold.note(self.waiting.iter().map(|window| window.end).max().or(self.hold.closed));
+        // What is there is kept; more room is looked for again at the next closing. Where that meets damage, all of it is
+        // written once more, into a new database.
+        match retain::by_size(connection, self.limits.bytes) {
+            Err(error) if is_damage(&error) => return Err(error.into()),
+            _ => {}
+        }
         self.waiting.clear();
         self.events.clear();
         self.gap = None;
-        // What is there is kept; more room is looked for again at the next closing.
-        match retain::by_size(connection, self.limits.bytes) {
-            Err(error) if is_damage(&error) => Err(error.into()),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Keeps an event, on the disk at once where that is possible.
