@@ -1,18 +1,20 @@
 //! Answers `GET /metrics`, and nothing else that matters.
 //!
-//! A few threads wait in `accept`; each answers one request a connection and closes it. A client that is slow to ask or to
-//! read has five seconds, then its thread is free again; those that come meanwhile wait in the kernel's queue. Requests are
-//! parsed by the crate httparse: a whole HTTP server (hyper with tokio) would be some thirty crates for one page of
-//! text, and tiny_http has no time limit for clients (docs/decisions/0009-exporters.md).
+//! One thread waits for all clients at once (poll(2)), so that none has to wait for another that is slow to ask or to read.
+//! Each connection is for one request and has five seconds to ask and five to read; there are 64 at most, and
+//! for a new one the oldest goes that is not being answered. Requests are parsed by the crate httparse: a whole HTTP server
+//! (hyper with tokio) would be some thirty crates for one page of text, and tiny_http has no time limit for clients
+//! (docs/decisions/0009-exporters.md).
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-const THREADS: usize = 4;
+/// Connections that are open at once.
+const MOST_CLIENTS: usize = 64;
 const LIMIT: Duration = Duration::from_secs(5);
 const LARGEST_REQUEST: usize = 8 << 10;
 const MOST_HEADERS: usize = 64;
@@ -43,82 +45,143 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener> {
 /// Answers from now on, until the process ends. `metrics` makes the page for an `Accept` header.
 ///
 /// # Errors
-/// When threads cannot be started.
-pub fn serve(listener: TcpListener, metrics: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Result<()> {
-    let shared = Arc::new((listener, metrics));
-    for number in 0..THREADS {
-        let shared = Arc::clone(&shared);
-        let work = move || loop {
-            match shared.0.accept() {
-                Ok((stream, _)) => drop(converse(stream, &shared.1)), // whoever left is nobody's problem
-                // Out of descriptors, mostly: try again, but not at once.
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        };
-        let named = std::thread::Builder::new().name(format!("metrics/{number}"));
-        named
-            .stack_size(256 << 10)
-            .spawn(work)
-            .map_err(|error| Error::new("start", "a thread for metrics", error))?;
-    }
-    Ok(())
-}
-
-fn converse(mut stream: TcpStream, metrics: &(impl Fn(&str) -> Answer + ?Sized)) -> std::io::Result<()> {
-    let until = Instant::now() + LIMIT;
-    let mut request = Vec::new();
-    let (head_only, response) = loop {
-        if let Some(response) = respond(&request, metrics) {
-            break response;
+/// When the thread cannot be started.
+pub fn serve(listener: TcpListener, metrics: impl Fn(&str) -> Answer + Send + 'static) -> Result<()> {
+    let failed = |error| Error::new("start", "a thread for metrics", error);
+    listener.set_nonblocking(true).map_err(failed)?;
+    let work = move || {
+        let mut clients = Vec::new();
+        loop {
+            turn(&listener, &mut clients, &metrics);
         }
-        let mut buffer = [0; 1_024];
-        let n = within(&stream, until, |stream| stream.read(&mut buffer))?;
-        if n == 0 {
-            return Ok(());
-        }
-        request.extend_from_slice(&buffer[..n]);
     };
-    let Response { status, media_type, body } = response;
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n\
-         Connection: close\r\n\r\n",
-        body.len()
-    );
-    let mut bytes = head.into_bytes();
-    if !head_only {
-        bytes.extend(body);
-    }
-    let mut rest = &bytes[..];
-    let until = Instant::now() + LIMIT;
-    while !rest.is_empty() {
-        let n = within(&stream, until, |stream| stream.write(rest))?;
-        rest = &rest[n.max(1).min(rest.len())..];
-    }
-    stream.flush()?;
-    // What the client still sends must not turn into a reset that eats our answer.
-    stream.shutdown(std::net::Shutdown::Write)?;
-    let mut sink = [0; 1_024];
-    while within(&stream, until, |stream| stream.read(&mut sink))? > 0 {}
-    Ok(())
+    let named = std::thread::Builder::new().name("metrics".to_owned()).stack_size(256 << 10);
+    named.spawn(work).map(drop).map_err(failed)
 }
 
-/// One call on the socket that ends at `until` at the latest.
-fn within(
-    mut stream: &TcpStream,
+/// Waits until there is something to do, and does what can be done without waiting.
+fn turn(listener: &TcpListener, clients: &mut Vec<Client>, metrics: &impl Fn(&str) -> Answer) {
+    let ready = wait(listener, clients);
+    let now = Instant::now();
+    let mut number = 0;
+    clients.retain_mut(|client| {
+        number += 1;
+        client.until > now && (!ready.get(number).is_some_and(|&ready| ready) || client.advance(metrics))
+    });
+    if !ready[0] {
+        return;
+    }
+    // No more at once than there is room for: those that are here have their turn, too.
+    for _ in 0..MOST_CLIENTS {
+        match listener.accept() {
+            Ok((stream, _)) => take(stream, clients, metrics),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            // Out of descriptors, mostly: try again, but not at once.
+            Err(_) => return std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Whether there is something to do for the listener, and for each client.
+fn wait(listener: &TcpListener, clients: &[Client]) -> Vec<bool> {
+    let of = |fd, events| libc::pollfd { fd, events, revents: 0 };
+    let mut polled = vec![of(listener.as_raw_fd(), libc::POLLIN)];
+    polled.extend(clients.iter().map(|client| of(client.stream.as_raw_fd(), client.waits_for())));
+    let first = clients.iter().map(|client| client.until).min();
+    // A millisecond more, so that its time is over then.
+    let timeout = first.map_or(-1, |first| {
+        let left = first.saturating_duration_since(Instant::now()).as_millis() + 1;
+        i32::try_from(left).unwrap_or(i32::MAX)
+    });
+    // SAFETY: the array is as long as told.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+    polled.iter().map(|polled| polled.revents != 0).collect()
+}
+
+/// Takes a new client, and answers at once where it has asked already.
+fn take(stream: TcpStream, clients: &mut Vec<Client>, metrics: &impl Fn(&str) -> Answer) {
+    if stream.set_nonblocking(true).is_err() {
+        return;
+    }
+    let mut client =
+        Client { stream, phase: Phase::Asks, until: Instant::now() + LIMIT, bytes: Vec::new(), sent: 0 };
+    if !client.advance(metrics) {
+        return;
+    }
+    if clients.len() >= MOST_CLIENTS {
+        let oldest = (0..clients.len()).min_by_key(|&at| (clients[at].phase, clients[at].until));
+        oldest.map(|at| clients.remove(at));
+    }
+    clients.push(client);
+}
+
+/// How far a client is; the first ones make room for new clients before the others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// It has its answer. What it still sends must not turn into a reset that eats that.
+    HasAll,
+    Asks,
+    Reads,
+}
+
+struct Client {
+    stream: TcpStream,
+    phase: Phase,
     until: Instant,
-    mut call: impl FnMut(&mut &TcpStream) -> std::io::Result<usize>,
-) -> std::io::Result<usize> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
+    /// Of the request, then of the answer.
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Client {
+    fn waits_for(&self) -> libc::c_short {
+        match self.phase {
+            Phase::Reads => libc::POLLOUT,
+            Phase::HasAll | Phase::Asks => libc::POLLIN,
         }
-        stream.set_read_timeout(Some(left))?;
-        stream.set_write_timeout(Some(left))?;
-        match call(&mut stream) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            done => return done,
+    }
+
+    /// As far as it gets without waiting; false: it is over.
+    fn advance(&mut self, metrics: &impl Fn(&str) -> Answer) -> bool {
+        // What is left to do is told by the next poll.
+        match self.asks(metrics).and_then(|()| self.reads()).and_then(|()| self.leaves()) {
+            Ok(left) => !left,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
+    }
+
+    fn asks(&mut self, metrics: &impl Fn(&str) -> Answer) -> std::io::Result<()> {
+        while self.phase == Phase::Asks {
+            let mut buffer = [0; 1_024];
+            let n = self.stream.read(&mut buffer)?;
+            if n == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            self.bytes.extend_from_slice(&buffer[..n]);
+            if let Some((head_only, response)) = respond(&self.bytes, metrics) {
+                self.bytes = response.head().into_bytes();
+                self.bytes.extend(response.body.iter().filter(|_| !head_only));
+                (self.phase, self.until) = (Phase::Reads, Instant::now() + LIMIT);
+            }
+        }
+        Ok(())
+    }
+
+    fn reads(&mut self) -> std::io::Result<()> {
+        while self.phase == Phase::Reads {
+            self.sent += self.stream.write(&self.bytes[self.sent..])?;
+            if self.sent >= self.bytes.len() {
+                self.bytes = Vec::new();
+                self.phase = Phase::HasAll;
+                self.stream.shutdown(Shutdown::Write)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is gone. One call a turn, however much it sends.
+    fn leaves(&mut self) -> std::io::Result<bool> {
+        self.stream.read(&mut [0; 1_024]).map(|n| n == 0)
     }
 }
 
@@ -128,10 +191,23 @@ struct Response {
     body: Vec<u8>,
 }
 
+impl Response {
+    fn head(&self) -> String {
+        let Response { status, media_type, body } = self;
+        let allow = if *status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
+        format!(
+            "HTTP/1.1 {status}\r\n{allow}Content-Type: {media_type}\r\nContent-Length: {}\r\n\
+             X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+            body.len()
+        )
+    }
+}
+
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
 const INDEX: &str = "lathunt monitor: /metrics has the figures (text 0.0.4, OpenMetrics 1.0, protobuf)\n";
 
 /// The answer, and whether only its head is wanted; `None`: the request is not complete.
-fn respond(request: &[u8], metrics: &(impl Fn(&str) -> Answer + ?Sized)) -> Option<(bool, Response)> {
+fn respond(request: &[u8], metrics: &impl Fn(&str) -> Answer) -> Option<(bool, Response)> {
     let plain = |status, text: &str| {
         let media_type = "text/plain; charset=utf-8";
         Some((false, Response { status, media_type, body: text.as_bytes().to_vec() }))
@@ -148,10 +224,9 @@ fn respond(request: &[u8], metrics: &(impl Fn(&str) -> Answer + ?Sized)) -> Opti
     }
     let head_only = parsed.method == Some("HEAD");
     if !head_only && parsed.method != Some("GET") {
-        return plain("405 Method Not Allowed", "only GET and HEAD\n");
+        return plain(NOT_ALLOWED, "only GET and HEAD\n");
     }
-    let path = parsed.path.unwrap_or_default().split('?').next().unwrap_or_default();
-    let answer = match path {
+    let answer = match path(parsed.path.unwrap_or_default()) {
         "/metrics" => {
             let accept = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
             let accept: Vec<_> = accept.map(|header| String::from_utf8_lossy(header.value)).collect();
@@ -162,6 +237,19 @@ fn respond(request: &[u8], metrics: &(impl Fn(&str) -> Answer + ?Sized)) -> Opti
         _ => plain("404 Not Found", "there is only /metrics\n"),
     };
     answer.map(|(_, response)| (head_only, response))
+}
+
+/// The path of a request's target, which may be a whole address (RFC 9112, 3.2.2).
+fn path(target: &str) -> &str {
+    let is_whole = target.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
+    let target = match target.get(7..).filter(|_| is_whole) {
+        Some(host) => host.find(['/', '?']).map_or("/", |at| &host[at..]),
+        None => target,
+    };
+    match target.split('?').next().unwrap_or_default() {
+        "" => "/",
+        path => path,
+    }
 }
 
 #[cfg(test)]
@@ -184,8 +272,12 @@ mod tests {
         );
         assert_eq!(answer(b"HEAD /metrics?x=1 HTTP/1.0\r\n\r\n"), "200 OK head accepts ");
         assert_eq!(answer(b"GET /metr"), "");
+        let whole = b"GET HTTP://127.0.0.1:9745/metrics?x HTTP/1.1\r\nAccept: a/b\r\n\r\n";
+        assert_eq!(answer(whole), "200 OK all accepts a/b");
         for (request, status) in [
             (&b"GET / HTTP/1.1\r\n\r\n"[..], "200"),
+            (b"GET http://[::1]:9745 HTTP/1.1\r\n\r\n", "200"),
+            (b"GET http://[::1]/x HTTP/1.1\r\n\r\n", "404"),
             (b"GET /../etc/passwd HTTP/1.1\r\n\r\n", "404"),
             (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
             (b"\x16\x03\x01\x02\x00\x01\x00", "400"),
@@ -199,23 +291,46 @@ mod tests {
     }
 
     #[test]
+    fn who_may_not_ask_so_is_told_how() {
+        let head = |status| Response { status, media_type: "a/b", body: vec![1] }.head();
+        assert!(head(NOT_ALLOWED).contains("\r\nAllow: GET, HEAD\r\n"));
+        assert!(!head("200 OK").contains("Allow") && head("200 OK").contains("Content-Length: 1\r\n"));
+    }
+
+    fn scrape(address: SocketAddr) -> usize {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).unwrap();
+        text.iter().filter(|&&byte| byte == b'x').count()
+    }
+
+    #[test]
+    fn clients_that_do_not_ask_or_read_to_the_end_delay_nobody() {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        serve(listener, |_| Answer { media_type: "text/plain", body: vec![b'x'; 1 << 20] }).unwrap();
+        let mut held = Vec::new();
+        for request in ["", "GET /metrics HTTP/1.1\r\nAccept", "GET /metrics HTTP/1.1\r\n\r\n"] {
+            for _ in 0..MOST_CLIENTS {
+                let mut stream = TcpStream::connect(address).unwrap();
+                let _ = stream.write_all(request.as_bytes());
+                held.push(stream);
+            }
+            let begun = Instant::now();
+            assert!(scrape(address) >= 1 << 20);
+            assert!(begun.elapsed() < LIMIT / 2, "{request:?}: {:?}", begun.elapsed());
+        }
+    }
+
+    #[test]
     fn a_client_that_sends_nothing_does_not_hinder_fifty_others() {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         assert!(bind(address).unwrap_err().to_string().contains("another program has that port"));
         serve(listener, |_| Answer { media_type: "text/plain", body: vec![b'x'; 100_000] }).unwrap();
         let silent = TcpStream::connect(address).unwrap();
-        let clients: Vec<_> = (0..50)
-            .map(|_| {
-                std::thread::spawn(move || {
-                    let mut stream = TcpStream::connect(address).unwrap();
-                    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-                    let mut text = Vec::new();
-                    stream.read_to_end(&mut text).unwrap();
-                    text.iter().filter(|&&byte| byte == b'x').count()
-                })
-            })
-            .collect();
+        let clients: Vec<_> = (0..50).map(|_| std::thread::spawn(move || scrape(address))).collect();
         for client in clients {
             assert!(client.join().unwrap() >= 100_000);
         }
