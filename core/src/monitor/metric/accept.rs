@@ -19,12 +19,13 @@ impl Form {
         let mut best = (0.0, Form::Text(Flavour::Prometheus));
         for range in accept.split(',') {
             let mut parts = range.split(';').map(str::trim);
-            let media = parts.next().unwrap_or_default();
+            let media = parts.next().unwrap_or_default().to_ascii_lowercase();
             let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
-            let parameter =
-                |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+            let parameter = |name: &str| {
+                parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+            };
             let quality: f64 = parameter("q").map_or(Some(1.0), |q| q.parse().ok()).unwrap_or(0.0);
-            let form = match media {
+            let form = match media.as_str() {
                 "application/vnd.google.protobuf"
                     if parameter("proto") == Some("io.prometheus.client.MetricFamily")
                         && parameter("encoding") == Some("delimited") =>

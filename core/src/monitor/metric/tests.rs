@@ -133,6 +133,7 @@ fn what_prometheus_and_browsers_ask_for_is_what_they_get() {
         ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", open),
         ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", Form::Protobuf),
         ("text/html,application/xhtml+xml,*/*;q=0.8", plain),
+        ("Application/OpenMetrics-Text;Version=1.0.0,TEXT/PLAIN;Q=0.5", open),
         ("", plain),
         ("application/openmetrics-text;version=7.0.0", plain),
         ("application/openmetrics-text;q=0,text/plain;q=0.1", plain),
