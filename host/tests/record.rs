@@ -14,7 +14,7 @@ use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::calibrate::{agree, disturb, Disturbance, Sight};
 use lathunt_host::inject::{Kind, WORKER};
-use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
+use lathunt_host::recording::{Recording, Settings, Snapshot};
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 /// Of an attempt, and so many are judged.
@@ -182,7 +182,7 @@ fn windows_hold_what_happened_in_them_and_nothing_is_lost_in_between() {
     }
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let thread = CyclicThread::start(CPU, 90);
-    let selection = Selection::Comm("test-cyclic".to_owned());
+    let selection = "comm:test-cyclic".parse().unwrap();
     let settings = Settings { selection, ..Settings::on(CpuSet::from_iter([CPU])) };
     let mut recording = Recording::start(settings).unwrap_or_else(|error| panic!("{error}"));
     let (mut samples, mut maxima, mut turns) = (0, Vec::new(), 0);

@@ -1,5 +1,6 @@
 //! `--tasks`: whose latencies are recorded, and which threads that means now.
 
+use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::{fmt, fs};
@@ -17,8 +18,8 @@ pub enum Selection {
     All,
     /// All threads of these processes (or these threads), and what they start.
     Pids(Vec<i32>),
-    /// Threads whose name matches.
-    Comm(String),
+    /// Threads whose name matches one of these patterns of the shell.
+    Comm(Vec<CString>),
     /// Threads of this control group and those below it.
     Cgroup(PathBuf),
 }
@@ -33,7 +34,10 @@ impl fmt::Display for Selection {
                 let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
                 write!(f, "tasks pid:{}", pids.join(","))
             }
-            Selection::Comm(glob) => write!(f, "tasks comm:{glob}"),
+            Selection::Comm(globs) => {
+                let globs: Vec<_> = globs.iter().map(|glob| glob.to_string_lossy()).collect();
+                write!(f, "tasks comm:{}", globs.join(","))
+            }
             Selection::Cgroup(path) => write!(f, "tasks cgroup:{}", path.display()),
         }
     }
@@ -52,9 +56,9 @@ impl FromStr for Selection {
                 pids.map(Selection::Pids)
                     .ok_or_else(|| format!("'{list}' is no list of process ids (pid:12,34)"))
             }
-            Some(("comm", glob)) if !glob.is_empty() => Ok(Selection::Comm(glob.to_owned())),
+            Some(("comm", globs)) if !globs.is_empty() => patterns(globs).map(Selection::Comm),
             Some(("cgroup", path)) if !path.is_empty() => Ok(Selection::Cgroup(path.into())),
-            _ => Err("name rt, all, pid:N,…, comm:GLOB or cgroup:PATH".to_owned()),
+            _ => Err("name rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH".to_owned()),
         }
     }
 }
@@ -82,7 +86,7 @@ impl Selection {
                 }
                 Ok(Some(tids))
             }
-            Selection::Comm(glob) => Ok(Some(by_name(glob))),
+            Selection::Comm(globs) => Ok(Some(by_name(globs))),
             Selection::Cgroup(path) => {
                 let Some(path) = cgroup(path) else {
                     let what = format!("control group {}", path.display());
@@ -113,12 +117,50 @@ fn threads_of(directory: &Path) -> Vec<Tid> {
     numbers(directory).map(Tid).collect()
 }
 
-fn by_name(glob: &str) -> Vec<Tid> {
+/// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or behind a `\` belongs to a name.
+fn patterns(list: &str) -> std::result::Result<Vec<CString>, String> {
+    let (mut globs, mut begin, mut at) = (Vec::new(), 0, 0);
+    let bytes = list.as_bytes();
+    while at <= bytes.len() {
+        match bytes.get(at) {
+            None | Some(b',') => {
+                globs.push(&list[begin..at]);
+                begin = at + 1;
+            }
+            Some(b'\\') => at += 1,
+            Some(b'[') => {
+                at = end_of_set(bytes, at).ok_or_else(|| {
+                    format!("'{list}' has a '[' without its ']'; write '\\[' for the bracket itself")
+                })?;
+            }
+            Some(_) => {}
+        }
+        at += 1;
+    }
+    let glob = |glob: &&str| CString::new(*glob).ok().filter(|glob| !glob.is_empty());
+    let read: Option<Vec<CString>> = globs.iter().map(glob).collect();
+    // Past the end: a `\` was the last of it.
+    read.filter(|_| begin > bytes.len())
+        .ok_or_else(|| format!("'{list}' is no list of names (comm:NAME,GLOB,…)"))
+}
+
+/// Where the set that begins with the `[` at `at` ends: a `]` that is the first in it is one of its characters.
+fn end_of_set(bytes: &[u8], at: usize) -> Option<usize> {
+    let first = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'!' | b'^')));
+    let mut at = if bytes.get(first) == Some(&b']') { first + 1 } else { first };
+    while *bytes.get(at)? != b']' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    Some(at)
+}
+
+fn by_name(globs: &[CString]) -> Vec<Tid> {
     let mut tids = Vec::new();
     for pid in numbers(Path::new("/proc")) {
         for tid in numbers(Path::new(&format!("/proc/{pid}/task"))) {
-            let comm = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-            if matches_glob(glob.as_bytes(), comm.trim_end_matches('\n').as_bytes()) {
+            let comm = fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+            let comm = CString::new(comm.strip_suffix(b"\n").unwrap_or(&comm)).unwrap_or_default();
+            if globs.iter().any(|glob| matches(glob, &comm)) {
                 tids.push(Tid(tid));
             }
         }
@@ -158,26 +200,10 @@ fn in_cgroup(path: &Path, tids: &mut Vec<Tid>, depth: usize) {
     }
 }
 
-/// `*` is any text, `?` one byte.
-fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
-    let (mut g, mut t, mut retry) = (0, 0, None);
-    while t < text.len() {
-        match glob.get(g) {
-            Some(b'*') => {
-                retry = Some((g, t));
-                g += 1;
-            }
-            Some(&byte) if byte == b'?' || byte == text[t] => (g, t) = (g + 1, t + 1),
-            _ => match retry {
-                Some((star, from)) => {
-                    retry = Some((star, from + 1));
-                    (g, t) = (star + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    glob[g..].iter().all(|&byte| byte == b'*')
+/// As the shell does.
+fn matches(glob: &CStr, name: &CStr) -> bool {
+    // SAFETY: both texts end with a NUL and outlive the call.
+    unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
 }
 
 #[cfg(test)]
@@ -188,8 +214,10 @@ mod tests {
     fn every_form_is_read_and_nonsense_is_named() {
         assert_eq!("rt".parse(), Ok(Selection::RealTime));
         assert_eq!("pid:1,23".parse(), Ok(Selection::Pids(vec![1, 23])));
-        assert_eq!("comm:jack*".parse(), Ok(Selection::Comm("jack*".into())));
-        for wrong in ["", "pid:", "pid:0", "pid:1,x", "comm:", "cgroup:", "fifo"] {
+        assert_eq!("comm:jack*".parse(), Ok(Selection::Comm(vec![c"jack*".into()])));
+        for wrong in
+            ["", "pid:", "pid:0", "pid:1,x", "comm:", "comm:a,", "comm:,", "comm:a\\", "cgroup:", "fifo"]
+        {
             assert!(wrong.parse::<Selection>().is_err(), "{wrong}");
         }
         assert!(Selection::Pids(vec![i32::MAX])
@@ -201,15 +229,31 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_matches_like_the_shell_s() {
-        for (glob, text, yes) in [
+    fn names_are_chosen_by_lists_of_shell_patterns() {
+        for (list, name, yes) in [
             ("a*c", "abbc", true),
             ("a*c", "abcd", false),
             ("?b", "ab", true),
             ("*", "", true),
             ("a*b*c", "axbxbc", true),
+            ("[v]ictim", "victim", true),
+            ("[!v]ictim", "victim", false),
+            ("[^a-c]x", "dx", true),
+            ("[]]", "]", true),
+            ("victim,hog", "hog", true),
+            ("a*,b*", "bx", true),
+            ("a*,b*", "c,bx", false),
+            (r"one\,two", "one,two", true),
+            ("one[,]two,x", "one,two", true),
+            (r"\[x", "[x", true),
+            ("kworker/0:1", "kworker/0:1", true),
         ] {
-            assert_eq!(matches_glob(glob.as_bytes(), text.as_bytes()), yes, "{glob} {text}");
+            let globs = patterns(list).unwrap();
+            let name = CString::new(name).unwrap();
+            assert_eq!(globs.iter().any(|glob| matches(glob, &name)), yes, "{list} {name:?}");
+        }
+        for open in ["[", "a,[b", "[]", "[!]", r"[\]"] {
+            assert!(patterns(open).unwrap_err().contains("without its ']'"), "{open}");
         }
     }
 
