@@ -57,7 +57,8 @@ pub struct Plan {
 /// When nothing can be recorded, or the database cannot be used.
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
-    // What may refuse comes first: then no database is begun.
+    // Most of what may refuse comes first: then no database is begun. The recorder comes after it all the same, because a
+    // second monitor must not load one, and while a large database is checked nobody would read what it records.
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = recorded(&topology, plan)?;
     let listener = plan.listen.map(http::bind).transpose()?;

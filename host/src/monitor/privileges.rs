@@ -1,8 +1,9 @@
 //! Gives up every capability but CAP_BPF and CAP_PERFMON, for good.
 //!
-//! Once attached, the recorder's figures are read from memory that is mapped; the only system call that still asks for a
-//! capability is the query of the programs' recursion counters (CAP_BPF where `unprivileged_bpf_disabled` is set).
-//! CAP_PERFMON is kept with it because a kernel may ask for both. Files stay as readable as they are for the user the
+//! Once attached, the recorder's figures are read from memory that is mapped. Two things still ask for a capability: the
+//! programs' recursion counters (CAP_BPF where `unprivileged_bpf_disabled` is set), and an explanation that looks at the
+//! kernel's code, by a program of ours that is run (BPF_PROG_TEST_RUN) and a map. CAP_PERFMON is kept with CAP_BPF
+//! because a kernel may ask for both. Files stay as readable as they are for the user the
 //! daemon runs as. Nothing started from here can gain anything back (no_new_privs, empty bounding set).
 
 use crate::error::{Error, Result};
