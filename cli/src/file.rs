@@ -123,7 +123,9 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
 /// One line: which file, what went wrong. The temporary file is removed.
 pub fn write_quick(path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = path.with_extension(format!("{}.part", std::process::id()));
-    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    let written = create(&temporary)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -137,13 +139,18 @@ pub fn write_quick(path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn target(path: &Path, name: &str) -> Result<PathBuf> {
     let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
     let probe = file.with_extension(format!("{}.part", std::process::id()));
-    let made = OpenOptions::new().write(true).create(true).truncate(true).open(&probe);
-    made.and_then(|_| fs::remove_file(&probe)).map_err(|error| said(&file, &error))?;
+    create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(|error| said(&file, &error))?;
     Ok(file)
 }
 
+/// A new file. What is there under that name was left by one that was killed, or is a link that is not to be followed.
+fn create(temporary: &Path) -> std::io::Result<File> {
+    let _ = fs::remove_file(temporary);
+    File::create_new(temporary)
+}
+
 fn write_and_rename(temporary: &Path, target: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(temporary)?;
+    let mut file = create(temporary)?;
     file.write_all(bytes)?;
     if let Ok(old) = fs::metadata(target) {
         file.set_permissions(old.permissions())?;
@@ -185,6 +192,23 @@ mod tests {
         let error = target(&at("none/x"), RUN_FILE).unwrap_err().to_string();
         assert!(error.contains("cannot write") && error.contains("the directory does not exist"), "{error}");
         assert!(target(Path::new("/proc/version/x"), RUN_FILE).is_err());
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_temporary_file_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let id = std::process::id();
+        fs::write(at("target"), "dear to somebody").unwrap();
+        let link = |name: String| std::os::unix::fs::symlink(at("target"), at(&name)).unwrap();
+        link(format!(".x.json.{id}.part"));
+        write_atomic(&at("x.json"), b"1").unwrap();
+        link(format!("x.{id}.part"));
+        write_quick(&at("x.json"), b"2").unwrap();
+        link(format!("x.{id}.part"));
+        target(&at("x.json"), RUN_FILE).unwrap();
+        assert_eq!(fs::read(at("target")).unwrap(), b"dear to somebody");
+        assert_eq!((fs::read(at("x.json")).unwrap(), at("x.json").is_symlink()), (b"2".to_vec(), false));
     }
 
     #[test]

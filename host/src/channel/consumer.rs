@@ -18,7 +18,7 @@ use super::clock;
 use super::drain::{Drain, Tally};
 use super::lock::{self, Lock};
 use super::output::{uuid_of, Quota, TraceDir};
-use super::place::Place;
+use super::place::{self, Place};
 use super::program::Program;
 use super::session::Session;
 use super::snapshot;
@@ -188,7 +188,7 @@ impl Consumer {
     fn report(&self) {
         if let Ok(text) = serde_json::to_string(&self.status()) {
             let fresh = self.place.status().with_extension("status.new");
-            let _ = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, self.place.status()));
+            let _ = place::replace(&self.place.status(), &fresh, &text);
         }
     }
 

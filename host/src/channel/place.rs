@@ -2,6 +2,7 @@
 //! the traced programs read as well.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -70,10 +71,35 @@ impl Place {
     }
 }
 
+/// Writes `path` by way of `fresh`: readers see the old or the new text, and a link in place of `fresh` is not followed,
+/// since everybody may write there.
+pub(super) fn replace(path: &Path, fresh: &Path, text: &str) -> std::io::Result<()> {
+    let _ = fs::remove_file(fresh); // of one that was killed
+    fs::File::create_new(fresh)?.write_all(text.as_bytes())?;
+    fs::rename(fresh, path)
+}
+
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 fn owner(path: &Path) -> Option<u32> {
     fs::symlink_metadata(path).ok().filter(|found| !found.is_symlink()).map(|found| found.uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_place_of_the_new_file_is_not_written_through() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, fresh, target] =
+            ["status", "status.new", "target"].map(|name| directory.path().join(name));
+        fs::write(&target, "dear to somebody").unwrap();
+        std::os::unix::fs::symlink(&target, &fresh).unwrap();
+        replace(&path, &fresh, "text").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "dear to somebody");
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), path.is_symlink()), ("text", false));
+    }
 }

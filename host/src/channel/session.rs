@@ -99,8 +99,7 @@ impl Session {
             ));
         }
         let fresh = path.with_extension(format!("session.{}", std::process::id()));
-        fs::write(&fresh, text)
-            .and_then(|()| fs::rename(&fresh, path))
+        super::place::replace(path, &fresh, &text)
             .map_err(|source| Error::new("write the session", path.display().to_string(), source))
     }
 
