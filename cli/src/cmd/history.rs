@@ -1,7 +1,7 @@
 //! `lathunt history`: what a monitor has recorded: the maxima of consecutive windows.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail, Result};
@@ -19,7 +19,8 @@ use crate::out;
 
 /// The maxima of consecutive windows that `lathunt monitor` has recorded.
 ///
-/// A table of each series with its worst windows, or the same as JSON, CSV or plot. The monitor may be running.
+/// A table of each series with its worst windows, or the same as JSON, CSV or plot. The monitor may be running. Quantiles are
+/// of all samples; where lost ones could hide one, it is not told. Damaged records are named and left out.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
     /// How far back: 30h, 7d; a bare number counts in hours
@@ -72,14 +73,22 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
         write_atomic(path, &draw(&history, &args.series, html)?)?;
         eprintln!("history: {}", path.display());
     } else if args.json {
-        out::print(&(history.to_json()? + "\n"))?;
+        let mut damaged = Vec::new();
+        out::print(&(history.to_json(&mut damaged) + "\n"))?;
+        tell(&args.database, &damaged);
     } else if args.csv {
-        out::print(&history.to_csv()?)?;
+        let mut damaged = Vec::new();
+        out::print(&history.to_csv(&mut damaged))?;
+        tell(&args.database, &damaged);
     } else {
         let width = lathunt_host::terminal::columns().filter(|_| std::io::stdout().is_terminal());
         out::print(&history.to_text(width.unwrap_or(WIDTH).clamp(80, 200)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn tell(database: &Path, damaged: &[String]) {
+    damaged.iter().for_each(|damaged| eprintln!("history: {}: {damaged}", database.display()));
 }
 
 fn draw(history: &History, wanted: &[Wanted], html: bool) -> Result<Vec<u8>> {

@@ -13,6 +13,7 @@ use super::packed::{self, Damaged};
 use super::window::{SeriesKey, UnixMs};
 use crate::histogram::Histogram;
 use crate::peak::Peak;
+use crate::report::figures::quantile;
 use crate::time::Ns;
 
 /// Value of `format` in the JSON form.
@@ -57,7 +58,7 @@ pub struct WindowFigures {
     pub count: u64,
     /// Their sum, exact.
     pub sum_ns: u64,
-    /// Upper edges of the classes that hold the quantiles 0.5, 0.99, 0.999 and 0.9999.
+    /// Upper edges of the classes that hold the quantiles 0.5, 0.99, 0.999 and 0.9999 of these samples.
     pub quantiles: [Option<Ns>; 4],
     /// The largest, exact.
     pub max: Option<Ns>,
@@ -92,6 +93,22 @@ impl Row {
     /// When the record is damaged.
     pub fn histogram(&self) -> Result<Histogram, Damaged> {
         packed::unpack(&self.histogram)
+    }
+
+    /// The quantiles of all samples, the lost ones among them; `None` where they may lie among these.
+    ///
+    /// # Errors
+    /// When some were lost and the record that then tells is damaged.
+    pub fn quantiles(&self) -> Result<[Option<Ns>; 4], Damaged> {
+        match self.lost {
+            0 => Ok(self.figures.quantiles),
+            lost => self.histogram().map(|histogram| QUANTILES.map(|q| quantile(&histogram, lost, q))),
+        }
+    }
+
+    /// `damage`, said of this row's `record`.
+    fn told(&self, record: &str, damage: &Damaged) -> String {
+        format!("the {record} of {} in the window that ended at {}: {damage}", self.key, self.end)
     }
 
     /// The maximum with its explanation, where there is evidence.
@@ -152,17 +169,18 @@ impl History {
     }
 
     /// Each window with its series as one JSON object, events and the largest latencies beside them (docs/FORMAT.md).
-    ///
-    /// # Errors
-    /// When a record is damaged.
-    pub fn to_json(&self) -> Result<String, Damaged> {
+    /// A damaged record is null; `damaged` gets a line about each.
+    #[must_use]
+    pub fn to_json(&self, damaged: &mut Vec<String>) -> String {
         let mut rows = Vec::new();
         for row in &self.rows {
+            let mut note = |record: &str, damage| damaged.push(row.told(record, &damage));
+            let histogram = row.histogram().map_err(|damage| note("histogram", damage)).ok();
+            let peak = row.peak().map_err(|damage| note("maximum", damage)).ok().flatten();
             let value = serde_json::json!({
                 "begin": row.begin, "end": row.end, "measured_ns": row.measured, "whole": row.whole,
                 "quantity": row.key.quantity, "cpu": row.key.whose.cpu(), "task": row.key.whose.task(),
-                "lost": row.lost,
-                "histogram": row.histogram()?, "max_at": row.max_at, "peak": row.peak()?,
+                "lost": row.lost, "histogram": histogram, "max_at": row.max_at, "peak": peak,
             });
             rows.push(value.to_string());
         }
@@ -170,13 +188,21 @@ impl History {
             "windows": self.windows, "events": self.events, "alltime": self.alltime,
         });
         let rest = rest.to_string();
-        Ok(format!(
+        format!(
             "{{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"from\":{},\"rows\":[{}],{}",
             self.from.0,
             rows.join(","),
             rest.trim_start_matches('{')
-        ))
+        )
     }
+}
+
+/// The quantile of the samples of all `rows`, of one series; `None` where it may lie among lost ones, or where a record
+/// is damaged.
+fn quantile_of_all(rows: &[&Row], q: f64) -> Option<Ns> {
+    let mut sum = rows.first()?.histogram().ok()?;
+    rows[1..].iter().try_for_each(|row| packed::add(&mut sum, &row.histogram)).ok()?;
+    quantile(&sum, rows.iter().fold(0, |lost, row| row.lost.saturating_add(lost)), q)
 }
 
 #[cfg(test)]

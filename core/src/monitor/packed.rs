@@ -64,6 +64,28 @@ pub fn pack(histogram: &Histogram) -> Vec<u8> {
 /// # Errors
 /// Says what does not fit; any bytes are survived.
 pub fn unpack(bytes: &[u8]) -> Result<Histogram, Damaged> {
+    let (layout, counts, exact) = numbers(bytes)?;
+    let mut histogram = Histogram::new(layout);
+    histogram.add_counts(&counts, exact).map_err(|error| Damaged(error.to_string()))?;
+    Ok(histogram)
+}
+
+/// Adds the histogram of these bytes; cheaper than to unpack it, since most classes of a window are empty.
+///
+/// # Errors
+/// As [`unpack`], and where the classes of the two differ; nothing is added then.
+pub fn add(sum: &mut Histogram, bytes: &[u8]) -> Result<(), Damaged> {
+    let (layout, counts, exact) = numbers(bytes)?;
+    if layout != sum.layout() {
+        return Err(Damaged("its classes are not those of the others".to_owned()));
+    }
+    sum.add_counts(&counts, exact).map_err(|error| Damaged(error.to_string()))
+}
+
+/// Classes, what is counted in each by its index, and the exact figures beside them.
+type Numbers = (Layout, Vec<(usize, u64)>, Exact);
+
+fn numbers(bytes: &[u8]) -> Result<Numbers, Damaged> {
     let mut rest = bytes;
     let mut next = |what: &str| take(&mut rest).ok_or_else(|| Damaged(format!("it ends within its {what}")));
     match next("version")? {
@@ -85,9 +107,7 @@ pub fn unpack(bytes: &[u8]) -> Result<Histogram, Damaged> {
         index = index.saturating_add(distance);
         counts.push((index, next("bins")?));
     }
-    let mut histogram = Histogram::new(layout);
-    histogram.add_counts(&counts, exact).map_err(|error| Damaged(error.to_string()))?;
-    Ok(histogram)
+    Ok((layout, counts, exact))
 }
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {

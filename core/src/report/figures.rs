@@ -82,7 +82,7 @@ impl Figures {
 
 /// The quantile of all samples, the lost ones among them, which may all lie above the others: `None` where it then
 /// lies among the lost ones.
-fn quantile(histogram: &Histogram, lost: u64, q: f64) -> Option<Ns> {
+pub(crate) fn quantile(histogram: &Histogram, lost: u64, q: f64) -> Option<Ns> {
     if lost == 0 {
         return histogram.quantile(q);
     }

@@ -1,6 +1,5 @@
 //! One line a window and series, RFC 4180, for a lab's own analysis.
 
-use super::super::packed::Damaged;
 use super::{History, Row};
 use crate::report::printable::line;
 use crate::time::Ns;
@@ -10,26 +9,26 @@ const HEAD: &str =
                     max_at,victim,culprit,explanation";
 
 impl History {
-    /// The table; empty fields are "not known".
-    ///
-    /// # Errors
-    /// When a record is damaged.
-    pub fn to_csv(&self) -> Result<String, Damaged> {
+    /// The table; empty fields are "not known". `damaged` gets a line about each damaged record.
+    #[must_use]
+    pub fn to_csv(&self, damaged: &mut Vec<String>) -> String {
         let mut csv = format!("{HEAD}\r\n");
         for row in &self.rows {
-            csv.push_str(&(fields(row)?.join(",") + "\r\n"));
+            csv.push_str(&(fields(row, damaged).join(",") + "\r\n"));
         }
-        Ok(csv)
+        csv
     }
 }
 
-fn fields(row: &Row) -> Result<Vec<String>, Damaged> {
+fn fields(row: &Row, damaged: &mut Vec<String>) -> Vec<String> {
     let ns = |value: Option<Ns>| value.map_or_else(String::new, |value| value.0.to_string());
     let text = |text: Option<&str>| text.map_or_else(String::new, quoted);
-    let peak = row.peak()?;
+    let mut note = |record: &str, damage| damaged.push(row.told(record, &damage));
+    let peak = row.peak().map_err(|damage| note("maximum", damage)).ok().flatten();
     let explanation = peak.and_then(|peak| peak.explanation);
-    let [p50, p99, p99_9, p99_99] = row.figures.quantiles.map(ns);
-    Ok(vec![
+    let quantiles = row.quantiles().map_err(|damage| note("histogram", damage));
+    let [p50, p99, p99_9, p99_99] = quantiles.unwrap_or_default().map(ns);
+    vec![
         row.begin.to_string(),
         row.end.to_string(),
         format!("{:.3}", row.measured.as_secs()),
@@ -49,7 +48,7 @@ fn fields(row: &Row) -> Result<Vec<String>, Damaged> {
         text(row.victim.as_deref()),
         text(row.culprit.as_deref()),
         text(explanation.as_ref().map(|explanation| explanation.sentence.as_str())),
-    ])
+    ]
 }
 
 /// Names are whatever programs called themselves: one printable line, quoted, and never a formula of a spreadsheet.

@@ -88,7 +88,7 @@ fn the_table_names_the_worst_window_its_victim_and_what_happened() {
 
 #[test]
 fn csv_has_one_line_a_window_and_series_and_no_formula() {
-    let csv = example().to_csv().unwrap();
+    let csv = example().to_csv(&mut Vec::new());
     let lines: Vec<&str> = csv.trim_end().split("\r\n").collect();
     assert_eq!(lines.len(), 5);
     let fields = lines[0].split(',').count();
@@ -102,12 +102,59 @@ fn csv_has_one_line_a_window_and_series_and_no_formula() {
 
 #[test]
 fn json_holds_every_window_with_its_histogram() {
-    let json: serde_json::Value = serde_json::from_str(&example().to_json().unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&example().to_json(&mut Vec::new())).unwrap();
     assert_eq!((json["format"].as_str(), json["rows"].as_array().unwrap().len()), (Some(FORMAT), 4));
     assert_eq!(json["windows"].as_array().unwrap().len(), 3);
     let histogram: Histogram = serde_json::from_value(json["rows"][2]["histogram"].clone()).unwrap();
     assert_eq!(histogram.max(), Some(Ns::from_us(4_321)));
     assert_eq!(json["rows"][2]["peak"]["culprit"], "irqs off: vnd/812");
+}
+
+/// Samples of `us`, so many of each.
+fn of(number: i64, samples: &[(u64, usize)], lost: u64) -> Row {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    samples.iter().for_each(|&(us, n)| (0..n).for_each(|_| histogram.record(Ns::from_us(us))));
+    let figures = WindowFigures::of(&histogram);
+    Row { figures, histogram: packed::pack(&histogram), lost, ..row(number, 0, 1, None) }
+}
+
+#[test]
+fn a_quantile_of_several_windows_is_that_of_all_their_samples() {
+    // The worst window alone would say 900 µs.
+    let rows = vec![of(1, &[(900, 10), (10, 90)], 0), of(2, &[(10, 99_900)], 0)];
+    let all = quantile_of_all(&rows.iter().collect::<Vec<_>>(), 0.999).unwrap();
+    assert!(all < Ns::from_us(12), "{all}");
+    let text = History { rows, ..example() }.to_text(140);
+    let line = text.lines().find(|line| line.starts_with("timer+wakeup CPU 0")).unwrap();
+    assert_eq!(line.matches(&all.to_string()).count(), 1, "{line}");
+}
+
+#[test]
+fn lost_samples_hide_the_quantiles_that_they_may_be() {
+    let row = of(1, &[(10, 950), (900, 50)], 20);
+    let [p50, p99, p99_9, _] = row.quantiles().unwrap();
+    assert!(p50.is_some() && p99.is_none() && p99_9.is_none(), "{p50:?} {p99:?} {p99_9:?}");
+    assert_eq!(quantile_of_all(&[&row], 0.999), None);
+    let csv = History { rows: vec![row], ..example() }.to_csv(&mut Vec::new());
+    let fields: Vec<_> = csv.lines().nth(1).unwrap().split(',').collect();
+    assert!(fields[10].len() > 3 && fields[11..14].iter().all(|field| field.is_empty()), "{csv}");
+}
+
+#[test]
+fn a_damaged_record_is_named_and_hides_no_other() {
+    let mut history = example();
+    history.rows[2].peak = Some(vec![1, 2, 3]);
+    history.rows[0].histogram = vec![9];
+    let mut damaged = Vec::new();
+    let json: serde_json::Value = serde_json::from_str(&history.to_json(&mut damaged)).unwrap();
+    assert!(json["rows"][0]["histogram"].is_null() && json["rows"][2]["peak"].is_null());
+    assert_eq!(json["rows"][3]["peak"]["victim"]["comm"], "motion");
+    assert!(damaged[0]
+        .contains("the histogram of timer+wakeup CPU 0 in the window that ended at 1970-01-01T00:05:00Z"));
+    assert!(damaged[1].contains("the maximum of timer+wakeup CPU 0") && damaged.len() == 2, "{damaged:?}");
+    damaged.clear();
+    assert_eq!(history.to_csv(&mut damaged).lines().count(), 5);
+    assert_eq!(damaged.len(), 2, "the quantiles of the first need its histogram");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::super::event::Kind;
 use super::super::window::QUANTITIES;
-use super::{History, Row};
+use super::{quantile_of_all, History, Row};
 use crate::report::figures::{grouped, or_dash};
 use crate::report::printable::{cut, line};
 use crate::report::text::sentence;
@@ -70,8 +70,7 @@ impl History {
             let figures = [
                 grouped(sum(&|row| row.figures.count)),
                 grouped(sum(&|row| row.lost)),
-                // Of the worst window.
-                or_dash(rows.iter().filter_map(|row| row.figures.quantiles[2]).max()),
+                or_dash(quantile_of_all(&rows, 0.999)),
                 or_dash(maxima.last().copied()),
             ];
             let row = columns(
