@@ -21,7 +21,10 @@ use crate::record::{self, Plan};
 /// inconclusive.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Whose latencies: rt, all, pid:N,…, comm:GLOB or cgroup:PATH; default: rt, or COMMAND alone
+    /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH; default: rt, or COMMAND alone
+    ///
+    /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
+    /// is, also a comma.
     #[arg(long, value_name = "WHO")]
     tasks: Option<Selection>,
     /// CPUs to record, as a list (0-3,6); default: all online ones
@@ -41,7 +44,8 @@ pub struct RecordArgs {
     deadline: Option<Ns>,
     /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
     ///
-    /// All that the patch had, of every possible CPU; irqsoff and its relatives where --potential asks for them. They are
+    /// DIR may be that of an earlier recording, whose files are written over; others by these names are not, and nothing is
+    /// recorded then. All that the patch had, of every possible CPU; irqsoff and its relatives where --potential asks for them. They are
     /// plain files: writing to a file `reset` empties the histograms and worst cases of its directory within a second, and
     /// takes nothing from what lathunt itself reports. Writing to `pid` and `enable/*` changes nothing: they show what
     /// --tasks and --potential ask for, and the run notes that somebody tried.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,8 @@ pub struct OldFiles {
 }
 
 impl OldFiles {
-    /// Writes all files, without a sample: what cannot be written is told before anything is recorded.
+    /// Writes all files, without a sample: what cannot be written is told before anything is recorded. Those of an earlier
+    /// recording are written over; where others are, none is written.
     ///
     /// # Errors
     /// One line: which file, and why.
@@ -47,8 +49,10 @@ impl OldFiles {
             potential: SinceReset::default(),
             refused: BTreeSet::new(),
         };
-        files.write(files.recorded.settings())?;
-        files.write(files.recorded.figures(&[], &[]))?;
+        let all = [files.recorded.settings(), files.recorded.figures(&[], &[])].concat();
+        let paths = all.iter().map(|file| directory.join(&file.path));
+        paths.chain(files.resets.iter().map(|reset| reset.1.clone())).try_for_each(|path| spare(&path))?;
+        files.write(all)?;
         files.resets.iter_mut().try_for_each(fresh)?;
         Ok(files)
     }
@@ -115,6 +119,23 @@ pub fn pid(selection: &Selection) -> i32 {
     }
 }
 
+/// Refuses to write over what no recording wrote.
+fn spare(path: &Path) -> anyhow::Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    let mut head = Vec::new();
+    if found.is_file() {
+        let read = fs::File::open(path).and_then(|file| file.take(128).read_to_end(&mut head));
+        read.map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))?;
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    anyhow::ensure!(
+        found.is_file() && latency_hist::is_one(&name, &head),
+        "cannot write {}: something else is there; name another directory with --latency-hist",
+        path.display()
+    );
+    Ok(())
+}
+
 fn put(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     let parent = path.parent().unwrap_or(path);
     fs::create_dir_all(parent)
@@ -132,4 +153,34 @@ fn fresh((_, path, known): &mut (Quantity, PathBuf, Option<Stamp>)) -> anyhow::R
     put(path, b"")?;
     *known = stamp(path);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::time::Cpu;
+
+    use super::*;
+
+    #[test]
+    fn files_of_an_earlier_recording_are_written_over_and_no_others() {
+        let place = tempfile::tempdir().unwrap();
+        let recorded = || Recorded { cpus: vec![Cpu(0)], ..Recorded::default() };
+        let begin = || OldFiles::begin(place.path(), recorded());
+        begin().unwrap();
+        fs::write(place.path().join("wakeup/pid"), "12\n").unwrap();
+        begin().unwrap();
+        let [cpu, pid] = ["timerandwakeup/CPU0", "wakeup/pid"].map(|name| place.path().join(name));
+        fs::write(&pid, "12\n").unwrap();
+        let foreign = |path: &Path| {
+            let error = begin().err().unwrap().to_string();
+            assert!(error.contains(&path.display().to_string()) && !error.contains('\n'), "{error}");
+            assert_eq!(fs::read_to_string(&pid).unwrap(), "12\n", "nothing was written");
+        };
+        fs::write(&cpu, "dear to somebody").unwrap();
+        foreign(&cpu);
+        assert_eq!(fs::read_to_string(&cpu).unwrap(), "dear to somebody");
+        fs::remove_file(&cpu).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &cpu).unwrap();
+        foreign(&cpu);
+    }
 }

@@ -104,6 +104,21 @@ impl Recorded {
     }
 }
 
+/// Whether the file called `name` that begins with `head` (up to 128 bytes) can be one of these, with whatever may be
+/// written in one.
+#[must_use]
+pub fn is_one(name: &str, head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head);
+    let is_number = |text: &str| text.parse::<i64>().is_ok();
+    if name.starts_with("CPU") {
+        return head.starts_with("#Minimum latency: ");
+    }
+    if name.starts_with("max_latency") {
+        return head == "(none)\n" || head.contains(" <- ") && head.split(' ').take(3).all(is_number);
+    }
+    head.trim().is_empty() || is_number(head.trim())
+}
+
 /// Potential latencies have no victim, and no such file.
 fn max_latency_of(quantity: Quantity) -> Option<&'static str> {
     (!quantity.is_potential()).then_some("max_latency-CPU")
@@ -242,6 +257,18 @@ mod tests {
             at: Mono(17_000_042_000),
         };
         assert_eq!(max_latency(Some(&worst)), "12345 99 412 (12) my task <- 678 -21 worker 17.000042\n");
+        assert!(is_one("max_latency-CPU0", max_latency(Some(&worst)).as_bytes()));
+    }
+
+    #[test]
+    fn what_another_program_wrote_is_none_of_these() {
+        let recorded = Recorded { cpus: vec![Cpu(0)], potential: vec![Quantity::Irqsoff], pid: 7 };
+        for file in [recorded.settings(), recorded.figures(&[], &[])].concat() {
+            let name = file.path.rsplit('/').next().unwrap();
+            assert!(is_one(name, &file.text.as_bytes()[..file.text.len().min(128)]), "{}", file.path);
+            assert!(!is_one(name, b"dear to somebody\n"), "{}", file.path);
+        }
+        assert!(is_one("reset", b"") && is_one("reset", b"1\n"));
     }
 
     #[test]
