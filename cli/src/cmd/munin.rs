@@ -50,7 +50,9 @@ pub fn run(args: MuninArgs) -> Result<ExitCode> {
     let node =
         Node { multigraph: capable("MUNIN_CAP_MULTIGRAPH"), dirtyconfig: capable("MUNIN_CAP_DIRTYCONFIG") };
     let now = clocks::wall();
-    let named = args.database.or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    let named = args
+        .database
+        .or_else(|| std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from));
     let database = named.unwrap_or_else(|| PathBuf::from(DATABASE));
     let history = read(&database, now);
     let text = match (args.question, history) {

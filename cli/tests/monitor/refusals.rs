@@ -54,3 +54,5 @@ fn nonsense_is_refused_in_one_line_and_nothing_is_made() {
     let autoconf = lathunt().args(["munin", "autoconf", "--database", "absent.sqlite"]).output().unwrap();
     assert!(autoconf.status.success() && autoconf.stdout.starts_with(b"no ("));
 }
+    let unset = lathunt().args(["munin", "autoconf"]).env("LATHUNT_DATABASE", "").output().unwrap();
+    assert!(!String::from_utf8_lossy(&unset.stdout).contains("read : "), "empty is as good as unset");
