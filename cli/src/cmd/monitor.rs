@@ -25,13 +25,13 @@ pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
 /// Ctrl-C after closing the last window. Exit status: 0, or 1 when it could not record or could not keep every window.
 #[derive(Debug, clap::Args)]
 pub struct MonitorArgs {
-    /// Length of a window; windows end on its multiples of the wall clock (UTC)
+    /// Length of a window: 5m, 30s; a bare number counts in seconds. Windows end on its multiples of the wall clock (UTC)
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = window)]
     window: Ns,
     /// Database for the windows (SQLite)
     #[arg(long, value_name = "FILE", default_value = DATABASE)]
     database: PathBuf,
-    /// Delete windows and events older than this
+    /// Delete windows and events older than this: 400d, 12h; it needs a unit
     #[arg(long, value_name = "TIME", default_value = "400d", value_parser = keep)]
     keep: Ns,
     /// Delete the oldest windows when the database grows above this: 500M, 2G
@@ -40,7 +40,10 @@ pub struct MonitorArgs {
     /// CPUs to record, as a list (0-3,6); default: all, also those that come online later
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// Whose latencies: rt, all, pid:N,…, comm:GLOB or cgroup:PATH
+    /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH
+    ///
+    /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
+    /// is, also a comma.
     #[arg(long, value_name = "WHO", default_value = "rt")]
     tasks: Selection,
     /// Names of tasks that have series of their own; those of tasks that come later are counted as "(others)"
@@ -80,6 +83,10 @@ fn window(text: &str) -> Result<Ns, String> {
 }
 
 fn keep(text: &str) -> Result<Ns, String> {
+    // What is deleted by a wrong guess is gone.
+    if text.trim().ends_with(|last: char| !last.is_alphabetic()) {
+        return Err(format!("'{text}' has no unit; write for example 400d, 12h or 90s"));
+    }
     let length = parse_duration(text, SECOND).map_err(|error| error.to_string())?;
     if length < SECOND {
         return Err("is shorter than a second".to_owned());

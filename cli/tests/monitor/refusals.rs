@@ -17,7 +17,10 @@ fn nonsense_is_refused_in_one_line_and_nothing_is_made() {
         (&["monitor", "--window", "2d"], "a day"),
         (&["monitor", "--window", "0.3333s"], "milliseconds"),
         (&["monitor", "--window", "soon"], "soon"),
-        (&["monitor", "--keep", "0"], "--keep"),
+        (&["monitor", "--keep", "0s"], "--keep"),
+        (&["monitor", "--keep", "400"], "400d, 12h"),
+        (&["monitor", "--keep", "4_00 "], "400d, 12h"),
+        (&["monitor", "--tasks", "comm:a,[b"], "without its ']'"),
         (&["monitor", "--size", "12"], "1M"),
         (&["monitor", "--size=-1G"], "-1G"),
         (&["monitor", "--size", "99999999T"], "99999999T"),
@@ -53,6 +56,6 @@ fn nonsense_is_refused_in_one_line_and_nothing_is_made() {
     assert_eq!(fs::read_to_string(file).unwrap(), "dear to somebody");
     let autoconf = lathunt().args(["munin", "autoconf", "--database", "absent.sqlite"]).output().unwrap();
     assert!(autoconf.status.success() && autoconf.stdout.starts_with(b"no ("));
-}
     let unset = lathunt().args(["munin", "autoconf"]).env("LATHUNT_DATABASE", "").output().unwrap();
     assert!(!String::from_utf8_lossy(&unset.stdout).contains("read : "), "empty is as good as unset");
+}
