@@ -28,6 +28,8 @@ use lathunt_host::monitor::store::{Limits, Reader, Saved, Store};
 const LENGTH: Ns = Ns(300_000_000_000);
 const PLENTY: Limits = Limits { keep: Ns(400 * 86_400_000_000_000), bytes: 1 << 30 };
 const CPUS: u32 = 2;
+/// Series of CPUs in a window.
+const OF_CPUS: usize = CPUS as usize * QUANTITIES.len();
 
 fn end_of(number: i64) -> UnixMs {
     UnixMs(1_700_000_000_000 + number * 300_000)
@@ -116,7 +118,7 @@ fn what_was_closed_is_read_back_as_it_was() {
         assert_eq!((row.max_at, row.whole), (series.peak_at, true));
     }
     let worst = history.alltime.iter().map(|alltime| (alltime.max_ns, alltime.at)).collect::<Vec<_>>();
-    assert_eq!(worst, vec![(Ns::from_us(1_003), UnixMs(end_of(3).0 - 1)); 7]);
+    assert_eq!(worst, vec![(Ns::from_us(1_003), UnixMs(end_of(3).0 - 1)); OF_CPUS + 1]);
 }
 
 /// As version 1 left it: series of CPUs alone.
@@ -140,16 +142,16 @@ fn a_database_without_series_of_tasks_is_read_as_it_is_and_brought_up_to_date_wi
     drop(store);
     made_old(&path);
     let before = history(&path);
-    assert_eq!((before.rows.len(), before.alltime.len()), (12, 6));
+    assert_eq!((before.rows.len(), before.alltime.len()), (2 * OF_CPUS, OF_CPUS));
     let (mut store, _) = open(&path, 2);
     let upgraded = history(&path);
     assert_eq!((upgraded.windows, upgraded.rows), (before.windows, before.rows.clone()));
     assert_eq!(upgraded.alltime, before.alltime, "the same, by the new tables");
     close(&mut store, 3);
     let after = history(&path);
-    assert_eq!((after.rows.len(), after.alltime.len()), (12 + 7, 7));
-    assert_eq!(after.rows[..12], before.rows);
-    let tasks: Vec<_> = after.rows[12..].iter().filter_map(|row| row.key.whose.task()).collect();
+    assert_eq!((after.rows.len(), after.alltime.len()), (2 * OF_CPUS + OF_CPUS + 1, OF_CPUS + 1));
+    assert_eq!(after.rows[..2 * OF_CPUS], before.rows);
+    let tasks: Vec<_> = after.rows[2 * OF_CPUS..].iter().filter_map(|row| row.key.whose.task()).collect();
     assert_eq!(tasks, [Comm::cut("motion's")]);
 }
 
