@@ -24,7 +24,8 @@ pub struct RecordArgs {
     /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH; default: rt, or COMMAND alone
     ///
     /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
-    /// is, also a comma.
+    /// is, also a comma. Names and control groups are looked up once a second: what a thread did before it was found is
+    /// counted as lost.
     #[arg(long, value_name = "WHO")]
     tasks: Option<Selection>,
     /// CPUs to record, as a list (0-3,6); default: all online ones
@@ -40,6 +41,9 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = microseconds)]
     threshold: Ns,
     /// Latency (of an application: response time) that must not be exceeded; a bare number counts in µs
+    ///
+    /// Of a task that a timer wakes it counts from the programmed expiry, of others from the waking. A wait behind a task
+    /// of the same priority counts, too.
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
     /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
