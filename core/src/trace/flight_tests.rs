@@ -59,6 +59,24 @@ pub(super) fn all_kinds() -> Vec<u8> {
     chunk(header(1, 1, 100, 0, records.len()), &records)
 }
 
+/// Between the two switches a lean recorder left out others; the thread that leaves then blocks.
+pub(super) fn left_out() -> Vec<u8> {
+    let mut late = switch(900, 2, 77, 20, b"victim");
+    late[13] = SKIPPED;
+    chunk(header(0, 1, 100, 0, 3), &[switch(200, 0, 20, 10, b"a"), record(300, 1, 14), late])
+}
+
+/// Who leaves at the end is not who was switched in.
+pub(super) fn not_seen_to_come() -> Vec<u8> {
+    let records = [switch(200, 0, 10, 20, b"a"), record(300, 1, 14), switch(400, 2, 21, 10, b"b")];
+    chunk(header(0, 1, 100, 0, 3), &records)
+}
+
+/// A chunk of one switch, 50 ns after its begin.
+pub(super) fn one_switch(cpu: u32, id: u64, begin: u64, prev: i32, next: i32) -> Vec<u8> {
+    chunk(header(cpu, id, begin, 0, 1), &[switch(begin + 50, 0, prev, next, b"a")])
+}
+
 fn lost(window: &Window) -> Vec<Option<u64>> {
     let losses = window.events.iter().filter_map(|event| match event.kind {
         Kind::Lost { count, .. } => Some(count),

@@ -2,14 +2,15 @@
 //!
 //! A record is what stands in the file: event classes say where the fields lie in its 48 bytes. Their system is
 //! `flight`, because some say less than the kernel's own of the same name (no name of the thread switched out), and
-//! some more (when a timer should have expired). A chunk that stands in the file twice (the ring before a peak
-//! belongs to both peaks) is read once. The walk starts for each CPU where its ring does; what was overwritten before
-//! is no loss, and [`Source::enrich`] says from where on the record is complete.
+//! some more (when a timer should have expired). Chunks stand in the file in any order, those of the worst peak first, and
+//! one that stands there twice (the ring before a peak belongs to both peaks) is read once. The walk starts for each
+//! CPU where its oldest ring does; what was overwritten before is no loss, and [`Source::enrich`] says from where on the
+//! record is complete. What lies between two rings is lost, and so are switches that a lean recorder left out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::header::{i32_at, u32_at, u64_at};
-use super::{decode, vector, Header, NotAChunk, COMM as COMM_OF_A_TASK, HEADER_BYTES, RECORD_BYTES};
+use super::{decode, vector, Header, NotAChunk, COMM as COMM_OF_A_TASK, HEADER_BYTES, RECORD_BYTES, SKIPPED};
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::bytes::Order;
 use crate::trace::catalogue::{up_to_nul, Catalogue, Element, EventClass, Field, Place};
@@ -62,6 +63,7 @@ const KINDS: [(&str, &[(&str, Place)]); 23] = [
     ("sys_exit", &[("id", I32_TID), ("ret", RESULT)]),
 ];
 const WOKEN: &[(&str, Place)] = &[("pid", I32_TID), ("prio", PRIO_B), ("comm", COMM), ("target_cpu", WORD)];
+const SWITCH: u8 = 1;
 const VECTOR_ENTRY: u8 = 8;
 const VECTOR_EXIT: u8 = 9;
 /// Numbers of vectors are below this.
@@ -94,6 +96,8 @@ pub struct Flight<'a> {
     classes: Vec<u32>,
     cpus: BTreeMap<Cpu, Vec<Entry>>,
     complete_from: BTreeMap<Cpu, Mono>,
+    /// From when on all CPUs are recorded that the first ring tells of.
+    all_from: Option<Mono>,
 }
 
 /// One item of a CPU, in its order.
@@ -138,6 +142,7 @@ impl<'a> Flight<'a> {
             classes: Vec::new(),
             cpus: BTreeMap::new(),
             complete_from: BTreeMap::new(),
+            all_from: None,
         };
         flight.describe();
         flight.read_chunks();
@@ -185,39 +190,67 @@ impl<'a> Flight<'a> {
         self.classes.get(index).copied().filter(|&class| class != u32::MAX)
     }
 
-    fn read_chunks(&mut self) {
-        let (mut at, mut seen) = (0, HashSet::new());
-        let mut last: BTreeMap<Cpu, u64> = BTreeMap::new();
+    /// The chunks by CPU and number with the offsets of their records, each once.
+    fn chunks(&mut self) -> Vec<(Header, usize)> {
+        let (mut at, mut chunks) = (0, Vec::new());
         while at < self.bytes.len() {
-            let header = match Header::parse(&self.bytes[at..]) {
-                Ok(header) => header,
+            match Header::parse(&self.bytes[at..]) {
+                Ok(header) => {
+                    chunks.push((header, at + HEADER_BYTES));
+                    at = at.saturating_add(header.chunk_bytes());
+                }
                 Err(NotAChunk { offset, expected }) => {
                     let what = format!("{expected} expected; the rest of the recording cannot be read");
                     self.about.info.damage.push(Damage::new((at + offset) as u64, what));
                     break;
                 }
-            };
-            if seen.insert((header.cpu, header.id)) {
-                let before = last.insert(header.cpu, header.id);
-                let follows =
-                    before.is_some_and(|id| id.checked_add(1) == Some(header.id)) && header.overwritten == 0;
-                self.read_chunk(&header, at + HEADER_BYTES, follows, before.is_none());
             }
-            at = at.saturating_add(header.chunk_bytes());
         }
         if at > self.bytes.len() {
             let what = "the last chunk is cut short";
             self.about.info.damage.push(Damage::new(self.bytes.len() as u64, what));
         }
-        for entries in self.cpus.values_mut() {
-            entries.sort_by_key(|entry| entry.at); // stable: chunks of several peaks may stand in any order
-        }
+        let key = |(header, _): &(Header, usize)| (header.cpu, header.id);
+        chunks.sort_by_key(key);
+        chunks.dedup_by_key(|chunk| key(chunk));
+        chunks
     }
 
-    fn read_chunk(&mut self, header: &Header, begin: usize, follows: bool, first: bool) {
+    fn read_chunks(&mut self) {
+        let chunks = self.chunks();
+        let mut now = Running::default();
+        for (place, (header, begin)) in chunks.iter().enumerate() {
+            let before = place.checked_sub(1).map(|before| chunks[before].0).filter(|b| b.cpu == header.cpu);
+            let follows = before.is_some_and(|before| before.id.checked_add(1) == Some(header.id))
+                && header.overwritten == 0;
+            if !follows {
+                now = Running { switched: header.begin.0, task: None };
+            }
+            self.read_chunk(header, *begin, follows, before.is_none(), &mut now);
+        }
+        for entries in self.cpus.values_mut() {
+            entries.sort_by_key(|entry| entry.at); // stable: an NMI is recorded later than what came after it
+        }
+        self.mark_late_begins(&chunks);
+    }
+
+    /// A CPU whose first ring began only when the first of all was frozen is like one between two rings until then.
+    fn mark_late_begins(&mut self, chunks: &[(Header, usize)]) {
+        let oldest = chunks.iter().map(|(header, _)| header).min_by_key(|header| header.begin);
+        let Some(end) = oldest.map(|header| header.frozen) else { return };
+        for (cpu, &from) in self.complete_from.iter().filter(|(_, from)| **from > end) {
+            let entries = self.cpus.entry(*cpu).or_default();
+            entries.insert(0, Entry { at: from.0, what: What::Lost(None) });
+        }
+        let from = self.complete_from.values().filter(|from| **from <= end).max();
+        self.all_from = from.copied();
+    }
+
+    fn read_chunk(&mut self, header: &Header, begin: usize, follows: bool, first: bool, now: &mut Running) {
         let body = self.bytes.get(begin..).unwrap_or_default();
         let present = (body.len() / RECORD_BYTES).min(header.records as usize);
         let mut entries = Vec::with_capacity(present);
+        let lost = |at, count| Entry { at, what: What::Lost(count) };
         let (mut torn, mut latest) = (0u64, header.begin.0);
         for (i, record) in body.chunks_exact(RECORD_BYTES).take(present).enumerate() {
             let stamp = header.first_seq.wrapping_add(i as u64 + 1) as u32;
@@ -234,26 +267,52 @@ impl<'a> Flight<'a> {
             };
             let at = u64_at(record, 0);
             if torn > 0 {
-                entries.push(Entry { at, what: What::Lost(Some(std::mem::take(&mut torn))) });
+                entries.push(lost(at, Some(std::mem::take(&mut torn))));
+                now.task = None;
             }
             latest = latest.max(at);
+            if record[12] == SWITCH {
+                entries.extend(now.switch(record, at).map(|at| lost(at, None)));
+            }
             entries.push(Entry { at, what: What::Record(class, begin + i * RECORD_BYTES) });
         }
         let missing = u64::from(header.records) - present as u64 + torn;
         if missing > 0 {
-            entries.push(Entry { at: latest, what: What::Lost(Some(missing)) });
+            entries.push(lost(latest, Some(missing)));
+            now.task = None;
         }
-        let from = match (header.overwritten, entries.first()) {
+        let oldest = entries.iter().find(|entry| matches!(entry.what, What::Record(..)));
+        let from = match (header.overwritten, oldest) {
             (0, _) | (_, None) => header.begin.0,
             (_, Some(entry)) => entry.at,
         };
         let whole = self.cpus.entry(header.cpu).or_default();
         if !follows && !first {
-            whole.push(Entry { at: from, what: What::Lost(None) });
+            whole.push(lost(from, None));
         }
         whole.extend(entries);
         // A later gap is a loss; what lies before the first record is none.
         self.complete_from.entry(header.cpu).or_insert(Mono(from));
+    }
+}
+
+/// What the switches of a CPU said up to a record.
+#[derive(Default)]
+struct Running {
+    /// When the last was; the begin of its ring where none was.
+    switched: u64,
+    /// Who was switched in, where nothing has been lost since.
+    task: Option<i32>,
+}
+
+impl Running {
+    /// Since when switches are missing before this one: those that a lean recorder left out, or that another thread
+    /// leaves shows.
+    fn switch(&mut self, record: &[u8], at: u64) -> Option<u64> {
+        let skipped = (record[13] & SKIPPED != 0).then_some(self.switched + 1);
+        let unseen = self.task.filter(|task| *task != i32_at(record, 16)).map(|_| at);
+        (self.switched, self.task) = (at, Some(i32_at(record, 20)));
+        skipped.or(unseen)
     }
 }
 
@@ -273,7 +332,7 @@ impl Source for Flight<'_> {
     }
 
     fn complete_from(&self) -> Option<Mono> {
-        self.complete_from.values().max().copied()
+        self.all_from
     }
 
     fn enrich(&self, window: &mut Window) {
@@ -340,7 +399,7 @@ impl merge::Stream for Stream<'_> {
 mod tests {
     use super::*;
     use crate::trace::event::{Event, Kind};
-    use crate::trace::flight::tests::all_kinds;
+    use crate::trace::flight::tests::{all_kinds, left_out, not_seen_to_come, one_switch};
     use crate::trace::normalize::Normalizer;
 
     fn events(flight: &Flight) -> Vec<Event> {
@@ -354,9 +413,19 @@ mod tests {
 
     #[test]
     fn the_source_tells_what_the_decoder_tells() {
-        let bytes = all_kinds();
-        let flight = Flight::open(&bytes, Symbols::default()).unwrap();
-        let decoded = decode(&bytes, |_| None).unwrap();
+        agree(&all_kinds());
+        // A lean recorder's, and a thread that leaves but never came.
+        for bytes in [left_out(), not_seen_to_come()] {
+            let losses = |event: &&Event| matches!(event.kind, Kind::Lost { .. });
+            let read = events(&Flight::open(&bytes, Symbols::default()).unwrap());
+            assert_eq!(read.iter().filter(losses).count(), 1, "{read:?}");
+            agree(&bytes);
+        }
+    }
+
+    fn agree(bytes: &[u8]) {
+        let flight = Flight::open(bytes, Symbols::default()).unwrap();
+        let decoded = decode(bytes, |_| None).unwrap();
         let read = events(&flight);
         assert_eq!(read.len(), decoded.events.len());
         for (ours, other) in read.iter().zip(&decoded.events) {
@@ -372,6 +441,30 @@ mod tests {
             }
         }
         assert!(read.iter().any(|event| event.current.is_some_and(|tid| tid != Tid::IDLE)));
+    }
+
+    #[test]
+    fn chunks_are_in_the_order_of_time_wherever_they_stand() {
+        let of = |cpu, id, begin| one_switch(cpu, id, begin, 10, 20);
+        let told = |chunks: &[Vec<u8>]| {
+            let bytes = chunks.concat();
+            let flight = Flight::open(&bytes, Symbols::default()).unwrap();
+            let mut window = Window::default();
+            flight.enrich(&mut window);
+            let losses: Vec<u64> = events(&flight)
+                .iter()
+                .filter(|event| matches!(event.kind, Kind::Lost { .. }))
+                .map(|event| event.at.0)
+                .collect();
+            (flight.complete_from(), window.complete_from[&Cpu(0)], losses)
+        };
+        let in_order = told(&[of(0, 1, 100), of(0, 5, 9_000)]);
+        assert_eq!(in_order, (Some(Mono(100)), Mono(100), vec![9_000]));
+        assert_eq!(told(&[of(0, 5, 9_000), of(0, 1, 100)]), in_order);
+        // Another CPU at the same time, and one of which nothing was kept but much later.
+        assert_eq!(told(&[of(1, 1, 150), of(0, 1, 100)]), (Some(Mono(150)), Mono(100), vec![]));
+        let much_later = told(&[of(1, 3, 9_000), of(0, 1, 100)]);
+        assert_eq!(much_later, (Some(Mono(100)), Mono(100), vec![9_000]));
     }
 
     #[test]

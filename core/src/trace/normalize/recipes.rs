@@ -202,7 +202,7 @@ fn switch(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 }
 
 fn flight_switch(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    let left_as = flight::left_as(f.bits(2)? != 0, f.bits(6)? as u32);
+    let left_as = flight::left_as(f.bits(2)? & 1 != 0, f.bits(6)? as u32);
     Some(Kind::Switch { prev: n.task(f, 0)?, left_as, next: n.task(f, 3)? })
 }
 
