@@ -181,7 +181,7 @@ impl<'w> Walk<'_, 'w> {
         let before = self.record.events_on(waking.cpu, from, waking.at).rev();
         for (place, event) in before.skip_while(|(place, _)| *place != index).skip(1).take(64) {
             match event.kind {
-                What::BlockComplete { dev, sector, .. } if event.current == Some(tid) => {
+                What::BlockComplete { dev, sector, .. } if self.is_own_doing(tid, event) => {
                     return Some((place, dev, sector));
                 }
                 What::Switch { .. } | What::SysEnter { .. } | What::SysExit { .. } => return None,
@@ -189,6 +189,13 @@ impl<'w> Walk<'_, 'w> {
             }
         }
         None
+    }
+
+    /// Whether an event is of what `tid` itself does, and not of an interrupt on top of it.
+    fn is_own_doing(&self, tid: Tid, event: &Event) -> bool {
+        let slice = self.record.slice_before(event.cpu, event.at);
+        let by_flags = !event.level.is_interrupt() || does_softirqs(&self.record.thread_by_id(tid).comm);
+        by_flags && slice.is_some_and(|slice| slice.context == Context::Thread(tid))
     }
 
     /// What woke the thread that completes a request, and when; the completion itself where it ran already.

@@ -186,3 +186,37 @@ fn a_thread_that_may_have_run_among_lost_events_is_not_blocked_until_it_was_woke
     let explanation = expect(&elsewhere, (100, 100_010), &["until helper/60"], &[]);
     assert_eq!(explanation.unexplained_ns.0, 0);
 }
+
+#[test]
+fn a_request_completed_in_an_interrupt_on_top_of_the_waker_is_not_the_wakers() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > writer/60
+          5 c0 disk+ 4096
+         10 c1 switch rt/50@95:S > idle
+        480 c0 irq+ 36 virtio1
+        481 c0 soft-raise BLOCK
+        482 c0 irq- 36
+        483 c0 soft+ BLOCK
+        485 c0 disk- 4096
+        487 c0 soft- BLOCK
+        500 c0 waking rt/50@95
+        510 c1 switch idle > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch writer/60:S > idle
+    ";
+    expect(events, (20, 520), &["until writer/60"], &["disk", "request", "block I/O"]);
+    let in_line = events.replace("483 c0 soft+ BLOCK", "").replace("487 c0 soft- BLOCK", "");
+    expect(
+        &in_line.replace("485 c0", "481.5 c0"),
+        (20, 520),
+        &["until writer/60"],
+        &["request", "block I/O"],
+    );
+    // Neither entry nor exit is recorded, but the event says in what it was.
+    let by_flags = in_line.replace("480 c0 irq+ 36 virtio1", "").replace("482 c0 irq- 36", "");
+    let by_flags = by_flags.replace("disk- 4096", "disk- 4096 ^soft").replace("481 c0 soft-raise BLOCK", "");
+    expect(&by_flags, (20, 520), &["until writer/60"], &["request", "block I/O"]);
+    let own = by_flags.replace(" ^soft", "");
+    expect(&own, (20, 520), &["block I/O"], &[]);
+}
