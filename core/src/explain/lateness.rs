@@ -32,6 +32,9 @@ const DELIVERY: Ns = Ns::from_us(5);
 /// Below this, kernel code in the stack says nothing: lateness of this size is common with interrupts on.
 const TELLING: Ns = Ns::from_us(10);
 
+/// A timer whose programmed expiry is farther from its handler than this is on another clock.
+const SAME_CLOCK: Ns = Ns(10_000_000_000);
+
 /// Where a timer woke a thread.
 pub struct Firing<'w> {
     /// Index and event of the waking.
@@ -68,6 +71,29 @@ impl<'w> Firing<'w> {
                 timer_interrupt(record, event).map(|begin| Firing { waking, handler: begin, expire: None })
             }
         }
+    }
+
+    /// The expiry that `hrtimer_expire_entry` itself tells.
+    #[must_use]
+    pub fn programmed(&self) -> Option<Mono> {
+        match self.expire?.1.kind {
+            What::TimerExpireEntry { expires, .. } => expires,
+            _ => None,
+        }
+    }
+
+    /// `at`, of the timer's own clock, on the clock of the record; `None` where that cannot be told.
+    #[must_use]
+    pub fn on_clock(&self, record: &Record, at: Ns) -> Option<Mono> {
+        let is_near = |at: &Mono| at.0 > 0 && at.0.abs_diff(self.handler.0) < SAME_CLOCK.0;
+        if let Some(at) = Some(Mono(at.0)).filter(|at| !record.window.other_clock && is_near(at)) {
+            return Some(at);
+        }
+        let now = match self.expire?.1.kind {
+            What::TimerExpireEntry { now, .. } => now?,
+            _ => return None,
+        };
+        self.handler.0.checked_add(at.0)?.checked_sub(now.0).map(Mono).filter(is_near)
     }
 }
 
@@ -138,7 +164,7 @@ fn late(
 ) -> Vec<Segment> {
     let cpu = firing.waking.1.cpu;
     let mut parts = Vec::new();
-    let due = programmed(firing).unwrap_or(begin).clamp(begin, handler);
+    let due = firing.programmed().unwrap_or(begin).clamp(begin, handler);
     if due > begin {
         let label = "the timer was programmed to expire later than wanted (timer slack)";
         let mut slack = Segment::leaf(Kind::TimerLate, label, begin, due.since(begin));
@@ -177,13 +203,6 @@ fn late(
         }
     }
     parts
-}
-
-fn programmed(firing: &Firing) -> Option<Mono> {
-    match firing.expire?.1.kind {
-        What::TimerExpireEntry { expires, .. } => expires,
-        _ => None,
-    }
 }
 
 /// Why a share does not explain its time.

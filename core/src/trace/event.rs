@@ -163,8 +163,9 @@ pub enum Kind {
     /// `hrtimer_start`: armed.
     /// `soft` is from when on it may expire, with another timer: `expires` less the slack of the thread.
     HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns, soft: Option<Ns> },
-    /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known.
-    TimerExpireEntry { timer: u64, function: Option<Sym>, expires: Option<Mono> },
+    /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known; `now` is the moment
+    /// on the timer's own clock, that of `expires` in `hrtimer_start`.
+    TimerExpireEntry { timer: u64, function: Option<Sym>, expires: Option<Mono>, now: Option<Ns> },
     /// `hrtimer_expire_exit`.
     TimerExpireExit { timer: u64 },
     /// `cpu_idle` with a state: the CPU goes idle.

@@ -215,7 +215,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             13 => {
                 let expires = u64_at(r, 24);
                 let expires = (expires > 0).then_some(Mono(expires));
-                Kind::TimerExpireEntry { timer: first, function: self.function(second), expires }
+                Kind::TimerExpireEntry { timer: first, function: self.function(second), expires, now: None }
             }
             14 => Kind::TimerExpireExit { timer: first },
             15 if word == u32::MAX => Kind::IdleExit,

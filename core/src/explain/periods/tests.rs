@@ -101,7 +101,7 @@ fn what_comes_behind_the_jobs_that_are_kept_still_counts() {
         let at = job * 1_000;
         let end = at + if job == late { 1_500 } else { 200 };
         if job != late + 1 {
-            step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None });
+            step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None });
             step(at, Kind::Waking { task: axis, target_cpu: None, new: false });
             step(at, Kind::TimerExpireExit { timer: 1 });
             step(at + 1, Kind::Switch { prev: idle, left_as: LeftAs::Runnable, next: axis });

@@ -59,7 +59,7 @@ impl Walk<'_, '_> {
         }
         if let (Asked::Sleep, Waker::Interrupt { proof, .. }) = (&reason.what, &waker) {
             // Nothing but its timer ends it in an interrupt, also where the timer's events are not recorded.
-            return vec![self.sleep(thread, (a, b), &[*proof], &reason.text, depth)];
+            return vec![self.sleep_until_woken(thread, (a, b), &[*proof], &reason.text, depth)];
         }
         if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_) | Waker::Unfinished) {
             self.frame(thread, stretch, reason, &waker, depth);

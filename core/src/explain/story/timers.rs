@@ -1,17 +1,36 @@
 //! A thread that a timer woke: its own sleep, or a timer that somebody else armed, and how late it fired.
 
 use super::clauses::Weight;
-use super::wakers::SAME_CLOCK;
 use super::Walk;
 use crate::explain::lateness::{self, Firing};
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono};
+use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::Kind as What;
 
 impl Walk<'_, '_> {
-    /// A sleep as the thread wanted it, and what its timer was late by.
+    /// When the timer of `firing` was to expire, as far as is recorded. One with slack may fire before: then it is not
+    /// late.
+    pub(super) fn expiry(&mut self, timer: u64, firing: &Firing) -> Option<Mono> {
+        let armed = self.linked.last_armed(timer, firing.handler);
+        let on_clock = |at: Ns| firing.on_clock(self.record, at);
+        let (expires, may_fire) = match (firing.programmed(), armed.map(|(_, event)| event.kind)) {
+            (Some(due), _) => (on_clock(Ns(due.0)), true),
+            (None, Some(What::HrtimerStart { expires, soft, .. })) => {
+                let begun = soft.and_then(on_clock).is_some_and(|soft| soft <= firing.handler);
+                (on_clock(expires), begun)
+            }
+            _ => (None, false),
+        };
+        if expires.is_none() && armed.is_some() && self.record.window.other_clock {
+            let limit = "the trace's clock is not known to be the monotonic one: how late timers were is not known (trace-cmd record -C mono, perf record -k mono)";
+            self.missing.push(limit.to_owned());
+        }
+        expires.filter(|due| *due <= firing.handler || may_fire).map(|due| due.min(firing.handler))
+    }
+
+    /// A sleep as the thread wanted it, and what its timer was late by; where that is not recorded, until it fired.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn own_timer(
         &mut self,
@@ -24,11 +43,15 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Vec<Segment> {
         let due = expires.unwrap_or(firing.handler).clamp(a, b);
-        let wanted = self.wanted(proof, firing.handler).unwrap_or(due).clamp(a, due);
+        let wanted = self.wanted(proof, firing).unwrap_or(due).clamp(a, due);
         let mut parts = Vec::new();
         if wanted > a {
             let expire = firing.expire.map(|(index, _)| index);
-            parts.push(self.sleep(thread, (a, wanted), &[expire, proof], reason, depth));
+            let proofs = [expire, proof];
+            parts.push(match expires {
+                Some(_) => self.sleep(thread, (a, wanted), &proofs, reason, depth),
+                None => self.sleep_until_woken(thread, (a, wanted), &proofs, reason, depth),
+            });
         }
         if wanted < due {
             parts.push(self.slack(thread, (wanted, due), proof, depth));
@@ -38,10 +61,10 @@ impl Walk<'_, '_> {
     }
 
     /// When a sleep should have ended, if its timer was given slack.
-    fn wanted(&self, armed: Option<u32>, handler: Mono) -> Option<Mono> {
-        match self.record.event(armed.filter(|_| !self.record.window.other_clock)?).kind {
+    fn wanted(&self, armed: Option<u32>, firing: &Firing) -> Option<Mono> {
+        match self.record.event(armed?).kind {
             What::HrtimerStart { expires, soft: Some(soft), .. } if soft < expires => {
-                Some(Mono(soft.0)).filter(|soft| *soft <= handler && handler.since(*soft) < SAME_CLOCK)
+                firing.on_clock(self.record, soft).filter(|soft| *soft <= firing.handler)
             }
             _ => None,
         }
@@ -55,6 +78,31 @@ impl Walk<'_, '_> {
         self.say(Weight::Blame, b.since(a), text, "timer slack".to_owned(), advice);
         let label = format!("{thread} sleeps on: timer slack");
         self.awaited("timer slack", label, a, b, &[armed])
+    }
+
+    /// A sleep of which is not known when it should have ended.
+    pub(super) fn sleep_until_woken(
+        &mut self,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        proofs: &[Option<u32>],
+        reason: &str,
+        depth: usize,
+    ) -> Segment {
+        let subject = self.subject(thread, depth);
+        let label = format!(
+            "{thread} SLEEPS{reason} until its own timer woke it (how late that was is not recorded)"
+        );
+        let text = format!(
+            "{subject} slept {{}}{reason} until its own timer woke it: how late the timer was is not recorded"
+        );
+        let (weight, cause) = match depth {
+            0 => (Weight::Wanted, "its own sleep".to_owned()),
+            _ => (Weight::Blame, format!("sleep of {}", thread.comm)),
+        };
+        let advice = "record hrtimer_start and hrtimer_expire_entry: they tell whether it slept longer than it asked for";
+        self.say(weight, b.since(a), text, cause, advice);
+        self.awaited("its own timer", label, a, b, proofs)
     }
 
     /// The sleep itself.
@@ -118,8 +166,12 @@ impl Walk<'_, '_> {
             from = at;
         }
         if due > from {
+            let until = match expires {
+                Some(_) => "it expired",
+                None => "it fired: how late it was is not recorded",
+            };
             let text = format!(
-                "{} waited {{}} for a timer ({function}) {by}, until it expired",
+                "{} waited {{}} for a timer ({function}) {by}, until {until}",
                 self.subject(thread, depth)
             );
             let cause = who
@@ -130,10 +182,14 @@ impl Walk<'_, '_> {
                 due.since(from),
                 text,
                 cause,
-                "the timer was set for this moment: look at who sets it",
+                if expires.is_some() {
+                    "the timer was set for this moment: look at who sets it"
+                } else {
+                    "look at who sets the timer, and for when"
+                },
             );
             let expire = firing.expire.map(|(index, _)| index);
-            let label = format!("timer ({function}) {by} runs until its expiry");
+            let label = format!("timer ({function}) {by} runs until {until}");
             parts.push(self.awaited(&format!("timer {function}"), label, from, due, &[armed, expire]));
         }
         parts.extend(self.lateness(thread, due, b, firing, depth));

@@ -45,8 +45,6 @@ const COMPLETING: Ns = Ns::from_ms(2);
 const WOKEN: Ns = Ns::from_ms(200);
 /// Events looked back on for the begin of an interrupt.
 const FARTHEST: usize = 4_000;
-/// A timer whose programmed expiry is farther from its handler than this is on another clock.
-pub(super) const SAME_CLOCK: Ns = Ns(10_000_000_000);
 
 impl<'w> Walk<'_, 'w> {
     /// Who ended `stretch`.
@@ -278,18 +276,8 @@ impl<'w> Walk<'_, 'w> {
     }
 
     fn by_timer(&mut self, thread: &Thread, timer: u64, proof: u32, firing: Firing<'w>) -> Waker<'w> {
-        let handler = firing.handler;
-        let last = self.linked.last_armed(timer, handler);
-        let expires = last.and_then(|(_, event)| match event.kind {
-            What::HrtimerStart { expires, .. } if !self.record.window.other_clock => Some(Mono(expires.0)),
-            _ => None,
-        });
-        if last.is_some() && self.record.window.other_clock {
-            let limit = "the trace's clock is not known to be the monotonic one: how late timers were is not known (trace-cmd record -C mono, perf record -k mono)";
-            self.missing.push(limit.to_owned());
-        }
-        let expires = expires.filter(|due| handler.since(*due) < SAME_CLOCK && *due <= handler && due.0 > 0);
-        let armed = self.linked.armed(timer, handler).map(|(index, _)| index);
+        let expires = self.expiry(timer, &firing);
+        let armed = self.linked.armed(timer, firing.handler).map(|(index, _)| index);
         let who = armed.and_then(|index| self.linked.actor(index));
         let function = match self.record.event(proof).kind {
             What::TimerExpireEntry { function: Some(function), .. } => self.record.text(function),
@@ -304,7 +292,10 @@ impl<'w> Walk<'_, 'w> {
             }
             // The timer of a sleep lies on the sleeper's stack: nobody else can have armed it.
             None if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires, proof: armed },
-            Some(_) if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires: None, proof: None },
+            Some(_) if function == "hrtimer_wakeup" => {
+                let expires = firing.programmed();
+                Waker::OwnTimer { firing, expires, proof: None }
+            }
             who => {
                 if armed.is_none() {
                     self.ask("hrtimer_start");

@@ -10,7 +10,8 @@
 //! | `soft+ NET_RX`, `soft- NET_RX`, `soft-raise NET_RX` | softirq |
 //! | `nmi 12` | NMI that ends here and took 12 µs |
 //! | `stolen 400 since 10` | the host took 400 µs of the time since 10 µs |
-//! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs |
+//! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs (`-`: not told), now on its own clock |
+//! | `arm 900`, `arm 900 850` | hrtimer_start with its expiry in µs, and with slack from 850 on |
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
 //! | `setprio A 98`, `setprio A back 98` | sched_pi_setprio: A is lent RT 98, and is nice 0 again |
@@ -178,6 +179,13 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             timer: 7,
             function: name(strings, 0),
             expires: number(1).map(|us| Mono(us * 1_000)),
+            now: number(2).map(|us| Ns(us * 1_000)),
+        },
+        "arm" => Kind::HrtimerStart {
+            timer: 7,
+            function: None,
+            expires: us(rest[0]),
+            soft: number(1).map(|us| Ns(us * 1_000)),
         },
         "timer-" => Kind::TimerExpireExit { timer: 7 },
         "idle+" => Kind::IdleEnter { state: irq },

@@ -220,3 +220,51 @@ fn a_request_completed_in_an_interrupt_on_top_of_the_waker_is_not_the_wakers() {
     let own = by_flags.replace(" ^soft", "");
     expect(&own, (20, 520), &["block I/O"], &[]);
 }
+
+/// A sleep of 400 µs whose timer was due at 410 and came at 900.
+const LATE_SLEEP: &str = "
+      0 c1 switch idle > rt/50@95
+      8 c1 arm 410
+     10 c1 switch rt/50@95:S > other/70
+    900 c1 vec+ local_timer
+    901 c1 timer+ hrtimer_wakeup
+    903 c1 waking rt/50@95
+    905 c1 timer-
+    906 c1 vec- local_timer
+    910 c1 switch other/70:R > rt/50@95
+   1000 c1 switch rt/50@95:S > idle
+";
+
+#[test]
+fn a_late_timer_is_no_wanted_sleep_by_whatever_its_expiry_is_known() {
+    let slept = ["slept 390 µs (44 %) as it wanted", "timer late"];
+    expect(LATE_SLEEP, (20, 915), &slept, &["not recorded: "]);
+    // The handler's event tells it, and no arming is recorded.
+    let unarmed = LATE_SLEEP.replace("8 c1 arm 410", "");
+    let by_handler = unarmed.replace("timer+ hrtimer_wakeup", "timer+ hrtimer_wakeup 410");
+    expect(&by_handler, (20, 915), &slept, &["how late"]);
+    // By another clock, of which the handler's event tells the time.
+    let by_now = LATE_SLEEP
+        .replace("arm 410", "arm 99000000410")
+        .replace("timer+ hrtimer_wakeup", "timer+ hrtimer_wakeup - 99000000901");
+    expect(&by_now, (20, 915), &slept, &["how late"]);
+    // Of a timer with slack that came within it, it is known that it was not late.
+    let slack = LATE_SLEEP.replace("arm 410", "arm 1100 800");
+    expect(&slack, (20, 915), &["slept 780 µs", "longer than it wanted, by its timer slack"], &["how late"]);
+}
+
+#[test]
+fn of_a_sleep_whose_expiry_is_not_recorded_nothing_is_claimed() {
+    let unknown = LATE_SLEEP.replace("8 c1 arm 410", "");
+    let said = ["until its own timer woke it", "how late the timer was is not recorded"];
+    expect(&unknown, (20, 915), &said, &["as it wanted", "asked for it", "timer late"]);
+    let of_another = LATE_SLEEP
+        .replace("timer+ hrtimer_wakeup", "timer+ posix_timer_fn")
+        .replace("8 c1 arm 410", "8 c0 runs maker/60\n 9 c0 arm 99000000000");
+    expect(
+        &of_another,
+        (20, 915),
+        &["until it fired: how late it was is not recorded"],
+        &["until it expired"],
+    );
+}

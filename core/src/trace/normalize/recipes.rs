@@ -40,7 +40,7 @@ const RECIPES: &[Row] = &[
     (&["hrtimer_setup", "hrtimer_init", "timer_hrtimer_init", "timer_hrtimer_setup"], &[&["hrtimer"], &["clockid"]], |_, f| Some(Kind::HrtimerSetup { timer: f.bits(0)?, clock: f.int(1)? })),
     (&["hrtimer_start", "timer_hrtimer_start"], &[&["hrtimer"], &["function"], &["expires"], &["softexpires"]], hrtimer_start),
     (&["hrtimer_cancel", "timer_hrtimer_cancel"], &[&["hrtimer"]], |_, f| Some(Kind::HrtimerCancel { timer: f.bits(0)? })),
-    (&["hrtimer_expire_entry", "timer_hrtimer_expire_entry"], &[&["hrtimer"], &["function"]], hrtimer_expire),
+    (&["hrtimer_expire_entry", "timer_hrtimer_expire_entry"], &[&["hrtimer"], &["function"], &["now"]], hrtimer_expire),
     (&["hrtimer_expire_exit", "timer_hrtimer_expire_exit"], &[&["hrtimer"]], |_, f| Some(Kind::TimerExpireExit { timer: f.bits(0)? })),
     (&["timer_start"], &[&["timer"], &["function"], &["expires"], &["now"]], wheel_start),
     (&["timer_cancel"], &[&["timer"]], |_, f| Some(Kind::WheelTimerCancel { timer: f.bits(0)? })),
@@ -208,7 +208,7 @@ fn flight_switch(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 
 fn flight_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let expires = f.bits(2).filter(|&expires| expires > 0).map(Mono);
-    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires })
+    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires, now: None })
 }
 
 fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {
@@ -263,8 +263,9 @@ fn hrtimer_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 }
 
 fn hrtimer_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    let expires: Option<Mono> = None; // the event says when it ran, not when it should have
-    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires })
+    // The event says when it ran, not when it should have.
+    let now = f.bits(2).map(Ns);
+    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires: None, now })
 }
 
 fn wheel_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {

@@ -178,7 +178,10 @@ fn a_sleep_that_an_interrupt_ends_is_the_threads_own() {
     let events = ASLEEP.replace("100 c1 switch", "90 c1 call 230\n100 c1 switch");
     let explanation = told(&notation::window(&events.replace("^LEVEL", "^hard")), 50, 950);
     let said = &explanation.sentence;
-    assert!(said.contains("slept") && said.contains("in clock_nanosleep (woken by its own timer)"), "{said}");
+    assert!(
+        said.contains("slept") && said.contains("in clock_nanosleep until its own timer woke it"),
+        "{said}"
+    );
 }
 
 #[test]
