@@ -14,6 +14,7 @@ mod carve;
 mod hard;
 mod lost;
 mod reader;
+mod unseen;
 
 use std::collections::HashMap;
 

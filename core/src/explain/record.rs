@@ -3,6 +3,7 @@
 //! Built in one pass; every explanation of the same window shares it.
 
 pub mod describe;
+mod unseen;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -64,6 +65,7 @@ impl<'w> Record<'w> {
             let complete_from = window.complete_from.get(&cpu).copied();
             record.timelines.insert(cpu, Timeline::read(&events, complete_from, record.until));
         }
+        record.forget_unseen_turns();
         record
     }
 

@@ -268,3 +268,48 @@ fn of_a_sleep_whose_expiry_is_not_recorded_nothing_is_claimed() {
         &["until it expired"],
     );
 }
+
+#[test]
+fn a_cpu_on_which_a_thread_was_woken_is_not_idle_until_its_first_event() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c2 switch any/9:S > idle
+         10 c1 switch rt/50@95:S > idle
+        100 c2 vec+ local_timer
+        102 c2 waking writer/60 c2
+        103 c2 wakeup writer/60 c2
+        105 c2 vec- local_timer
+       1199 c2 runs writer/60
+       1200 c2 waking rt/50@95 c1
+       1205 c2 wakeup rt/50@95 c1
+       1210 c1 switch idle > rt/50@95
+       1300 c1 switch rt/50@95:S > idle
+       1400 c2 switch writer/60:S > idle
+    ";
+    let said = ["unexplained", "until writer/60"];
+    let explanation = expect(events, (20, 1250), &said, &["CPU 2 took", "CPU 2 idle"]);
+    assert!(explanation.unexplained_ns.0 > 1_000_000, "{explanation:#?}");
+    // A switch shows that the CPU came out of idle late, and an interrupt that it was idle until then.
+    let late = events.replace("1199 c2 runs writer/60", "1190 c2 switch idle > writer/60");
+    let explanation = expect(&late, (20, 1250), &["CPU 2 took 1.085 ms (88 %) to wake up from idle"], &[]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+    // Nor where another thread waits elsewhere meanwhile, and where the next thing known is its next waking.
+    let meanwhile = "
+          0 c1 switch idle > hog/80@98
+          0 c2 switch any/9:S > idle
+        100 c1 waking rt/50@95 c1
+        110 c2 vec+ local_timer
+        112 c2 waking writer/60 c2
+        113 c2 wakeup writer/60 c2
+        115 c2 vec- local_timer
+       1100 c2 vec+ local_timer
+       1112 c2 waking writer/60 c2
+       1115 c2 vec- local_timer
+       1120 c1 switch hog/80@98:S > rt/50@95
+       1300 c1 switch rt/50@95:S > idle
+    ";
+    expect(meanwhile, (100, 1200), &["occupied by hog/80"], &["while CPU 2 was idle"]);
+    let idle = meanwhile
+        .replace("1100 c2", "116 c2 switch idle > writer/60\n 118 c2 switch writer/60:S > idle\n 1100 c2");
+    expect(&idle, (100, 1200), &["while CPU 2 was idle"], &[]);
+}
