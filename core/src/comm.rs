@@ -1,9 +1,12 @@
 //! A thread's name as the kernel keeps it: 16 bytes that need no memory of their own, so that it can be copied on the
 //! way of every activation and be part of a key.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::report::printable;
 
 /// A one in each byte.
 const EACH: u128 = u128::MAX / 0xff;
@@ -32,11 +35,15 @@ impl Comm {
         Comm::new(bytes)
     }
 
-    /// As text; what is no UTF-8 is replaced.
+    /// As text to show: what is no UTF-8 is replaced, and what would act on a terminal escaped.
     #[must_use]
     pub fn text(&self) -> String {
+        printable::line(&self.raw()).into_owned()
+    }
+
+    fn raw(&self) -> Cow<'_, str> {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
-        String::from_utf8_lossy(&self.0[..end]).into_owned()
+        String::from_utf8_lossy(&self.0[..end])
     }
 }
 
@@ -54,7 +61,7 @@ impl fmt::Debug for Comm {
 
 impl Serialize for Comm {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text())
+        serializer.serialize_str(&self.raw())
     }
 }
 
@@ -66,7 +73,7 @@ impl<'de> Deserialize<'de> for Comm {
 
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for Comm {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         String::schema_name()
     }
 

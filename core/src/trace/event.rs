@@ -3,9 +3,11 @@
 //! Every recorder and every format decodes to this. A decoder that lacks a field says so with `None`; it never
 //! invents a value. Kernel names are kept for what the kernel names.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 pub use super::window::{Mapping, StackSample, Standstill, Window};
+use crate::report::printable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// A text in the [`Strings`] of the same trace.
@@ -26,10 +28,13 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// The symbol of `text`, new or known.
+    /// The symbol of `text`, new or known. What would act on a terminal is kept as its escape: any user may name a thread.
     pub fn intern(&mut self, text: &str) -> Sym {
         if let Some(&sym) = self.index.get(text) {
             return sym;
+        }
+        if let Cow::Owned(shown) = printable::line(text) {
+            return self.intern(&shown);
         }
         let sym = Sym(self.texts.len() as u32);
         self.texts.push(text.into());
@@ -380,6 +385,15 @@ impl Level {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_would_act_on_a_terminal_is_kept_as_its_escape() {
+        let mut strings = Strings::default();
+        let evil = strings.intern("\x1b[31mEVIL\n!ok");
+        assert_eq!(strings.get(evil), "\\u{1b}[31mEVIL !ok");
+        assert_eq!(strings.intern("\x1b[31mEVIL\n!ok"), evil);
+        assert_eq!(crate::comm::Comm::cut("\x1b[1m").to_string(), "\\u{1b}[1m");
+    }
 
     #[test]
     fn equal_texts_share_a_symbol_and_foreign_symbols_are_empty() {

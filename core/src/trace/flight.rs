@@ -42,6 +42,7 @@ pub mod source;
 use std::collections::HashMap;
 
 use super::event::{Event, Kind, LeftAs, Level, StackSample, Strings, TaskRef, Vector, Window};
+use crate::report::printable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 pub use header::{
@@ -180,7 +181,8 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             }
         }
         let name = name.split(|&b| b == 0).next().unwrap_or_default();
-        self.window.comms.insert(tid, String::from_utf8_lossy(name).into_owned());
+        let name = printable::line(&String::from_utf8_lossy(name)).into_owned();
+        self.window.comms.insert(tid, name);
     }
 
     fn lost(&mut self, at: Mono, cpu: Cpu, count: Option<u64>) {

@@ -18,6 +18,7 @@ use super::catalogue::{Catalogue, Element, EventClass, Field, Place};
 use super::kallsyms::Symbols;
 use super::merge::Stream;
 use super::source::{About, Clock, Damage, Info, Item, Loss, OpenError, Record, Source, Span};
+use crate::report::printable;
 use crate::time::{Cpu, Mono, Tid};
 use fields::FieldValue;
 use line::Line;
@@ -99,7 +100,7 @@ impl Reading {
         match line::parse(text) {
             Some(Line::Event(event)) => {
                 if !event.comm.is_empty() && event.comm != "<...>" {
-                    self.info.comms.insert(Tid(event.tid), event.comm.to_owned());
+                    self.info.comms.insert(Tid(event.tid), printable::line(event.comm).into_owned());
                 }
                 let mut fields = vec![("common_pid".to_owned(), FieldValue::Number(event.tid.into()))];
                 let flags = event.flags.map(|flags| FieldValue::Number(flags.into()));

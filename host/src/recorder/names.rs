@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
+use lathunt_core::report::printable;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::event::{Kind, TaskRef, Window};
 use procfs::process::Process;
@@ -16,7 +17,7 @@ pub(super) fn fill(window: &mut Window) {
     let end = window.events.last().map_or(Mono(u64::MAX), |event| event.at);
     for tid in unnamed {
         if let Some(comm) = name_at(tid, end) {
-            window.comms.insert(tid, comm);
+            window.comms.insert(tid, printable::line(&comm).into_owned());
         }
     }
     window.irq_names = interrupts();

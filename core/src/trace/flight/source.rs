@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::header::{i32_at, u32_at, u64_at};
 use super::{decode, vector, Header, NotAChunk, COMM as COMM_OF_A_TASK, HEADER_BYTES, RECORD_BYTES, SKIPPED};
+use crate::report::printable;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::bytes::Order;
 use crate::trace::catalogue::{up_to_nul, Catalogue, Element, EventClass, Field, Place};
@@ -257,7 +258,8 @@ impl<'a> Flight<'a> {
             if u32_at(record, 8) == stamp && record[12] == COMM_OF_A_TASK {
                 let name = up_to_nul(&record[32..48]);
                 let tid = Tid(i32_at(record, 20));
-                self.about.info.comms.insert(tid, String::from_utf8_lossy(name).into_owned());
+                let name = printable::line(&String::from_utf8_lossy(name)).into_owned();
+                self.about.info.comms.insert(tid, name);
                 continue;
             }
             let class = if u32_at(record, 8) == stamp { self.class_of(record) } else { None };

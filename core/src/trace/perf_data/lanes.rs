@@ -7,6 +7,7 @@ use super::super::merge;
 use super::super::source::{Damage, Item, Loss, Record, Span};
 use super::sample::{kind, PerfRecord, Samples};
 use super::PerfData;
+use crate::report::printable;
 use crate::time::{Cpu, Mono, Tid};
 
 /// Lanes of one file; more than CPUs of any machine. Beyond, order suffers and is reported.
@@ -80,7 +81,8 @@ impl Lanes {
             let tid = order.u32_at(record.body, 4).map(|tid| tid as i32);
             let comm = record.body.get(8..).map(super::super::catalogue::up_to_nul);
             if let (Some(tid), Some(comm)) = (tid, comm) {
-                self.comms.insert(Tid(tid), String::from_utf8_lossy(comm).into_owned());
+                let comm = printable::line(&String::from_utf8_lossy(comm)).into_owned();
+                self.comms.insert(Tid(tid), comm);
             }
         }
         let known = self.cpus.unwrap_or(0);

@@ -10,6 +10,7 @@ use super::super::source::{Damage, Info, OpenError};
 use super::super::tracepoint_format::{self, Format};
 use super::options::{self, Options};
 use super::{sections, TimeScale, MAGIC};
+use crate::report::printable;
 use crate::time::Tid;
 
 /// What the file says before and beside its CPU data.
@@ -289,7 +290,8 @@ impl Metadata {
         for line in text.lines() {
             if let Some((tid, comm)) = line.trim_start().split_once(' ') {
                 if let Ok(tid) = tid.parse() {
-                    self.info.comms.insert(Tid(tid), comm.trim_end_matches('\0').to_owned());
+                    let comm = printable::line(comm.trim_end_matches('\0')).into_owned();
+                    self.info.comms.insert(Tid(tid), comm);
                 }
             }
         }
