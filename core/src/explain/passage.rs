@@ -70,9 +70,6 @@ fn running(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec
         if share.context == Context::Thread(thread.tid) {
             (share.role, share.kind) = (Role::Victim, Kind::ReturnToUser);
             label = "return to user space".to_owned();
-            if share.faults > 0 {
-                label.push_str(&format!(", with {} page faults", share.faults));
-            }
         }
         parts.push(share.leaf(label));
         shares.push(share);

@@ -91,6 +91,9 @@ pub struct Segment {
     pub duration_ns: Ns,
     /// How many occurrences were added up.
     pub count: u32,
+    /// Page faults meanwhile: no part of the label, which stands for what is added up.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub faults: u32,
     /// Where its time lies, begins and ends, ascending; empty where it is one piece. For drawing, not in files.
     #[serde(skip)]
     pub pieces: Vec<(Mono, Mono)>,
@@ -114,6 +117,22 @@ pub struct Segment {
     pub children: Vec<Segment>,
 }
 
+// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+/// `label`, of something in which there were so many page faults.
+#[must_use]
+pub fn with_faults(label: &str, faults: u32) -> String {
+    match faults {
+        0 => label.to_owned(),
+        1 => format!("{label}, with 1 page fault"),
+        more => format!("{label}, with {more} page faults"),
+    }
+}
+
 impl Segment {
     /// A leaf that is explained by itself.
     #[must_use]
@@ -124,6 +143,7 @@ impl Segment {
             begin,
             duration_ns: duration,
             count: 1,
+            faults: 0,
             pieces: Vec::new(),
             thread: None,
             stack: Vec::new(),

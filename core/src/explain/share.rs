@@ -134,6 +134,7 @@ impl Share {
     pub fn leaf(&self, label: String) -> Segment {
         let mut leaf = Segment::leaf(self.kind, label, self.begin, self.net);
         leaf.count = self.count;
+        leaf.faults = self.faults;
         leaf.pieces.clone_from(&self.pieces);
         leaf.thread.clone_from(&self.thread);
         leaf.stack.clone_from(&self.stack);

@@ -1,6 +1,6 @@
 //! An explanation as terminal text: the sentence first, then the tree, at most [`WIDTH`] columns.
 
-use super::segment::{Explanation, Segment};
+use super::segment::{with_faults, Explanation, Segment};
 use crate::time::{Mono, Ns};
 
 /// Columns of the text.
@@ -63,7 +63,7 @@ impl Page {
             node.begin,
             mark,
             depth,
-            &format!("{}{count}", node.label),
+            &format!("{}{count}", with_faults(&node.label, node.faults)),
         ));
         if self.options.stacks && !node.stack.is_empty() {
             let stack = format!("stack: {}", node.stack.join(" < "));

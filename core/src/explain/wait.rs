@@ -95,7 +95,7 @@ fn standstill_gap(still: &Share) -> Segment {
 
 fn label(share: &Share) -> String {
     let name = share.label();
-    let mut label = match share.role {
+    match share.role {
         Role::Keeps { unserved: true, .. } => format!("{name}, lower in priority; no interrupt came, either"),
         Role::Keeps { .. } => format!("{name}, lower in priority, not preempted"),
         Role::Switching => format!("switching away from {name}"),
@@ -104,11 +104,7 @@ fn label(share: &Share) -> String {
         Role::Unranked => format!("{name}, priority not recorded"),
         Role::Victim => format!("{name}, itself still leaving the CPU"),
         _ => name,
-    };
-    if share.faults > 0 {
-        label.push_str(&format!(", {} page faults", share.faults));
     }
-    label
 }
 
 fn role(record: &Record, victim: &Thread, holder: &Thread, tid: Tid, cpu: Cpu, stretch: &Stretch) -> Role {

@@ -3,6 +3,7 @@
 //! A bar lies where its time lies in the passage: reading down the rows is reading along the time. What was added up
 //! from several occurrences begins at the first.
 
+use crate::explain::segment::with_faults;
 use crate::explain::{Explanation, Gap, Segment};
 use crate::time::{Mono, Ns};
 
@@ -61,7 +62,7 @@ impl Whole {
             |e: &crate::explain::Evidence| format!("+{} CPU {}: {}", e.at.since(self.begin), e.cpu, e.event);
         rows.push(Row {
             depth,
-            label: node.label.clone(),
+            label: with_faults(&node.label, node.faults),
             time: node.duration_ns,
             share: self.percent(node.duration_ns),
             offset: self.percent(node.begin.since(self.begin)),

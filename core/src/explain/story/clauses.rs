@@ -1,5 +1,6 @@
 //! What the sentence is made of: one clause for each thing that took a worthwhile part of the passage.
 
+use super::running::{hidden, Hidden};
 use crate::explain::causes::{collect_gaps, part};
 use crate::explain::segment::Segment;
 use crate::series::Thread;
@@ -29,6 +30,8 @@ pub struct Clause {
     pub cause: String,
     /// What to do.
     pub advice: String,
+    /// What came within it, counted.
+    pub hidden: Hidden,
 }
 
 /// Below this share of the passage a clause is left out.
@@ -38,14 +41,31 @@ const MOST: usize = 6;
 
 /// Clauses in the order of the passage; equal ones are added up.
 #[derive(Debug, Default)]
-pub struct Clauses(Vec<Clause>);
+pub struct Clauses {
+    all: Vec<Clause>,
+    last: usize, // the one pushed last
+}
 
 impl Clauses {
     /// One more.
     pub fn push(&mut self, clause: Clause) {
-        match self.0.iter_mut().find(|known| known.text == clause.text) {
-            Some(known) => known.net = known.net + clause.net,
-            None => self.0.push(clause),
+        self.last = match self.all.iter().position(|known| known.text == clause.text) {
+            Some(place) => {
+                self.all[place].net = self.all[place].net + clause.net;
+                place
+            }
+            None => {
+                self.all.push(clause);
+                self.all.len() - 1
+            }
+        };
+    }
+
+    /// What came within the one pushed last.
+    pub fn came_within(&mut self, more: Hidden) {
+        if let Some(Clause { hidden, .. }) = self.all.get_mut(self.last) {
+            hidden.interrupts = hidden.interrupts.saturating_add(more.interrupts);
+            hidden.faults = hidden.faults.saturating_add(more.faults);
         }
     }
 
@@ -54,13 +74,13 @@ impl Clauses {
     pub fn conclude(&self, victim: &Thread, tree: &Segment) -> (String, String, String) {
         let total = tree.duration_ns;
         let unexplained = tree.total_unexplained();
-        let mut chosen: Vec<usize> = (0..self.0.len()).collect();
-        chosen.sort_by_key(|&place| std::cmp::Reverse((self.0[place].net, self.0[place].weight)));
+        let mut chosen: Vec<usize> = (0..self.all.len()).collect();
+        chosen.sort_by_key(|&place| std::cmp::Reverse((self.all[place].net, self.all[place].weight)));
         let largest = chosen.first().copied();
-        chosen.retain(|&place| part(self.0[place].net, total) >= WORTH || Some(place) == largest);
+        chosen.retain(|&place| part(self.all[place].net, total) >= WORTH || Some(place) == largest);
         chosen.truncate(MOST);
         chosen.sort_unstable();
-        let told: Vec<String> = chosen.iter().map(|&place| said(&self.0[place], total)).collect();
+        let told: Vec<String> = chosen.iter().map(|&place| said(&self.all[place], total)).collect();
         let mut sentence = format!("{victim} took {total}");
         if !told.is_empty() {
             sentence = format!("{sentence}: {}", told.join("; "));
@@ -73,8 +93,11 @@ impl Clauses {
         }
         let main = self.main(total, unexplained);
         let cause = main.map_or("unexplained", |clause| &clause.cause);
-        let advice =
-            main.map_or("the record does not show it: see the limits below", |clause| &clause.advice);
+        let advice = main.map_or("the record does not show it: see the limits below", |clause| {
+            // Its own time, and what it can do about what is in it.
+            let often = hidden(clause.hidden, clause.net).filter(|_| clause.weight == Weight::Wanted);
+            often.map_or(clause.advice.as_str(), |(_, advice)| advice)
+        });
         (sentence, cause.to_owned(), advice.to_owned())
     }
 
@@ -82,7 +105,7 @@ impl Clauses {
     /// page fault, a mutex) speaks for the waiting inside it, not for a third party that made it longer.
     fn main(&self, total: Ns, unexplained: Ns) -> Option<&Clause> {
         let largest = |weight| {
-            let clauses = self.0.iter().filter(move |clause| clause.weight == weight);
+            let clauses = self.all.iter().filter(move |clause| clause.weight == weight);
             clauses.max_by_key(|clause| clause.net).filter(|clause| clause.net > Ns::ZERO)
         };
         let wanted = largest(Weight::Wanted);
@@ -100,12 +123,13 @@ impl Clauses {
             return blame;
         }
         let frames =
-            self.0.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
+            self.all.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
         frames.filter(|frame| frame.net >= blame.net).max_by_key(|frame| frame.net).unwrap_or(blame)
     }
 }
 
 fn said(clause: &Clause, total: Ns) -> String {
     let amount = format!("{} ({:.0} %)", clause.net, 100.0 * part(clause.net, total));
-    clause.text.replacen("{}", &amount, 1)
+    let often = hidden(clause.hidden, clause.net).map_or_else(String::new, |(often, _)| often);
+    clause.text.replacen("{}", &amount, 1) + &often
 }

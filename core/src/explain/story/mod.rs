@@ -37,6 +37,7 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
+use running::Hidden;
 
 /// Longest chain that is followed.
 const DEEPEST: usize = 10;
@@ -232,7 +233,8 @@ impl Walk<'_, '_> {
     }
 
     fn say(&mut self, weight: Weight, net: Ns, text: String, cause: String, advice: impl Into<String>) {
-        self.clauses.push(Clause { weight, net, text, cause, advice: advice.into() });
+        let advice = advice.into();
+        self.clauses.push(Clause { weight, net, text, cause, advice, hidden: Hidden::default() });
     }
 
     /// A leaf for what was waited for and is no thread: its name, and the event that proves it first.

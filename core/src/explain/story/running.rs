@@ -19,9 +19,18 @@ const HIDDEN: Ns = Ns(1_500);
 /// Fewer are not worth a word.
 const MANY: u32 = 20;
 
+/// How often something came that is counted with the thread's own time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hidden {
+    /// Interrupts, whose way in and out is.
+    pub interrupts: u32,
+    /// Page faults.
+    pub faults: u32,
+}
+
 /// What took a good part of `own` time without being the thread's own doing, and what to do about it: events show how
 /// often it was, not how long.
-fn hidden(interrupts: u32, faults: u32, own: Ns) -> Option<(String, &'static str)> {
+pub(super) fn hidden(Hidden { interrupts, faults }: Hidden, own: Ns) -> Option<(String, &'static str)> {
     let much = |count: u32| count >= MANY && HIDDEN.0 * u64::from(count) * 20 > own.0;
     if much(faults) && faults >= interrupts {
         let advice = "lock and touch memory before it is needed (mlockall, MAP_POPULATE), and do not fork meanwhile: each page that is touched first costs a fault, and each that is written first after a fork";
@@ -121,33 +130,26 @@ impl Walk<'_, '_> {
         }
         share.net = rest;
         let doing = self.doing(thread, stretch, interrupts);
-        let mut label = format!("{thread} itself{doing}");
-        if share.faults > 0 {
-            label.push_str(&format!(", with {} page faults", share.faults));
-        }
+        let label = format!("{thread} itself{doing}");
         let subject = self.subject(thread, depth);
         let moved = match (self.moved.take(), stretch.cpu) {
             (Some(from), Some(to)) => format!(" on CPU {to}, migrated there from CPU {from}"),
             _ => String::new(),
         };
         let faults = share.faults + self.faults(thread, stretch);
-        let hidden = hidden(interrupts, faults, rest);
-        let (often, advice) = hidden.unwrap_or_default();
         if depth == 0 {
-            let advice = match advice {
-                "" => "the time is the thread's own: shorten what it does in the passage",
-                advice => advice,
-            };
-            let text = format!("{subject} ran {{}} itself{moved}{often}");
+            let advice = "the time is the thread's own: shorten what it does in the passage";
+            let text = format!("{subject} ran {{}} itself{moved}");
             self.say(Weight::Wanted, rest, text, "its own running".to_owned(), advice);
         } else {
             let advice = format!(
                 "{} depends on {}: shorten what that does before it hands over, or raise its priority",
                 self.root.comm, thread.comm
             );
-            let text = format!("{subject} ran for {{}}{moved}{often}");
+            let text = format!("{subject} ran for {{}}{moved}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
         }
+        self.clauses.came_within(Hidden { interrupts, faults });
         parts.push(share.leaf(label));
         parts
     }

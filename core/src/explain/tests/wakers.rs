@@ -313,3 +313,23 @@ fn a_cpu_on_which_a_thread_was_woken_is_not_idle_until_its_first_event() {
         .replace("1100 c2", "116 c2 switch idle > writer/60\n 118 c2 switch writer/60:S > idle\n 1100 c2");
     expect(&idle, (100, 1200), &["while CPU 2 was idle"], &[]);
 }
+
+#[test]
+fn page_faults_are_summed_up_and_part_no_cause() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+        100 c1 faults 30
+        101 c1 switch rt/50@95:R > hog/80@98
+        200 c1 switch hog/80@98:S > rt/50@95
+        300 c1 faults 41
+        301 c1 switch rt/50@95:R > hog/80@98
+        400 c1 switch hog/80@98:S > rt/50@95
+        500 c1 switch rt/50@95:S > idle
+    ";
+    let said = ["itself, with 71 page faults (counted here)", "rt/50 (RT 95) itself, with 30 page faults"];
+    let explanation = expect(events, (10, 450), &said, &["with 41 page faults (counted here)"]);
+    let leaves = explanation.tree.leaves();
+    let faults: Vec<u32> = leaves.iter().map(|leaf| leaf.faults).filter(|faults| *faults > 0).collect();
+    assert_eq!(faults, [30, 41]);
+    assert!(leaves.iter().all(|leaf| !leaf.label.contains("fault")), "{leaves:?}");
+}

@@ -145,8 +145,8 @@ fn a_thread_that_takes_page_faults_says_so() {
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
-             295.0   92.2        +5.0       fault/77 (nice 0), lower in priority, not preempted, 50 page
-                                            faults
+             295.0   92.2        +5.0       fault/77 (nice 0), lower in priority, not preempted, with 50
+                                            page faults
                2.0    0.6        +3.0       vector local_timer: hrtimer_wakeup
               20.0    6.2      +300.0     switched in → user space
               20.0    6.2      +300.0       return to user space
