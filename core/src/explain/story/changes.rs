@@ -7,7 +7,7 @@ use super::Walk;
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Prio, Tid};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Event, Kind as What};
 
 /// From a call that changes a thread's CPUs to the move that it makes: the stopper thread may have to come first.
 const MOVING: Ns = Ns::from_ms(10);
@@ -25,10 +25,11 @@ pub(super) struct Change {
 }
 
 impl Walk<'_, '_> {
-    /// Changes of the priority of `thread` within its wait, in their order; it began the wait with `prio`.
+    /// Changes of the priority of `thread` within its wait, in their order; it began the wait with `prio`. One that let
+    /// it lose the CPU comes first.
     pub(super) fn changes(&mut self, thread: &Thread, stretch: &Stretch, prio: Option<Prio>) -> Vec<Change> {
         let Some(mut old) = prio else { return Vec::new() };
-        let mut changes = Vec::new();
+        let mut changes: Vec<Change> = self.lowered_before(thread, stretch, old).into_iter().collect();
         let events: Vec<_> = self.record.events_of(thread.tid, stretch.begin, stretch.end).collect();
         for (index, event) in events {
             let (new, at, how, by) = match event.kind {
@@ -62,6 +63,29 @@ impl Walk<'_, '_> {
             old = new;
         }
         changes
+    }
+
+    /// Who lowered its priority to `new` while it ran, where it would have kept the CPU with the one that it had.
+    fn lowered_before(&self, thread: &Thread, stretch: &Stretch, new: Prio) -> Option<Change> {
+        let left = stretch.began_by?;
+        let (at, taken_by) = match self.record.event(left) {
+            Event { at, kind: What::Switch { prev, next, .. }, .. } if prev.tid == thread.tid => (*at, next),
+            _ => return None,
+        };
+        let before =
+            self.record.events_of(thread.tid, Mono(0), at).rev().skip_while(|(index, _)| *index != left);
+        let (since, old) = before.skip(1).find_map(|(_, event)| match event.kind {
+            What::Switch { next, .. } if next.tid == thread.tid => Some((event.at, next.prio?)),
+            _ => None,
+        })?;
+        if new <= old || taken_by.prio? <= old {
+            return None;
+        }
+        let running = Stretch { begin: since, end: at, ..*stretch };
+        let (_, call, by) = self.set_by_call(thread.tid, &running)?;
+        let how = format!(", after {by} had lowered it from {old} to {new} ({call})");
+        let lowered_by = Some(by.comm).filter(|_| by.tid != thread.tid);
+        Some(Change { at: Some(stretch.begin), new, how, lowered_by })
     }
 
     /// The last call by which another thread set the priority of `tid` within `stretch`.

@@ -33,11 +33,11 @@ impl Walk<'_, '_> {
         let mut now = *stretch;
         let mut unsure = None;
         for change in changes {
-            if let Some(at) = change.at {
+            if let Some(at) = change.at.filter(|at| *at > now.begin) {
                 let before = Stretch { end: at, ..now };
                 parts.extend(self.waiting_with((prio, None), thread, &before, cpu, depth));
                 (now.begin, prio) = (at, Some(change.new));
-            } else {
+            } else if change.at.is_none() {
                 unsure = Some(change.new);
             }
             self.changed = Some(change);

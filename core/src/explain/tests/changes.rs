@@ -273,3 +273,23 @@ fn who_was_lent_a_priority_from_another_cpu_has_the_cpu_by_right_as_long_as_it_h
     ];
     expect(&later, (190, 710), &said, &[]);
 }
+
+#[test]
+fn who_lowered_a_running_thread_so_that_another_took_its_cpu_is_named() {
+    let events = "
+          0 c1 switch idle > rt/50@40
+          0 c0 switch idle > boss/70
+        100 c0 call 144 50
+        105 c0 ret 144
+        110 c1 switch rt/50:R > hog/80@10
+        900 c1 switch hog/80@10:S > rt/50
+       1000 c1 switch rt/50:S > idle
+        999 c0 switch boss/70:S > idle
+    ";
+    let said = ["after boss/70 (nice 0) had lowered it from RT 40 to nice 0 (sched_setscheduler)"];
+    let explanation = expect(events, (50, 950), &said, &[]);
+    assert_eq!(explanation.cause, "priority lowered by boss");
+    // Who takes the CPU would have done so anyway, or the priority is what it was when it came.
+    expect(&events.replace("hog/80@10", "hog/80@60"), (50, 950), &["hog/80"], &["lowered"]);
+    expect(&events.replace("rt/50@40", "rt/50"), (50, 950), &["hog/80"], &["lowered"]);
+}
