@@ -62,7 +62,15 @@ impl Walk<'_, '_> {
                 if matches!(share.context, Context::Softirq(_)) && does_softirqs(&thread.comm) {
                     let text = format!("{thread} did {label} for {{}}");
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
-                } else if !matches!(share.context, Context::Thread(_) | Context::Idle(_)) {
+                } else if let (Context::Thread(_), Some(holder)) = (share.context, &share.thread) {
+                    let text = format!(
+                        "{holder} had CPU {cpu} for {{}}, and no switch of {} away from it is recorded",
+                        self.subject(thread, depth)
+                    );
+                    let advice =
+                        "switches are missing in the record: how these two shared the CPU is not known";
+                    self.say(Weight::Blame, share.net, text, format!("thread: {}", holder.comm), advice);
+                } else if !matches!(share.context, Context::Idle(_)) {
                     let text = format!("{label} interrupted {} for {{}}", self.subject(thread, depth));
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
                 }

@@ -333,3 +333,17 @@ fn page_faults_are_summed_up_and_part_no_cause() {
     assert_eq!(faults, [30, 41]);
     assert!(leaves.iter().all(|leaf| !leaf.label.contains("fault")), "{leaves:?}");
 }
+
+#[test]
+fn who_has_the_cpu_of_a_thread_that_no_switch_took_it_from_is_told() {
+    let events = "
+          0 c1 switch idle > rt/50@40
+        100 c1 other first
+        101 c1 runs hog/60@60
+        700 c1 switch hog/60@60:S > rt/50@40
+        800 c1 switch rt/50@40:S > idle
+    ";
+    let said = ["hog/60 (RT 60) had CPU 1 for 599 µs (81 %), and no switch of it away from it is recorded"];
+    let explanation = expect(events, (10, 750), &said, &["the time is the thread's own"]);
+    assert_eq!(explanation.cause, "thread: hog");
+}
