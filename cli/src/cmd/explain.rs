@@ -294,6 +294,14 @@ fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
 
 /// Why there is no passage.
 fn nothing(found: &Found, question: &Question) -> String {
+    let why = not_found(found, question);
+    match found.is_damaged {
+        true => format!("{why}, as far as it can be read: it may be among what is damaged"),
+        false => why,
+    }
+}
+
+fn not_found(found: &Found, question: &Question) -> String {
     let (begins, ends) = (&found.begin_threads, &found.end_threads);
     if let (Question::At(_), Some((first, last))) = (question, found.reach) {
         return format!("no such passage: the trace reaches from {first} to {last}");

@@ -189,9 +189,10 @@ impl Reading {
     }
 
     fn finish(mut self) -> FtraceText {
-        if self.not_understood > 1 {
-            let what = format!("{} more lines that are no events", self.not_understood - 1);
-            self.info.notes.push(what);
+        if let (Some(first), 2..) = (self.info.damage.first_mut(), self.not_understood) {
+            let more = self.not_understood - 1;
+            let were = if more == 1 { "1 more line is" } else { &format!("{more} more lines are") };
+            first.what.push_str(&format!("; {were} none: events are missing"));
         }
         if self.overwritten > 0 {
             // Until the last CPU's first event the record has gaps.
@@ -260,5 +261,29 @@ impl Source for FtraceText {
     fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>> {
         let next = self.entries.partition_point(|entry| entry.at < span.from.0);
         vec![Box::new(Walk { text: self, next })]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_no_events_are_counted_in_what_is_damaged() {
+        let whole = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
+        let damage = |cut: &[&str]| {
+            let text = whole.to_owned() + &cut.join("\n");
+            FtraceText::open(text.as_bytes()).unwrap().info().damage.iter().map(ToString::to_string).collect()
+        };
+        let told: Vec<String> = damage(&[]);
+        assert!(told.is_empty());
+        let told: Vec<String> = damage(&["  a-1  [00", "  b-2", "x"]);
+        let [told] = &told[..] else { panic!("{told:?}") };
+        assert!(
+            told.ends_with(
+                "a line that is no event: '  a-1  [00'; 2 more lines are none: events are missing"
+            ),
+            "{told}"
+        );
     }
 }
