@@ -44,7 +44,7 @@ mod turns;
 mod wait;
 mod waking;
 
-pub use peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
+pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
 pub use standstill::Standstills;
 pub use story::explain_passage;

@@ -20,7 +20,7 @@ pub struct TimerPassage {
     pub cpu: Cpu,
     /// The programmed expiry.
     pub begin: Mono,
-    /// The first instruction in user space, or the switch-in where that is what was measured.
+    /// The first instruction in user space, or the switch-in where that is what was measured ([`explain_timer_wakeup`]).
     pub end: Mono,
 }
 
@@ -41,6 +41,7 @@ pub struct WakePassage {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Timer,
+    TimerToSwitchIn,
     Wake,
 }
 
@@ -66,6 +67,12 @@ pub fn explain_peak(window: &Window, passage: &TimerPassage) -> Explanation {
     explain(&Record::new(window), passage, Of::Timer)
 }
 
+/// The same where the switch-in is the end.
+#[must_use]
+pub fn explain_timer_wakeup(window: &Window, passage: &TimerPassage) -> Explanation {
+    explain(&Record::new(window), passage, Of::TimerToSwitchIn)
+}
+
 /// The same for a wake-up without a timer.
 #[must_use]
 pub fn explain_wakeup(window: &Window, passage: &WakePassage) -> Explanation {
@@ -80,7 +87,7 @@ fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
     let mut shares = Vec::new();
     let mut parts = Vec::new();
     let mut from = begin;
-    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| of == Of::Timer) {
+    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| of != Of::Wake) {
         if let Some(firing) = Firing::of(record, waking) {
             parts.extend(lateness::explain(record, tid, begin, &firing, &mut shares));
             from = waking.1.at;
@@ -89,6 +96,7 @@ fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
     parts.extend(passage::parts(record, &victim, from, end, &mut shares));
     let label = match of {
         Of::Timer => "programmed wake-up → user space",
+        Of::TimerToSwitchIn => "programmed wake-up → switched in",
         Of::Wake => "waking → switched in",
     };
     let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);

@@ -35,7 +35,7 @@ impl Evidence {
         let plain = activation.map_or_else(|| woken_at(&window, tid, begin), |a| a.timer.is_none());
         Some(match plain {
             true => explain::explain_wakeup(&window, &WakePassage { tid, cpu, begin, end }),
-            false => explain::explain_peak(&window, &TimerPassage { tid, cpu, begin, end }),
+            false => explain::explain_timer_wakeup(&window, &TimerPassage { tid, cpu, begin, end }),
         })
     }
 

@@ -1,6 +1,8 @@
 //! The timer's interrupt came late.
 
-use super::super::expect;
+use super::super::{expect, notation};
+use crate::explain::{explain_timer_wakeup, TimerPassage};
+use crate::time::{Cpu, Mono, Tid};
 
 #[test]
 fn interrupts_off_are_named_where_the_stack_shows_where_they_came_back_on() {
@@ -237,4 +239,23 @@ fn a_victim_that_was_still_busy_is_its_own_cause() {
         ! cpu_idle is not recorded: the idle state is not known
         ",
     );
+}
+
+#[test]
+fn a_wake_up_that_is_measured_to_the_switch_in_says_so() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+         10 c1 switch rt/50@95:S > idle
+        101 c1 vec+ local_timer
+        102 c1 timer+ hrtimer_wakeup 100
+        103 c1 waking rt/50@95
+        104 c1 timer-
+        105 c1 vec- local_timer
+        110 c1 switch idle > rt/50@95
+    ";
+    let (begin, end) = (Mono(100_000), Mono(110_000));
+    let passage = TimerPassage { tid: Tid(50), cpu: Cpu(1), begin, end };
+    let explanation = explain_timer_wakeup(&notation::window(events), &passage);
+    assert_eq!(explanation.tree.label, "programmed wake-up → switched in");
+    assert!(explanation.tree.adds_up() && explanation.tree.children.len() == 3, "{explanation:#?}");
 }
