@@ -233,6 +233,8 @@ struct Reading<'r> {
     by_interrupt: bool,
     /// The thread that the timer interrupted.
     interrupted: Option<Tid>,
+    /// The timer may have been armed after its expiry, by a thread that was busy until then.
+    armed_late: bool,
     /// What the stack taken in the timer's interrupt shows.
     sample: Option<&'r StackSample>,
 }
@@ -250,13 +252,14 @@ impl<'r> Reading<'r> {
             .map_or(waking.at, |(_, event)| event.at);
         let sample = record.stacks(cpu, own, end).find(|sample| Some(sample.tid) == interrupted);
         let by_interrupt = firing.expire.is_some_and(|(_, event)| own < event.at);
-        Reading { not_pending_at: not_pending(slices, own), by_interrupt, interrupted, sample }
+        let armed_late = !record.window.from_arming;
+        Reading { not_pending_at: not_pending(slices, own), by_interrupt, interrupted, armed_late, sample }
     }
 
     /// The label of a share that explains its time, or of the gap where it does not.
     fn judge(&self, share: &mut Share, victim: Tid) -> Result<String, Open> {
         let tid = match share.context {
-            Context::Thread(tid) if tid == victim => {
+            Context::Thread(tid) if tid == victim && self.armed_late => {
                 share.role = Role::Victim;
                 share.kind = Kind::Running;
                 return Ok(format!("{}, itself still busy: the timer was armed late", share.label()));

@@ -37,6 +37,8 @@ pub struct Window {
     pub syscalls: SyscallTable,
     /// Its times are those of another clock than the monotonic one, on which timers expire.
     pub other_clock: bool,
+    /// Its timers expire no earlier than they were armed: a thread that armed one late is not what one was late for.
+    pub from_arming: bool,
     /// No event of this trace can tell of the interrupt of a CPU's timer.
     pub hides_interrupts: bool,
     /// What the records of CPUs that are not in this window prove.

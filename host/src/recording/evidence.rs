@@ -26,6 +26,7 @@ impl Evidence {
         let victim = frozen.trigger.victim?;
         let mut window = frozen.decode(&self.symbols).ok()?;
         window.preemption.clone_from(&self.preemption);
+        window.from_arming = true; // every recording looks when timers are armed (due_since in src/bpf/due.h)
         let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
         let (tid, cpu, end) = (victim.tid, frozen.cpu, victim.switched_in);
         window.standstills = self.standstills.beside(cpu, begin, end);

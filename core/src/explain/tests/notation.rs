@@ -26,7 +26,7 @@
 //! | `stack A user`, `stack A kernel f g` | a stack sample of thread A, innermost first; `kernel+`: interrupts came back on there, `kernel-`: they were on before |
 //!
 //! `100 c0 still 900` says that CPU 0 is known to have stood still from 100 to 900 µs (by another record).
-//! `hides interrupts` says that the trace records none. A last word `^hard`, `^soft` or `^thread` is the event's level.
+//! `hides interrupts` says that the trace records none, `from arming` that no timer was armed after its expiry. A last word `^hard`, `^soft` or `^thread` is the event's level.
 //!
 //! A thread is `comm/tid@95` (RT 95) or `comm/tid` (nice 0); `idle` is the idle task. `current` follows the switches.
 
@@ -66,6 +66,10 @@ pub fn window(text: &str) -> Window {
                     _ => None,
                 },
             });
+            continue;
+        }
+        if *what == "from" {
+            window.from_arming = true;
             continue;
         }
         if *what == "preemption" {

@@ -242,6 +242,40 @@ fn a_victim_that_was_still_busy_is_its_own_cause() {
 }
 
 #[test]
+fn a_victim_that_armed_its_timer_in_time_is_not_blamed_for_being_interrupted_by_it() {
+    let passage = |more: &str| {
+        let window = notation::window(&format!(
+            "
+              0 c1 from arming
+              0 c1 switch idle > rt/50@95
+            400 c1 vec+ local_timer
+            401 c1 timer+ hrtimer_wakeup 100
+            402 c1 waking rt/50@95
+            {more}
+            403 c1 timer-
+            404 c1 vec- local_timer
+            450 c1 switch rt/50@95:S > idle
+            "
+        ));
+        let (begin, end) = (Mono(100_000), Mono(402_000));
+        explain_timer_wakeup(&window, &TimerPassage { tid: Tid(50), cpu: Cpu(1), begin, end })
+    };
+    let unknown = passage("");
+    assert!(unknown.cause.contains("unexplained"), "{}", unknown.cause);
+    assert_eq!(unknown.unexplained_ns.0, 300_000);
+    let in_user = passage("402 c1 stack rt/50 user");
+    assert!(
+        in_user.sentence.contains("stood still") || in_user.cause.contains("unexplained"),
+        "{in_user:#?}"
+    );
+    let masked = passage(
+        "402 c1 stack rt/50 kernel hrtimer_interrupt asm_sysvec_apic_timer_interrupt _raw_spin_unlock_irqrestore \
+         vnd_ioctl",
+    );
+    assert!(masked.cause.starts_with("irqs off"), "{}", masked.cause);
+}
+
+#[test]
 fn a_wake_up_that_is_measured_to_the_switch_in_says_so() {
     let events = "
           0 c1 switch idle > rt/50@95
