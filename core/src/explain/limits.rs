@@ -36,6 +36,9 @@ fn reach(scene: &Scene, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<Strin
     }
     for (_, event) in scene.record.events_on(cpu, begin, end) {
         match event.kind {
+            Kind::Lost { count: Some(0), .. } => {
+                limits.push(format!("switches of CPU {cpu} before {} are not recorded", event.at));
+            }
             Kind::Lost { count: Some(count), .. } => {
                 limits.push(format!("{count} events of CPU {cpu} were lost before {}", event.at));
             }

@@ -164,10 +164,13 @@ impl<'s> Search<'s> {
         let record = match item {
             Item::Event(record) => record,
             Item::Lost(loss) => {
-                self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
-                self.lost_until = self.lost_until.max(loss.before);
                 self.turns.lost(loss.cpu);
-                self.lost_meanwhile(loss);
+                // Where only switches are missing, no begin and no end of a passage is.
+                if loss.count != Some(0) {
+                    self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
+                    self.lost_until = self.lost_until.max(loss.before);
+                    self.lost_meanwhile(loss);
+                }
                 if loss.after.is_some() && self.found.losses.len() < MOST_LOSSES {
                     self.found.losses.push(*loss);
                 }

@@ -357,6 +357,7 @@ impl<'w> Record<'w> {
             Kind::CsdEntry { function, .. } => format!("csd_function_entry {}", name(function)),
             Kind::CsdExit { .. } => "csd_function_exit".to_owned(),
             Kind::PageFault { count, .. } => format!("page_fault count={count}"),
+            Kind::Lost { count: Some(0), .. } => "switches not recorded".to_owned(),
             Kind::Lost { count: Some(count), .. } => format!("{count} events lost"),
             Kind::Lost { count: None, .. } => "events lost".to_owned(),
             Kind::Other { name } => self.text(name).to_owned(),

@@ -183,7 +183,8 @@ pub enum Kind {
     CsdExit { csd: u64 },
     /// `page_fault_user` / `page_fault_kernel`, `count` of them since the last such event on this CPU.
     PageFault { address: u64, count: u32 },
-    /// `count` events were lost here before this moment (`None`: some, number unknown).
+    /// `count` events were lost here before this moment (`None`: some, number unknown; 0: switches that were left out of
+    /// the record or that the kernel did not report, and nothing else).
     Lost { count: Option<u64>, after: Option<Mono> },
     /// An event of another kind (its name), kept for evidence and display.
     Other { name: Sym },

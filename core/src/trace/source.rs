@@ -51,7 +51,7 @@ pub struct Loss {
     pub after: Option<Mono>,
     /// Before this moment.
     pub before: Mono,
-    /// How many; `None`: some.
+    /// How many; `None`: some; 0: none that was to be recorded, only switches that were left out or not reported.
     pub count: Option<u64>,
     /// Which buffer or trace: an index into [`Info::origins`].
     pub origin: u16,

@@ -274,7 +274,7 @@ impl<'a> Flight<'a> {
             }
             latest = latest.max(at);
             if record[12] == SWITCH {
-                entries.extend(now.switch(record, at).map(|at| lost(at, None)));
+                entries.extend(now.switch(record, at).map(|at| lost(at, Some(0))));
             }
             entries.push(Entry { at, what: What::Record(class, begin + i * RECORD_BYTES) });
         }
