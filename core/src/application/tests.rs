@@ -390,15 +390,10 @@ fn a_thread_that_got_the_id_of_one_that_ended_is_another_thread() {
     let mut tasks = Tasks::new(8, None, name);
     for turn in 0..200u64 {
         let mut a = activation(turn * 1_000_000 + 5_000, Via::Timer, SLEEP);
-        if turn >= 100 {
-            (a.tgid, a.thread) = (Tid(66), thread(7, "logger"));
-        } else if turn == 50 {
-            a.switched_in = Mono(a.waking.0 + 800_000);
-        }
+        (a.tgid, a.thread) = if turn < 100 { (a.tgid, a.thread) } else { (Tid(66), thread(7, "logger")) };
+        a.switched_in.0 += if turn == 50 { 797_000 } else { 0 };
         tasks.add(&a);
     }
-    let told: Vec<_> = tasks.report().iter().map(|task| (task.thread.comm.clone(), task.largest())).collect();
-    let logger = told.iter().find(|(comm, _)| comm == "logger").unwrap();
-    assert_eq!(logger.1, Ns(5_000), "{told:?}");
-    assert_eq!(told[0].1, Ns(802_000), "the worst of the other is kept: {told:?}");
+    let told = tasks.report().into_iter().map(|task| (task.largest().0, task.thread.comm));
+    assert_eq!(told.collect::<Vec<_>>(), [(802_000, OTHERS.to_owned()), (5_000, "logger".to_owned())]);
 }

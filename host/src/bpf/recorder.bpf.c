@@ -179,15 +179,13 @@ int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 	return 0;
 }
 
-#define IDLE_ENDS (~0u)
-
 SEC("tp_btf/cpu_idle")
 int BPF_PROG(on_idle, __u32 state)
 {
 	struct cpu_block *b = this_block();
 
 	if (b) /* up to Linux 6.2 the end comes with interrupts on */
-		flight_word(b, bpf_ktime_get_ns(), K_IDLE, state == IDLE_ENDS ? IRQS_ON : IRQS_OFF, state);
+		flight_word(b, bpf_ktime_get_ns(), K_IDLE, state == ~0u ? IRQS_ON : IRQS_OFF, state);
 	return 0;
 }
 
