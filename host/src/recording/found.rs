@@ -31,13 +31,16 @@ impl Found {
 
     /// `chosen` are all that match now; `watch` measures one from now on, and is false where there is no room.
     pub fn look(&mut self, chosen: Vec<Tid>, mut watch: impl FnMut(Tid) -> bool) {
-        for &tid in chosen.iter().filter(|tid| !self.known.contains(tid)) {
-            match watch(tid) {
-                true => self.missed += blocked_before(tid, self.begin_ns),
-                false => drop(self.without_room.insert(tid)),
+        let chosen: BTreeSet<Tid> = chosen.into_iter().collect();
+        self.known.retain(|tid| chosen.contains(tid));
+        for tid in chosen.difference(&self.known).copied().collect::<Vec<_>>() {
+            if watch(tid) {
+                self.known.insert(tid);
+                self.missed += blocked_before(tid, self.begin_ns);
+            } else {
+                self.without_room.insert(tid); // tried again next time
             }
         }
-        self.known = chosen.into_iter().collect();
     }
 }
 
@@ -84,5 +87,7 @@ mod tests {
         assert_eq!(found.missed, 1);
         found.look(vec![own(), Tid(1)], |tid| tid != Tid(1));
         assert_eq!((found.missed, found.without_room.len()), (1, 1));
+        found.look(vec![own(), Tid(1)], |_| true);
+        assert_eq!(found.missed, 2, "there is room for it by now");
     }
 }
