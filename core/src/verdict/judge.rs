@@ -76,7 +76,9 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
     let late = deadline.map(|deadline| above(run, deadline, rules)).unwrap_or_default();
     let quantity = late.first().map_or(rules.quantity, |(_, series)| series.quantity);
     let failures: Vec<String> = deadline
-        .map(|deadline| late.iter().map(|&(max, series)| exceedance(run, deadline, series, max)).collect())
+        .map(|deadline| {
+            late.iter().map(|&(max, series)| exceedance(run, deadline, rules, series, max)).collect()
+        })
         .unwrap_or_default();
     let doubts = doubts::all(run, rules);
     let outcome = match deadline {
@@ -123,7 +125,11 @@ fn above<'r>(run: &'r Run, deadline: Ns, rules: &Rules) -> Vec<(Ns, &'r Series)>
     late
 }
 
-fn exceedance(run: &Run, deadline: Ns, series: &Series, max: Ns) -> String {
+fn exceedance(run: &Run, deadline: Ns, rules: &Rules, series: &Series, max: Ns) -> String {
+    let which = match series.quantity {
+        quantity if quantity == rules.quantity => series.label(),
+        quantity => format!("{}, {}", series.label(), quantity.name()),
+    };
     // Values within the deadline's own bin are known to be above it only by the maximum.
     let surely = series.histogram.count_from(deadline + Ns(1)).max(1);
     let possibly = possibly_above(&series.histogram, deadline);
@@ -140,8 +146,7 @@ fn exceedance(run: &Run, deadline: Ns, series: &Series, max: Ns) -> String {
         shared.then(|| ": behind a task of the same priority, in the order of SCHED_FIFO".to_owned())
     });
     format!(
-        "{}: {count} of {of} above the deadline of {deadline}, worst {max}{}",
-        series.label(),
+        "{which}: {count} of {of} above the deadline of {deadline}, worst {max}{}",
         cause.unwrap_or_default()
     )
 }

@@ -313,6 +313,8 @@ fn whoever_was_woken_by_no_timer_or_waited_behind_an_equal_was_late_too() {
         let run = system(quantity, 0);
         let verdict = judge(&run, Some(DEADLINE), &Rules::tasks(&run));
         assert_eq!((verdict.outcome, verdict.quantity), (Some(Outcome::Fail), Some(quantity)));
+        let which = format!("CPU 1, {}: ", quantity.name());
+        assert!(verdict.reasons[0].starts_with(&which), "{:?}", verdict.reasons);
         assert!(verdict.reasons[0].contains("worst 5.000 ms"), "{:?}", verdict.reasons);
         let late = judge(&run, Some(Ns::from_ms(6)), &Rules::tasks(&run));
         assert_eq!((late.outcome, late.quantity), (Some(Outcome::Pass), Some(Quantity::TimerWakeup)));
