@@ -3,6 +3,7 @@
 
 mod cyclic_thread;
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,9 +14,11 @@ use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::calibrate::{agree, disturb, Disturbance, Sight};
+use lathunt_host::facts::LIVE;
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recording::{Recording, Settings, Snapshot};
 use lathunt_host::testing::{lacks_bpf, may_run};
+use lathunt_host::topology::Topology;
 
 /// Of an attempt, and so many are judged.
 const PULSES: u32 = 6;
@@ -224,4 +227,97 @@ fn windows_hold_what_happened_in_them_and_nothing_is_lost_in_between() {
     assert!(turns <= samples && turns + 3 >= samples, "{turns} of {samples}");
     assert_eq!(maxima.iter().max(), whole.histogram.max().as_ref(), "exact, not a bin's edge");
     assert!(maxima.windows(2).any(|pair| pair[1] < pair[0]), "each window has its own maximum: {maxima:?}");
+}
+
+/// Of `selection`, while `doing` runs; all that is measured began to be chosen after the recording began.
+fn recorded(selection: &str, doing: impl FnOnce()) -> Snapshot {
+    let selection = selection.parse().unwrap();
+    let cpus = Topology::read(Path::new(LIVE)).unwrap().online;
+    let mut recording = Recording::start(Settings { selection, ..Settings::on(cpus) }).unwrap();
+    doing();
+    recording.look_again();
+    sleep(Duration::from_millis(20));
+    recording.snapshot()
+}
+
+/// Wake-ups by timers of each thread called `name`.
+fn timer_wakeups(held: &Snapshot, name: &str) -> Vec<u64> {
+    let named = held.tasks.iter().filter(|task| task.thread.comm == name);
+    named.map(|task| task.of(Quantity::TimerWakeup).map_or(0, |s| s.histogram.count())).collect()
+}
+
+fn take_name(name: &std::ffi::CStr) {
+    // SAFETY: a text that ends with a NUL.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+fn sleep_often(times: u32) {
+    (0..times).for_each(|_| sleep(Duration::from_millis(2)));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_thread_is_measured_from_when_it_takes_a_chosen_name_until_it_gives_it_up() {
+    if !may_run("a_thread_is_measured_from_when_it_takes_a_chosen_name", lacks_bpf()) {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let held = recorded("comm:late-[mn]ame*", || {
+        let renamed = std::thread::spawn(|| {
+            take_name(c"early");
+            sleep_often(10);
+            take_name(c"late-name-1");
+            sleep_often(20);
+            let child = std::thread::spawn(|| sleep_often(5));
+            child.join().unwrap();
+            take_name(c"other");
+            sleep_often(10);
+        });
+        renamed.join().unwrap();
+    });
+    let mut counts = timer_wakeups(&held, "late-name-1");
+    counts.sort_unstable();
+    eprintln!("{counts:?} {:?}", held.losses);
+    // All but what this kernel may hide; what came before the name and after it is not in it.
+    let near = |count: u64, all: u64| count <= all && count + 2 >= all;
+    assert!(counts.len() == 2 && near(counts[0], 5) && near(counts[1], 20), "{counts:?}");
+    assert_eq!(held.tasks.len(), 2, "{:?}", held.tasks);
+    assert!(!held.losses.iter().any(|loss| loss.counter == "activations_before_found"), "{:?}", held.losses);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_program_that_lives_for_milliseconds_is_found_by_its_name_and_by_its_control_group() {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount =
+        mounts.lines().find(|line| line.contains(" cgroup2 ")).and_then(|line| line.split(' ').nth(1));
+    let lacks = || mount.is_none().then_some("needs a mounted cgroup2");
+    if !may_run("a_program_that_lives_for_milliseconds", lacks_bpf().or_else(lacks)) {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let group = Path::new(mount.unwrap()).join(format!("lathunt-brief-{}", std::process::id()));
+    std::fs::create_dir_all(group.join("below")).unwrap();
+    let program = std::env::temp_dir().join(format!("brief-{}", std::process::id()));
+    std::fs::copy("/usr/bin/sleep", &program).unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+    let run = || {
+        let enter =
+            format!("echo $$ >{}/below/cgroup.procs; exec {} 0.01", group.display(), program.display());
+        let status = std::process::Command::new("sh").args(["-c", &enter]).status();
+        assert!(status.unwrap().success());
+    };
+    let by_name = recorded("comm:brief-*", || (0..3).for_each(|_| run()));
+    let by_group = recorded(&format!("cgroup:{}", group.display()), || (0..3).for_each(|_| run()));
+    std::fs::remove_file(&program).unwrap();
+    std::fs::remove_dir(group.join("below")).unwrap();
+    std::fs::remove_dir(&group).unwrap();
+    for held in [by_name, by_group] {
+        assert_eq!(timer_wakeups(&held, &name), [1, 1, 1], "{:?} {:?}", held.tasks, held.losses);
+        assert!(
+            !held.losses.iter().any(|loss| loss.counter == "activations_before_found"),
+            "{:?}",
+            held.losses
+        );
+    }
 }

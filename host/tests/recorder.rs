@@ -205,7 +205,7 @@ fn of_more_victims_at_once_than_there_are_buffers_the_worst_has_its_evidence() {
             });
         }
         let tids: Vec<_> = tids.iter().take(THREADS as usize).collect();
-        tids.iter().for_each(|&(_, tid)| recorder.watch(tid).unwrap());
+        assert!(tids.iter().all(|&(_, tid)| recorder.watch(tid).unwrap()));
         scope.spawn(move || {
             enter(CPU, 90);
             sleep_until(Mono(due.0 - 1_000_000));

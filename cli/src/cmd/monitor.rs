@@ -43,7 +43,8 @@ pub struct MonitorArgs {
     /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH
     ///
     /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
-    /// is, also a comma.
+    /// is, also a comma. A thread is recorded from when it takes such a name until it gives it up, or from when its program
+    /// begins in the control group (of version 2); who comes into one otherwise is looked up once a second.
     #[arg(long, value_name = "WHO", default_value = "rt")]
     tasks: Selection,
     /// Names of tasks that have series of their own; those of tasks that come later are counted as "(others)"

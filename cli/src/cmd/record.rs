@@ -24,8 +24,9 @@ pub struct RecordArgs {
     /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH; default: rt, or COMMAND alone
     ///
     /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
-    /// is, also a comma. Names and control groups are looked up once a second: what a thread did before it was found is
-    /// counted as lost.
+    /// is, also a comma. A thread is recorded from when it takes such a name until it gives it up, or from when its program
+    /// begins in the control group (of version 2). Who is moved into one later, or into one of version 1, is looked up
+    /// once a second: what a thread did before it was found is counted as lost.
     #[arg(long, value_name = "WHO")]
     tasks: Option<Selection>,
     /// CPUs to record, as a list (0-3,6); default: all online ones

@@ -12,6 +12,7 @@
 #include "wakeup.h"
 #include "interference.h"
 #include "calls.h"
+#include "follow.h"
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
@@ -82,24 +83,11 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *p)
-{
-	struct waking *w = find_waking(p->pid);
-
-	if (w)
-		give_back(w);
-	return 0;
-}
-
+int BPF_PROG(on_exit, struct task_struct *p) { return follow_exit(p); }
 SEC("tp_btf/sched_process_fork")
-int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
-{
-	struct cpu_block *b = any_block();
-
-	if (b && find_waking(parent->pid))
-		claim_waking(b, child->pid);
-	return 0;
-}
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) { return follow_fork(parent, child); }
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *p, const char *comm) { return follow_name(p, comm); }
 
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(on_scheduler_exit, bool is_switch)

@@ -55,8 +55,8 @@ impl Chosen {
         }
     }
 
-    /// Puts `tid` into the table if it is not there.
-    pub fn add(&self, tid: Tid) -> Result<()> {
+    /// Puts `tid` into the table; false: it is there.
+    pub fn add(&self, tid: Tid) -> Result<bool> {
         // SAFETY: the mapping holds SLOTS elements and lives as long as self; zeroed memory is a valid element.
         let slots = unsafe { std::slice::from_raw_parts(self.base.as_ptr(), SLOTS) };
         let places: Vec<&Waking> =
@@ -64,7 +64,7 @@ impl Chosen {
         let there = places.iter().any(|slot| slot.tid.load(Acquire) == tid.0);
         let claim = |slot: &&Waking| slot.tid.compare_exchange(0, tid.0, AcqRel, Acquire).is_ok();
         if there {
-            return Ok(());
+            return Ok(false);
         }
         let Some(slot) = places.into_iter().find(claim) else {
             let what = format!("thread {tid}");
@@ -74,7 +74,7 @@ impl Chosen {
         if !std::path::Path::new(&format!("/proc/{tid}")).exists() {
             let _ = slot.tid.compare_exchange(tid.0, 0, AcqRel, Acquire);
         }
-        Ok(())
+        Ok(true)
     }
 }
 

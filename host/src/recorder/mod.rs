@@ -15,6 +15,7 @@ mod chosen;
 mod code;
 mod figures;
 mod floor;
+mod follow;
 mod freezer;
 mod frozen;
 mod losses;
@@ -46,6 +47,7 @@ pub use capability::capability;
 pub use code::Code;
 pub use figures::{Interference, Source};
 pub use floor::Floor;
+pub use follow::{Follow, Names, Place};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
 pub use names::parse_interrupts;
@@ -93,6 +95,9 @@ impl Recorder {
             let set = match map.name().to_str() {
                 Some("blocks") => map.set_max_entries(cpus as u32),
                 Some(".rodata.options") => map.set_initial_value(&options.bits().to_ne_bytes()),
+                Some(".rodata.followed") => {
+                    options.follow.as_ref().map_or(Ok(()), |follow| map.set_initial_value(&follow.bytes()))
+                }
                 _ => Ok(()),
             };
             set.map_err(|error| Error::new("size", "the recorder's maps", error))?;
@@ -118,7 +123,7 @@ impl Recorder {
             links: Vec::new(),
             object,
         };
-        options.tids.iter().flatten().try_for_each(|&tid| recorder.watch(tid))?;
+        options.tids.iter().flatten().try_for_each(|&tid| recorder.watch(tid).map(|_| ()))?;
         recorder.configure(options)?;
         recorder.links = object::attach_all(&recorder.object)?;
         clock::arm_timers_of_clocks_that_are_set();
@@ -150,11 +155,11 @@ impl Recorder {
         }
     }
 
-    /// Measures `tid` too, when [`Options::tids`] restricts the threads.
+    /// Measures `tid` too, when [`Options::tids`] restricts the threads. False: it is already.
     ///
     /// # Errors
     /// When there is no room for another thread.
-    pub fn watch(&self, tid: Tid) -> Result<()> {
+    pub fn watch(&self, tid: Tid) -> Result<bool> {
         self.chosen.add(tid)
     }
 

@@ -4,6 +4,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Ns, Tid};
 
 use super::block;
+use super::follow::Follow;
 
 /// What to record.
 #[derive(Clone, Debug)]
@@ -23,8 +24,8 @@ pub struct Options {
     pub keep_kernel_threads: bool,
     /// Measure tasks that are not real time, too.
     pub ordinary: bool,
-    /// What a thread of [`Options::tids`] forks is measured as well.
-    pub follow: bool,
+    /// What a thread of [`Options::tids`] forks is measured as well, and who else comes to be chosen; `None`: nobody.
+    pub follow: Option<Follow>,
     /// Leave what only ordinary tasks take part in (their wakings, switches and page faults) out of the flight ring:
     /// they pay a fifth. A late real-time task is preceded by whom it replaced, all the same.
     pub lean: bool,
@@ -59,7 +60,7 @@ impl Options {
             tids: None,
             keep_kernel_threads: false,
             ordinary: false,
-            follow: false,
+            follow: None,
             lean: false,
             activations: false,
             switch: false,
@@ -75,7 +76,7 @@ impl Options {
             (self.keep_kernel_threads, block::KERNEL_THREADS),
             (self.tids.is_some(), block::CHOSEN_ONLY),
             (self.ordinary, block::ORDINARY),
-            (self.follow, block::FOLLOW),
+            (self.follow.is_some(), block::FOLLOW),
             (self.lean, block::LEAN),
             (self.activations, block::WITH_ACTIVATIONS),
             (self.switch, block::SWITCH),
@@ -88,7 +89,8 @@ impl Options {
     pub(super) fn wants(&self, tracepoint: &str) -> bool {
         match tracepoint {
             "sched_exit_tp" => self.switch,
-            "sched_process_fork" => self.follow,
+            "sched_process_fork" => self.follow.is_some(),
+            "task_rename" => self.follow.as_ref().is_some_and(Follow::looks_at_names),
             "hrtimer_start" => self.activations,
             "sys_enter" | "sys_exit" => self.calls != Calls::None,
             _ => true,

@@ -29,16 +29,19 @@ impl Found {
         }
     }
 
-    /// `chosen` are all that match now; `watch` measures one from now on, and is false where there is no room.
-    pub fn look(&mut self, chosen: Vec<Tid>, mut watch: impl FnMut(Tid) -> bool) {
+    /// `chosen` are all that match now; `watch` measures one from now on, is false where it is measured already, since it
+    /// came to match, and `None` where there is no room.
+    pub fn look(&mut self, chosen: Vec<Tid>, mut watch: impl FnMut(Tid) -> Option<bool>) {
         let chosen: BTreeSet<Tid> = chosen.into_iter().collect();
         self.known.retain(|tid| chosen.contains(tid));
         for tid in chosen.difference(&self.known).copied().collect::<Vec<_>>() {
-            if watch(tid) {
-                self.known.insert(tid);
-                self.missed += blocked_before(tid, self.begin_ns);
-            } else {
+            let Some(newly) = watch(tid) else {
                 self.without_room.insert(tid); // tried again next time
+                continue;
+            };
+            self.known.insert(tid);
+            if newly {
+                self.missed += blocked_before(tid, self.begin_ns);
             }
         }
     }
@@ -67,15 +70,18 @@ mod tests {
     #[test]
     fn what_a_thread_did_before_it_was_found_is_counted_once() {
         let mut found = Found::new();
-        found.look(Vec::new(), |_| true);
+        found.look(Vec::new(), |_| Some(true));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
-                found.look(vec![own()], |_| true);
+                found.look(vec![own()], |_| Some(true));
                 assert!(found.missed >= 5, "{}", found.missed);
                 let missed = found.missed;
-                found.look(vec![own()], |_| true);
+                found.look(vec![own()], |_| Some(true));
                 assert_eq!(found.missed, missed);
+                let mut found = Found::new();
+                found.look(vec![own()], |_| Some(false));
+                assert_eq!(found.missed, 0, "the kernel side had it since it came to match");
             });
         });
     }
@@ -83,11 +89,11 @@ mod tests {
     #[test]
     fn of_an_older_thread_one_block_is_missing_and_of_one_without_room_its_id_is_kept() {
         let mut found = Found { begin_ns: i64::MAX, ..Found::new() };
-        found.look(vec![own()], |_| true);
+        found.look(vec![own()], |_| Some(true));
         assert_eq!(found.missed, 1);
-        found.look(vec![own(), Tid(1)], |tid| tid != Tid(1));
+        found.look(vec![own(), Tid(1)], |tid| (tid != Tid(1)).then_some(true));
         assert_eq!((found.missed, found.without_room.len()), (1, 1));
-        found.look(vec![own(), Tid(1)], |_| true);
+        found.look(vec![own(), Tid(1)], |_| Some(true));
         assert_eq!(found.missed, 2, "there is room for it by now");
     }
 }

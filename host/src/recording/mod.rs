@@ -12,6 +12,7 @@ mod extremes;
 mod files;
 mod found;
 mod memory;
+mod names;
 mod pending;
 mod selection;
 mod settings;
@@ -326,7 +327,7 @@ impl Recording {
             (
                 BEFORE_FOUND,
                 self.found.missed,
-                "activations, at most, of threads before they were found: names and control groups are looked up once a second",
+                "activations, at most, of threads before they were found: whom the kernel side does not follow is looked up once a second",
             ),
         ];
         let own = own.into_iter().chain(not_measured).filter(|&(_, count, _)| count > 0);
@@ -343,5 +344,5 @@ impl Recording {
 /// Measures the threads that are chosen now.
 fn look(found: &mut Found, recorder: &Recorder, selection: &Selection) {
     let chosen = selection.threads().ok().flatten().unwrap_or_default(); // a process may have ended meanwhile
-    found.look(chosen, |tid| recorder.watch(tid).is_ok());
+    found.look(chosen, |tid| recorder.watch(tid).ok());
 }

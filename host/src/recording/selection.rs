@@ -1,13 +1,16 @@
 //! `--tasks`: whose latencies are recorded, and which threads that means now.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::{fmt, fs};
 
 use lathunt_core::time::Tid;
 
+use super::names::{machine, matches, patterns};
 use crate::error::{Error, Result};
+use crate::recorder::Follow;
 
 /// Whose latencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,10 +104,22 @@ impl Selection {
         }
     }
 
-    /// Whether threads are looked up again while recording; those of processes are followed by the kernel side.
+    /// Whether threads are looked up again while recording: the kernel side follows those that come to be chosen
+    /// ([`Selection::follow`]), but not all ways to that.
     #[must_use]
     pub fn looks_again(&self) -> bool {
         matches!(self, Selection::Comm(_) | Selection::Cgroup(_))
+    }
+
+    /// What the kernel side is to follow.
+    #[must_use]
+    pub fn follow(&self) -> Follow {
+        match self {
+            Selection::Comm(globs) => machine(globs).map(Follow::Names),
+            Selection::Cgroup(path) => cgroup(path).and_then(|path| followed_cgroup(&path)),
+            _ => None,
+        }
+        .unwrap_or(Follow::Forks)
     }
 }
 
@@ -115,43 +130,6 @@ fn numbers(directory: &Path) -> impl Iterator<Item = i32> {
 
 fn threads_of(directory: &Path) -> Vec<Tid> {
     numbers(directory).map(Tid).collect()
-}
-
-/// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or behind a `\` belongs to a name.
-fn patterns(list: &str) -> std::result::Result<Vec<CString>, String> {
-    let (mut globs, mut begin, mut at) = (Vec::new(), 0, 0);
-    let bytes = list.as_bytes();
-    while at <= bytes.len() {
-        match bytes.get(at) {
-            None | Some(b',') => {
-                globs.push(&list[begin..at]);
-                begin = at + 1;
-            }
-            Some(b'\\') => at += 1,
-            Some(b'[') => {
-                at = end_of_set(bytes, at).ok_or_else(|| {
-                    format!("'{list}' has a '[' without its ']'; write '\\[' for the bracket itself")
-                })?;
-            }
-            Some(_) => {}
-        }
-        at += 1;
-    }
-    let glob = |glob: &&str| CString::new(*glob).ok().filter(|glob| !glob.is_empty());
-    let read: Option<Vec<CString>> = globs.iter().map(glob).collect();
-    // Past the end: a `\` was the last of it.
-    read.filter(|_| begin > bytes.len())
-        .ok_or_else(|| format!("'{list}' is no list of names (comm:NAME,GLOB,…)"))
-}
-
-/// Where the set that begins with the `[` at `at` ends: a `]` that is the first in it is one of its characters.
-fn end_of_set(bytes: &[u8], at: usize) -> Option<usize> {
-    let first = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'!' | b'^')));
-    let mut at = if bytes.get(first) == Some(&b']') { first + 1 } else { first };
-    while *bytes.get(at)? != b']' {
-        at += if bytes[at] == b'\\' { 2 } else { 1 };
-    }
-    Some(at)
 }
 
 fn by_name(globs: &[CString]) -> Vec<Tid> {
@@ -188,6 +166,16 @@ fn cgroup(path: &Path) -> Option<PathBuf> {
     below.into_iter().map(|mount| mount.join(relative)).find(|path| is_cgroup(path))
 }
 
+/// Of version 2, whose groups have the numbers of their directories (kernfs, on 64 bits).
+fn followed_cgroup(path: &Path) -> Option<Follow> {
+    let path = path.canonicalize().ok()?;
+    let is_group = |path: &&Path| path.join("cgroup.threads").exists();
+    let groups = path.ancestors().take_while(is_group).count() as u32;
+    let id = path.metadata().ok()?.ino();
+    // The root has no level below itself, and no program begins outside it.
+    (groups > 1).then_some(Follow::Cgroup { id, level: groups - 1 })
+}
+
 fn in_cgroup(path: &Path, tids: &mut Vec<Tid>, depth: usize) {
     let list =
         fs::read_to_string(path.join("cgroup.threads")).or_else(|_| fs::read_to_string(path.join("tasks")));
@@ -198,12 +186,6 @@ fn in_cgroup(path: &Path, tids: &mut Vec<Tid>, depth: usize) {
             in_cgroup(&entry.path(), tids, depth + 1);
         });
     }
-}
-
-/// As the shell does.
-fn matches(glob: &CStr, name: &CStr) -> bool {
-    // SAFETY: both texts end with a NUL and outlive the call.
-    unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
 }
 
 #[cfg(test)]
@@ -226,35 +208,6 @@ mod tests {
             .to_string()
             .contains("no such process"));
         assert!(Selection::Cgroup("/no/such".into()).threads().unwrap_err().to_string().contains("/no/such"));
-    }
-
-    #[test]
-    fn names_are_chosen_by_lists_of_shell_patterns() {
-        for (list, name, yes) in [
-            ("a*c", "abbc", true),
-            ("a*c", "abcd", false),
-            ("?b", "ab", true),
-            ("*", "", true),
-            ("a*b*c", "axbxbc", true),
-            ("[v]ictim", "victim", true),
-            ("[!v]ictim", "victim", false),
-            ("[^a-c]x", "dx", true),
-            ("[]]", "]", true),
-            ("victim,hog", "hog", true),
-            ("a*,b*", "bx", true),
-            ("a*,b*", "c,bx", false),
-            (r"one\,two", "one,two", true),
-            ("one[,]two,x", "one,two", true),
-            (r"\[x", "[x", true),
-            ("kworker/0:1", "kworker/0:1", true),
-        ] {
-            let globs = patterns(list).unwrap();
-            let name = CString::new(name).unwrap();
-            assert_eq!(globs.iter().any(|glob| matches(glob, &name)), yes, "{list} {name:?}");
-        }
-        for open in ["[", "a,[b", "[]", "[!]", r"[\]"] {
-            assert!(patterns(open).unwrap_err().contains("without its ']'"), "{open}");
-        }
     }
 
     #[test]

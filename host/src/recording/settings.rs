@@ -60,7 +60,7 @@ impl Settings {
         recorder::Options {
             peaks_threshold: Some(self.threshold),
             late_timer_stack: self.threshold,
-            follow: chosen && !self.selection.looks_again(),
+            follow: chosen.then(|| self.follow()),
             tids,
             keep_kernel_threads: all || chosen,
             ordinary: all,
@@ -68,6 +68,13 @@ impl Settings {
             activations: true,
             switch: self.switch,
             ..recorder::Options::on(self.cpus.clone())
+        }
+    }
+
+    fn follow(&self) -> recorder::Follow {
+        match self.command {
+            Some(_) => recorder::Follow::Forks,
+            None => self.selection.follow(),
         }
     }
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Threads that come to be of the selection while it is recorded, from their first waking on: what a measured thread forks,
+ * who takes a name that is chosen, and who begins a program in a chosen control group. Who is only moved into one is
+ * found by user space, later. */
+
+/* Made by host/src/recorder/follow.rs, which restates it. */
+struct followed {
+	__u64 accepts[256]; /* bit i: this byte leads from state i of the patterns to the next */
+	__u64 begin, loops, end; /* states: before the first byte, that any byte leads back to, of a match */
+	__u64 cgroup; /* id, of version 2 */
+	__u32 level;  /* of it below the root */
+	__u32 by;     /* enum followed_by */
+};
+enum followed_by { BY_FORK_ALONE, BY_NAME, BY_CGROUP };
+
+const volatile struct followed followed SEC(".rodata.followed") = {};
+
+static __always_inline bool is_chosen_name(const char *name)
+{
+	__u64 states = followed.begin;
+	__u32 i;
+
+	for (i = 0; i < 15 && name[i]; i++)
+		states = (states & followed.accepts[(__u8)name[i]]) << 1 | (states & followed.loops);
+	return states & followed.end;
+}
+
+static __always_inline int follow_fork(struct task_struct *parent, struct task_struct *child)
+{
+	struct cpu_block *b = any_block();
+
+	if (b && find_waking(parent->pid) && !find_waking(child->pid))
+		claim_waking(b, child->pid);
+	return 0;
+}
+
+static __always_inline int follow_exit(struct task_struct *p)
+{
+	struct waking *w = find_waking(p->pid);
+
+	if (w)
+		give_back(w);
+	return 0;
+}
+
+/* Also when a program begins. A thread that gives up its name is no longer chosen; one that is renamed by another
+ * stays, because it may be in the middle of an activation on another CPU. */
+static __always_inline int follow_name(struct task_struct *p, const char *comm)
+{
+	struct cpu_block *b = any_block();
+	bool itself = p->pid == current_tid(), chosen;
+	struct waking *w;
+	char name[16] = {};
+
+	if (!b || followed.by == BY_FORK_ALONE || p->flags & PF_EXITING)
+		return 0;
+	if (followed.by == BY_NAME) {
+		bpf_probe_read_kernel_str(name, sizeof(name), comm);
+		chosen = is_chosen_name(name);
+	} else {
+		chosen = itself && bpf_get_current_ancestor_cgroup_id(followed.level) == followed.cgroup;
+	}
+	w = find_waking(p->pid);
+	if (chosen && !w)
+		claim_waking(b, p->pid);
+	else if (!chosen && w && itself && followed.by == BY_NAME)
+		give_back(w);
+	return 0;
+}

@@ -1,0 +1,122 @@
+//! How the kernel side knows threads that come to be of a selection: `struct followed` of src/bpf/follow.h, restated.
+
+/// What makes a thread one that is measured, besides being forked by one.
+#[derive(Clone, Debug)]
+pub enum Follow {
+    /// Nothing else.
+    Forks,
+    /// A name.
+    Names(Names),
+    /// That it begins a program in this control group of version 2, or one below it.
+    Cgroup {
+        /// The kernel's number of the group.
+        id: u64,
+        /// How far it is below the root.
+        level: u32,
+    },
+}
+
+/// Patterns for names as a state machine of at most 64 states, all of which are followed at once: a byte takes state i to
+/// i + 1 where it fits, and leaves it where it is after a `*`. (Navarro and Raffinot, Flexible Pattern Matching in
+/// Strings, 2002, 4.2: Shift-And.)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    accepts: Box<[u64; 256]>,
+    begin: u64,
+    loops: u64,
+    end: u64,
+    states: u32,
+}
+
+/// One place of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `*`
+    Any,
+    /// One byte of these.
+    One(Box<[bool; 256]>),
+}
+
+impl Names {
+    /// `None`: they are too long for 64 states together.
+    #[must_use]
+    pub fn of(patterns: &[Vec<Place>]) -> Option<Names> {
+        let mut names = Names { accepts: Box::new([0; 256]), begin: 0, loops: 0, end: 0, states: 0 };
+        patterns.iter().try_for_each(|pattern| names.add(pattern))?;
+        Some(names)
+    }
+
+    fn add(&mut self, pattern: &[Place]) -> Option<()> {
+        self.begin |= self.state()?;
+        for place in pattern {
+            match place {
+                Place::Any => self.loops |= self.state()?,
+                Place::One(bytes) => {
+                    let state = self.state()?;
+                    let fits = self.accepts.iter_mut().zip(bytes.iter()).filter(|(_, &fits)| fits);
+                    fits.for_each(|(accepts, _)| *accepts |= state);
+                    self.states += 1;
+                }
+            }
+        }
+        self.end |= self.state()?;
+        self.states += 1;
+        Some(())
+    }
+
+    fn state(&self) -> Option<u64> {
+        1_u64.checked_shl(self.states)
+    }
+
+    /// As `is_chosen_name` of the kernel side decides.
+    #[cfg(test)]
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
+        let step =
+            |states: u64, &byte: &u8| (states & self.accepts[usize::from(byte)]) << 1 | (states & self.loops);
+        name.iter().fold(self.begin, step) & self.end != 0
+    }
+}
+
+/// `enum followed_by`.
+const BY_FORK_ALONE: u32 = 0;
+const BY_NAME: u32 = 1;
+const BY_CGROUP: u32 = 2;
+
+impl Follow {
+    /// Whether names that change are looked at.
+    pub(super) fn looks_at_names(&self) -> bool {
+        !matches!(self, Follow::Forks)
+    }
+
+    /// `struct followed`.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let (names, cgroup, level, by) = match self {
+            Follow::Forks => (None, 0, 0, BY_FORK_ALONE),
+            Follow::Names(names) => (Some(names), 0, 0, BY_NAME),
+            Follow::Cgroup { id, level } => (None, *id, *level, BY_CGROUP),
+        };
+        let none = [0; 256];
+        let accepts = names.map_or(&none, |names| &*names.accepts);
+        let states = names.map_or([0; 3], |names| [names.begin, names.loops, names.end]);
+        let words = accepts.iter().chain(&states).chain([&cgroup]).flat_map(|word| word.to_ne_bytes());
+        words.chain([level, by].iter().flat_map(|half| half.to_ne_bytes())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_beyond_64_states_are_none() {
+        let byte = || Place::One(Box::new([true; 256]));
+        let long = |places: usize| (0..places).map(|_| byte()).collect::<Vec<_>>();
+        assert!(Names::of(&[long(63)]).is_some_and(|names| names.matches(&[b'x'; 63])));
+        assert_eq!(Names::of(&[long(64)]), None);
+        assert!(Names::of(&[long(31), long(31)]).is_some_and(|names| names.matches(&[b'x'; 31])));
+        assert_eq!(Names::of(&[long(31), long(32)]), None);
+        let mut open = long(63);
+        open.push(Place::Any);
+        assert!(Names::of(&[open]).is_some_and(|names| names.matches(&[b'x'; 70])));
+    }
+}

@@ -1,0 +1,147 @@
+//! Names of threads chosen by a list of shell patterns.
+
+use std::ffi::{CStr, CString};
+
+use crate::recorder::{Names, Place};
+
+/// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or behind a `\` belongs to a name.
+pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
+    let (mut globs, mut begin, mut at) = (Vec::new(), 0, 0);
+    let bytes = list.as_bytes();
+    while at <= bytes.len() {
+        if matches!(bytes.get(at), None | Some(b',')) {
+            globs.push(&list[begin..at]);
+            begin = at + 1;
+            at += 1;
+        } else {
+            at = end_of_place(bytes, at).ok_or_else(|| {
+                format!("'{list}' has a '[' without its ']'; write '\\[' for the bracket itself")
+            })?;
+        }
+    }
+    let glob = |glob: &&str| CString::new(*glob).ok().filter(|glob| !glob.is_empty());
+    let read: Option<Vec<CString>> = globs.iter().map(glob).collect();
+    // Past the end: a `\` was the last of it.
+    read.filter(|_| begin > bytes.len())
+        .ok_or_else(|| format!("'{list}' is no list of names (comm:NAME,GLOB,…)"))
+}
+
+/// Where what stands for one character, or a `*`, ends; `None`: a set without its end.
+fn end_of_place(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes[at] {
+        b'\\' => Some(at + 2),
+        b'[' => end_of_set(bytes, at).map(|end| end + 1),
+        _ => Some(at + 1),
+    }
+}
+
+/// Where the set that begins with the `[` at `at` ends: a `]` that is the first in it is one of its characters, and so is
+/// that of a class (`[[:digit:]]`).
+fn end_of_set(bytes: &[u8], at: usize) -> Option<usize> {
+    let first = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'!' | b'^')));
+    let mut at = if bytes.get(first) == Some(&b']') { first + 1 } else { first };
+    loop {
+        at += match (*bytes.get(at)?, bytes.get(at + 1)) {
+            (b']', _) => return Some(at),
+            (b'\\', _) => 2,
+            (b'[', Some(&kind @ (b':' | b'.' | b'='))) => {
+                let inside = &bytes[at + 2..];
+                4 + inside.windows(2).position(|pair| pair == [kind, b']'])?
+            }
+            _ => 1,
+        };
+    }
+}
+
+/// As the shell does.
+pub(super) fn matches(glob: &CStr, name: &CStr) -> bool {
+    // SAFETY: both texts end with a NUL and outlive the call.
+    unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
+}
+
+/// The same for the kernel side; `None`: too long for it.
+pub(super) fn machine(globs: &[CString]) -> Option<Names> {
+    Names::of(&globs.iter().map(|glob| places(glob.as_bytes())).collect::<Vec<_>>())
+}
+
+fn places(glob: &[u8]) -> Vec<Place> {
+    let (mut places, mut at) = (Vec::new(), 0);
+    while at < glob.len() {
+        let end = end_of_place(glob, at).unwrap_or(glob.len()).min(glob.len());
+        places.push(match &glob[at..end] {
+            b"*" => Place::Any,
+            place => Place::One(Box::new(fitting(place))),
+        });
+        at = end;
+    }
+    places
+}
+
+/// The bytes that `place` stands for.
+fn fitting(place: &[u8]) -> [bool; 256] {
+    let mut fits = [false; 256];
+    let Ok(place) = CString::new(place) else { return fits };
+    for byte in 1..=u8::MAX {
+        let name = [byte, 0];
+        fits[usize::from(byte)] = CStr::from_bytes_with_nul(&name).is_ok_and(|name| matches(&place, name));
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_are_chosen_by_lists_of_shell_patterns() {
+        for (list, name, yes) in [
+            ("a*c", "abbc", true),
+            ("a*c", "abcd", false),
+            ("?b", "ab", true),
+            ("*", "", true),
+            ("a*b*c", "axbxbc", true),
+            ("[v]ictim", "victim", true),
+            ("[!v]ictim", "victim", false),
+            ("[^a-c]x", "dx", true),
+            ("[]]", "]", true),
+            ("w[[:digit:]]", "w7", true),
+            ("w[[:digit:],x]y", "w,y", true),
+            ("w[![:digit:]]", "w7", false),
+            ("victim,hog", "hog", true),
+            ("a*,b*", "bx", true),
+            ("a*,b*", "c,bx", false),
+            (r"one\,two", "one,two", true),
+            ("one[,]two,x", "one,two", true),
+            (r"\[x", "[x", true),
+            ("kworker/0:1", "kworker/0:1", true),
+        ] {
+            let globs = patterns(list).unwrap();
+            let machine = machine(&globs).unwrap();
+            let name = CString::new(name).unwrap();
+            assert_eq!(globs.iter().any(|glob| matches(glob, &name)), yes, "{list} {name:?}");
+            assert_eq!(machine.matches(name.as_bytes()), yes, "in the kernel: {list} {name:?}");
+        }
+        for open in ["[", "a,[b", "[]", "[!]", r"[\]", "[[:digit:]", "[[:"] {
+            assert!(patterns(open).unwrap_err().contains("without its ']'"), "{open}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_kernel_side_chooses_what_the_shell_does(
+            list in r"([ab*?\\]|\[[!^]?[ab]{1,2}\]|\[a-b\]|\\.){1,8}(,[ab*?]{1,4})?",
+            names in proptest::collection::vec(r"[abc,\[\*]{0,6}", 20),
+        ) {
+            if let Ok(globs) = patterns(&list) {
+                let machine = machine(&globs).unwrap();
+                for name in names {
+                    let text = CString::new(name.as_str()).unwrap();
+                    let yes = globs.iter().any(|glob| matches(glob, &text));
+                    prop_assert_eq!(machine.matches(name.as_bytes()), yes, "{} {}", list, name);
+                }
+            }
+        }
+    }
+}
