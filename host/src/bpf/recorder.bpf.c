@@ -225,6 +225,7 @@ int BPF_PROG(on_setprio, struct task_struct *p, struct task_struct *donor)
 {
 	struct cpu_block *b = this_block();
 
+	wakeup_boosted(p);
 	if (b)
 		flight_setprio(b, bpf_ktime_get_ns(), p, donor);
 	return 0;

@@ -137,6 +137,16 @@ static __always_inline void wakeup_elsewhere(struct task_struct *next)
 	w->preempted = 0;
 }
 
+/* Woken as a real-time task and ordinary by now, it gets a priority lent: whether it ran in between was not looked at, so
+ * it does not come late after that waking. Who is given one by a system call is not seen here. */
+static __always_inline void wakeup_boosted(struct task_struct *p)
+{
+	struct waking *w = is_measured(p) ? 0 : find_waking(p->pid);
+
+	if (w)
+		w->at = 0;
+}
+
 /* The stopper of a CPU (migration/N) shows the highest real-time priority and precedes all of them
  * (kernel/sched/core.c, sched_set_stop_task()). */
 static __always_inline bool is_stopper(struct task_struct *p)
