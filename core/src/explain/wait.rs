@@ -114,12 +114,17 @@ fn role(record: &Record, victim: &Thread, holder: &Thread, tid: Tid, cpu: Cpu, s
     let (Some(wanting), Some(having)) = (victim.prio, holder.prio) else { return Role::Unranked };
     if !wanting.is_realtime() && !having.is_realtime() {
         Role::SharesFairly
-    } else if having <= wanting {
+    } else if having <= wanting || is_stopper(&holder.comm) {
         Role::Wins
     } else {
         let left = departure(record, tid, cpu, stretch).map(|(_, left)| left);
         Role::Keeps { in_user: stack(record, tid, cpu, stretch).1, left, unserved: false }
     }
+}
+
+/// `migration/1` shows the priority of RT 99 and is above all of them, SCHED_DEADLINE too.
+pub(super) fn is_stopper(comm: &str) -> bool {
+    comm.starts_with("migration/")
 }
 
 /// How `tid` left `cpu` at the end of the stretch or before it.

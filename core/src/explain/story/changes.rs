@@ -5,6 +5,7 @@
 
 use super::Walk;
 use crate::explain::thread::Stretch;
+use crate::explain::wait::is_stopper;
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind as What};
@@ -125,7 +126,7 @@ impl Walk<'_, '_> {
             return format!(": {why}");
         }
         match self.linked.actor(index) {
-            Some(by) if by.tid != tid && !super::waiting::is_stopper(&by.comm) => {
+            Some(by) if by.tid != tid && !is_stopper(&by.comm) => {
                 format!(" by the scheduler, in the context of {by}")
             }
             _ => String::new(),

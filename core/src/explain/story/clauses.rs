@@ -133,3 +133,49 @@ fn said(clause: &Clause, total: Ns) -> String {
     let often = hidden(clause.hidden, clause.net).map_or_else(String::new, |(often, _)| often);
     clause.text.replacen("{}", &amount, 1) + &often
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::segment::Kind;
+    use crate::time::Mono;
+
+    fn clause(weight: Weight, us: u64, cause: &str, advice: &str) -> Clause {
+        let (cause, advice) = (cause.to_owned(), advice.to_owned());
+        let hidden = Hidden::default();
+        Clause { weight, net: Ns::from_us(us), text: format!("{cause} took {{}}"), cause, advice, hidden }
+    }
+
+    /// The cause of a passage of 1 ms of which so much is not explained.
+    fn concluded(unexplained_us: u64, clauses: Vec<Clause>) -> (String, String) {
+        let mut all = Clauses::default();
+        clauses.into_iter().for_each(|clause| all.push(clause));
+        let gap = Segment::unexplained(Kind::Lost, "events lost", Mono(0), Ns::from_us(unexplained_us));
+        let rest = Segment::leaf(Kind::Thread, "the rest", Mono(0), Ns::from_us(1_000 - unexplained_us));
+        let tree = Segment::group(Kind::Passage, "passage", Mono(0), Ns::from_us(1_000), vec![gap, rest]);
+        let (sentence, cause, _) = all.conclude(&Thread::default(), &tree);
+        (cause, sentence)
+    }
+
+    #[test]
+    fn nobody_is_the_cause_of_less_than_is_unexplained() {
+        let cause = |us| concluded(500, vec![clause(Weight::Blame, us, "thread: hog", "")]).0;
+        assert_eq!([cause(499), cause(500)], ["unexplained", "thread: hog"]);
+    }
+
+    #[test]
+    fn a_cause_that_came_twice_weighs_what_both_did() {
+        let twice = || clause(Weight::Blame, 200, "thread: hog", "");
+        let (cause, sentence) =
+            concluded(0, vec![twice(), clause(Weight::Blame, 300, "idle exit", ""), twice()]);
+        assert_eq!(cause, "thread: hog");
+        assert!(sentence.contains("thread: hog took 400 µs (40 %)"), "{sentence}");
+    }
+
+    #[test]
+    fn a_frame_speaks_for_the_waiting_in_it_only_where_it_holds_all_of_that() {
+        let waited = || clause(Weight::Blame, 300, "waited for disk", "");
+        let framed = |us| concluded(0, vec![clause(Weight::Frame, us, "page fault", "mlockall"), waited()]).0;
+        assert_eq!([framed(299), framed(300)], ["waited for disk", "page fault"]);
+    }
+}

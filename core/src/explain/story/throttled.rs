@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use super::waiting::is_stopper;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::thread::Stretch;
+use crate::explain::wait::is_stopper;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Kind as What, TaskRef};

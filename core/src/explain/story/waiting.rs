@@ -11,6 +11,7 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
+use crate::explain::wait::is_stopper;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};
 use crate::trace::event::{Kind as What, LeftAs, Vector};
@@ -365,9 +366,4 @@ fn by_deadline(thread: &Thread, comm: &str) -> String {
         true => format!("both run by SCHED_DEADLINE, the earlier deadline first: reduce the sched_runtime of {comm}, or let one of the two use another CPU"),
         false => format!("{comm} runs by SCHED_DEADLINE, before all other classes: reduce its sched_runtime, or let one of the two use another CPU"),
     }
-}
-
-/// `migration/1` shows the priority of RT 99 and is above all of them, SCHED_DEADLINE too.
-pub(super) fn is_stopper(comm: &str) -> bool {
-    comm.starts_with("migration/")
 }

@@ -1,12 +1,12 @@
 //! Who or what ended a blocked stretch: from the context of the waking back to where it was set going.
 
-use super::waiting::is_stopper;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::lateness::Firing;
 use crate::explain::record::describe::does_softirqs;
 use crate::explain::share::{Phase, Share};
 use crate::explain::thread::Stretch;
+use crate::explain::wait::is_stopper;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, Level, Sym, Vector};

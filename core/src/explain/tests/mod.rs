@@ -11,6 +11,7 @@ mod reasons;
 mod slices;
 mod streams;
 mod wakers;
+mod weighing;
 
 use super::explain_passage;
 use super::peak::{explain_peak, TimerPassage};
