@@ -84,47 +84,62 @@ impl Walk<'_, '_> {
     pub(super) fn sleep_until_woken(
         &mut self,
         thread: &Thread,
-        (a, b): (Mono, Mono),
+        span: (Mono, Mono),
         proofs: &[Option<u32>],
         reason: &str,
         depth: usize,
     ) -> Segment {
-        let subject = self.subject(thread, depth);
+        let told = format!(
+            "{} slept {{}}{reason} until its own timer woke it: how late the timer was is not recorded",
+            self.subject(thread, depth)
+        );
         let label = format!(
             "{thread} SLEEPS{reason} until its own timer woke it (how late that was is not recorded)"
         );
-        let text = format!(
-            "{subject} slept {{}}{reason} until its own timer woke it: how late the timer was is not recorded"
-        );
-        let (weight, cause) = match depth {
-            0 => (Weight::Wanted, "its own sleep".to_owned()),
-            _ => (Weight::Blame, format!("sleep of {}", thread.comm)),
-        };
         let advice = "record hrtimer_start and hrtimer_expire_entry: they tell whether it slept longer than it asked for";
-        self.say(weight, b.since(a), text, cause, advice);
-        self.awaited("its own timer", label, a, b, proofs)
+        self.slept(thread, span, (label, told), advice, proofs, depth)
     }
 
     /// The sleep itself.
     pub(super) fn sleep(
         &mut self,
         thread: &Thread,
-        (a, b): (Mono, Mono),
+        span: (Mono, Mono),
         proofs: &[Option<u32>],
         reason: &str,
         depth: usize,
     ) -> Segment {
-        let subject = self.subject(thread, depth);
+        let told = format!(
+            "{} slept {{}} as it wanted{reason} (woken by its own timer)",
+            self.subject(thread, depth)
+        );
         let label = format!("{thread} SLEEPS as it wanted{reason} (its own timer)");
-        let text = format!("{subject} slept {{}} as it wanted{reason} (woken by its own timer)");
-        if depth == 0 {
-            let advice = "the thread slept as long as it asked for";
-            self.say(Weight::Wanted, b.since(a), text, "its own sleep".to_owned(), advice);
-        } else {
-            let (cause, root) = (format!("sleep of {}", thread.comm), &self.root.comm);
-            let advice = format!("{} sleeps while {root} waits for it: let it hand over before", thread.comm);
-            self.say(Weight::Blame, b.since(a), text, cause, advice);
-        }
+        let advice = match depth {
+            0 => "the thread slept as long as it asked for".to_owned(),
+            _ => {
+                let root = &self.root.comm;
+                format!("{} sleeps while {root} waits for it: let it hand over before", thread.comm)
+            }
+        };
+        self.slept(thread, span, (label, told), &advice, proofs, depth)
+    }
+
+    /// A sleep for its own timer: the thread of the passage wanted it; another one is to blame for it, because it was
+    /// waited for.
+    fn slept(
+        &mut self,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        (label, told): (String, String),
+        advice: &str,
+        proofs: &[Option<u32>],
+        depth: usize,
+    ) -> Segment {
+        let (weight, cause) = match depth {
+            0 => (Weight::Wanted, "its own sleep".to_owned()),
+            _ => (Weight::Blame, format!("sleep of {}", thread.comm)),
+        };
+        self.say(weight, b.since(a), told, cause, advice);
         self.awaited("its own timer", label, a, b, proofs)
     }
 
@@ -149,14 +164,10 @@ impl Walk<'_, '_> {
         let due = expires.unwrap_or(firing.handler).clamp(a, b);
         let mut from = a;
         let mut parts = Vec::new();
-        let by = match &who {
-            Some(who) => {
-                let call = armed.and_then(|index| self.linked.in_call(who.tid, self.record.event(index).at));
-                let call =
-                    call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)));
-                format!("armed by {who}{call}")
-            }
-            None => "armed by whom is not recorded".to_owned(),
+        let by = match (&who, armed) {
+            (Some(who), Some(index)) => self.armed_by(who, index),
+            (Some(who), None) => format!("armed by {who}"),
+            (None, _) => "armed by whom is not recorded".to_owned(),
         };
         if let (Some(who), Some(index)) = (&who, armed) {
             let at = self.record.event(index).at.clamp(a, due);
@@ -217,13 +228,7 @@ impl Walk<'_, '_> {
             format!("a timer ({function}, timer wheel)")
         };
         let by = match (&who, armed) {
-            (Some(who), Some(index)) => {
-                let call = self.linked.in_call(who.tid, self.record.event(index).at);
-                format!(
-                    " armed by {who}{}",
-                    call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)))
-                )
-            }
+            (Some(who), Some(index)) => format!(" {}", self.armed_by(who, index)),
             (_, Some(_)) => " armed in an interrupt".to_owned(),
             _ => ", armed by whom is not recorded".to_owned(),
         };
@@ -260,6 +265,13 @@ impl Walk<'_, '_> {
             parts.push(Segment::group(Kind::Softirq, label, fired, b.since(fired), inside));
         }
         parts
+    }
+
+    /// `armed by X in nanosleep`: `armed` is the event.
+    fn armed_by(&self, who: &Thread, armed: u32) -> String {
+        let call = self.linked.in_call(who.tid, self.record.event(armed).at);
+        let call = call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)));
+        format!("armed by {who}{call}")
     }
 
     fn lateness(
