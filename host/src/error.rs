@@ -61,12 +61,6 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         self.source.as_ref()?.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error)
     }
-
-    /// Kind of the operating system's error, if it was one.
-    #[must_use]
-    pub fn io_kind(&self) -> Option<io::ErrorKind> {
-        self.source.as_ref()?.downcast_ref::<io::Error>().map(io::Error::kind)
-    }
 }
 
 impl fmt::Display for Error {

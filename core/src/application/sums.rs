@@ -153,8 +153,8 @@ impl Sums {
     /// was not measured before, unless its thread was chosen.
     pub fn lacks_between(&mut self, before: &Activation, a: &Activation, open: bool) -> bool {
         let blocked = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
-        // Backwards, or of another process: a thread that got the id of one that has ended.
-        let other = blocked > u16::MAX / 2 || before.tgid != a.tgid;
+        // Backwards: a thread that got the id of one that has ended (of another process: `Log::is_of_another`).
+        let other = blocked > u16::MAX / 2;
         let missing = blocked.saturating_add(u16::from(a.after_unseen));
         if missing > 0 && !other && !lent(before) && !lent(a) {
             self.not_recorded += u64::from(missing);

@@ -7,7 +7,6 @@
 //! tracepoints.
 
 use crate::histogram::Histogram;
-use crate::peak::Peak;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Cpu, Ns};
 
@@ -171,23 +170,6 @@ pub struct Worst {
     pub before: Thread,
     /// When it was switched in.
     pub at: crate::time::Mono,
-}
-
-impl Worst {
-    /// From a peak of a recording; `None` when it lacks its context.
-    #[must_use]
-    pub fn of(peak: &Peak) -> Option<Worst> {
-        let context = peak.context.as_ref()?;
-        Some(Worst {
-            quantity: peak.quantity,
-            cpu: peak.cpu,
-            latency: peak.total_ns,
-            timer: context.timer_ns.unwrap_or_default(),
-            victim: peak.victim.clone(),
-            before: context.before.clone(),
-            at: peak.begin + peak.total_ns,
-        })
-    }
 }
 
 /// The contents of `max_latency-CPUn`.
