@@ -400,6 +400,51 @@ mod tests {
     }
 
     #[test]
+    fn the_worst_cases_of_all_runs_are_kept_with_the_name_of_theirs() {
+        let with = |host: &str, ns: &[u64]| {
+            let (name, mut run) = run(host, &[5], None, None);
+            let peak = |&ns: &u64| Peak {
+                quantity: Quantity::Cyclic,
+                cpu: Cpu(0),
+                begin: crate::time::Mono(0),
+                total_ns: Ns(ns),
+                victim: Thread::default(),
+                culprit: None,
+                explanation: None,
+                no_evidence: None,
+                context: None,
+            };
+            run.peaks = ns.iter().map(peak).collect();
+            (name, run)
+        };
+        let many: Vec<u64> = (1..=PEAKS as u64).rev().map(|n| n * 1_000).collect();
+        let merged = merge(&[with("a", &many), with("b", &[900_000, 500])]).unwrap();
+        assert_eq!((merged.peaks.len(), merged.peaks[0].total_ns), (PEAKS, Ns(900_000)));
+        assert_eq!(merged.peaks[0].no_evidence.as_deref(), Some("b: no evidence was recorded"));
+        assert_eq!(merged.peaks[PEAKS - 1].total_ns, Ns(2_000), "the least two are left out");
+    }
+
+    #[test]
+    fn losses_are_bounded_only_where_those_of_all_runs_are_and_keep_what_they_touch() {
+        let with = |host: &str, below_max: bool, evidence_only: bool| {
+            let (name, mut run) = run(host, &[5], None, None);
+            run.series.iter_mut().for_each(|series| series.lost_below_max = below_max);
+            let counter = "ring_overrun".to_owned();
+            run.losses = vec![Loss { counter, count: 3, meaning: String::new(), evidence_only }];
+            (name, run)
+        };
+        let bounded =
+            |a, b| merge(&[with("a", a, true), with("b", b, true)]).unwrap().series[0].lost_below_max;
+        assert_eq!([bounded(true, true), bounded(true, false), bounded(false, true)], [true, false, false]);
+        let counts = |a, b| {
+            let merged = merge(&[with("a", true, a), with("b", true, b)]).unwrap();
+            merged.losses.iter().map(|loss| (loss.count, loss.evidence_only)).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(true, true), [(6, true)]);
+        assert_eq!(counts(true, false), [(3, true), (3, false)], "one of them touches samples");
+    }
+
+    #[test]
     fn missed_activations_of_all_runs_count_in_the_statement() {
         let (mut a, mut b) = (run("a", &[5], None, None), run("b", &[7], None, None));
         for series in a.1.series.iter_mut().chain(&mut b.1.series) {

@@ -258,9 +258,23 @@ mod tests {
         assert_eq!((with(&hour).seconds.len(), with(&hour).seconds_stretch), (3_600, 1));
         assert_eq!((with(&[]).seconds.len(), with(&[]).seconds_stretch), (0, 1));
         // twice that span, and one second more
-        let longer = with(&[(0, 5), (1, 5), (3, 9), (4, 2), (5, 1), (6, 3), (7, 4), (7_200, 8)]);
+        let longer = with(&[(0, 5), (1, 9), (3, 5), (4, 2), (5, 4), (6, 3), (7, 4), (7_200, 8)]);
         let kept: Vec<_> = longer.seconds.iter().map(|s| (s.second, s.max_ns.0)).collect();
-        assert_eq!((longer.seconds_stretch, kept), (4, vec![(3, 9), (7, 4), (7_200, 8)]));
+        assert_eq!((longer.seconds_stretch, kept), (4, vec![(1, 9), (5, 4), (7_200, 8)]));
+    }
+
+    #[test]
+    fn a_replay_that_lacks_samples_tells_of_no_activation_and_lost_samples_are_bounded_only_if_said() {
+        let mut series = with(&[]);
+        [5, 7].iter().for_each(|&us| series.histogram.record(Ns::from_us(us)));
+        series.replayed = Some(Histogram::new(Layout::LATENCY));
+        assert_eq!(series.activations(), Some(&series.histogram), "it missed none");
+        series.missed = 1;
+        assert_eq!(series.activations(), None);
+        series.lost = 3;
+        assert_eq!(series.samples_bounded(), 2);
+        series.lost_below_max = true;
+        assert_eq!(series.samples_bounded(), 5);
     }
 
     #[test]

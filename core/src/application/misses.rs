@@ -85,3 +85,47 @@ impl Misses {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Mono;
+
+    const PERIOD: Option<Ns> = Some(Ns(1_000_000));
+
+    fn overran(most: u64, last: u64) -> Finished {
+        let late = LateSleeps { count: 2, last: Mono(5), most: Ns(most) };
+        Finished { response: None, late: Some(late), last: Some(Ns(last)) }
+    }
+
+    #[test]
+    fn a_response_at_the_deadline_is_in_time_and_one_nanosecond_more_is_late() {
+        let told = |response| {
+            let mut misses = Misses::default();
+            let turn = Finished { response: Some(Ns(response)), late: None, last: None };
+            misses.finished(turn, Some(Ns(300_000)), PERIOD);
+            misses.report(Some(Ns(300_000)), PERIOD)
+        };
+        assert_eq!(told(300_000), (0, None));
+        assert_eq!(told(300_001), (1, Some(Ns(1))));
+    }
+
+    #[test]
+    fn a_turn_that_came_after_the_next_release_is_late_by_what_the_deadline_lies_before_that_too() {
+        let mut misses = Misses::default();
+        misses.finished(overran(1_498_000, 10), Some(Ns(600_000)), PERIOD);
+        assert_eq!(misses.report(Some(Ns(600_000)), PERIOD), (2, Some(Ns(1_498_000 + 400_000))));
+    }
+
+    #[test]
+    fn the_last_release_that_was_overrun_is_a_turn_of_its_own_unless_it_is_the_next_one() {
+        let told = |asked_late| {
+            let mut misses = Misses::default();
+            misses.finished(overran(500_000, 1_200_000), None, PERIOD);
+            misses.released(asked_late, None, PERIOD);
+            misses.report(None, PERIOD)
+        };
+        assert_eq!(told(true), (2, Some(Ns(500_000))));
+        assert_eq!(told(false), (3, Some(Ns(500_000))));
+    }
+}

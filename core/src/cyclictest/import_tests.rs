@@ -248,6 +248,9 @@ fn the_latency_that_broke_a_run_off_is_kept_where_no_status_line_has_it() {
     assert_eq!(broke(8_440, "# Thread Ids: 08439 08440\n").series[1].histogram.max(), Some(Ns::from_us(700)));
     let unknown = broke(7, "# Thread Ids: 08439 08440\n");
     assert!(!unknown.complete && noted(&unknown, "700 µs, is of no thread"), "{unknown:?}");
+    let first = status.lines().next().unwrap();
+    let whole = |more: &str| read(&format!("{first}\n{more}"), Unit::Guess).unwrap().complete;
+    assert!(whole("") && !whole("# Break thread: 7\n# Break value: 700\n"), "its latency is nobody's");
     let cut = read(&format!("{status}# Break thread: 8439\n"), Unit::Guess).unwrap();
     assert!(!cut.complete && noted(&cut, "not told, is of no thread"));
 }
@@ -369,4 +372,24 @@ fn an_assumed_unit_is_noted() {
     assert!(assumed(squeezed, Unit::Guess));
     assert!(!noted(&recorded("ct_json.json"), "µs are assumed"));
     assert!(!noted(&recorded("ct_N.stdout"), "µs are assumed"));
+}
+
+#[test]
+fn a_maximum_that_falls_is_that_of_another_run() {
+    let line = |cycles: u32, max: u32| {
+        format!("T: 0 ( 8439) P:80 I:1000 C:{cycles:7} Min:      4 Act:    6 Avg:   18 Max:{max:8}\n")
+    };
+    let read = |text: &str| read(text, Unit::Guess).unwrap();
+    let one = read(&[line(100, 30), line(200, 50)].concat());
+    assert_eq!((one.series[0].samples_bounded(), one.max_of(Quantity::Cyclic)), (200, Some(Ns::from_us(50))));
+    let two = read(&[line(100, 50), line(200, 30)].concat());
+    assert_eq!((two.series[0].samples_bounded(), two.max_of(Quantity::Cyclic)), (300, Some(Ns::from_us(50))));
+}
+
+#[test]
+fn single_samples_that_are_absent_are_below_no_maximum_of_another_run() {
+    let status = "T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:      10\n";
+    let samples = |second: u32| format!("{status}{:8}:{:8}:{:8}\n{:8}:{second:8}:{:8}\n", 0, 0, 7, 0, 9);
+    let bounded = |second| read(&samples(second), Unit::Guess).unwrap().series[0].lost_below_max;
+    assert_eq!([bounded(1), bounded(2)], [true, false]);
 }

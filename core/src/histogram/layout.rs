@@ -168,6 +168,10 @@ mod tests {
             for value in edges.flat_map(|edge| [edge.saturating_sub(1), edge, edge + 1]) {
                 assert_eq!(layout.steps(Ns(value)), value / width, "{value} / {width}");
             }
+            let far = (u64::MAX / width).saturating_sub(1_000)..=u64::MAX / width;
+            for value in far.flat_map(|n| [(n * width).saturating_sub(1), n * width]) {
+                assert_eq!(layout.steps(Ns(value)), value / width, "{value} / {width}");
+            }
         }
     }
 }

@@ -394,6 +394,45 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_ever_has_its_moment_the_newest_exemplars_stay_and_losses_are_not_added_up() {
+        let length = Ns(300_000_000_000);
+        let known =
+            |key| Alltime { key, max_ns: Ns::from_us(40), at: UnixMs(7_000), victim: None, culprit: None };
+        let task = SeriesKey::of_task(Quantity::TimerWakeup, Comm::cut("motion"));
+        let mut published = Published::new("1.2.3", length, &[known(KEY), known(task)]);
+        let told = |published: &Published| {
+            let other = SeriesKey::of_cpu(Quantity::Wakeup, Cpu(1));
+            let empty = || Histogram::new(Layout::LATENCY);
+            let series = vec![(KEY, empty(), 3), (other, empty(), 4)];
+            encode(&published.families(&Totals { series, ..Totals::default() }), Flavour::OpenMetrics)
+        };
+        let has = |text: &str, line: &str| text.lines().any(|found| found == line);
+        let text = told(&published);
+        assert!(
+            has(&text, "lathunt_latency_max_alltime_timestamp_seconds{cpu=\"1\",kind=\"timer+wakeup\"} 7"),
+            "{text}"
+        );
+        assert!(!text.contains("task=\"motion\""), "of CPUs alone: {text}");
+        assert!(
+            has(&text, "lathunt_missed_total{cpu=\"1\"} 4"),
+            "the same wake-ups are missing in both: {text}"
+        );
+        for end in 1..=40 {
+            published.closed(&window(700, end * 300_000));
+        }
+        let text = told(&published);
+        assert!(
+            has(
+                &text,
+                "lathunt_latency_max_alltime_timestamp_seconds{cpu=\"1\",kind=\"timer+wakeup\"} 299.999"
+            ),
+            "{text}"
+        );
+        assert_eq!(published.exemplars[&KEY].len(), EXEMPLARS);
+        assert_eq!(published.exemplars[&KEY].last().unwrap().at, 11_999.999);
+    }
+
+    #[test]
     fn tasks_have_maxima_and_totals_of_completed_windows_and_no_place_among_cpus() {
         let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[]);
         let key = SeriesKey::of_task(Quantity::TimerWakeup, Comm::cut("motion"));

@@ -222,6 +222,7 @@ mod tests {
         let both = Figures::of_all(&[&a, &b]);
         assert_eq!((both.samples, both.missed), (3, 2));
         assert_eq!((both.min_ns, both.max_ns, both.median_ns), (Some(Ns(9)), Some(Ns(7_000)), None));
+        assert_eq!(Figures::of_all(&[&b, &a]).max_ns, both.max_ns, "in any order");
         let same = Figures::of_all(&[&a, &a]);
         assert_eq!((same.samples, same.median_ns), (4, Some(Ns(5_999))));
         assert_eq!(Figures::of_all(&[]), Figures::default());

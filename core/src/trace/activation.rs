@@ -274,6 +274,9 @@ mod tests {
             (true, 77, Some(LateSleeps { count: 2, last: Mono(1_900), most: Ns(60) }))
         );
         assert!(Activation::parse(&words(&bytes), 8).is_none(), "of another lap");
+        let mut early = bytes;
+        early[16..24].copy_from_slice(&1_101u64.to_le_bytes());
+        assert!(Activation::parse(&words(&early), 7).is_none(), "it ran before its timer was due");
         bytes[40] = 0;
         bytes[41] = 0;
         assert!(Activation::parse(&words(&bytes), 7).is_none(), "blocked before it ran");

@@ -113,7 +113,15 @@ fn one_late_sample_fails_with_cpu_size_and_cause_whatever_else_is_doubtful() {
         |run| {
             run.series[1] = series(1, 20_000, Ns(523_400));
             run.complete = false;
-            run.peaks = vec![late_peak()];
+            // Others, of the same size on another CPU, and lesser ones, are told of none of it.
+            let other = |cpu, total_ns| Peak {
+                cpu,
+                total_ns,
+                culprit: Some("other".into()),
+                explanation: None,
+                ..late_peak()
+            };
+            run.peaks = vec![other(Cpu(0), Ns(523_400)), other(Cpu(1), Ns(500_000)), late_peak()];
         },
         Some(DEADLINE),
     );
@@ -127,6 +135,15 @@ fn one_late_sample_fails_with_cpu_size_and_cause_whatever_else_is_doubtful() {
     );
     assert_eq!(verdict.model_free.as_ref().unwrap().level_ns, DEADLINE);
     assert_eq!(exit_code(&verdict), 2);
+}
+
+#[test]
+fn of_several_late_series_the_worst_is_told_first() {
+    let late = |run: &mut Run| {
+        (run.series[0], run.series[1]) = (series(0, 20_000, Ns(200_400)), series(1, 20_000, Ns(523_400)));
+    };
+    let reasons = judged(late, Some(DEADLINE)).reasons;
+    assert!(reasons[0].starts_with("CPU 1: ") && reasons[1].starts_with("CPU 0: "), "{reasons:?}");
 }
 
 fn late_peak() -> Peak {
@@ -162,6 +179,12 @@ fn samples_in_the_deadlines_own_bin_are_counted_as_a_range() {
     let verdict = judged(spoil, Some(deadline));
     assert!(verdict.reasons[0].starts_with("CPU 0: 1 to 3 samples of 20003 above"), "{:?}", verdict.reasons);
     assert_eq!(verdict.model_free.unwrap().above, 3, "what may be above counts as above");
+    let spoil = |run: &mut Run| {
+        let histogram = &mut run.series[0].histogram;
+        [DEADLINE, Ns(150_000)].into_iter().for_each(|ns| histogram.record(ns));
+    };
+    let reasons = judged(spoil, Some(DEADLINE)).reasons;
+    assert!(reasons[0].starts_with("CPU 0: 1 to 2 samples"), "one equals the deadline: {reasons:?}");
 }
 
 /// What spoils a run, words its reason must contain, and whether the measurement is void without a deadline too.
@@ -182,7 +205,7 @@ const SPOILT: [Case; 18] = [
     (lose_records, "lost 4 ring_overrun: peaks without evidence", true),
     (|run| run.series = vec![series(0, 100, Ns(9)), series(1, 100, Ns(9))], "29956", false),
     (
-        |run| run.series[1] = series(1, 9_999, Ns(9)),
+        |run| run.series[1] = Series { missed: 10_001, ..series(1, 9_999, Ns(9)) },
         "CPU 1: 9999 samples where 20000 activations were due",
         false,
     ),
@@ -283,6 +306,27 @@ fn activations_that_a_stall_swallowed_count_as_late_as_they_would_have_been() {
     let told = said(|run| (run.series[0].missed, run.series[1].lost) = (3, 2));
     assert_eq!((told.samples, told.above), (40_005, 5), "nobody knows how late they were");
     assert!(told.sentence.contains("5 above 60.0 µs or not known"), "{told:?}");
+}
+
+#[test]
+fn the_least_number_of_samples_is_enough_and_one_less_is_not() {
+    let of_both = |run: &mut Run, all: u64| {
+        run.conditions.duration_s = Some(15.0);
+        run.series = vec![series(0, 15_000, Ns(9)), series(1, all - 15_000, Ns(9))];
+    };
+    assert_eq!(judged(|run| of_both(run, 29_956), Some(DEADLINE)).outcome, Some(Outcome::Pass));
+    assert_eq!(judged(|run| of_both(run, 29_955), Some(DEADLINE)).outcome, Some(Outcome::Inconclusive));
+}
+
+#[test]
+fn time_that_the_host_took_is_held_against_the_worst_of_that_cpu() {
+    let on = |cpu, steal_ns| {
+        let steal = vec![CpuSteal { cpu: Cpu(cpu), steal_ns: Ns(steal_ns) }];
+        judged(|run| run.conditions.during.steal = Some(steal), Some(DEADLINE)).outcome
+    };
+    // Their worst are 40 and 60 µs.
+    assert_eq!([on(0, 39_999), on(1, 59_999)], [Some(Outcome::Pass); 2]);
+    assert_eq!([on(0, 40_000), on(1, 60_000)], [Some(Outcome::Inconclusive); 2]);
 }
 
 #[test]

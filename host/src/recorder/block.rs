@@ -195,3 +195,16 @@ impl<T: Shared> Drop for Blocks<T> {
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.cpus * size_of::<T>()) };
     }
 }
+
+#[cfg(test)]
+impl CpuBlock {
+    /// As the kernel hands it out.
+    pub(super) fn zeroed() -> Box<CpuBlock> {
+        let layout = std::alloc::Layout::new::<CpuBlock>();
+        // SAFETY: of the layout by which the box frees it, which is not empty; zeroes are a valid block (`Shared`).
+        let block = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<CpuBlock>();
+        assert!(!block.is_null());
+        // SAFETY: as above, and nobody else has it.
+        unsafe { Box::from_raw(block) }
+    }
+}

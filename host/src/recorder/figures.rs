@@ -142,3 +142,58 @@ pub(super) fn file(max_ns: Ns, second: u32, seconds: &mut Vec<SecondMax>) {
         compact_seconds(seconds);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the programs count.
+    fn add(hist: &Hist, ns: u64) {
+        if hist.count.fetch_add(1, Relaxed) == 0 {
+            hist.first_ns.store(5, Relaxed);
+        }
+        hist.sum_ns.fetch_add(ns, Relaxed);
+        hist.min_inverted_ns.fetch_max(!ns, Relaxed);
+        hist.max_ns.fetch_max(ns, Relaxed);
+        hist.recent_ns.fetch_max(ns, Relaxed);
+        hist.bins[Layout::LATENCY.index(Ns(ns))].fetch_add(1, Relaxed);
+    }
+
+    #[test]
+    fn a_series_has_what_was_counted_and_what_is_known_to_be_missing() {
+        let block = CpuBlock::zeroed();
+        [3_400, 900, 70_000_123].iter().for_each(|&ns| add(&block.hist[1], ns));
+        block.lost[2].store(4, Relaxed);
+        let told = series(Cpu(1), &block, 1, &[]);
+        assert_eq!(
+            (told.quantity, told.cpu, told.begin, told.lost),
+            (Quantity::Wakeup, Some(Cpu(1)), Some(Mono(5)), 4)
+        );
+        let histogram = &told.histogram;
+        assert_eq!((histogram.count(), histogram.sum_ns()), (3, 70_004_423));
+        assert_eq!((histogram.min(), histogram.max()), (Some(Ns(900)), Some(Ns(70_000_123))));
+        assert_eq!(series(Cpu(1), &block, 0, &[]).histogram.count(), 0);
+    }
+
+    #[test]
+    fn counts_that_contradict_their_extremes_are_lost_and_not_told() {
+        let block = CpuBlock::zeroed();
+        [3_400, 900, 70_000_123].iter().for_each(|&ns| add(&block.hist[1], ns));
+        block.hist[1].max_ns.store(80_000_000, Relaxed);
+        let told = series(Cpu(1), &block, 1, &[]);
+        assert_eq!((told.histogram.count(), told.lost), (0, 3));
+    }
+
+    #[test]
+    fn the_largest_since_it_was_taken_is_taken_once_and_that_of_a_second_is_the_largest_in_it() {
+        let block = CpuBlock::zeroed();
+        [3_400, 900].iter().for_each(|&ns| add(&block.hist[0], ns));
+        assert_eq!([take_recent(&block, 0), take_recent(&block, 0)], [Ns(3_400), Ns(0)]);
+        let mut seconds = Vec::new();
+        [(500, 1), (900, 1), (300, 1), (200, 2)]
+            .iter()
+            .for_each(|&(ns, second)| file(Ns(ns), second, &mut seconds));
+        let told: Vec<_> = seconds.iter().map(|one| (one.second, one.max_ns.0)).collect();
+        assert_eq!(told, [(1, 900), (2, 200)]);
+    }
+}

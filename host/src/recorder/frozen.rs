@@ -189,6 +189,44 @@ mod tests {
     }
 
     #[test]
+    fn frozen_rings_are_taken_oldest_first_with_what_was_overwritten_and_are_free_then() {
+        let block = CpuBlock::zeroed();
+        for (place, id, records) in [(0, 9, SLOTS as u64 + 7), (3, 8, 5)] {
+            let buffer = &block.buffer[place];
+            buffer.id.store(id, Relaxed);
+            buffer.begin_seq.store(100, Relaxed);
+            buffer.head.store(100 + records, Relaxed);
+            buffer.stacks.store(STACKS as u64 + id, Relaxed);
+            buffer.total_ns.store(id * 1_000, Relaxed);
+            buffer.tid.store(id as i32, Relaxed);
+            buffer.comm[0].store(u64::from_le_bytes(*b"victim\0\0"), Relaxed);
+            buffer.state.store(FROZEN, Relaxed);
+            // What was recorded last, and the newest stack.
+            let last = (100 + records - 1) as usize % SLOTS;
+            buffer.record[last][0].store(77, Relaxed);
+            buffer.stack[(STACKS + id as usize - 1) % STACKS][0].store(78, Relaxed);
+        }
+        let taken: Vec<(Header, Vec<u8>)> = take(Cpu(1), &block).collect();
+        let told: Vec<_> =
+            taken.iter().map(|(of, _)| (of.id, of.first_seq, of.records, of.overwritten)).collect();
+        assert_eq!(told, [(8, 100, 5, 0), (9, 107, SLOTS as u32, 7)]);
+        for (header, bytes) in &taken {
+            assert_eq!(Header::parse(bytes).unwrap(), *header);
+            assert_eq!(bytes.len(), header.chunk_bytes());
+            let victim = header.victim.unwrap();
+            assert_eq!(
+                (victim.total.0, victim.tid.0, &victim.comm[..7]),
+                (header.id * 1_000, header.id as i32, &b"victim\0"[..])
+            );
+            let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+            let records = flight::HEADER_BYTES + header.records as usize * flight::RECORD_BYTES;
+            assert_eq!(word(records - flight::RECORD_BYTES), 77, "the newest record is the last");
+            assert_eq!(word(bytes.len() - flight::STACK_BYTES), 78, "and so is the newest stack");
+        }
+        assert!(block.buffer.iter().all(|buffer| buffer.state.load(Relaxed) == FREE));
+    }
+
+    #[test]
     fn a_ring_that_is_missing_or_was_overwritten_parts_the_chain() {
         let mut chain = Chain::default();
         for (id, overwritten, expected) in

@@ -81,3 +81,20 @@ fn named(tid: Tid) -> String {
     let comm = std::fs::read_to_string(format!("/proc/{}/comm", tid.0)).unwrap_or_default();
     format!("{}/{}", if comm.is_empty() { "thread" } else { comm.trim_end() }, tid.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wake_ups_that_a_series_lacks_are_those_of_three_counters() {
+        let block = CpuBlock::zeroed();
+        (0..).zip(MEANINGS).for_each(|(place, _)| block.lost[place].store(1 << place, Relaxed));
+        let named = |name: &str| MEANINGS.iter().position(|&(known, _)| known == name).unwrap();
+        let lacking = ["waking_not_remembered", "negative_latency", "wakeups_not_seen"];
+        let sum: u64 = lacking.into_iter().map(|name| 1 << named(name)).sum();
+        assert_eq!(missing(&block), sum);
+        assert_eq!(MEANINGS[NO_BUFFER_USER].0, "no_flight_buffer_asked");
+        assert_eq!(MEANINGS[SWITCHES].0, "switches_not_seen");
+    }
+}

@@ -102,3 +102,46 @@ impl Extremes {
         keys.filter_map(|key| Some(self.largest(key)?.worst(key.0, key.1))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::worst::tests::late;
+    use super::*;
+
+    const CPU: Cpu = Cpu(1);
+
+    #[test]
+    fn the_largest_stays_with_its_activation_and_the_smallest_stays() {
+        let mut extremes = Extremes::default();
+        for (number, latency) in [(1, 200), (2, 300), (3, 100)] {
+            extremes.add(&late(number as i32, latency, number).0);
+        }
+        let largest = extremes.largest((Quantity::Wakeup, CPU)).unwrap();
+        assert_eq!((largest.latency, largest.activation.thread.tid.0), (Ns(300), 2));
+        assert_eq!(extremes.smallest((Quantity::Wakeup, CPU)), Some(Ns(100)));
+        assert_eq!(extremes.worst().len(), 1);
+    }
+
+    #[test]
+    fn a_wait_behind_an_equal_is_in_no_other_quantity_but_its_timer_s() {
+        let mut extremes = Extremes::default();
+        let (a, _) = late(5, 300, 1);
+        let timer = Some((Mono(a.waking.0 - 50), Mono(a.waking.0 - 20)));
+        extremes.add(&Activation { shared: true, timer, ..a });
+        let of = |quantity| extremes.largest((quantity, CPU)).map(|largest| largest.latency.0);
+        assert_eq!(QUANTITIES.map(of), [Some(30), None, None, Some(300)]);
+    }
+
+    #[test]
+    fn a_wake_up_from_before_a_reset_that_is_told_behind_it_does_not_count() {
+        let mut extremes = Extremes::default();
+        let (early, _) = late(5, 300, 1);
+        let (later, _) = late(5, 100, 2);
+        extremes.add(&early);
+        extremes.clear_of(Quantity::Wakeup, later.switched_in);
+        extremes.add(&early);
+        assert!(extremes.largest((Quantity::Wakeup, CPU)).is_none());
+        extremes.add(&later);
+        assert_eq!(extremes.largest((Quantity::Wakeup, CPU)).unwrap().latency, Ns(100));
+    }
+}

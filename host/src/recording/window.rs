@@ -103,6 +103,17 @@ mod tests {
     }
 
     #[test]
+    fn a_maximum_that_nobody_told_is_not_below_what_it_may_be_and_one_of_the_last_copy_counts() {
+        let mut before = Before::default();
+        before.close(&[series(&[1_000])], Mono(7));
+        let now = series(&[1_000, 30_500]);
+        let none = Largest::default();
+        assert_eq!(before.part(&now, none, None).unwrap().histogram.max(), Some(Ns(30_999)));
+        let carried = Largest { carried: Ns(30_500), ..none };
+        assert_eq!(before.part(&now, carried, None).unwrap().histogram.max(), Some(Ns(30_500)));
+    }
+
+    #[test]
     fn a_sample_that_came_after_the_copy_is_not_this_windows_maximum() {
         let mut before = Before::default();
         before.close(&[series(&[1_000])], Mono(7));

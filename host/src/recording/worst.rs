@@ -381,4 +381,4 @@ impl Book {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -81,6 +81,8 @@ fn the_table_names_the_worst_window_its_victim_and_what_happened() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     let series = narrow.lines().find(|line| line.starts_with("timer+wakeup CPU 0")).unwrap();
     assert!(series.contains("4.321 ms") && series.ends_with("01-01 00:09:58"), "{series}");
+    let of_one = example().only(|key| key.whose.cpu() == Some(Cpu(1)));
+    assert!((of_one.rows.len(), of_one.alltime.len()) == (2, 1) && of_one.windows.len() == 3);
     let empty = example().only(|_| false).to_text(80);
     assert!(empty.contains("no sample in them") && !empty.contains("Worst windows"), "{empty}");
     assert!(History::default().to_text(80).contains("no window was closed since 1970-01-01T00:00:00Z"));

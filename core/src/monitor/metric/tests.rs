@@ -38,15 +38,16 @@ fn families() -> Vec<Family> {
 #[test]
 fn no_latency_is_shown_smaller_than_it_was() {
     for us in (0..12_000).step_by(7).chain([20_000, 99_999, 1_500_000]) {
-        let of = latencies(&[us]);
-        let seconds = us as f64 / 1e6;
+        let mut of = latencies(&[]);
+        of.histogram.record(Ns(us * 1_000 + 999)); // the last of its class
+        let seconds = us as f64 / 1e6 + 999e-9;
         let first = classic(&of.histogram).iter().position(|&count| count == 1).unwrap();
         let bound = BOUNDS.get(first).copied().unwrap_or(f64::INFINITY);
         assert!(bound >= seconds, "{us} us counted up to {bound}");
         let native = native::buckets(&of.histogram);
         let upper = 2f64.powf(f64::from(native.spans[0].0) / 8.0);
         assert!(
-            upper >= seconds * (1.0 - 1e-9) && upper <= (seconds + 1e-6) * 1.13,
+            upper >= seconds * (1.0 - 1e-9) && upper <= (seconds + 1e-9) * 1.13,
             "{us} us in a bucket up to {upper}"
         );
     }
@@ -157,4 +158,13 @@ fn numbers_are_written_as_go_writes_them() {
     ] {
         assert_eq!(number(value), text);
     }
+}
+
+#[test]
+fn of_the_exemplars_of_a_bucket_the_latest_is_shown() {
+    let mut of = latencies(&[400, 450, 460]);
+    let exemplar = |seconds, at| Exemplar::new(Vec::new(), seconds, at);
+    of.exemplars = vec![exemplar(400e-6, 10.0), exemplar(450e-6, 12.0), exemplar(460e-6, 11.0)];
+    let shown: Vec<_> = exemplars(&of).into_iter().flatten().map(|one| one.at).collect();
+    assert_eq!(shown, [12.0]);
 }

@@ -478,6 +478,14 @@ mod tests {
     }
 
     #[test]
+    fn a_record_that_is_torn_is_lost_also_where_none_follows() {
+        let mut bytes = one_switch(0, 1, 100, 10, 20);
+        bytes[HEADER_BYTES + 8] ^= 1;
+        let read = events(&Flight::open(&bytes, Symbols::default()).unwrap());
+        assert!(matches!(read[..], [Event { kind: Kind::Lost { count: Some(1), .. }, .. }]), "{read:?}");
+    }
+
+    #[test]
     fn every_truncation_is_survived() {
         let bytes = all_kinds();
         for end in 0..bytes.len() {

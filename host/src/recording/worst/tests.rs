@@ -15,7 +15,7 @@ fn book(limit: usize) -> Book {
 }
 
 /// Of thread `tid`, `latency` long, the `number`th.
-fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
+pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
     let who = |tid| Who { tid: Tid(tid), prio: Prio(50), comm: Comm::cut("late") };
     let switched_in = Mono(1_000_000 * number + latency);
     let activation = Activation {
@@ -163,4 +163,60 @@ fn the_longest_wake_up_of_a_thread_is_told_though_another_was_later_with_its_tim
     let wakeup = of(Quantity::Wakeup, 300).unwrap();
     assert_eq!((wakeup.begin, wakeup.total_ns), (long.waking, Ns(300)));
     assert!(of(Quantity::Wakeup, 299).is_none() && of(Quantity::Timer, 900).is_none());
+    book.activation(&late(5, 200, 3).0);
+    assert_eq!(book.peak_of_thread(Tid(5), Quantity::Wakeup, Ns(300)).unwrap().begin, long.waking);
+}
+
+#[test]
+fn a_wait_behind_an_equal_is_no_case_of_its_cpu_and_the_lesser_one_of_its_thread() {
+    let mut book = book(2);
+    let shared = |number, latency| Activation { shared: true, ..late(5, latency, number).0 };
+    book.activation(&shared(1, 900));
+    assert!(book.peaks().0.is_empty() && book.worst_of(Tid(5)).unwrap().total_ns == Ns(900));
+    book.activation(&late(5, 100, 2).0);
+    book.activation(&shared(3, 950));
+    assert_eq!(book.worst_of(Tid(5)).unwrap().total_ns, Ns(100));
+    let of = |quantity, max| book.peak_of_thread(Tid(5), quantity, Ns(max)).map(|peak| peak.total_ns.0);
+    assert_eq!((of(Quantity::SharedPrio, 950), of(Quantity::Wakeup, 100)), (Some(950), Some(100)));
+}
+
+#[test]
+fn records_are_asked_for_from_what_could_still_become_a_case() {
+    let mut book = book(2);
+    book.activation(&late(5, 300, 1).0);
+    assert_eq!(book.useful_from(CPU), Ns(10), "there is room");
+    book.activation(&late(5, 200, 2).0);
+    assert_eq!(book.useful_from(CPU), Ns(201));
+}
+
+#[test]
+fn of_a_maximum_that_no_activation_has_only_a_record_of_its_size_tells() {
+    let mut book = book(2);
+    book.activation(&late(5, 300, 1).0);
+    let of = |book: &Book, max| book.peak_of((Quantity::Wakeup, CPU), Ns(max)).map(|peak| peak.victim.tid);
+    assert_eq!((of(&book, 300), of(&book, 400)), (Some(Tid(5)), None));
+    book.evidence(late(6, 350, 2).1);
+    assert_eq!(of(&book, 400), None, "it has not blocked, and was late by less");
+}
+
+#[test]
+fn a_thread_that_got_the_id_of_one_that_ended_does_not_inherit_its_worst() {
+    let mut book = book(2);
+    book.activation(&late(5, 300, 1).0);
+    let other = Activation { tgid: Tid(66), ..late(5, 100, 2).0 };
+    book.activation(&other);
+    assert_eq!(book.worst_of(Tid(5)).unwrap().total_ns, Ns(100));
+}
+
+#[test]
+fn a_record_that_waits_for_its_activation_goes_into_the_next_window_and_no_older_one() {
+    let mut book = book(2);
+    book.evidence(late(5, 300, 1).1);
+    let (waiting, record) = late(6, 400, 2);
+    book.evidence(record);
+    book.begin_window(waiting.switched_in);
+    assert_eq!(book.pending.len(), 1);
+    book.activation(&waiting);
+    book.explain_cases();
+    assert!(book.peaks().0[0].explanation.is_some());
 }
