@@ -136,7 +136,7 @@ impl Source {
             let peak = snapshot.maxima.iter().find(mine).cloned();
             closed.push(window_series(key, series.histogram, series.lost, peak));
         }
-        self.count_lost(&mut closed);
+        count_lost(&mut self.lost, self.recording.recorder().series(), &mut closed);
         let mut of_tasks: BTreeMap<SeriesKey, WindowSeries> = BTreeMap::new();
         for task in &snapshot.tasks {
             let name = self.names.of(&task.thread.comm);
@@ -150,23 +150,6 @@ impl Source {
             series.peak_at = series.peak.as_ref().map(|peak| wall_of(peak.begin + peak.total_ns))
         });
         closed
-    }
-
-    /// A CPU whose every wake-up of the window was lost has a row, too.
-    fn count_lost(&mut self, closed: &mut Vec<WindowSeries>) {
-        for series in self.recording.recorder().series() {
-            let Some(cpu) = series.cpu.filter(|_| QUANTITIES.contains(&series.quantity)) else { continue };
-            let key = SeriesKey::of_cpu(series.quantity, cpu);
-            let before = self.lost.insert(key, series.lost).unwrap_or(0);
-            let lost = series.lost.saturating_sub(before);
-            match closed.iter_mut().find(|closed| closed.key == key) {
-                Some(closed) => closed.lost = lost,
-                None if lost > 0 => {
-                    closed.push(window_series(key, Histogram::new(series.histogram.layout()), lost, None));
-                }
-                None => {}
-            }
-        }
     }
 
     /// Every series of CPUs since the recorder began, for exporters that want totals.
@@ -206,6 +189,23 @@ impl Source {
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         self.recording.losses()
+    }
+}
+
+/// What each series lost since the last window: `now` has counts since the recorder began, `before` those of then. A CPU
+/// whose every wake-up of the window was lost has a row, too.
+fn count_lost(before: &mut BTreeMap<SeriesKey, u64>, now: Vec<Series>, closed: &mut Vec<WindowSeries>) {
+    for series in now {
+        let Some(cpu) = series.cpu.filter(|_| QUANTITIES.contains(&series.quantity)) else { continue };
+        let key = SeriesKey::of_cpu(series.quantity, cpu);
+        let lost = series.lost.saturating_sub(before.insert(key, series.lost).unwrap_or(0));
+        match closed.iter_mut().find(|closed| closed.key == key) {
+            Some(closed) => closed.lost = lost,
+            None if lost > 0 => {
+                closed.push(window_series(key, Histogram::new(series.histogram.layout()), lost, None));
+            }
+            None => {}
+        }
     }
 }
 
@@ -321,6 +321,24 @@ mod tests {
             add(&mut all, key, &late, &late.series[0], [std::slice::from_ref(&longer), &maxima]);
             assert_eq!(all[&key].peak.as_ref().and_then(|peak| peak.culprit.as_deref()), told);
         }
+    }
+
+    #[test]
+    fn each_window_has_what_it_lost_and_a_row_where_it_lost_everything() {
+        let of = |cpu, lost| {
+            let empty = Histogram::new(Layout::LATENCY);
+            Series { lost, ..Series::new(Quantity::Wakeup, Some(Cpu(cpu)), empty) }
+        };
+        let mut before = BTreeMap::new();
+        let mut window = |now: [Series; 2]| {
+            let sampled = SeriesKey::of_cpu(Quantity::Wakeup, Cpu(0));
+            let mut closed = vec![window_series(sampled, Histogram::new(Layout::LATENCY), 0, None)];
+            count_lost(&mut before, now.to_vec(), &mut closed);
+            closed.iter().map(|row| (row.key.whose.cpu().unwrap().0, row.lost)).collect::<Vec<_>>()
+        };
+        assert_eq!(window([of(0, 5), of(1, 0)]), [(0, 5)]);
+        assert_eq!(window([of(0, 5), of(1, 7)]), [(0, 0), (1, 7)]);
+        assert_eq!(window([of(0, 6), of(1, 7)]), [(0, 1)]);
     }
 
     #[test]

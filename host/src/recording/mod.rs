@@ -21,8 +21,6 @@ mod snapshot;
 mod window;
 mod worst;
 
-use std::collections::HashMap;
-
 use lathunt_core::application::Tasks;
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Quantity, Series};
@@ -36,7 +34,7 @@ use crate::symbols::Symbols;
 use files::Files;
 use found::Found;
 use memory::Memory;
-use window::{Before, Key, Largest};
+use window::{Before, Largests};
 use worst::Book;
 
 pub use selection::Selection;
@@ -54,7 +52,7 @@ pub struct Recording {
     recorder: Recorder,
     begin: Mono,
     before: Before,
-    largest: HashMap<Key, Largest>,
+    largest: Largests,
     book: Book,
     tasks: Tasks,
     files: Files,
@@ -97,7 +95,7 @@ impl Recording {
             recorder,
             begin,
             before: Before::default(),
-            largest: HashMap::new(),
+            largest: Largests::default(),
             book,
             tasks,
             files: Files::default(),
@@ -122,8 +120,7 @@ impl Recording {
         self.activations(Mono(u64::MAX));
         self.set_thresholds();
         for (key, max) in self.recorder.take_largest() {
-            let largest = self.largest.entry(key).or_default();
-            largest.until = largest.until.max(max);
+            self.largest.larger(key, max);
             self.since_reset.iter_mut().for_each(|since| since.larger(key, max));
         }
         evidence
@@ -176,9 +173,7 @@ impl Recording {
     pub fn close_window(&mut self) -> Snapshot {
         let (snapshot, cumulative) = self.read();
         self.before.close(&cumulative, snapshot.end);
-        for largest in self.largest.values_mut() {
-            *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
-        }
+        self.largest.begin_window(|_| true);
         self.recorder.restart_seconds(snapshot.end);
         self.book.begin_window(self.begin);
         self.set_thresholds();
@@ -196,19 +191,12 @@ impl Recording {
         let cumulative = self.recorder.series();
         self.activations(end);
         self.book.explain_cases();
-        for largest in self.largest.values_mut() {
-            // A window that goes on after an earlier snapshot knows by now what came meanwhile.
-            largest.until = largest.until.max(largest.meanwhile);
-        }
         let taken = self.recorder.take_largest();
         self.since_reset.iter_mut().for_each(|since| since.meanwhile(&taken));
-        for (key, max) in taken {
-            self.largest.entry(key).or_default().meanwhile = max;
-        }
+        self.largest.meanwhile(&taken);
         let part = |series: &Series| {
             let key = (series.quantity, series.cpu?);
-            let largest = self.largest.get(&key).copied().unwrap_or_default();
-            self.before.part(series, largest, self.book.smallest(key))
+            self.before.part(series, self.largest.of(key), self.book.smallest(key))
         };
         // A CPU whose every wake-up was lost has a series, too.
         let told = |series: &Series| {

@@ -2,21 +2,19 @@
 //!
 //! Nothing is taken from anybody else: the figures at that moment are subtracted from those that go on.
 
-use std::collections::HashMap;
-
 use lathunt_core::export::latency_hist;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Mono, Ns};
 use lathunt_core::trace::activation::Activation;
 
 use super::extremes::Extremes;
-use super::window::{Before, Key, Largest};
+use super::window::{Before, Key, Largests};
 
 /// The figures at the last reset of each quantity, and the extremes since.
 #[derive(Default)]
 pub struct SinceReset {
     before: Before,
-    largest: HashMap<Key, Largest>,
+    largest: Largests,
     extremes: Extremes,
 }
 
@@ -28,18 +26,12 @@ impl SinceReset {
 
     /// The largest of a series since it was last asked.
     pub(super) fn larger(&mut self, key: Key, max: Ns) {
-        let largest = self.largest.entry(key).or_default();
-        largest.until = largest.until.max(max);
+        self.largest.larger(key, max);
     }
 
     /// The same, asked after the series were read.
     pub(super) fn meanwhile(&mut self, taken: &[(Key, Ns)]) {
-        for largest in self.largest.values_mut() {
-            largest.until = largest.until.max(largest.meanwhile);
-        }
-        for &(key, max) in taken {
-            self.largest.entry(key).or_default().meanwhile = max;
-        }
+        self.largest.meanwhile(taken);
     }
 
     /// Those of `series` with samples since.
@@ -47,8 +39,7 @@ impl SinceReset {
     pub fn part(&self, series: &[Series]) -> Vec<Series> {
         let part = |series: &Series| {
             let key = (series.quantity, series.cpu?);
-            let largest = self.largest.get(&key).copied().unwrap_or_default();
-            self.before.part(series, largest, self.extremes.smallest(key))
+            self.before.part(series, self.largest.of(key), self.extremes.smallest(key))
         };
         series.iter().filter_map(part).filter(|series| series.histogram.count() > 0).collect()
     }
@@ -63,10 +54,7 @@ impl SinceReset {
     pub fn reset(&mut self, quantities: &[Quantity], series: &[Series], at: Mono) {
         let of_them = series.iter().filter(|series| quantities.contains(&series.quantity));
         self.before.close(&of_them.cloned().collect::<Vec<_>>(), at);
-        for (_, largest) in self.largest.iter_mut().filter(|((quantity, _), _)| quantities.contains(quantity))
-        {
-            *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
-        }
+        self.largest.begin_window(|quantity| quantities.contains(&quantity));
         quantities.iter().for_each(|&quantity| self.extremes.clear_of(quantity, at));
     }
 }

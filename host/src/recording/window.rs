@@ -20,6 +20,41 @@ pub(super) struct Before {
     first: HashMap<Key, lathunt_core::time::Mono>,
 }
 
+/// The largest of each series of a window, as the kernel side tells them when it is asked: now and then, and right after
+/// each copy of the histograms.
+#[derive(Default)]
+pub(super) struct Largests(HashMap<Key, Largest>);
+
+impl Largests {
+    /// Asked between two copies.
+    pub fn larger(&mut self, key: Key, max: Ns) {
+        let largest = self.0.entry(key).or_default();
+        largest.until = largest.until.max(max);
+    }
+
+    /// Asked right after a copy. What came right after the one before is in this copy, of a window that goes on.
+    pub fn meanwhile(&mut self, taken: &[(Key, Ns)]) {
+        for largest in self.0.values_mut() {
+            largest.until = largest.until.max(std::mem::take(&mut largest.meanwhile));
+        }
+        for &(key, max) in taken {
+            self.0.entry(key).or_default().meanwhile = max;
+        }
+    }
+
+    /// The copy was the last one of the window of these quantities.
+    pub fn begin_window(&mut self, of: impl Fn(Quantity) -> bool) {
+        for (_, largest) in self.0.iter_mut().filter(|((quantity, _), _)| of(*quantity)) {
+            *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
+        }
+    }
+
+    /// Of one series.
+    pub fn of(&self, key: Key) -> Largest {
+        self.0.get(&key).copied().unwrap_or_default()
+    }
+}
+
 /// Largest of the window: found while the window before it was copied (and perhaps counted there), `until` the copy was
 /// begun, and `meanwhile`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +135,31 @@ mod tests {
         assert_eq!((histogram.count(), histogram.sum_ns()), (3, 40_300 + 5_200 + 12_345_678));
         assert_eq!((histogram.min(), histogram.max()), (Some(Ns(5_200)), Some(Ns(12_345_678))));
         assert_eq!(part.begin, Some(Mono(7)));
+    }
+
+    #[test]
+    fn a_maximum_belongs_to_the_window_whose_copy_has_its_count() {
+        let key = (Quantity::Wakeup, Cpu(1));
+        let mut largests = Largests::default();
+        let told = |largests: &Largests| {
+            let Largest { carried, until, meanwhile } = largests.of(key);
+            [carried, until, meanwhile].map(|ns| ns.0)
+        };
+        largests.larger(key, Ns(700));
+        largests.larger(key, Ns(300));
+        largests.meanwhile(&[(key, Ns(900))]);
+        assert_eq!(told(&largests), [0, 700, 900]);
+        largests.meanwhile(&[]);
+        assert_eq!(
+            told(&largests),
+            [0, 900, 0],
+            "the window goes on, and nothing came right after this copy"
+        );
+        largests.meanwhile(&[(key, Ns(400))]);
+        largests.begin_window(|quantity| quantity == Quantity::Timer);
+        assert_eq!(told(&largests), [0, 900, 400], "that of another quantity");
+        largests.begin_window(|_| true);
+        assert_eq!(told(&largests), [400, 0, 0]);
     }
 
     #[test]
