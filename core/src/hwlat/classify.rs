@@ -220,6 +220,12 @@ mod tests {
         };
         let judged = classify(&by_irq);
         assert_eq!((judged.cause, judged.remainder_ns), (Cause::Software, Some(Ns::from_us(5))));
+        let by_two = |first, second| {
+            let part = |us| ("function call IPI".to_owned(), Ns::from_us(us));
+            classify(&Evidence { software: Some(vec![part(first), part(second)]), ..gap(500) })
+        };
+        assert_eq!((by_two(250, 245).cause, by_two(245, 250).cause), (Cause::Software, Cause::Software));
+        assert_eq!(by_two(250, 240).cause, Cause::CannotTell, "what remains is a gap of the threshold");
     }
 
     #[test]
@@ -233,6 +239,10 @@ mod tests {
         assert_eq!((judged.cause, judged.foreign(preempted.gap_ns)), (Cause::CannotTell, Ns::from_us(40)));
         let told = format!("software {}, cannot tell {}", Ns::from_us(15_960), Ns::from_us(40));
         assert_eq!(judged.told(preempted.gap_ns), told);
+        let hardly =
+            Evidence { software: Some(vec![("another program".to_owned(), Ns::from_us(40))]), ..preempted };
+        let told = format!("cannot tell {}, software {}", Ns::from_us(15_960), Ns::from_us(40));
+        assert_eq!(classify(&hardly).told(hardly.gap_ns), told, "the larger part first");
         let alone = classify(&gap(200));
         assert_eq!(
             (alone.told(Ns::from_us(200)), alone.foreign(Ns::from_us(200))),
@@ -294,5 +304,7 @@ mod tests {
     fn a_jump_of_one_clock_is_no_stall() {
         let jump = Evidence { counter_ns: Some(Ns(50)), ..gap(300) };
         assert_eq!(classify(&jump).cause, Cause::Clock);
+        let both = Evidence { counter_ns: Some(Ns::from_us(200)), ..gap(300) };
+        assert_eq!(classify(&both).cause, Cause::CannotTell, "both saw a gap");
     }
 }

@@ -310,6 +310,38 @@ mod tests {
     }
 
     #[test]
+    fn the_host_is_not_the_cause_of_what_others_had_meanwhile() {
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false);
+        let stole = Gap { steal_ns: Some(Ns::from_us(900)), steal_is_exact: true, ..gap(300) };
+        ledger.add(stole, by("vector local_timer", 250, 50));
+        let told = told(&mut ledger).remove(0);
+        assert_eq!(
+            (told.parts[0].name.as_str(), told.judgement.cause),
+            ("vector local_timer", Cause::Software)
+        );
+    }
+
+    #[test]
+    fn each_entry_may_cost_what_the_cheapest_tenth_does_and_the_longest_of_a_source_is_told() {
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("none".to_owned()), false);
+        for cost in [[2; 5], [9; 5], [9; 5], [9; 5]].concat() {
+            ledger.add(gap(3 + cost), by("vector local_timer", 3, cost));
+        }
+        let thrice = by("vector local_timer", 30, 12).map(|shares| Shares { entries: 3, ..shares });
+        ledger.add(gap(42), thrice);
+        ledger.add(gap(13), by("vector local_timer", 4, 9));
+        ledger.add(gap(1_000), None);
+        let told = told(&mut ledger);
+        assert_eq!(ledger.entry_ns(), Some(Ns::from_us(2)));
+        let names: Vec<&str> = told[20].parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["vector local_timer", ENTRY], "twice the cheapest, three times");
+        let rows = ledger.rows();
+        let timer = rows.iter().find(|row| row.source == "vector local_timer").unwrap();
+        assert_eq!((timer.max_ns, timer.count), (Ns::from_us(30), 22));
+        assert!(ledger.attributed_of_large().unwrap() < 0.3, "nobody is named for what was not recorded");
+    }
+
+    #[test]
     fn a_record_that_claims_more_than_the_gap_does_not_break_the_sum() {
         let mut ledger = Ledger::new(Ns::from_us(1), None, true);
         ledger.add(gap(10), by("hog/1 (RT 98)", 11, 5));

@@ -265,6 +265,12 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_as_long_as_the_threshold_is_a_gap() {
+        let turns = Turns::new(0.5, Ns(1_000));
+        assert_eq!([1_999, 2_000].map(|ticks| turns.is_long(ticks)), [false, true]);
+    }
+
+    #[test]
     fn nothing_counted_says_nothing() {
         let mut turns = Turns::new(1.0, Ns(1_000));
         count(&mut turns, 20);

@@ -105,3 +105,63 @@ fn add_leaves(node: &Segment, shares: &mut HashMap<String, Ns>) {
     }
     node.children.iter().for_each(|child| add_leaves(child, shares));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::{Explanation, Kind};
+    use crate::series::{Quantity, Thread};
+    use crate::time::{Cpu, Mono};
+
+    /// On CPU `cpu` from `begin` on, made of these leaves.
+    fn peak(cpu: u32, begin: u64, leaves: &[(&str, u64)]) -> Peak {
+        let parts: Vec<Segment> = leaves
+            .iter()
+            .map(|&(label, ns)| Segment::leaf(Kind::Thread, label, Mono(begin), Ns(ns)))
+            .collect();
+        let total_ns: Ns = parts.iter().map(|part| part.duration_ns).sum();
+        let tree = Segment::group(Kind::Passage, "passage", Mono(begin), total_ns, parts);
+        let (sentence, advice, cause) = (String::new(), String::new(), String::new());
+        let unexplained_ns = Ns::ZERO;
+        let explanation =
+            Explanation { sentence, advice, tree, total_ns, unexplained_ns, cause, limits: Vec::new() };
+        Peak {
+            quantity: Quantity::Cyclic,
+            cpu: Cpu(cpu),
+            begin: Mono(begin),
+            total_ns,
+            victim: Thread::default(),
+            culprit: None,
+            explanation: Some(explanation),
+            no_evidence: None,
+            context: None,
+        }
+    }
+
+    #[test]
+    fn a_cause_has_the_most_that_it_took_of_one_peak_and_what_it_took_of_all() {
+        let peaks = [
+            peak(0, 0, &[("a", 10), ("b", 990)]),
+            peak(0, 5_000, &[("a", 500)]),
+            peak(1, 9_000, &[("a", 5), ("c", 295)]),
+        ];
+        let told: Vec<_> = rank(&peaks)
+            .into_iter()
+            .map(|cause| (cause.name, cause.worst_ns.0, cause.worst_peak, cause.peaks, cause.time_ns.0))
+            .collect();
+        let of = |name: &str, worst, peak, peaks, time| (name.to_owned(), worst, peak, peaks, time);
+        assert_eq!(told, [of("b", 990, 0, 1, 990), of("a", 500, 1, 3, 515), of("c", 295, 2, 1, 295)]);
+    }
+
+    #[test]
+    fn a_stall_is_its_longest_peak_wherever_that_stands_and_other_cpus_are_others() {
+        let peaks = [peak(0, 50, &[("a", 100)]), peak(0, 0, &[("a", 150)]), peak(1, 0, &[("a", 120)])];
+        let stall = |peak, also: &[usize]| Stall { peak, also: also.to_vec() };
+        assert_eq!(stalls(&peaks), [stall(1, &[0]), stall(2, &[])]);
+        let after = [peak(0, 150, &[("a", 100)]), peak(0, 0, &[("a", 150)])];
+        assert_eq!(stalls(&after), [stall(1, &[]), stall(0, &[])], "one begins as the other ends");
+        let mut unexplained = peaks;
+        unexplained[1].explanation = None;
+        assert_eq!(distinct(&unexplained), [1, 2, 0], "an explained one stays beside it");
+    }
+}

@@ -75,8 +75,38 @@ fn a_job_that_runs_into_the_next_period_is_an_overrun_and_costs_the_releases_it_
     assert_eq!(axis.worst.end.since(axis.worst.start.unwrap()), Ns::from_us(2_300));
 }
 
+/// A thread that timers release at these times and that takes so long each time, µs.
+fn released(at: &[u64], run: u64) -> Option<Periodic> {
+    let source = FtraceText::open(trace(1, |_| 200).as_bytes()).unwrap();
+    let normalizer = Normalizer::new(&source);
+    let mut reader = Reader::default();
+    let task = |tid| TaskRef { tid: Tid(tid), ..TaskRef::default() };
+    let mut step = |at: u64, kind| {
+        let event = Event { at: Mono(at * 1_000), cpu: Cpu(1), current: None, level: Level::Unsaid, kind };
+        reader.step(&event, &normalizer);
+    };
+    for &at in at {
+        step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None });
+        step(at, Kind::Waking { task: task(77), target_cpu: None, new: false });
+        step(at, Kind::TimerExpireExit { timer: 1 });
+        step(at + 1, Kind::Switch { prev: task(0), left_as: LeftAs::Runnable, next: task(77) });
+        step(at + run, Kind::Switch { prev: task(77), left_as: LeftAs::Blocked(1), next: task(0) });
+    }
+    periodic(Tid(77), String::new(), reader.tasks.remove(&Tid(77)).unwrap())
+}
+
 #[test]
-fn wakings_without_a_timer_and_uneven_ones_are_not_periodic() {
+fn uneven_releases_are_no_period_and_who_ends_with_its_period_has_not_overrun_it() {
+    let even: Vec<u64> = (1..40).map(|n| n * 1_000).collect();
+    assert_eq!(released(&even, 200).unwrap().period_ns, Ns::from_ms(1));
+    // Two of three distances are far from any multiple of the median.
+    let uneven: Vec<u64> = even.iter().map(|at| at + [0, 400, 100][*at as usize / 1_000 % 3]).collect();
+    assert_eq!(released(&uneven, 200), None);
+    assert_eq!(released(&even, 1_000).unwrap().overruns, 0, "the next release is due as each ends");
+}
+
+#[test]
+fn wakings_without_a_timer_are_not_periodic() {
     let text = trace(50, |_| 200);
     let woken_by_hand: String =
         text.lines().filter(|line| !line.contains("hrtimer")).map(|line| format!("{line}\n")).collect();
