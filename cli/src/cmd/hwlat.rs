@@ -11,6 +11,7 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::Ns;
+use lathunt_host::facts::counters::grown;
 use lathunt_host::instrument::hwlat::{smi_counts, spin, tracer, Options};
 use lathunt_host::topology::Topology;
 use lathunt_host::{arch, facts, signals, wall};
@@ -114,7 +115,9 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         window_ns: args.window,
         width_ns: args.width,
         hypervisor: arch::hypervisor(),
-        smi: before.zip(after).map(|(before, after)| after.iter().sum::<u64>() - before.iter().sum::<u64>()),
+        smi: before.zip(after).and_then(|(before, after)| {
+            before.iter().zip(&after).map(|(&before, &after)| grown(Some(before), Some(after))).sum()
+        }),
         found,
     };
     let mut told = if args.json { report.to_json() + "\n" } else { text::text(&report) };

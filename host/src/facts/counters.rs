@@ -113,6 +113,13 @@ pub fn smi_count(tree: &Tree, cpu: Cpu) -> Option<u64> {
     Some(u64::from_le_bytes(value) & 0xffff_ffff)
 }
 
+/// What a counter grew by; `None`: not known, or it was begun anew in between: that of SMIs when the machine slept, that of
+/// stolen time when a guest moved to another host.
+#[must_use]
+pub fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
+    now?.checked_sub(before?)
+}
+
 /// Times the CPU's core or package was throttled for heat (x86).
 fn thermal_count(tree: &Tree, cpu: Cpu) -> Option<u64> {
     let base = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle");
@@ -171,6 +178,12 @@ fn message(record: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_counter_grew_by_is_not_known_where_it_was_begun_anew() {
+        assert_eq!([grown(Some(7), Some(7)), grown(Some(7), Some(9))], [Some(0), Some(2)]);
+        assert_eq!([grown(Some(9), Some(7)), grown(None, Some(9)), grown(Some(9), None)], [None; 3]);
+    }
 
     #[test]
     fn of_the_kernels_log_only_what_matters_to_latency_is_kept() {

@@ -148,8 +148,8 @@ fn watch(
                         begin: before,
                         end: now,
                         counter_ns,
-                        smi: smi_now.zip(smi).map(|(now, before)| now - before),
-                        steal_ns: steal_now.zip(steal).map(|(now, before)| Ns(now.0 - before.0)),
+                        smi: counters::grown(smi, smi_now),
+                        steal_ns: counters::grown(steal, steal_now).map(Ns),
                         freeze,
                     };
                     (smi, steal) = (smi_now, steal_now);
@@ -192,8 +192,8 @@ fn smi_of(cpu: Cpu) -> Option<u64> {
     counters::smi_count(&Tree::new(std::path::Path::new(LIVE)), cpu)
 }
 
-fn steal_of(cpu: Cpu) -> Option<Ns> {
-    counters::steal(&Tree::new(std::path::Path::new(LIVE)))?.get(&cpu).copied()
+fn steal_of(cpu: Cpu) -> Option<u64> {
+    Some(counters::steal(&Tree::new(std::path::Path::new(LIVE)))?.get(&cpu)?.0)
 }
 
 /// Gaps with the flight record that belongs to each.

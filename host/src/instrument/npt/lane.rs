@@ -15,6 +15,7 @@ use super::probe::{self, Armed};
 use super::turn::{turns, Handling, OnGap, Probe, Read};
 use super::Options;
 use crate::error::Result;
+use crate::facts::counters;
 use crate::recorder::Freezer;
 use crate::sched::{self, Policy};
 
@@ -167,7 +168,7 @@ impl OnGap for Gaps<'_> {
         let faults = self.new_faults();
         let smi = self.smi.as_mut().and_then(|(device, before)| {
             let now = read_smi(device)?;
-            Some(now.wrapping_sub(std::mem::replace(before, now)) + 1)
+            Some(counters::grown(Some(std::mem::replace(before, now)), Some(now))? + 1)
         });
         let stolen = self.recorder.as_ref().map_or(0, Freezer::host_stole_ns);
         self.shared.offer(Raw { begin, end, faults, smi: smi.unwrap_or(0), stolen });
@@ -191,7 +192,7 @@ impl Gaps<'_> {
 /// Intel's count of SMIs (SDM volume 4), read on the CPU itself so that no other CPU is interrupted.
 fn smi_device(cpu: Cpu) -> Option<(std::fs::File, u64)> {
     let tree = crate::facts::Tree::new(std::path::Path::new(crate::facts::LIVE));
-    crate::facts::counters::smi_count(&tree, cpu)?; // there is one, and it means that
+    counters::smi_count(&tree, cpu)?; // there is one, and it means that
     let device = std::fs::File::open(format!("/dev/cpu/{cpu}/msr")).ok()?;
     let now = read_smi(&device)?;
     Some((device, now))
