@@ -312,3 +312,6 @@ fn judge(run: &Run, plan: &Plan) -> Verdict {
     }
     verdict::judge(run, plan.deadline, &Rules::tasks(run))
 }
+
+#[cfg(test)]
+mod tests;

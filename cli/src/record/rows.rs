@@ -32,8 +32,10 @@ pub fn progress(plan: &Plan, recording: &Recording, snapshot: &Snapshot, elapsed
     Progress { phase, elapsed, planned: plan.duration, rows }
 }
 
+/// By the latency that was larger: a thread may be woken by timers and by others.
 fn of_task(task: &Task) -> Option<Row> {
-    let latency = task.of(Quantity::TimerWakeup).or_else(|| task.of(Quantity::Wakeup))?;
+    let latencies = [Quantity::Wakeup, Quantity::TimerWakeup].into_iter().filter_map(|of| task.of(of));
+    let latency = latencies.max_by_key(|series| series.histogram.max())?;
     let missed = task.period.as_ref().map_or(0, |period| period.missed);
     let culprit = task.worst.as_ref().and_then(|worst| worst.culprit.clone()).unwrap_or_default();
     Some(Row { missed, culprit, ..row(task.thread.to_string(), latency) })
@@ -51,5 +53,32 @@ fn row(label: String, series: &Series) -> Row {
         max: histogram.max(),
         missed: series.missed,
         culprit: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::histogram::{Histogram, Layout};
+
+    use super::*;
+
+    #[test]
+    fn a_thread_is_shown_with_the_larger_of_its_latencies() {
+        let task = serde_json::json!({
+            "thread": { "tid": 7, "comm": "control", "prio": null }, "process": 7, "policy": "SCHED_FIFO",
+            "waits_in": null, "timer_driven": true, "activations": 2, "period": null, "series": [],
+            "execution": null, "preemptions": 0, "page_faults": 0, "deadline_ns": null, "misses": 0
+        });
+        let mut task: Task = serde_json::from_value(task).unwrap();
+        assert_eq!(of_task(&task), None);
+        let of = |quantity, us| {
+            let mut histogram = Histogram::new(Layout::LATENCY);
+            histogram.record(Ns::from_us(us));
+            Series::new(quantity, None, histogram)
+        };
+        for (timed, woken) in [(60, 5_000), (5_000, 60)] {
+            task.series = vec![of(Quantity::Wakeup, woken), of(Quantity::TimerWakeup, timed)];
+            assert_eq!(of_task(&task).unwrap().max, Some(Ns::from_ms(5)));
+        }
     }
 }

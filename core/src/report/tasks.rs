@@ -65,9 +65,11 @@ fn block(task: &Task) -> Vec<String> {
         let timer = if task.timer_driven { " on a timer" } else { "" };
         let _ = write!(first, ", waits in {place}{timer}");
     }
+    let behind = max(Quantity::SharedPrio).map(|max| format!(", behind an equal {max}"));
     let second = format!(
-        "    worst: latency {}, response {}, execution {}",
+        "    worst: latency {}{}, response {}, execution {}",
         or_dash(latency),
+        behind.unwrap_or_default(),
         or_dash(max(Quantity::Response)),
         or_dash(task.execution.as_ref().map(|span| span.max_ns)),
     );
@@ -130,4 +132,39 @@ fn wait(blocking: &Blocking, what: &str) -> String {
         blocking.total_ns,
         blocking.max_ns
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::Conditions;
+    use crate::histogram::{Histogram, Layout};
+    use crate::series::{Series, Thread};
+    use crate::time::{Ns, Tid};
+
+    #[test]
+    fn the_worst_of_a_thread_is_its_larger_latency_and_what_it_waited_behind_equals_stands_beside_it() {
+        let task = serde_json::json!({
+            "thread": { "tid": 7, "comm": "control", "prio": null }, "process": 7, "policy": "SCHED_FIFO",
+            "waits_in": null, "timer_driven": true, "activations": 2, "period": null, "series": [],
+            "execution": null, "preemptions": 0, "page_faults": 0, "deadline_ns": null, "misses": 0
+        });
+        let mut task: Task = serde_json::from_value(task).unwrap();
+        task.thread = Thread { tid: Tid(7), comm: "control".to_owned(), prio: None };
+        let of = |(quantity, us)| {
+            let mut histogram = Histogram::new(Layout::LATENCY);
+            histogram.record(Ns::from_us(us));
+            Series::new(quantity, None, histogram)
+        };
+        let worst = |series: &[(Quantity, u64)]| {
+            let task = Task { series: series.iter().copied().map(of).collect(), ..task.clone() };
+            let run = Run { tasks: vec![task], ..Run::new(Conditions::default()) };
+            let text = text(&run, 120);
+            text.lines().find(|line| line.contains("worst:")).unwrap().trim().to_owned()
+        };
+        let both = [(Quantity::TimerWakeup, 60), (Quantity::Wakeup, 5_000)];
+        assert_eq!(worst(&both), "worst: latency 5.000 ms, response –, execution –");
+        let shared = [(Quantity::Timer, 10), (Quantity::SharedPrio, 20_000)];
+        assert_eq!(worst(&shared), "worst: latency –, behind an equal 20.000 ms, response –, execution –");
+    }
 }

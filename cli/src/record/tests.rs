@@ -1,0 +1,116 @@
+//! By what an application and a system are judged.
+
+use lathunt_core::histogram::{Histogram, Layout};
+use lathunt_core::run::Loss;
+use lathunt_core::series::{Series, Thread};
+use lathunt_core::time::Cpu;
+
+use super::*;
+
+const DEADLINE: Ns = Ns(1_000_000);
+
+fn plan(tasks: &str) -> Plan {
+    Plan {
+        selection: tasks.parse().unwrap(),
+        cpus: None,
+        duration: None,
+        peaks: 8,
+        threshold: Ns(1),
+        deadline: Some(DEADLINE),
+        latency_hist: None,
+        potential: Vec::new(),
+        penalty: false,
+        live: false,
+        output: None,
+        json: false,
+        quiet: true,
+        switch: false,
+        command: Vec::new(),
+    }
+}
+
+fn series(quantity: Quantity, worst: Ns) -> Series {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    (0..40_000).for_each(|_| histogram.record(Ns(9_000)));
+    histogram.record(worst);
+    let thread = Thread { tid: Tid(7), comm: "control".to_owned(), prio: Some(Prio::from_rt(80)) };
+    Series { thread: Some(thread), ..Series::new(quantity, None, histogram) }
+}
+
+/// A thread with 40,001 turns, the longest of them so long.
+fn task(response: Ns) -> Task {
+    let task = serde_json::json!({
+        "thread": { "tid": 7, "comm": "control", "prio": 19 }, "process": 7, "policy": "SCHED_FIFO",
+        "waits_in": null, "timer_driven": true, "activations": 40_001, "period": null, "series": [],
+        "execution": null, "preemptions": 0, "page_faults": 0, "deadline_ns": null, "misses": 0
+    });
+    let task: Task = serde_json::from_value(task).unwrap();
+    let wakeup = series(Quantity::Wakeup, Ns(30_000));
+    Task { series: vec![wakeup, series(Quantity::Response, response)], ..task }
+}
+
+fn run(task: Task) -> Run {
+    let mut run = Run::new(Conditions::default());
+    run.series = vec![Series { cpu: Some(Cpu(0)), ..series(Quantity::Wakeup, Ns(30_000)) }];
+    run.tasks = vec![task];
+    run
+}
+
+fn judged(task: Task) -> (Option<Outcome>, Vec<String>) {
+    let verdict = judge(&run(task), &plan("comm:control"));
+    (verdict.outcome, verdict.reasons)
+}
+
+#[test]
+fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
+    assert_eq!(judged(task(DEADLINE)).0, Some(Outcome::Pass));
+    let (outcome, reasons) = judged(task(DEADLINE + Ns(1)));
+    assert_eq!(outcome, Some(Outcome::Fail));
+    assert!(reasons.iter().all(|reason| !reason.contains("not over in time")), "said already: {reasons:?}");
+    let overran = |task: Task| Task { misses: 2, miss_max_ns: Some(Ns::from_ms(40)), ..task };
+    let told = "control/7 (RT 80): 2 turns were not over in time, by 40.000 ms at most";
+    let silent = Task { activations: 0, series: vec![series(Quantity::Wakeup, Ns(9))], ..task(DEADLINE) };
+    for task in [overran(task(DEADLINE)), overran(silent.clone())] {
+        let (outcome, reasons) = judged(task);
+        assert_eq!((outcome, reasons[0].as_str()), (Some(Outcome::Fail), told));
+    }
+    let mut run = run(task(DEADLINE));
+    run.tasks.push(Task { thread: Thread { tid: Tid(8), ..silent.thread.clone() }, ..silent });
+    let verdict = judge(&run, &plan("comm:control"));
+    assert_eq!(verdict.outcome, Some(Outcome::Inconclusive), "nobody saw a turn of it");
+    assert!(
+        verdict.reasons.iter().any(|reason| reason.starts_with("control/8 (RT 80): no turn of it")),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn activations_that_are_in_the_figures_of_no_thread_leave_an_application_open_and_no_system() {
+    for counter in NOT_IN_TASKS {
+        let mut run = run(task(DEADLINE));
+        let (counter, meaning) = (counter.to_owned(), String::new());
+        run.losses = vec![Loss { counter, count: 1, meaning, evidence_only: true }];
+        assert_eq!(judge(&run, &plan("pid:7")).outcome, Some(Outcome::Inconclusive));
+        assert_eq!(judge(&run, &plan("rt")).outcome, Some(Outcome::Pass));
+    }
+}
+
+#[test]
+fn a_program_that_failed_passes_nothing_and_saves_nothing() {
+    let with = |worst, code| {
+        let plan = Plan { command: vec!["./app".into()], ..plan("rt") };
+        let verdict = judge_with_command(&run(task(worst)), &plan, code);
+        (verdict.outcome, verdict.reasons)
+    };
+    assert_eq!(with(DEADLINE, Some(0)).0, Some(Outcome::Pass));
+    assert_eq!(with(DEADLINE, None).0, Some(Outcome::Pass));
+    let (outcome, reasons) = with(DEADLINE, Some(137));
+    assert_eq!(outcome, Some(Outcome::Inconclusive));
+    assert!(reasons[0].starts_with("./app was killed by signal 9: "), "{reasons:?}");
+    let (outcome, reasons) = with(Ns::from_ms(2), Some(3));
+    assert_eq!(outcome, Some(Outcome::Fail));
+    assert!(
+        reasons[0].contains("worst 2.000 ms") && reasons[1].starts_with("./app ended with exit code 3"),
+        "{reasons:?}"
+    );
+}
