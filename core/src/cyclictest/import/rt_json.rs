@@ -85,10 +85,19 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
             what: format!("not the JSON of rt-tests: {error}"),
         })?,
     };
+    let command = top.cmdline_colon.or(top.cmdline);
+    if let Some((program, what)) = command.as_deref().and_then(of_another_program) {
+        return Err(NotImportable {
+            line: None,
+            what: format!(
+                "this is the JSON of {program}, which measures {what}, not how late a timed thread wakes up"
+            ),
+        });
+    }
     let unit = if top.resolution_in_ns == Some(1) { 1 } else { 1_000 };
     let mut file = File { unit, unit_assumed: top.resolution_in_ns.is_none(), ..File::default() };
     let conditions = &mut file.conditions;
-    conditions.command = top.cmdline_colon.or(top.cmdline);
+    conditions.command = command;
     conditions.started = top.start_time;
     conditions.host = top.sysinfo.nodename;
     conditions.kernel.release = top.sysinfo.release;
@@ -123,6 +132,16 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
         return Err(wrong("it has no thread".to_owned()));
     }
     Ok(file)
+}
+
+/// The program of a command line whose JSON looks like that of cyclictest, and what its figures are of.
+fn of_another_program(command: &str) -> Option<(&'static str, &'static str)> {
+    let program = command.split_whitespace().next()?.rsplit('/').next()?;
+    match program {
+        "oslat" => Some(("oslat", "the gaps of a loop that never sleeps")),
+        "signaltest" => Some(("signaltest", "the way of a signal from thread to thread")),
+        _ => None,
+    }
 }
 
 fn wrong(what: String) -> NotImportable {

@@ -1,8 +1,9 @@
 //! Status lines of cyclictest: `T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:    2925`.
 //!
 //! A screen repeats them with growing figures: the last line of a run has them all. A log to which several runs were
-//! appended has the last line of each. They are added up, so that the largest latency of all of them is kept. A thread
-//! that has no sample yet is on the first screen already, without its tid: that line is of no run.
+//! appended has the last line of each, one that several wrote at the same time has them in turns. They are added up,
+//! so that the largest latency of all of them is kept and none is counted twice. A thread that has no sample yet is on
+//! the first screen already, without its tid: that line is of no run.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +32,16 @@ impl Status {
             return;
         };
         let before = std::mem::replace(&mut runs.last, line);
-        if before.cycles > Some(0) && !goes_on(&before, &runs.last) {
+        if goes_on(&before, &runs.last) {
+            return;
+        }
+        if before.cycles > Some(0) {
             runs.ended.push(before);
+        }
+        // one of several that write into the same text in turns had not ended
+        let first = runs.ended.len().saturating_sub(WRITERS_AT_MOST);
+        if let Some(at) = runs.ended[first..].iter().rposition(|run| goes_on(run, &runs.last)) {
+            runs.ended.remove(first + at);
         }
     }
 
@@ -52,6 +61,9 @@ impl Status {
         self.threads.iter().find(|(_, runs)| has(runs)).map(|(number, _)| *number)
     }
 }
+
+/// Runs that may write into one text at the same time; of more the samples are counted more than once.
+const WRITERS_AT_MOST: usize = 64;
 
 /// Whether `line` is a later line of the run that `before` is of: nothing that a run counts ever falls.
 fn goes_on(before: &FromFile, line: &FromFile) -> bool {
