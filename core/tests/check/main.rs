@@ -171,7 +171,7 @@ fn a_machine_that_is_well_set_up_has_nothing_to_mend() {
 fn what_else_is_set_decides_about_a_value() {
     /// Rule, facts in which the machine differs from the real-time box, outcome, what is said.
     type Case = (&'static str, &'static [(&'static str, &'static str)], Outcome, &'static str);
-    let cases: [Case; 12] = [
+    let cases: [Case; 14] = [
         (
             "timer-migration",
             &[("/proc/sys/kernel/timer_migration", "1")],
@@ -239,6 +239,24 @@ fn what_else_is_set_decides_about_a_value() {
             Outcome::DoesNotApply,
             "off",
         ),
+        (
+            "tracing",
+            &[
+                ("/sys/kernel/tracing/instances/idle/current_tracer", "nop"),
+                ("/sys/kernel/tracing/instances/idle/events/enable", "0"),
+            ],
+            Outcome::Good,
+            "nothing",
+        ),
+        (
+            "tracing",
+            &[
+                ("/sys/kernel/tracing/instances/busy/current_tracer", "nop"),
+                ("/sys/kernel/tracing/instances/busy/events/enable", "X"),
+            ],
+            Outcome::Bad,
+            "instance busy with events enabled",
+        ),
     ];
     for (rule, differs, outcome, says) in cases {
         let mut snapshot = machine(RT_BOX);
@@ -264,6 +282,7 @@ fn a_machine_with_everything_wrong_is_told_so_and_a_script_mends_what_can_be() {
     let script = fix_script(&findings);
     for says in [
         "echo 3 > /proc/irq/default_smp_affinity",
+        "for i in /sys/kernel/tracing/instances/*; do echo nop > \"$i\"/current_tracer;",
         "for f in /proc/irq/*/smp_affinity_list; do echo 0-1 > \"$f\"; done",
         "nohz_full=2-3",
         "#   # CONFIG_KASAN is not set",

@@ -14,6 +14,9 @@ const TRACING: [&str; 4] = [
     "/sys/kernel/tracing/instances/",
 ];
 
+const TRACER_OF_INSTANCE: &str = "/sys/kernel/tracing/instances/*/current_tracer";
+const EVENTS_OF_INSTANCE: &str = "/sys/kernel/tracing/instances/*/events/enable";
+
 /// Share of the last 10 s in which some thread waited for it.
 const PRESSURE: [&str; 3] = ["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory"];
 
@@ -21,11 +24,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "tracing",
         title: "Tracing left on",
-        facts: &[TRACING[0], TRACING[1], TRACING[2], TRACING[3], "/sys/kernel/tracing/instances/*/current_tracer"],
+        facts: &[TRACING[0], TRACING[1], TRACING[2], TRACING[3], TRACER_OF_INSTANCE, EVENTS_OF_INSTANCE],
         expect: Judge(tracing),
         severity: High,
         why: "a tracer or an enabled event costs time at every place it looks at",
-        fix: &[Run("echo nop > /sys/kernel/tracing/current_tracer; echo 0 > /sys/kernel/tracing/events/enable; echo > /sys/kernel/tracing/kprobe_events")],
+        fix: &[Run("echo nop > /sys/kernel/tracing/current_tracer; echo 0 > /sys/kernel/tracing/events/enable; echo > /sys/kernel/tracing/kprobe_events"), Run("for i in /sys/kernel/tracing/instances/*; do echo nop > \"$i\"/current_tracer; echo 0 > \"$i\"/events/enable; done")],
         source: "KC",
         profiles: EVERY,
     },
@@ -171,10 +174,12 @@ fn tracing(facts: &Facts) -> Judged {
     if facts.text(TRACING[2]).is_ok_and(|probes| !probes.is_empty()) {
         found.push("kprobes are set".to_owned());
     }
-    for (path, tracer) in facts.all("/sys/kernel/tracing/instances/*/current_tracer") {
-        let name = path.split('/').nth(5).unwrap_or("?");
-        found.push(format!("instance {name} with tracer {tracer}"));
-    }
+    // An instance costs time where it traces: one that is only there does not.
+    let name = |path: &str| path.split('/').nth(5).unwrap_or("?").to_owned();
+    let tracers = facts.all(TRACER_OF_INSTANCE).into_iter().filter(|(_, tracer)| *tracer != "nop");
+    found.extend(tracers.map(|(path, tracer)| format!("instance {} with tracer {tracer}", name(path))));
+    let enabled = facts.all(EVENTS_OF_INSTANCE).into_iter().filter(|(_, enable)| *enable != "0");
+    found.extend(enabled.map(|(path, _)| format!("instance {} with events enabled", name(path))));
     Answer::is(found.is_empty(), if found.is_empty() { "nothing".to_owned() } else { found.join(", ") })
 }
 
