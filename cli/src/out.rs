@@ -27,5 +27,21 @@ pub fn print_or_say(text: &str) -> bool {
 pub fn screen<'a>(paths: &'a [(&'a str, &'a str)]) -> Screen<'a> {
     let terminal = io::stdout().is_terminal();
     let width = lathunt_host::terminal::columns().filter(|_| terminal).unwrap_or(100).clamp(60, 120);
-    Screen { width, colour: terminal && std::env::var_os("NO_COLOR").is_none(), paths, ..Screen::default() }
+    Screen { width, colour: has_colour(), paths, ..Screen::default() }
+}
+
+/// Whether stdout is a terminal on which colours are wanted (no-color.org) and possible.
+#[must_use]
+pub fn has_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) && !is_dumb()
+}
+
+/// Whether what goes on can be drawn over and over on stderr: a terminal that knows escape sequences.
+#[must_use]
+pub fn can_draw() -> bool {
+    io::stderr().is_terminal() && !is_dumb()
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|kind| kind == "dumb")
 }

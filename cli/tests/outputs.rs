@@ -5,7 +5,7 @@ mod example;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use lathunt_core::conditions::Conditions;
 use lathunt_core::run::Run;
@@ -46,6 +46,29 @@ fn text_and_quiet_go_to_stdout() {
     let quiet = String::from_utf8(lathunt(directory.path(), &["report", "a", "-q"]).stdout).unwrap();
     assert!(text.starts_with(&quiet) && quiet.lines().count() == 4, "{quiet}");
     assert!(!directory.path().join("a/report.html").exists());
+}
+
+/// What a terminal of its own gets, which `script` makes.
+fn on_a_terminal(directory: &Path, arguments: &str, environment: (&str, &str)) -> String {
+    let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_lathunt"));
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(directory);
+    script.env_remove("NO_COLOR").env("TERM", "xterm").env(environment.0, environment.1);
+    let output = script.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{arguments}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn who_wants_no_colour_or_has_a_dumb_terminal_gets_plain_text() {
+    let place = two_runs();
+    let escapes = |environment| on_a_terminal(place.path(), "report --text a", environment).contains('\x1b');
+    assert!(escapes(("TERM", "xterm")));
+    assert!(escapes(("NO_COLOR", "")), "empty is not set (no-color.org)");
+    assert!(!escapes(("NO_COLOR", "1")));
+    assert!(!escapes(("TERM", "dumb")));
+    let progress = on_a_terminal(place.path(), "cyclic -D 1 -p 0", ("TERM", "dumb"));
+    assert!(progress.contains("median") && !progress.contains('\x1b'), "{progress}");
 }
 
 #[test]
@@ -162,7 +185,7 @@ fn an_injection_that_is_interrupted_tells_what_it_did() {
     command.args([
         "inject", "thread", "-c", "1", "--length", "100us", "--every", "20ms", "--count", "1000", "--json",
     ]);
-    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();

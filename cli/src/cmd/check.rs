@@ -101,7 +101,7 @@ fn shown(args: &CheckArgs, snapshot: &Snapshot, facts: &Facts, findings: &[check
     }
     let terminal = std::io::stdout().is_terminal();
     let width = if terminal { lathunt_host::terminal::columns().unwrap_or(100).clamp(60, 160) } else { 120 };
-    let colour = terminal && std::env::var_os("NO_COLOR").is_none();
+    let colour = out::has_colour();
     let amount = Shown { width, colour, all: args.all && !args.quiet, only_bad: args.quiet };
     let mut text = check::text(facts, &answers, findings, amount);
     let fragment = check::kconfig_fragment(findings);

@@ -1,6 +1,5 @@
 //! `lathunt clock`: what does reading the clock cost, by which path, and do the CPUs agree?
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::{bail, Result};
@@ -45,7 +44,7 @@ pub fn run(args: ClockArgs) -> Result<ExitCode> {
     let cpus = topology.select(args.cpus.as_ref())?;
     let Some(cpu) = cpus.iter().next_back() else { bail!("cannot measure on no CPU at all") };
     signals::install()?;
-    let terminal = std::io::stderr().is_terminal();
+    let terminal = out::can_draw();
     let begins: fn(&str) = if terminal { |path| eprint!("\rreading by {path} …\x1b[K") } else { |_| () };
     let clocks = measure(&Options { pairs: args.count, cpu, priority: args.priority, cpus, begins });
     if terminal {

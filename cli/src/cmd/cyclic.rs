@@ -1,7 +1,6 @@
 //! `lathunt cyclic`: the cyclic instrument with clear flags. cyclictest's own flags are in [`super::cyclictest`].
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -229,7 +228,7 @@ fn hooks(args: &CyclicArgs, threads: usize, watch: &mut Option<Box<dyn BreakWatc
 
 /// Waits for the end; shows one line per second on a terminal.
 fn follow(cyclic: &Cyclic, quiet: bool) {
-    let shown = !quiet && std::io::stderr().is_terminal();
+    let shown = !quiet && out::can_draw();
     let mut turn = 0u64;
     while signals::stop_requested().is_none() && cyclic.is_running() {
         std::thread::sleep(Duration::from_millis(50));

@@ -3,7 +3,6 @@
 mod matrix;
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -269,7 +268,7 @@ struct Progress {
 
 impl Progress {
     fn new(args: &NptArgs) -> Progress {
-        let shown = !args.quiet && std::io::stderr().is_terminal();
+        let shown = !args.quiet && out::can_draw();
         Progress { shown, loops: args.count, last: Instant::now(), drawn: false }
     }
 

@@ -1,6 +1,5 @@
 //! `lathunt report`: the HTML report of a run, or its summary on the terminal.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,7 +34,7 @@ pub struct ReportArgs {
 /// One line about the file that cannot be read or written.
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
     let loaded = read_run(&args.run)?;
-    let screen = text::Screen { colour: std::io::stdout().is_terminal(), ..text::Screen::default() };
+    let screen = out::screen(&[]);
     let text = if args.quiet {
         text::verdict(&loaded.run, &screen)
     } else if args.text {

@@ -6,7 +6,7 @@ pub mod state;
 pub mod ticker;
 pub mod view;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use state::Progress;
@@ -24,7 +24,7 @@ impl Display {
     /// A display; `quiet` shows nothing.
     #[must_use]
     pub fn new(quiet: bool) -> Display {
-        Display { terminal: std::io::stderr().is_terminal(), quiet, drawn_lines: 0, last: Instant::now() }
+        Display { terminal: crate::out::can_draw(), quiet, drawn_lines: 0, last: Instant::now() }
     }
 
     /// Whether it is time to show something new: twice a second on a terminal, every ten seconds elsewhere.

@@ -1,6 +1,5 @@
 //! One line on a terminal, once a second, for measurements that say nothing until they end; elsewhere nothing.
 
-use std::io::IsTerminal;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ impl Ticker {
     /// Begins now. `what` is done.
     #[must_use]
     pub fn start(what: &'static str, length: Ns) -> Ticker {
-        if !std::io::stderr().is_terminal() {
+        if !crate::out::can_draw() {
             return Ticker(None);
         }
         let (end, ended) = channel();

@@ -2,7 +2,7 @@
 //! sees what another left behind.
 
 use std::fs;
-use std::io::{IsTerminal, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ pub(super) fn run(args: &NptArgs, cpus: &CpuSet) -> Result<ExitCode> {
             }
         }
     }
-    if !args.quiet && std::io::stderr().is_terminal() {
+    if !args.quiet && out::can_draw() {
         eprint!("\r\x1b[K");
     }
     if let Some(signal) = signals::stop_requested() {
@@ -126,7 +126,7 @@ fn cells(matrix: &mut Matrix) -> Vec<Cell> {
 
 fn progress(args: &NptArgs, round: u64, rounds: u64, name: &Name) {
     if !args.quiet {
-        let (begin, end) = if std::io::stderr().is_terminal() { ("\r", "\x1b[K") } else { ("", "\n") };
+        let (begin, end) = if out::can_draw() { ("\r", "\x1b[K") } else { ("", "\n") };
         eprint!("{begin}round {round} of {rounds}: user {}, kernel {}{end}", name.user, name.kernel);
     }
 }
