@@ -20,6 +20,13 @@ pub enum Denied {
         /// User id 0 without the capability: a container.
         root_without_capability: bool,
     },
+    /// CAP_SYS_NICE of a user namespace, which the kernel does not ask for, and no sufficient `RLIMIT_RTPRIO`.
+    UserNamespace {
+        /// The limit in force.
+        rtprio_limit: u64,
+        /// What was asked for.
+        priority: i32,
+    },
     /// `RT_GROUP_SCHED`: the cgroup at this path has no real-time run time.
     GroupHasNoRuntime(String),
     /// `sched_rt_runtime_us` is 0: no real-time task may run at all.
@@ -41,6 +48,12 @@ impl fmt::Display for Denied {
                      root, or raise rtprio in /etc/security/limits.conf, or `setcap cap_sys_nice+ep`"
                 )
             }
+            Denied::UserNamespace { rtprio_limit, priority } => write!(
+                f,
+                "CAP_SYS_NICE is there, but in a user namespace (a container without root) it does not count, and \
+                 RLIMIT_RTPRIO is {rtprio_limit} (needed: {priority}): raise rtprio for the user who starts the \
+                 container, or run as root outside"
+            ),
             Denied::GroupHasNoRuntime(group) => write!(
                 f,
                 "RT_GROUP_SCHED: control group {group} has no real-time run time: set its cpu.rt_runtime_us, or move \
@@ -71,6 +84,7 @@ pub fn why_no_realtime(priority: i32) -> Denied {
         priority,
         root,
         sys_nice: effective_capability(&status, CAP_SYS_NICE),
+        user_namespace: maps_some_users_only(&read("/proc/thread-self/uid_map")),
         rtprio_limit: soft_limit(&read("/proc/thread-self/limits"), "Max realtime priority"),
         rt_runtime_us: read("/proc/sys/kernel/sched_rt_runtime_us").trim().parse().ok(),
         poor_group: group_without_runtime(&read("/proc/thread-self/cgroup"), Path::new("/sys/fs/cgroup")),
@@ -95,6 +109,7 @@ struct Facts {
     priority: i32,
     root: bool,
     sys_nice: bool,
+    user_namespace: bool,
     rtprio_limit: u64,
     rt_runtime_us: Option<i64>,
     poor_group: Option<String>,
@@ -109,12 +124,21 @@ fn judge(facts: &Facts) -> Denied {
             root_without_capability: facts.root,
         };
     }
+    if facts.user_namespace && facts.rtprio_limit < u64::try_from(facts.priority).unwrap_or(0) {
+        return Denied::UserNamespace { rtprio_limit: facts.rtprio_limit, priority: facts.priority };
+    }
     match &facts.poor_group {
         Some(group) => Denied::GroupHasNoRuntime(group.clone()),
         None if facts.rt_runtime_us == Some(0) => Denied::NoRuntimeAtAll,
         None if facts.seccomp => Denied::Seccomp,
         None => Denied::Unknown,
     }
+}
+
+/// Whether a `uid_map` is not that of the initial user namespace, `0 0 4294967295`. Without such a file there is one only.
+fn maps_some_users_only(map: &str) -> bool {
+    let words: Vec<&str> = map.split_whitespace().collect();
+    !words.is_empty() && words != ["0", "0", "4294967295"]
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -163,6 +187,7 @@ mod tests {
             priority: 80,
             root: true,
             sys_nice: true,
+            user_namespace: false,
             rtprio_limit: 0,
             rt_runtime_us: Some(950_000),
             poor_group: None,
@@ -176,6 +201,10 @@ mod tests {
         assert!(no_right.contains("RLIMIT_RTPRIO is 50 (needed: 80)"), "{no_right}");
         let container = judge(&Facts { sys_nice: false, ..able() }).to_string();
         assert!(container.contains("root in a container"), "{container}");
+        let rootless = judge(&Facts { user_namespace: true, rtprio_limit: 50, ..able() }).to_string();
+        assert!(rootless.contains("does not count, and RLIMIT_RTPRIO is 50 (needed: 80)"), "{rootless}");
+        let by_limit = Facts { user_namespace: true, rtprio_limit: 80, seccomp: true, ..able() };
+        assert_eq!(judge(&by_limit), Denied::Seccomp);
         let group = judge(&Facts { poor_group: Some("/user.slice".into()), ..able() });
         assert_eq!(group, Denied::GroupHasNoRuntime("/user.slice".into()));
         assert_eq!(judge(&Facts { rt_runtime_us: Some(0), ..able() }), Denied::NoRuntimeAtAll);
@@ -187,6 +216,14 @@ mod tests {
     fn a_sufficient_limit_needs_no_capability() {
         let by_limit = Facts { sys_nice: false, rtprio_limit: 99, ..able() };
         assert_eq!(judge(&by_limit), Denied::Unknown);
+    }
+
+    #[test]
+    fn the_user_namespace_of_the_machine_maps_all_users() {
+        assert!(!maps_some_users_only("         0          0 4294967295\n"));
+        assert!(!maps_some_users_only(""), "a kernel without user namespaces");
+        assert!(maps_some_users_only("         0       1000          1\n"));
+        assert!(maps_some_users_only("         0       1000          1\n         1     100000      65536\n"));
     }
 
     #[test]
