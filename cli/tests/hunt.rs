@@ -10,6 +10,7 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::verdict::Outcome;
 use lathunt_host::testing::{lacks_bpf, lacks_root, may_run};
 
 fn lathunt() -> Command {
@@ -201,7 +202,7 @@ fn a_killed_hunt_leaves_what_it_measured_and_nothing_running() {
     let place = tempfile::tempdir().unwrap();
     let marker = format!("sleep 71{}", std::process::id());
     let load = format!("while :; do {marker}; done");
-    let mut child = start(&["-D", "60s", "--load", &load], place.path());
+    let mut child = start(&["-D", "60s", "--load", &load, "--deadline", "1us"], place.path());
     wait_for("the measurement", Duration::from_secs(20), || place.path().join("run.lathunt.json").exists());
     std::thread::sleep(Duration::from_millis(1_300));
     signal(&child, libc::SIGKILL);
@@ -210,6 +211,9 @@ fn a_killed_hunt_leaves_what_it_measured_and_nothing_running() {
     assert!(!run.complete);
     let samples: u64 = run.of(Quantity::Cyclic).map(|series| series.histogram.count()).sum();
     assert!(samples > 500, "{samples} samples of more than a second at 1 ms");
+    let verdict = run.verdict.unwrap();
+    assert_eq!((verdict.outcome, verdict.deadline_ns), (Some(Outcome::Fail), Some(Ns::from_us(1))));
+    assert!(verdict.reasons.iter().any(|why| why.contains("cut off")), "{:?}", verdict.reasons);
     wait_for("the load to be gone", Duration::from_secs(5), || !is_running(&marker));
     // What is left can be read as any run, and says what it is.
     let shown = lathunt().args(["report", "--text"]).arg(place.path()).output().unwrap();

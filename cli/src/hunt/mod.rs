@@ -17,6 +17,7 @@ use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::run::Run;
 use lathunt_core::time::Ns;
+use lathunt_core::verdict::{self, Rules};
 use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::recorder::{self, Recorder};
@@ -87,7 +88,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let before = Counters::read(Path::new(ROOT), &cpus);
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
     let measured = measure::measure(&setting, &mut recording, &mut display, |so_far| {
-        output.save(&partial(&base, so_far))
+        output.save(&partial(&base, so_far, plan))
     })?;
     let mut during = before.during(Path::new(ROOT), &cpus);
     during.load_ended_early = load.ended_early();
@@ -179,10 +180,11 @@ fn start_load(plan: &Plan, display: &mut Display) -> anyhow::Result<Load> {
     Ok(load)
 }
 
-/// The run as it stands: what a killed hunt leaves behind.
-fn partial(base: &Run, so_far: SoFar) -> Run {
+/// The run as it stands: what a killed hunt leaves behind. What exceeded the deadline did so already.
+fn partial(base: &Run, so_far: SoFar, plan: &Plan) -> Run {
     let mut run = Run { complete: false, series: so_far.series, peaks: so_far.peaks, ..base.clone() };
     run.conditions.duration_s = Some(so_far.elapsed.as_secs());
+    run.verdict = Some(verdict::judge(&run, plan.deadline, &Rules::hunt()));
     run
 }
 
