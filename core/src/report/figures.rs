@@ -157,6 +157,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A count in at most `width` characters (of 6 and more): grouped, else in digits, else as `1.2e12`.
+#[must_use]
+pub fn fitting(count: u64, width: usize) -> String {
+    let forms = [grouped(count), count.to_string()];
+    forms.into_iter().find(|form| form.len() <= width).unwrap_or_else(|| format!("{:.1e}", count as f64))
+}
+
 /// A duration, or `–` where there is none.
 #[must_use]
 pub fn or_dash(value: Option<Ns>) -> String {

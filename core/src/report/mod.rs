@@ -18,6 +18,7 @@ pub mod html;
 pub mod latency;
 pub mod plot;
 pub mod printable;
+pub mod row;
 pub mod scale;
 pub mod seconds;
 pub mod svg;

@@ -3,9 +3,9 @@
 //! Fixed parts (verdict, statement, paths) always fit; tables of CPUs, peaks and causes share the lines that are left
 //! and say how many they leave out. Causes and CPUs are ordered so that what is left out is the harmless part.
 
-use super::causes;
-use super::figures::{grouped, mean, or_dash, quantities, Figures};
+use super::figures::{grouped, quantities, Figures};
 use super::printable::{cut, wrap};
+use super::{causes, row};
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -252,47 +252,17 @@ fn table(run: &Run, width: usize) -> (String, Vec<String>) {
     if series.len() > 8 {
         series.sort_by_key(|s| std::cmp::Reverse(s.histogram.max()));
     }
-    let heading = row(
-        &format!("{} latency", first.name()),
-        ["samples", "min", "avg", "p99.9", "max", "missed", "lost"].map(str::to_owned),
-        width,
-    );
+    let heading = row::heading(&format!("{} latency", first.name()), width);
     let mut rows: Vec<String> =
-        series.iter().map(|s| figures_row(&s.label(), &Figures::of(s), width)).collect();
+        series.iter().map(|s| row::figures(&s.label(), &Figures::of(s), width)).collect();
     let others = quantities.iter().skip(1).map(|&quantity| {
         let all: Vec<&Series> = run.of(quantity).collect();
-        figures_row(&format!("{} (all)", quantity.name()), &Figures::of_all(&all), width)
+        row::figures(&format!("{} (all)", quantity.name()), &Figures::of_all(&all), width)
     });
     // After the worst CPUs, so that they stay on the screen when many CPUs do not.
     let at = rows.len().min(4);
     rows.splice(at..at, others);
     (heading, rows)
-}
-
-fn figures_row(label: &str, f: &Figures, width: usize) -> String {
-    let cells = [
-        grouped(f.samples),
-        or_dash(f.min_ns),
-        mean(f.avg_ns),
-        or_dash(f.p99_9_ns),
-        or_dash(f.max_ns),
-        grouped(f.missed),
-        grouped(f.lost),
-    ];
-    row(label, cells, width)
-}
-
-/// On a narrow screen without what matters least: nothing of a maximum or a loss is ever cut off.
-fn row(label: &str, cells: [String; 7], width: usize) -> String {
-    let [samples, min, avg, p99_9, max, missed, lost] = cells;
-    let label = cut(label, 20);
-    match width {
-        99.. => format!(
-            "{label:<20} {samples:>15} {min:>10} {avg:>10} {p99_9:>10} {max:>10} {missed:>9} {lost:>8}"
-        ),
-        73.. => format!("{label:<20} {samples:>13} {p99_9:>10} {max:>10} {missed:>8} {lost:>7}"),
-        _ => format!("{label:<20} {samples:>12} {max:>10} {missed:>7} {lost:>6}"),
-    }
 }
 
 /// When the run began, on the clock of its peaks.
