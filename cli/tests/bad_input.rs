@@ -110,7 +110,10 @@ fn a_bad_file_gives_one_line_exit_1_and_no_output() {
 fn wrong_arguments_exit_with_1_and_not_with_deadline_exceeded() {
     let directory = tempfile::tempdir().unwrap();
     let too_many = ["cyclic", "-D", "1s", "--worst", "99999999999"];
-    for arguments in [&["compare", "one"][..], &["report"], &["plot", "x"], &["nonsense"], &too_many] {
+    let too_often = ["hunt", "-i", "9", "-D", "1s", "--load", "none"];
+    for arguments in
+        [&["compare", "one"][..], &["report"], &["plot", "x"], &["nonsense"], &too_many, &too_often]
+    {
         assert_eq!(lathunt(directory.path(), arguments).status.code(), Some(1), "{arguments:?}");
     }
     assert_eq!(lathunt(directory.path(), &["report", "--help"]).status.code(), Some(0));

@@ -22,7 +22,7 @@ use lathunt_host::sched::{self, Policy};
 use lathunt_host::topology::Topology;
 use lathunt_host::{pm_qos, signals, wall};
 
-use super::units::{microseconds, seconds};
+use super::units::{interval, microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
 use crate::{exit, out};
 
@@ -47,7 +47,7 @@ pub struct CyclicArgs {
     #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
     duration: Option<Ns>,
     /// Distance of two activations (bare numbers are µs)
-    #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = microseconds)]
+    #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = interval)]
     interval: Ns,
     /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
     #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
@@ -169,9 +169,6 @@ fn options(args: &CyclicArgs) -> Result<Options> {
         Some(named) => Topology::read(Path::new(facts::LIVE))?.select(Some(named))?,
         None => sched::affinity()?,
     };
-    if args.interval < Ns::from_us(10) {
-        bail!("cannot measure every {}: the shortest interval is 10 µs", args.interval);
-    }
     let mut options = Options::on(cpus.iter());
     for thread in &mut options.threads {
         (thread.priority, thread.interval) = (args.priority, args.interval);

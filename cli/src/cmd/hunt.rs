@@ -7,7 +7,7 @@ use clap::Args;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 
-use crate::cmd::units::{microseconds, seconds};
+use crate::cmd::units::{interval, microseconds, seconds};
 use crate::hunt::{self, Plan};
 
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
@@ -29,7 +29,7 @@ pub struct HuntArgs {
     #[arg(short = 'p', long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(1..=99))]
     priority: i32,
     /// Distance of two activations; a bare number counts in µs
-    #[arg(short = 'i', long, default_value = "1000", value_parser = microseconds)]
+    #[arg(short = 'i', long, default_value = "1000", value_parser = interval)]
     interval: Ns,
     /// Latency that must not be exceeded; a bare number counts in µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]

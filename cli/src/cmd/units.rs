@@ -18,6 +18,18 @@ pub fn microseconds(text: &str) -> Result<Ns, String> {
     within(text, Ns(1_000), Ns(3_600 * 1_000_000_000))
 }
 
+/// Distance of two activations of a measuring thread, as [`microseconds`]: below 10 µs nothing but it would run.
+///
+/// # Errors
+/// One line for clap.
+pub fn interval(text: &str) -> Result<Ns, String> {
+    const SHORTEST: Ns = Ns::from_us(10);
+    match microseconds(text)? {
+        interval if interval < SHORTEST => Err(format!("the shortest interval is {SHORTEST}")),
+        interval => Ok(interval),
+    }
+}
+
 /// A number of bytes: `4096`, `500M`, `2G` (powers of 1024).
 ///
 /// # Errors
@@ -64,6 +76,14 @@ pub fn count(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_leaves_time_for_others() {
+        assert_eq!((interval("10"), interval("1ms")), (Ok(Ns(10_000)), Ok(Ns::from_ms(1))));
+        for short in ["9", "9999ns", "0"] {
+            assert!(interval(short).is_err(), "{short}");
+        }
+    }
 
     #[test]
     fn counts_are_whole_numbers_also_in_powers_of_ten() {
