@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::Walk;
 use crate::explain::cpu::Context;
-use crate::explain::thread::Stretch;
+use crate::explain::thread::{State, Stretch};
 use crate::explain::wait::is_stopper;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
@@ -43,6 +43,9 @@ pub(super) const OVER_QUOTA: &str = "CPU quota of the cgroup";
 
 /// Several turns of one thread: a turn is 3 to 4 ms at most (base_slice_ns, a tick).
 const UNFAIR: Ns = Ns::from_ms(15);
+
+/// Since 6.18 a thread over its quota is let run until it is about to return to user mode, which is at once.
+const THROWN_OUT: Ns = Ns::from_us(50);
 
 /// The callbacks of the timers that end the wait for a cgroup's quota.
 const QUOTA_TIMERS: [&str; 2] = ["sched_cfs_period_timer", "sched_cfs_slack_timer"];
@@ -105,7 +108,10 @@ impl Walk<'_, '_> {
         // Alone, the timer must be what ends the wait (a CPU that idles may be left without an event), or others must have
         // had far more than their turn before it: behind it, the thread waits for its own.
         let released = self.quota_renewed(stretch).is_some_and(|at| {
-            idled || stretch.end.since(at) < NEAR || self.overtaken(thread, stretch.begin, at, cpu)
+            idled
+                || stretch.end.since(at) < NEAR
+                || self.thrown_out(thread, stretch)
+                || self.overtaken(thread, stretch.begin, at, cpu)
         });
         let why = match (released, idled) {
             (true, _) => "its cgroup had used up its CPU quota (sched_cfs_period_timer ends it)",
@@ -131,6 +137,35 @@ impl Walk<'_, '_> {
             })
         };
         self.record.cpus().filter_map(last).map(|(_, event)| event.at).max()
+    }
+
+    /// From when on an ordinary thread over its quota waited for its turn among others, having some again.
+    pub(super) fn in_quota_again(
+        &self,
+        thread: &Thread,
+        prio: Option<Prio>,
+        stretch: &Stretch,
+    ) -> Option<Mono> {
+        let cpu = stretch.cpu?;
+        let throttled = self.throttled(thread, prio, stretch, cpu)?;
+        let again = self.quota_renewed(stretch).filter(|_| throttled.cause == OVER_QUOTA)?;
+        // The timer's own event belongs to the wait for it.
+        Some(Mono(again.0 + 1)).filter(|again| *again < stretch.end)
+    }
+
+    /// Whether the run before the stretch ended as soon as it had begun, without another thread that came in its way.
+    fn thrown_out(&self, thread: &Thread, stretch: &Stretch) -> bool {
+        let from = Mono(stretch.begin.0.saturating_sub(THROWN_OUT.0));
+        let events = || self.record.events_of(thread.tid, from, stretch.begin);
+        let came = events().rev().find(|(_, event)| {
+            matches!(event.kind, What::Switch { next, .. } if next.tid == thread.tid)
+                && event.at < stretch.begin
+        });
+        let Some((_, came)) = came.filter(|_| stretch.state == State::Preempted) else { return false };
+        let meanwhile = self.record.events_on(came.cpu, came.at, stretch.begin);
+        !meanwhile
+            .into_iter()
+            .any(|(_, event)| matches!(event.kind, What::Waking { .. } | What::Wakeup { .. }))
     }
 
     /// Whether an ordinary thread of no better nice value had more of `cpu` in `[a, b)` than fair scheduling gives it

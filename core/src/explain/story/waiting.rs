@@ -43,6 +43,11 @@ impl Walk<'_, '_> {
             }
             self.changed = Some(change);
         }
+        if let Some(again) = self.in_quota_again(thread, prio, &now) {
+            let before = Stretch { end: again, ..now };
+            parts.extend(self.waiting_with((prio, unsure), thread, &before, cpu, depth));
+            now.begin = again;
+        }
         parts.extend(self.waiting_with((prio, unsure), thread, &now, cpu, depth));
         self.changed = None;
         parts
@@ -188,22 +193,19 @@ impl Walk<'_, '_> {
         let lowered_by = self.changed.as_ref().and_then(|change| change.lowered_by.clone());
         elsewhere.extend(self.changed.as_ref().map(|change| change.how.as_str()));
         let comm = &holder.comm;
-        let whole = throttled.filter(|throttled| [OVER_BUDGET, OVER_QUOTA].contains(&throttled.cause));
-        if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, whole) {
+        if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, throttled) {
             // One clause for all who ran meanwhile: it is none of their doing.
             let Throttled { why, cause, advice } = throttled;
             let text = format!("{subject} could not run for {{}}: {why}");
             self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
             let rank = if share.role == Role::SharesFairly { "" } else { ", lower in priority," };
-            return format!("{holder}{rank} runs: {why}");
+            let short = why.split(';').next().unwrap_or_default();
+            return format!("{holder}{rank} runs: {short}");
         }
         let (label, text, advice) = match share.role {
             Role::Switching => (format!("switching away from {holder}"), String::new(), String::new()),
             Role::Keeps { .. } => {
-                let (why, advice) = match throttled {
-                    Some(throttled) => (throttled.why.clone(), throttled.advice.to_owned()),
-                    None => self.not_preempted(holder, share, waiting_since),
-                };
+                let (why, advice) = self.not_preempted(holder, share, waiting_since);
                 let short = why.split(';').next().unwrap_or_default();
                 let label = format!("{holder}, lower in priority, runs: {short}");
                 (label, format!("{subject} waited {{}} for CPU {cpu}, where {holder}, of lower priority, ran: {why}{elsewhere}"), advice)

@@ -39,6 +39,28 @@ fn a_thread_over_the_quota_of_its_cgroup_is_not_taken_for_a_cpu_slow_to_leave_id
     assert!(told.advice.contains("cpu.max"), "{}", told.advice);
 }
 
+/// Since 6.18 it is chosen once more and thrown out at once. Behind the timer it waits for its turn like others.
+#[test]
+fn a_thread_that_is_thrown_out_as_it_is_chosen_waits_for_its_quota_and_then_for_its_turn() {
+    let told = |chosen: u32| {
+        let events = format!(
+            "0 c1 switch idle > worker/50\n4000 c1 switch worker/50:R > cc/8\n{chosen} c1 switch cc/8:R > worker/50\n\
+             8006 c1 switch worker/50:R > cc/8\n12000 c1 switch cc/8:R > ld/9\n16000 c1 switch ld/9:R > as/7\n\
+             18000 c1 vec+ local_timer\n18001 c1 timer+ sched_cfs_period_timer 18000\n18005 c1 timer-\n\
+             18010 c1 vec- local_timer\n21000 c1 switch as/7:R > worker/50\n21500 c1 switch worker/50:S > idle"
+        );
+        let passage =
+            TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(5_000_000), end: Mono(21_100_000) };
+        explain_passage(&Record::new(&notation::window(&events)), &passage)
+    };
+    let throttled = told(8_000);
+    assert!(throttled.tree.adds_up(), "{throttled:#?}");
+    assert_eq!(throttled.cause, "CPU quota of the cgroup", "{}", throttled.sentence);
+    assert!(throttled.sentence.contains("could not run for 9.994 ms"), "{}", throttled.sentence);
+    assert!(throttled.sentence.contains("as/7 (nice 0) and waited 2.990 ms"), "{}", throttled.sentence);
+    assert!(told(7_000).cause.starts_with("thread: "), "a turn of 1 ms is none that is thrown out");
+}
+
 #[test]
 fn without_its_timer_the_quota_is_told_as_what_it_looks_like() {
     let told = explained("");
@@ -70,6 +92,6 @@ fn the_quota_is_told_also_where_others_use_the_cpu_meanwhile() {
     };
     let throttled = told("sched_cfs_period_timer");
     assert_eq!(throttled.cause, "CPU quota of the cgroup", "{}", throttled.sentence);
-    assert!(throttled.sentence.contains("could not run for 88"), "{}", throttled.sentence);
+    assert!(throttled.sentence.contains("could not run for 86.000 ms"), "{}", throttled.sentence);
     assert!(told("tick_nohz_handler").cause.starts_with("thread: "));
 }
