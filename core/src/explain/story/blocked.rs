@@ -48,7 +48,7 @@ impl Walk<'_, '_> {
     ) -> Vec<Segment> {
         let (a, b) = (stretch.begin, stretch.end);
         if let Asked::Stopped(how) = &reason.what {
-            return vec![self.stopped(thread, stretch, how, depth)];
+            return vec![self.stopped(thread, stretch, (how, reason.proof), depth)];
         }
         let waker = self.waker(thread, stretch);
         if grace::drives(&thread.comm) && self.is_quiescence(&waker) {
@@ -130,15 +130,19 @@ impl Walk<'_, '_> {
                 self.timer_of(thread, who, armed, &firing, expires, (a, b), depth)
             }
             Waker::Timeout { proof } => {
-                let net = b.since(a);
+                let (net, comm) = (b.since(a), &thread.comm);
                 let told = format!("{} waited {{}} for its own timeout", self.subject(thread, depth));
-                self.say(
-                    Weight::Wanted,
-                    net,
-                    told,
-                    "its own timeout".to_owned(),
-                    "the thread waited as long as it asked for",
-                );
+                if depth == 0 {
+                    self.clauses.slept(net);
+                    let advice = "the thread waited as long as it asked for";
+                    self.say(Weight::Wanted, net, told, "its own timeout".to_owned(), advice);
+                } else {
+                    let advice = format!(
+                        "{comm} waits for its timeout while {} waits for it: let it hand over before",
+                        self.root.comm
+                    );
+                    self.say(Weight::Blame, net, told, format!("timeout of {comm}"), advice);
+                }
                 let label =
                     format!("{thread} waits for its own timeout (timer wheel: in whole ticks, never early)");
                 vec![self.awaited("its own timeout", label, a, b, &[proof])]
@@ -211,17 +215,24 @@ impl Walk<'_, '_> {
     }
 
     /// A thread that is stopped runs again when it is continued: nobody else is to blame.
-    fn stopped(&mut self, thread: &Thread, stretch: &Stretch, how: &str, depth: usize) -> Segment {
-        let sent = self.linked.stopped(thread.tid, stretch.begin);
+    fn stopped(
+        &mut self,
+        thread: &Thread,
+        stretch: &Stretch,
+        (how, proof): (&str, Option<u32>),
+        depth: usize,
+    ) -> Segment {
+        let sent = proof.or_else(|| self.linked.stopped(thread.tid, stretch.begin));
         let by = sent.and_then(|index| self.linked.actor(index));
-        let by = by.map_or(String::new(), |by| format!(" of {by}"));
+        let of = if proof.is_some() { ", by" } else { " of" };
+        let by = by.map_or(String::new(), |by| format!("{of} {by}"));
         let waker = self.waker(thread, stretch);
         let on = match waker {
             Waker::Thread(other) => format!(", until {other} continued it"),
             _ => String::new(),
         };
         let text = format!("{} was stopped {how}{by} for {{}}{on}", self.subject(thread, depth));
-        let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor; and who continues it";
+        let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor, the freezer of its cgroup; and who continues it";
         self.say(Weight::Blame, stretch.length(), text, "stopped".to_owned(), advice);
         let label = format!("{thread} is stopped {how}{by}{on}");
         self.awaited("being stopped", label, stretch.begin, stretch.end, &[sent, stretch.ended_by])
@@ -270,7 +281,7 @@ impl Walk<'_, '_> {
 }
 
 /// Names of the signals that programs wake each other with (x86 and ARM numbers).
-fn signal_name(sig: i32) -> String {
+pub(super) fn signal_name(sig: i32) -> String {
     let names = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
         "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP",

@@ -34,8 +34,11 @@ pub struct Clause {
     pub hidden: Hidden,
 }
 
-/// Below this share of the passage a clause is left out.
+/// Below this share of the passage, or of what its thread did not sleep of it, a clause is left out.
 const WORTH: f64 = 0.05;
+/// Beside a long sleep, what takes less is not told, or not the cause.
+const TOLD: Ns = Ns::from_us(100);
+const A_CAUSE: Ns = Ns::from_ms(1);
 /// Most clauses in a sentence.
 const MOST: usize = 6;
 
@@ -44,9 +47,15 @@ const MOST: usize = 6;
 pub struct Clauses {
     all: Vec<Clause>,
     last: usize, // the one pushed last
+    slept: Ns,
 }
 
 impl Clauses {
+    /// So long the thread of the passage slept because it wanted to: what came on top may be a small part of the whole.
+    pub fn slept(&mut self, net: Ns) {
+        self.slept = self.slept + net;
+    }
+
     /// One more.
     pub fn push(&mut self, clause: Clause) {
         self.last = match self.all.iter().position(|known| known.text == clause.text) {
@@ -77,28 +86,54 @@ impl Clauses {
         let mut chosen: Vec<usize> = (0..self.all.len()).collect();
         chosen.sort_by_key(|&place| std::cmp::Reverse((self.all[place].net, self.all[place].weight)));
         let largest = chosen.first().copied();
-        chosen.retain(|&place| part(self.all[place].net, total) >= WORTH || Some(place) == largest);
+        let main = self.main(total, unexplained);
+        let is_main = |place: usize| main.is_some_and(|main| std::ptr::eq(main, &self.all[place]));
+        let is_told =
+            |place: usize| self.is_worth(self.all[place].net, total, TOLD) || Some(place) == largest;
+        chosen.retain(|&place| is_told(place) || is_main(place));
+        chosen.sort_by_key(|&place| !is_main(place));
         chosen.truncate(MOST);
         chosen.sort_unstable();
+        let (more, untold) = self.untold(&chosen);
         let told: Vec<String> = chosen.iter().map(|&place| said(&self.all[place], total)).collect();
         let mut sentence = format!("{victim} took {total}");
         if !told.is_empty() {
             sentence = format!("{sentence}: {}", told.join("; "));
         }
-        if part(unexplained, total) > WORTH || told.is_empty() && unexplained > Ns::ZERO {
+        if more > 1 && self.is_worth(untold, total, TOLD) {
+            let share = percent(untold, total);
+            sentence.push_str(&format!("; {more} more causes took {untold} ({share}) together"));
+        }
+        if self.is_worth(unexplained, total, TOLD) || told.is_empty() && unexplained > Ns::ZERO {
             let mut gaps = Vec::new();
             collect_gaps(tree, &mut gaps);
             let most = gaps.iter().max_by_key(|gap| gap.duration_ns).map_or("", |gap| &gap.label);
             sentence.push_str(&format!("; {unexplained} unexplained, most of it: {most}"));
         }
-        let main = self.main(total, unexplained);
-        let cause = main.map_or("unexplained", |clause| &clause.cause);
+        let mut cause = main.map_or("unexplained", |clause| &clause.cause).to_owned();
+        if main.is_some_and(|main| main.weight == Weight::Blame && main.net < untold) {
+            cause.push_str(&format!(" and {more} more"));
+        }
         let advice = main.map_or("the record does not show it: see the limits below", |clause| {
             // Its own time, and what it can do about what is in it.
             let often = hidden(clause.hidden, clause.net).filter(|_| clause.weight == Weight::Wanted);
             often.map_or(clause.advice.as_str(), |(_, advice)| advice)
         });
-        (sentence, cause.to_owned(), advice.to_owned())
+        (sentence, cause, advice.to_owned())
+    }
+
+    /// Whether something of this length is worth a word, or `least` of it and more is where most of the passage was slept.
+    fn is_worth(&self, net: Ns, total: Ns, least: Ns) -> bool {
+        part(net, total) >= WORTH || net >= least && part(net, total.saturating_sub(self.slept)) >= WORTH
+    }
+
+    /// How many causes are not among the `told` ones, and their time.
+    fn untold(&self, told: &[usize]) -> (usize, Ns) {
+        let is_untold = |(place, clause): &(usize, &Clause)| {
+            clause.weight == Weight::Blame && clause.net > Ns::ZERO && !told.contains(place)
+        };
+        let untold = || self.all.iter().enumerate().filter(is_untold);
+        (untold().count(), untold().map(|(_, clause)| clause.net).sum())
     }
 
     /// The cause: the largest blame, as long as it matters; a frame that holds more and has advice of its own (a
@@ -109,10 +144,13 @@ impl Clauses {
             clauses.max_by_key(|clause| clause.net).filter(|clause| clause.net > Ns::ZERO)
         };
         let wanted = largest(Weight::Wanted);
-        let blame =
-            largest(Weight::Blame).filter(|blame| part(blame.net, total) >= WORTH || wanted.is_none());
+        // Many small ones may be what took the time.
+        let (_, all) = self.untold(&[]);
+        let blame = largest(Weight::Blame).filter(|blame| {
+            self.is_worth(blame.net, total, A_CAUSE) || wanted.is_none_or(|wanted| wanted.net < all)
+        });
         match (blame, wanted) {
-            (Some(blame), _) if blame.net >= unexplained => Some(self.framed(blame)),
+            (Some(blame), _) if blame.net.max(all) >= unexplained => Some(self.framed(blame)),
             (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),
             _ => None,
         }
@@ -124,14 +162,22 @@ impl Clauses {
         }
         let frames =
             self.all.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
-        frames.filter(|frame| frame.net >= blame.net).max_by_key(|frame| frame.net).unwrap_or(blame)
+        // The innermost: of a chain of mutexes, that of the thread which had them all wait.
+        frames.filter(|frame| frame.net >= blame.net).min_by_key(|frame| frame.net).unwrap_or(blame)
     }
 }
 
 fn said(clause: &Clause, total: Ns) -> String {
-    let amount = format!("{} ({:.0} %)", clause.net, 100.0 * part(clause.net, total));
+    let amount = format!("{} ({})", clause.net, percent(clause.net, total));
     let often = hidden(clause.hidden, clause.net).map_or_else(String::new, |(often, _)| often);
     clause.text.replacen("{}", &amount, 1) + &often
+}
+
+fn percent(net: Ns, total: Ns) -> String {
+    match 100.0 * part(net, total) {
+        share if share < 0.5 && net > Ns::ZERO => "< 1 %".to_owned(),
+        share => format!("{share:.0} %"),
+    }
 }
 
 #[cfg(test)]

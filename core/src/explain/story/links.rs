@@ -35,6 +35,8 @@ pub struct Links {
     acts: HashMap<Tid, Vec<u32>>,
     boosts: HashMap<Tid, Vec<u32>>,
     stops: Vec<u32>,
+    signals: HashMap<Tid, Vec<u32>>,
+    delivered: HashMap<Tid, Vec<u32>>,
 }
 
 fn put<K: Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: K, index: u32) {
@@ -59,6 +61,9 @@ impl Links {
         let current = event.current.filter(|tid| *tid != Tid::IDLE);
         if let Some(tid) = current.filter(|_| is_act(&event.kind)) {
             put(&mut self.acts, tid, index);
+        }
+        if let Kind::SignalGenerate { task, .. } = event.kind {
+            put(&mut self.signals, task.tid, index);
         }
         match event.kind {
             Kind::HrtimerStart { timer, .. } | Kind::WheelTimerStart { timer, .. } => {
@@ -98,6 +103,10 @@ impl Links {
             Kind::Switch { prev, left_as: LeftAs::Dead, .. } => put(&mut self.doings, prev.tid, index),
             Kind::PiSetprio { task, .. } => put(&mut self.boosts, task.tid, index),
             Kind::SignalGenerate { sig: SIGSTOP..=SIGTTOU, .. } => self.stops.push(index),
+            Kind::SignalDeliver { .. } => {
+                let Some(tid) = current else { return };
+                put(&mut self.delivered, tid, index);
+            }
             _ => {}
         }
     }
@@ -276,6 +285,19 @@ impl<'r, 'w> Linked<'r, 'w> {
             event.at <= at && (own || event.at >= from)
         });
         sent.max_by_key(|&index| self.record.event(index).at)
+    }
+
+    /// The last signal sent to `tid`, or to the process that it is the first thread of, before `at`.
+    #[must_use]
+    pub fn signalled(&self, tid: Tid, at: Mono) -> Option<(u32, &Event)> {
+        last(self.record, &self.links.signals, &tid, at)
+            .find(|(_, event)| matches!(event.kind, Kind::SignalGenerate { result: 0 | 4, .. }))
+    }
+
+    /// The last signal that `tid` took before `at`.
+    #[must_use]
+    pub fn delivered(&self, tid: Tid, at: Mono) -> Option<&Event> {
+        last(self.record, &self.links.delivered, &tid, at).next().map(|(_, event)| event)
     }
 
     /// The last boost (or its end) of `tid` in `[a, b]` that raised its priority: index, old and new priority.

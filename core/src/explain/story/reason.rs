@@ -70,6 +70,9 @@ const FAULT_TO_BLOCK: Ns = Ns::from_ms(2);
 /// The same where another thread handles the fault (userfaultfd): nothing is in between.
 const FAULT_TO_HANDLER: Ns = Ns::from_us(200);
 
+/// From the kick or waking that tells a thread to freeze until it has.
+const TO_FREEZE: Ns = Ns::from_us(200);
+
 /// `FUTEX_LOCK_PI` and the like; private and clock flags are masked away (include/uapi/linux/futex.h).
 pub(super) fn futex_op(op: u64) -> &'static str {
     match op & 0x7f {
@@ -139,8 +142,45 @@ impl Walk<'_, '_> {
                 let what = if text.ends_with("nanosleep") { Asked::Sleep } else { Asked::Call };
                 Reason { text, what, proof: Some(index) }
             }
-            _ => fault.unwrap_or(Reason { text: String::new(), what: Asked::Unknown, proof: None }),
+            _ => match fault {
+                Some(fault) => fault,
+                None => self.frozen(tid, stretch).unwrap_or(Reason {
+                    text: String::new(),
+                    what: Asked::Unknown,
+                    proof: None,
+                }),
+            },
         }
+    }
+
+    /// Whether a thread in no system call was stopped by who wrote to a file, until somebody wrote again: it was kicked while
+    /// it ran, or woken out of its call, and asked for nothing since.
+    fn frozen(&self, tid: Tid, stretch: &Stretch) -> Option<Reason> {
+        let (record, linked) = (self.record, &self.linked);
+        let writes = |index: u32| {
+            let by = linked.actor(index).filter(|by| by.tid != tid)?;
+            let (_, id, _) = linked.in_call(by.tid, record.event(index).at)?;
+            (record.call_name(id) == "write").then_some(index)
+        };
+        let from = Mono(stretch.begin.0.saturating_sub(TO_FREEZE.0));
+        let before = || record.events_of(tid, from, stretch.begin).rev();
+        let came = before().find_map(|(_, event)| match event.kind {
+            What::Switch { next, .. } if next.tid == tid => Some(event.at),
+            _ => None,
+        });
+        let woken = before().find_map(|(index, event)| match event.kind {
+            What::Waking { task, .. } if task.tid == tid => Some(index),
+            _ => None,
+        });
+        let cpu = record.event(stretch.began_by?).cpu;
+        let mut kicked = linked.sent_to(cpu, came.unwrap_or(from), stretch.begin).map(|(index, _)| index);
+        let proof = kicked.find_map(writes).or_else(|| woken.and_then(writes))?;
+        let since = record.event(proof).at;
+        let asked = |event: &Event| matches!(event.kind, What::SysEnter { .. }) && event.at >= since;
+        let is_own = linked.doings(tid, stretch.begin).next().is_some_and(|(_, event)| asked(event));
+        stretch.ended_by.and_then(writes).filter(|_| !is_own)?;
+        let how = "as the freezer of its cgroup does it";
+        Some(Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: Some(proof) })
     }
 
     /// Whether the waking at `index` is that of a thread which provides pages: in an ioctl of userfaultfd, whose numbers

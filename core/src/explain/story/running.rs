@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use super::blocked::signal_name;
 use super::clauses::Weight;
 use super::Walk;
-use crate::explain::cpu::Context;
+use crate::explain::cpu::{Context, Slice};
 use crate::explain::record::describe::does_softirqs;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::Ns;
-use crate::trace::event::{Kind as What, Vector};
+use crate::trace::event::{Event, Kind as What, Vector};
 
 /// What an interrupt costs at least outside its own events (on virtual CPUs, which leave to the host for it, far more),
 /// and what a page fault costs that need not wait for anything.
@@ -146,9 +147,14 @@ impl Walk<'_, '_> {
         };
         let faults = share.faults + self.faults(thread, stretch);
         if depth == 0 {
-            let advice = "the time is the thread's own: shorten what it does in the passage";
-            let text = format!("{subject} ran {{}} itself{moved}");
-            self.say(Weight::Wanted, rest, text, "its own running".to_owned(), advice);
+            let handler = self.handler(thread, stretch);
+            let (cause, advice) = match handler {
+                Some(_) => ("its own signal handler", "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it"),
+                None => ("its own running", "the time is the thread's own: shorten what it does in the passage"),
+            };
+            let handler = handler.unwrap_or_default();
+            let text = format!("{subject} ran {{}} itself{moved}{handler}");
+            self.say(Weight::Wanted, rest, text, cause.to_owned(), advice);
         } else {
             let advice = format!(
                 "{} depends on {}: shorten what that does before it hands over, or raise its priority",
@@ -160,6 +166,36 @@ impl Walk<'_, '_> {
         self.clauses.came_within(Hidden { interrupts, faults });
         parts.push(share.leaf(label));
         parts
+    }
+
+    /// Whether most of its time belongs to the handler of a signal, one that ended in the stretch: since the signal was taken,
+    /// or, where that is not recorded, at most since it was sent.
+    fn handler(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
+        let within = self.linked.doings(thread.tid, stretch.end).take(10_000);
+        let within = within.take_while(|(_, event)| event.at >= stretch.begin);
+        let returns = within.filter(|(_, event)| match event.kind {
+            What::SysEnter { id, .. } => self.record.call_name(id) == "rt_sigreturn",
+            _ => false,
+        });
+        let of = |(_, returned): (u32, &Event)| {
+            let taken = self.linked.delivered(thread.tid, returned.at);
+            let sent = self.linked.signalled(thread.tid, taken.map_or(returned.at, |taken| taken.at));
+            let begin = taken.or(sent.map(|(_, sent)| sent))?;
+            let (What::SignalDeliver { sig, .. } | What::SignalGenerate { sig, .. }) = begin.kind else {
+                return None;
+            };
+            let same = |(_, sent): &(u32, &Event)| matches!(sent.kind, What::SignalGenerate { sig: of, .. } if of == sig);
+            let by = sent.filter(same).and_then(|(index, _)| self.linked.actor(index));
+            let slices = self.record.slices(stretch.cpu?, begin.at.max(stretch.begin), returned.at);
+            let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+            Some((own.map(Slice::length).sum::<Ns>(), if taken.is_some() { "" } else { "up to " }, sig, by))
+        };
+        let (net, up_to, sig, by) = returns.filter_map(of).max_by_key(|(net, ..)| *net)?;
+        let by = by.map_or(String::new(), |by| format!(" from {by}"));
+        (net.0 * 2 >= stretch.length().0).then(|| {
+            let name = signal_name(sig);
+            format!(", {up_to}{net} of it in the handler of signal {sig} ({name}){by}")
+        })
     }
 
     /// Its page faults.

@@ -139,6 +139,9 @@ impl Walk<'_, '_> {
             0 => (Weight::Wanted, "its own sleep".to_owned()),
             _ => (Weight::Blame, format!("sleep of {}", thread.comm)),
         };
+        if depth == 0 {
+            self.clauses.slept(b.since(a));
+        }
         self.say(weight, b.since(a), told, cause, advice);
         self.awaited("its own timer", label, a, b, proofs)
     }

@@ -55,6 +55,9 @@ impl<'w> Walk<'_, 'w> {
         };
         let waking = record.event(index);
         if !matches!(waking.kind, What::Waking { .. } | What::Wakeup { .. }) {
+            if !record.has_wakings() {
+                self.ask("sched_waking");
+            }
             return Waker::Unknown("the waking is not recorded");
         }
         if matches!(waking.kind, What::Wakeup { .. }) && self.is_far(index, waking) {

@@ -8,6 +8,7 @@ mod oracle;
 mod quota;
 mod realtime_kernel;
 mod reasons;
+mod sentence;
 mod slices;
 mod streams;
 mod wakers;

@@ -11,6 +11,7 @@
 //! | `nmi 12` | NMI that ends here and took 12 µs |
 //! | `stolen 400 since 10` | the host took 400 µs of the time since 10 µs |
 //! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs (`-`: not told), now on its own clock |
+//! | `wheel+ process_timeout`, `wheel-` | timer_expire_entry of the timer wheel, and its exit |
 //! | `arm 900`, `arm 900 850` | hrtimer_start with its expiry in µs, and with slack from 850 on |
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
@@ -185,6 +186,8 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             expires: number(1).map(|us| Mono(us * 1_000)),
             now: number(2).map(|us| Ns(us * 1_000)),
         },
+        "wheel+" => Kind::WheelExpireEntry { timer: 8, function: name(strings, 0) },
+        "wheel-" => Kind::WheelExpireExit { timer: 8 },
         "arm" => Kind::HrtimerStart {
             timer: 7,
             function: None,
@@ -209,6 +212,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             let (sig, result) = (number(1).unwrap() as i32, number(2).unwrap_or(0) as i32);
             Kind::SignalGenerate { sig, task: task(strings, rest[0]), code: 0, result }
         }
+        "delivered" => Kind::SignalDeliver { sig: irq as i32, code: 0 },
         "disk-" => Kind::BlockComplete { dev: 254 << 20, sector: number(0).unwrap(), nr_sector: 8, error: 0 },
         "call" => {
             let arg = |place| number(place).unwrap_or(0);
