@@ -99,8 +99,16 @@ pub fn conclude(scene: Scene, begin: Mono, end: Mono) -> Explanation {
     };
     let mut sentence = format!("waited {}: {what}", scene.total);
     let second = if main.is_some() { blames.get(1) } else { blames.first() };
-    if let Some(blame) = second.filter(|blame| part(blame.net, scene.total) >= WORTH_A_CLAUSE) {
+    let second = second.filter(|blame| part(blame.net, scene.total) >= WORTH_A_CLAUSE);
+    if let Some(blame) = second {
         sentence.push_str(&format!("; {}", told(blame, scene.total)));
+    }
+    let untold =
+        blames.get(usize::from(main.is_some()) + usize::from(second.is_some())..).unwrap_or_default();
+    let rest: Ns = untold.iter().map(|blame| blame.net).sum();
+    let told_net: Ns = main.into_iter().chain(second).map(|blame| blame.net).sum();
+    if untold.len() > 1 && rest > told_net.max(unexplained) {
+        sentence.push_str(&format!("; {} more causes for {}", untold.len(), amount(rest, scene.total)));
     }
     if main.is_some() && part(unexplained, scene.total) > WORTH_A_REMARK {
         sentence.push_str(&format!("; {} unexplained", amount(unexplained, scene.total)));

@@ -344,3 +344,20 @@ fn an_idle_cpu_reached_from_another_one_is_named() {
         ",
     );
 }
+
+/// Many that have the CPU one after another: the largest of them is not all of it.
+#[test]
+fn causes_that_are_small_one_by_one_are_added_up() {
+    let mut events =
+        "0 c1 switch idle > work/100@60\n 90 c1 vec+ local_timer\n 91 c1 timer+ hrtimer_wakeup 90\n\
+                      92 c1 waking rt/50@20\n 93 c1 timer-\n 94 c1 vec- local_timer\n"
+            .to_owned();
+    for turn in 1..10 {
+        let (at, last) = (turn * 100, 99 + turn);
+        events += &format!("{at} c1 switch work/{last}@60:S > work/{}@60\n", last + 1);
+    }
+    events += "1000 c1 switch work/109@60:S > rt/50@20\n 1100 c1 switch rt/50@20:S > idle";
+    let said = crate::explain::tests::explained(&crate::explain::tests::notation::window(&events), 90, 1_010)
+        .sentence;
+    assert!(said.contains(" more causes for 8"), "{said}");
+}
