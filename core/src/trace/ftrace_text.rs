@@ -68,9 +68,15 @@ impl FtraceText {
         }
         let mut reading = Reading::default();
         let mut offset = 0u64;
-        for line in text.lines() {
-            reading.line(line, offset);
-            offset += line.len() as u64 + 1;
+        let mut rest = text.split_inclusive('\n').peekable();
+        while let Some(line) = rest.next() {
+            // Cut off at any place, it may end within a number.
+            let is_cut =
+                !line.ends_with('\n') && rest.peek().is_none() && reading.lines + 1 < reading.announced;
+            if !is_cut {
+                reading.line(line.trim_end_matches(['\n', '\r']), offset);
+            }
+            offset += line.len() as u64;
         }
         Ok(reading.finish())
     }
@@ -90,6 +96,9 @@ struct Reading {
     kallsyms: String,
     not_understood: u64,
     overwritten: u64,
+    /// Events that the heading tells of, and lines that may be one.
+    announced: u64,
+    lines: u64,
     /// The CPU whose buffer begins last.
     started: Option<u32>,
     last: u64,
@@ -97,6 +106,7 @@ struct Reading {
 
 impl Reading {
     fn line(&mut self, text: &str, offset: u64) {
+        self.lines += u64::from(!text.starts_with('#') && !text.trim().is_empty());
         match line::parse(text) {
             Some(Line::Event(event)) => {
                 if !event.comm.is_empty() && event.comm != "<...>" {
@@ -116,7 +126,10 @@ impl Reading {
                 // Printed before the first event behind the gap.
                 self.entries.push(Entry { at: self.last, cpu, what: What::Lost { count } });
             }
-            Some(Line::Overwritten(count)) => self.overwritten = count,
+            Some(Line::Heading { printed, overwritten }) => {
+                self.announced = self.announced.saturating_add(printed);
+                self.overwritten = self.overwritten.saturating_add(overwritten);
+            }
             Some(Line::Started(cpu)) => self.started = Some(cpu),
             Some(Line::Comment) => {}
             Some(Line::Timeless) | None => {
@@ -194,6 +207,11 @@ impl Reading {
             let were = if more == 1 { "1 more line is" } else { &format!("{more} more lines are") };
             first.what.push_str(&format!("; {were} none: events are missing"));
         }
+        if self.lines < self.announced {
+            let (lines, announced) = (self.lines, self.announced);
+            let what = format!("the heading tells of {announced} events, and {lines} lines are here: the text was cut or filtered");
+            self.info.damage.push(Damage::new(0, what));
+        }
         if self.overwritten > 0 {
             // Until the last CPU's first event the record has gaps.
             let begins = |entry: &&Entry| self.started.is_none_or(|cpu| entry.cpu == cpu);
@@ -268,13 +286,31 @@ impl Source for FtraceText {
 mod tests {
     use super::*;
 
+    fn damage(text: &str) -> Vec<String> {
+        FtraceText::open(text.as_bytes()).unwrap().info().damage.iter().map(ToString::to_string).collect()
+    }
+
+    /// `prio=12` of what was 120 would be a thread of RT 87.
+    #[test]
+    fn a_text_with_fewer_events_than_its_heading_tells_of_is_told_as_cut_and_so_is_its_last_line() {
+        let line = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
+        let whole = format!("# entries-in-buffer/entries-written: 2/2   #P:2\n#\n{line}{line}");
+        assert!(damage(&whole).is_empty(), "{:?}", damage(&whole));
+        let less = whole.strip_suffix(line).unwrap();
+        assert!(damage(less)[0].contains("tells of 2 events, and 1 lines are here"), "{:?}", damage(less));
+        // Within a line it is no event, unless all others are there: pasted texts may lack the last end of a line.
+        let within = |text: &str| FtraceText::open(text[..text.len() - 17].as_bytes()).unwrap().entries.len();
+        let more = whole.replace("2/2", "4/4") + line;
+        assert!(more[..more.len() - 17].ends_with("prio=12"));
+        assert_eq!((within(&more), within(&whole)), (2, 2));
+        assert!(damage(&more[..more.len() - 17])[0].contains("tells of 4 events, and 2 lines are here"));
+        assert!(damage(whole.trim_end()).is_empty());
+    }
+
     #[test]
     fn lines_that_are_no_events_are_counted_in_what_is_damaged() {
         let whole = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
-        let damage = |cut: &[&str]| {
-            let text = whole.to_owned() + &cut.join("\n");
-            FtraceText::open(text.as_bytes()).unwrap().info().damage.iter().map(ToString::to_string).collect()
-        };
+        let damage = |cut: &[&str]| damage(&(whole.to_owned() + &cut.join("\n") + "\n"));
         let told: Vec<String> = damage(&[]);
         assert!(told.is_empty());
         let told: Vec<String> = damage(&["  a-1  [00", "  b-2", "x"]);

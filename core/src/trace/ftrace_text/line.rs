@@ -8,8 +8,11 @@ pub(super) enum Line<'a> {
         cpu: u32,
         count: Option<u64>,
     },
-    /// The kernel's heading: so many events were written, and are not in the text.
-    Overwritten(u64),
+    /// The kernel's heading: so many events it prints, and so many more were written and are gone.
+    Heading {
+        printed: u64,
+        overwritten: u64,
+    },
     /// Where this CPU's buffer begins, behind those of others.
     Started(u32),
     /// An event whose time is a number without a point: of a clock that does not count nanoseconds.
@@ -35,8 +38,7 @@ pub(super) struct EventLine<'a> {
 pub(super) fn parse(line: &str) -> Option<Line<'_>> {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('#') {
-        let said =
-            overwritten(trimmed).map(Line::Overwritten).or_else(|| started(trimmed).map(Line::Started));
+        let said = entries(trimmed).or_else(|| started(trimmed).map(Line::Started));
         return Some(said.unwrap_or(Line::Comment));
     }
     // Threads may be called like the heading of a tool: events first.
@@ -54,10 +56,12 @@ pub(super) fn parse(line: &str) -> Option<Line<'_>> {
 }
 
 /// `# entries-in-buffer/entries-written: 2953/417539   #P:2`
-fn overwritten(line: &str) -> Option<u64> {
+fn entries(line: &str) -> Option<Line<'_>> {
     let numbers = line.split_once("entries-in-buffer/entries-written:")?.1.trim_start();
     let (there, written) = numbers.split(char::is_whitespace).next()?.split_once('/')?;
-    written.parse::<u64>().ok()?.checked_sub(there.parse().ok()?).filter(|&lost| lost > 0)
+    let printed = there.parse().ok()?;
+    let overwritten = written.parse::<u64>().ok()?.checked_sub(printed)?;
+    Some(Line::Heading { printed, overwritten })
 }
 
 /// `CPU:1 [LOST 5 EVENTS]` of the kernel, `CPU:1 [5 EVENTS DROPPED]` and `CPU:1 [EVENTS DROPPED]` of trace-cmd.
@@ -301,8 +305,7 @@ mod tests {
         }
         assert_eq!(parse("hello world"), None);
         let heading = "# entries-in-buffer/entries-written: 2953/417539   #P:2";
-        assert_eq!(parse(heading), Some(Line::Overwritten(414_586)));
-        assert_eq!(parse("# entries-in-buffer/entries-written: 970/970   #P:2"), Some(Line::Comment));
+        assert_eq!(parse(heading), Some(Line::Heading { printed: 2_953, overwritten: 414_586 }));
         assert_eq!(parse("##### CPU 1 buffer started ####"), Some(Line::Started(1)));
         let cycles = " names-30385 [000] d..2. 121022741547397: sched_switch: a ==> b";
         assert_eq!(parse(cycles), Some(Line::Timeless));
