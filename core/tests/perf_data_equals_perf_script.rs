@@ -22,6 +22,17 @@ fn every_event_with_its_time_and_numbers_equals_perf_script() {
     compare(&PerfData::open(FILE).unwrap(), SCRIPT);
 }
 
+/// What decodes its events is at the end: a cut file is not one that was recorded without tracepoints.
+#[test]
+fn a_file_that_is_cut_before_its_tracing_data_says_so() {
+    let mut unfinished = FILE.to_vec();
+    unfinished[48..56].fill(0); // as perf leaves it that is killed
+    for file in [&FILE[..FILE.len() / 10], &unfinished] {
+        let error = PerfData::open(file).unwrap_err().to_string();
+        assert!(error.contains("the file ends here, before its tracing data"), "{error}");
+    }
+}
+
 const PACKED: &[u8] = include_bytes!("data/perf_data/packed.data");
 const PIPED: &[u8] = include_bytes!("data/perf_data/piped.data");
 

@@ -51,7 +51,15 @@ impl<'a> Header<'a> {
         let find = |wanted: u32| {
             sections.iter().find(|(feature, _)| *feature == wanted).map(|(_, section)| *section)
         };
-        let tracing = find(TRACING_DATA).ok_or_else(|| {
+        let is_there = |section: &Section| section.offset < file.len() as u64;
+        let tracing = find(TRACING_DATA).filter(is_there).ok_or_else(|| {
+            let (all, end) = (file.len() as u64, data.offset.saturating_add(data.size));
+            if data.size == 0 || end > all || features.contains(&TRACING_DATA) {
+                let what = format!(
+                    "the file ends here, before its tracing data (behind {end}): copy the whole of it, and let perf record end by itself (Ctrl-C, not kill -9)"
+                );
+                return Damage::new(all, what).into();
+            }
             OpenError::Unsupported("a perf.data without tracepoints (no tracing data)".into())
         })?;
         let mut tracing = Metadata::read_perf(bytes(file, tracing), tracing.offset)?;
