@@ -104,6 +104,25 @@ fn what_is_no_trace_gets_one_clear_line() {
 }
 
 #[test]
+fn an_answer_from_a_damaged_trace_ends_with_3() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text");
+    let line = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
+    for (text, code) in [(line.to_owned(), 0), (line.to_owned() + "nothing known\n", 3)] {
+        std::fs::write(&path, text).unwrap();
+        for question in ["--wakeups", "--summary", "--periods"] {
+            let output = explain(&[path.to_str().unwrap(), question]);
+            let said = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(
+                (output.status.code(), said.contains("is damaged")),
+                (Some(code), code == 3),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
 fn options_that_a_question_would_pass_over_are_refused() {
     let trace = case("fsync");
     let place = tempfile::tempdir().unwrap();

@@ -22,6 +22,7 @@ use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::source::Source;
 use lathunt_core::trace::syscall_names::SyscallTable;
 
+use crate::exit;
 use crate::out;
 use crate::trace_file::{TraceFile, WithSymbols};
 use exports::{Drawing, Exports};
@@ -29,7 +30,7 @@ use exports::{Drawing, Exports};
 /// What stands below the options.
 const AFTER: &str = "In a tree, ~ marks a part that is concluded from other events and was not recorded itself; `inferred` in the JSON.
 
-Exit status: 0 where the question was answered, also where passages reach --threshold, or none was found; 1 where it could not be.";
+Exit status: 0 where the question was answered, also where passages reach --threshold, or none was found; 1 where it could not be; 3 where it was, but the trace is damaged: what is missing may be worse.";
 
 /// Explains passages of a recorded trace: where their time went, and whose fault it is.
 #[derive(Debug, clap::Args)]
@@ -126,7 +127,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         let found = periods(source, &whose);
         let text = if args.json { serde_json::to_string_pretty(&found)? + "\n" } else { found.to_text() };
         out::print(&text)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(answered(!found.damage.is_empty()));
     }
     if args.summary {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -140,7 +141,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         }
         let text = if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { summary.to_text() };
         out::print(&text)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(answered(!summary.damage.is_empty()));
     }
     let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
     let (question, asked) = question(&args, source)?;
@@ -189,7 +190,15 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         answers.to_text(Options { evidence: args.evidence, stacks: true })
     };
     out::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(answered(found.is_damaged))
+}
+
+/// How a question ends that has its answer.
+fn answered(is_damaged: bool) -> ExitCode {
+    match is_damaged {
+        true => exit::INCONCLUSIVE.into(),
+        false => ExitCode::SUCCESS,
+    }
 }
 
 fn explained(record: &Record, passage: &Passage) -> Answer {

@@ -43,6 +43,9 @@ pub struct Periods {
     /// Periodic threads that were not asked for.
     #[serde(default)]
     pub others: u64,
+    /// Damage met: jobs may be missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
 }
 
 /// One periodic thread.
@@ -113,7 +116,8 @@ pub struct Job {
 /// The periodic threads of `source` among `whose`.
 #[must_use]
 pub fn periods(source: &dyn Source, whose: &Whose) -> Periods {
-    let (mut threads, others): (Vec<Periodic>, Vec<Periodic>) = jobs::of_threads(source)
+    let (tasks, damage) = jobs::of_threads(source);
+    let (mut threads, others): (Vec<Periodic>, Vec<Periodic>) = tasks
         .into_iter()
         .filter_map(|(tid, task)| {
             let comm = if task.comm.is_empty() { source.info().comms.get(&tid).cloned() } else { None };
@@ -121,7 +125,8 @@ pub fn periods(source: &dyn Source, whose: &Whose) -> Periods {
         })
         .partition(|thread| whose.fits(thread.tid, &thread.comm));
     threads.sort_by_key(|thread| (thread.period_ns, thread.tid));
-    Periods { format: "lathunt-periods".to_owned(), version: 1, threads, others: others.len() as u64 }
+    let others = others.len() as u64;
+    Periods { format: "lathunt-periods".to_owned(), version: 1, threads, others, damage }
 }
 
 impl Job {
@@ -191,9 +196,14 @@ impl Periods {
     /// The terminal text: a line for each thread, and what limits it.
     #[must_use]
     pub fn to_text(&self) -> String {
-        if self.threads.is_empty() {
-            return self.none();
+        let mut text = if self.threads.is_empty() { self.none() } else { self.table() };
+        for damage in &self.damage {
+            wrap(&mut text, "! ", &format!("the file is damaged at {damage}"));
         }
+        text
+    }
+
+    fn table(&self) -> String {
         let mut text = format!(
             "{:<26} {:>11} {:>7} {:>6} {:>8} {:>11} {:>11} {:>11}\n",
             "thread", "period", "jobs", "missed", "overruns", "worst start", "worst resp.", "worst run"

@@ -7,7 +7,7 @@ use crate::explain::turns::{Came, Turns};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, TaskRef};
 use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Source, Span};
+use crate::trace::source::{Item, Source, Span};
 
 /// Jobs and distances kept for each thread, for their medians; more are only counted and compared.
 pub(super) const MOST_JOBS: usize = 1 << 20;
@@ -38,6 +38,9 @@ pub(super) struct Task {
 
 /// The shortest and the longest.
 type Range = (Ns, Ns);
+
+/// Damage is told so many times.
+const MOST_DAMAGE: usize = 20;
 
 /// Counts of what is not kept, by the period of what is.
 #[derive(Default)]
@@ -72,17 +75,24 @@ pub(super) struct Reader {
     same_clock: bool,
 }
 
-/// What each thread of `source` did.
-pub(super) fn of_threads(source: &dyn Source) -> BTreeMap<Tid, Task> {
+/// What each thread of `source` did, and the damage met.
+pub(super) fn of_threads(source: &dyn Source) -> (BTreeMap<Tid, Task>, Vec<String>) {
     let mut normalizer = Normalizer::new(source);
     let mut reader = Reader { same_clock: source.info().clock.is_monotonic(), ..Reader::default() };
     let mut walk = source.events(Span::ALL);
+    let mut damage: Vec<String> = source.info().damage.iter().map(ToString::to_string).collect();
     while let Some(item) = walk.next() {
+        if let Item::Damage(met) = &item {
+            if damage.len() < MOST_DAMAGE {
+                damage.push(met.to_string());
+            }
+        }
         if let Some(event) = normalizer.item(&item) {
             reader.step(&event, &normalizer);
         }
     }
-    reader.tasks
+    damage.truncate(MOST_DAMAGE);
+    (reader.tasks, damage)
 }
 
 impl Reader {

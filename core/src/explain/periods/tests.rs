@@ -219,7 +219,9 @@ fn a_job_whose_switch_in_was_not_recorded_has_a_response_all_the_same() {
     // That of a short one.
     let axis = only(&overrun(" 10.100008: sched_switch"));
     assert_eq!((axis.jobs, axis.unseen_starts, axis.unseen_ends, axis.overruns), (40, 1, 0, 1));
-    let text = Periods { format: String::new(), version: 1, threads: vec![axis], others: 0 }.to_text();
+    let text =
+        Periods { format: String::new(), version: 1, threads: vec![axis], others: 0, damage: Vec::new() }
+            .to_text();
     assert!(text.contains("! axis/77: the switch-in of 1 of its jobs was not recorded"), "{text}");
 }
 
@@ -243,4 +245,19 @@ fn a_thread_is_asked_for_by_its_last_name() {
     assert_eq!((named("axis").threads.len(), named("axis").others), (1, 0));
     assert_eq!((named("parent").threads.len(), named("parent").others), (0, 1));
     assert!(named("parent").to_text().starts_with("the one periodic thread is not"));
+}
+
+#[test]
+fn damage_is_told_also_where_no_thread_is_periodic() {
+    let whole = trace(20, |_| 100);
+    let of = |text: &str| {
+        let source = FtraceText::open(text.as_bytes()).unwrap();
+        periods(&source, &Whose::default())
+    };
+    assert!(of(&whole).damage.is_empty());
+    let damaged = of(&(whole.clone() + "nothing known\n"));
+    assert!(damaged.to_text().contains("the file is damaged at offset"), "{}", damaged.to_text());
+    assert_eq!(damaged.threads, of(&whole).threads);
+    let short = of(&(trace(2, |_| 100) + "nothing known\n")).to_text();
+    assert!(short.contains("no periodic thread") && short.contains("is damaged"), "{short}");
 }
