@@ -95,13 +95,16 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
 }
 
 fn samples_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let mut told = std::collections::BTreeSet::new();
     rules
         .limited(run)
         .filter(|series| series.lost > 0 && !series.lost_below_max)
         .map(|series| {
             let were = if series.lost == 1 { "sample was" } else { "samples were" };
-            void(format!("{}: {} {were} lost; the worst may be among them", series.label(), series.lost))
+            format!("{}: {} {were} lost; the worst may be among them", series.label(), series.lost)
         })
+        .filter(|doubt| told.insert(doubt.clone())) // one wake-up is in several quantities
+        .map(void)
         .collect()
 }
 

@@ -365,6 +365,10 @@ fn whoever_was_woken_by_no_timer_or_waited_behind_an_equal_was_late_too() {
     }
     let run = system(Quantity::Wakeup, 1);
     assert_eq!(judge(&run, Some(Ns::from_ms(6)), &Rules::tasks(&run)).outcome, Some(Outcome::Inconclusive));
+    let mut run = system(Quantity::Wakeup, 1);
+    run.series[1].lost = 1;
+    let doubts = judge(&run, Some(Ns::from_ms(6)), &Rules::tasks(&run)).reasons;
+    assert_eq!(doubts.iter().filter(|doubt| doubt.contains("lost")).count(), 1, "{doubts:?}");
     let mut idle = system(Quantity::Timer, 0);
     idle.conditions.machine.cpus_measured = Some("0-3".into());
     assert_eq!(
