@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use lathunt_core::time::Tid;
@@ -21,17 +22,22 @@ pub struct HeldChild {
 
 impl HeldChild {
     /// Starts `command` and stops it before its first instruction: it asks to be traced by us, and the kernel stops a
-    /// traced program when its code is in place. So it has its name already, and nothing of it has run.
+    /// traced program when its code is in place. So it has its name already, and nothing of it has run. With `aside`, what
+    /// it writes to stdout goes to stderr.
     ///
     /// # Errors
     /// Why the program cannot be started, in one line.
-    pub fn start(command: &[OsString]) -> Result<HeldChild> {
+    pub fn start(command: &[OsString], aside: bool) -> Result<HeldChild> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Error::refused("start", "the command", "it is empty"));
         };
         let shown = program.to_string_lossy().into_owned();
         let mut command = Command::new(program);
         command.args(arguments);
+        if aside {
+            let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(stderr.map_or_else(|_| Stdio::null(), Stdio::from));
+        }
         // SAFETY: one system call, which is all that may be done between fork and exec. Where it is refused the program is
         // not held.
         unsafe {
@@ -74,11 +80,9 @@ impl HeldChild {
         }
     }
 
-    /// Its exit code when it has ended (128 + signal for one that was killed).
-    pub fn ended(&mut self) -> Option<i32> {
-        use std::os::unix::process::ExitStatusExt;
-        let status = self.child.try_wait().ok().flatten()?;
-        status.code().or(status.signal().map(|signal| 128 + signal))
+    /// How it ended, when it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     /// Whether we trace it.
@@ -127,7 +131,7 @@ mod tests {
     #[test]
     fn a_program_is_held_with_its_own_name_and_ends_with_its_own_code() {
         let command = ["sh", "-c", "exit 7"].map(OsString::from);
-        let mut child = HeldChild::start(&command).unwrap();
+        let mut child = HeldChild::start(&command, false).unwrap();
         assert!(child.held);
         let comm = std::fs::read_to_string(format!("/proc/{}/comm", child.tid())).unwrap();
         assert_eq!((comm.as_str(), child.ended()), ("sh\n", None));
@@ -139,7 +143,7 @@ mod tests {
                 ended => break ended,
             }
         };
-        assert_eq!(code, Some(7));
+        assert_eq!(code.and_then(|status| status.code()), Some(7));
     }
 
     #[test]
@@ -147,7 +151,7 @@ mod tests {
         for (command, expected) in
             [("/nonexistent/program", "no such program"), ("/etc/passwd", "no program")]
         {
-            let error = HeldChild::start(&[command.into()]).err().unwrap().to_string();
+            let error = HeldChild::start(&[command.into()], false).err().unwrap().to_string();
             assert!(error.contains(command) && error.contains(expected) && !error.contains('\n'), "{error}");
         }
     }

@@ -77,7 +77,7 @@ pub struct RecordArgs {
     /// lies there already is set aside, as run.lathunt.json.old
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print the run file on stdout instead of the summary
+    /// Print the run file on stdout instead of the summary; what COMMAND prints goes to stderr then
     #[arg(long)]
     json: bool,
     /// Print only the verdict and its reasons

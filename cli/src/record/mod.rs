@@ -9,8 +9,9 @@ pub mod potential;
 mod rows;
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use lathunt_core::application::Task;
@@ -139,7 +140,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions), start_potential)?),
         false => None,
     };
-    let mut child = (!plan.command.is_empty()).then(|| HeldChild::start(&plan.command)).transpose()?;
+    let command = (!plan.command.is_empty()).then_some(&plan.command);
+    let mut child = command.map(|command| HeldChild::start(command, plan.json)).transpose()?;
     let command = child.as_ref().map(HeldChild::tid);
     let recording = Recording::start(plan.settings(&cpus, command, &conditions))?;
     // Last: loading and attaching programs has interrupts and preemption off for longer than most of what else there is.
@@ -152,7 +154,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     if let Some(child) = &mut child {
         child.go();
     }
-    let (elapsed, code) = session.record(&mut child, &output, &mut display);
+    let (elapsed, ending) = session.record(&mut child, &output, &mut display);
     display.finish();
     session.recording.finish();
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
@@ -160,7 +162,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
-    run.verdict = Some(judge_with_command(&run, plan, code));
+    run.verdict = Some(judge_with_command(&run, plan, ending));
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet)?;
     written.and(old_files)?;
@@ -178,14 +180,14 @@ fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
 }
 
 impl Session<'_> {
-    /// Until a signal, `q`, the end of the command or of the time. Returned: how long it took, and the exit code of the
-    /// command if it has ended.
+    /// Until a signal, `q`, the end of the command or of the time. Returned: how long it took, and how the
+    /// command ended if it has.
     fn record(
         &mut self,
         child: &mut Option<HeldChild>,
         output: &Output,
         display: &mut Display,
-    ) -> (Ns, Option<i32>) {
+    ) -> (Ns, Option<ExitStatus>) {
         let begun = clock::mono();
         let plan = self.plan;
         let keys = plan.live.then(lathunt_host::terminal::Keys::read).flatten();
@@ -196,9 +198,9 @@ impl Session<'_> {
             let elapsed = clock::mono().since(begun);
             let over = plan.duration.is_some_and(|duration| elapsed >= duration);
             let quit = keys.as_ref().is_some_and(|keys| keys.pressed(b'q'));
-            let code = child.as_mut().and_then(HeldChild::ended);
-            if over || quit || code.is_some() || signals::stop_requested().is_some() {
-                return (elapsed, code);
+            let ending = child.as_mut().and_then(HeldChild::ended);
+            if over || quit || ending.is_some() || signals::stop_requested().is_some() {
+                return (elapsed, ending);
             }
             if elapsed.saturating_sub(second) < SECOND {
                 continue;
@@ -251,7 +253,7 @@ impl Session<'_> {
 }
 
 /// A program that failed may not have done what was to be measured: that stands before all other doubts.
-fn judge_with_command(run: &Run, plan: &Plan, code: Option<i32>) -> Verdict {
+fn judge_with_command(run: &Run, plan: &Plan, ending: Option<ExitStatus>) -> Verdict {
     let mut verdict = judge(run, plan);
     let first = usize::from(verdict.outcome == Some(Outcome::Fail)).min(verdict.reasons.len());
     if run.tasks.is_empty() && plan.command.is_empty() {
@@ -259,11 +261,11 @@ fn judge_with_command(run: &Run, plan: &Plan, code: Option<i32>) -> Verdict {
             .reasons
             .insert(first, format!("{}: none of them woke up while it was recorded", plan.selection));
     }
-    if let Some(code) = code.filter(|&code| code != 0) {
+    if let Some(ending) = ending.filter(|ending| !ending.success()) {
         let program = plan.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        let how = match code {
-            129.. => format!("was killed by signal {}", code - 128),
-            _ => format!("ended with exit code {code}"),
+        let how = match ending.signal() {
+            Some(signal) => format!("was killed by signal {signal}"),
+            None => format!("ended with exit code {}", ending.code().unwrap_or_default()),
         };
         verdict
             .reasons

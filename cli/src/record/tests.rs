@@ -97,17 +97,17 @@ fn activations_that_are_in_the_figures_of_no_thread_leave_an_application_open_an
 
 #[test]
 fn a_program_that_failed_passes_nothing_and_saves_nothing() {
-    let with = |worst, code| {
+    let with = |worst, code: Option<i32>| {
         let plan = Plan { command: vec!["./app".into()], ..plan("rt") };
-        let verdict = judge_with_command(&run(task(worst)), &plan, code);
+        let verdict = judge_with_command(&run(task(worst)), &plan, code.map(ExitStatus::from_raw));
         (verdict.outcome, verdict.reasons)
     };
     assert_eq!(with(DEADLINE, Some(0)).0, Some(Outcome::Pass));
     assert_eq!(with(DEADLINE, None).0, Some(Outcome::Pass));
-    let (outcome, reasons) = with(DEADLINE, Some(137));
+    let (outcome, reasons) = with(DEADLINE, Some(9));
     assert_eq!(outcome, Some(Outcome::Inconclusive));
     assert!(reasons[0].starts_with("./app was killed by signal 9: "), "{reasons:?}");
-    let (outcome, reasons) = with(Ns::from_ms(2), Some(3));
+    let (outcome, reasons) = with(Ns::from_ms(2), Some(3 << 8));
     assert_eq!(outcome, Some(Outcome::Fail));
     assert!(
         reasons[0].contains("worst 2.000 ms") && reasons[1].starts_with("./app ended with exit code 3"),

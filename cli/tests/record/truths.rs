@@ -25,9 +25,18 @@ fn a_command_is_recorded_from_its_beginning_under_its_own_name_and_its_failure_i
 
     let output = place.path().join("failed");
     let output = output.to_str().unwrap();
-    let failed = lathunt(&["record", "-o", output, "--", "sh", "-c", "sleep 0.1; exit 7"]);
-    assert_eq!(failed.status.code(), Some(3), "{}", said(&failed));
-    assert!(String::from_utf8_lossy(&failed.stdout).contains("sh ended with exit code 7"), "{failed:?}");
+    for (ends, told) in [
+        ("exit 7", "sh ended with exit code 7"),
+        ("exit 255", "sh ended with exit code 255"),
+        ("kill -SEGV $$", "sh was killed by signal 11"),
+    ] {
+        let failed = lathunt(&["record", "-o", output, "--", "sh", "-c", &format!("sleep 0.1; {ends}")]);
+        assert_eq!(failed.status.code(), Some(3), "{}", said(&failed));
+        assert!(String::from_utf8_lossy(&failed.stdout).contains(told), "{failed:?}");
+    }
+    let aside = lathunt(&["record", "--json", "-o", output, "--", "sh", "-c", "echo spoken; sleep 0.1"]);
+    assert!(Run::from_json(&String::from_utf8_lossy(&aside.stdout)).is_ok(), "{aside:?}");
+    assert!(said(&aside).contains("spoken"), "{aside:?}");
     let absent = lathunt(&["record", "-o", output, "--", "/nonexistent/program"]);
     assert_eq!(absent.status.code(), Some(1));
     assert!(
