@@ -12,6 +12,7 @@
 mod faulting;
 mod misses;
 mod others;
+mod paces;
 mod places;
 mod point;
 mod sums;

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::faulting::Faulting;
-use super::misses::{Finished, Misses};
+use super::misses::Finished;
+use super::paces::{Held, Paces, RECENT};
 use super::places::{Id, Places};
 use super::point::Place;
 use super::task::{policy, Blocking, Period, Span, Task};
@@ -12,12 +13,8 @@ use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
-/// Distances of releases from which the period is taken.
-const RECENT: usize = 256;
-/// From so many on, releases are held against it.
+/// From so many distances on, starts are held against them.
 const KNOWN: usize = 16;
-/// So often it is taken anew for that.
-const MEDIAN_EVERY: u64 = 64;
 /// A thread is periodic when half of its distances are within this part of a multiple of the period.
 const PERIODIC: f64 = 0.1;
 
@@ -46,7 +43,7 @@ pub(super) struct Sums {
     faults: u64,
     faulting: Option<Faulting>,
     deadline: Option<Ns>,
-    misses: Misses,
+    paces: Paces,
     late_sleeps: u64,
     not_recorded: u64,
     turns_lost: u64,
@@ -55,8 +52,6 @@ pub(super) struct Sums {
     last_release: Option<(Mono, Mono)>,
     distances: VecDeque<(u64, u64)>, // of releases, of starts
     jitter_max: u64,
-    missed: u64,
-    median: Option<u64>, // of `distances`, a while ago
     blocking: Vec<(Id, Waits)>,
 }
 
@@ -85,7 +80,7 @@ impl Sums {
             faults: 0,
             faulting: None,
             deadline,
-            misses: Misses::default(),
+            paces: Paces::new(deadline),
             late_sleeps: 0,
             not_recorded: 0,
             turns_lost: 0,
@@ -94,8 +89,6 @@ impl Sums {
             last_release: None,
             distances: VecDeque::new(),
             jitter_max: 0,
-            missed: 0,
-            median: None,
             blocking: Vec::new(),
         }
     }
@@ -106,7 +99,8 @@ impl Sums {
         self.last = known.last;
         self.last_release = known.last_release;
         self.distances = known.distances;
-        self.median = known.median;
+        self.paces = known.paces;
+        self.paces.begin_window();
     }
 
     /// Whether there is anything to report.
@@ -170,26 +164,19 @@ impl Sums {
 
     /// A turn begins; `late`: sleeps of the one before that had passed.
     pub fn released(&mut self, a: &Activation, release: Mono, late: Option<LateSleeps>) {
-        self.misses.released(a.armed_late, self.deadline, self.median.map(Ns));
         self.releases += 1;
         self.timer_releases += u64::from(a.via == Via::Timer);
         let now = (release, a.switched_in);
-        if let Some((release, start)) = self.last_release.replace(now) {
-            let distance = (now.0.since(release).0, now.1.since(start).0);
+        let before = self.last_release.replace(now);
+        let distance = before.map(|(release, start)| (now.0.since(release).0, now.1.since(start).0));
+        // Those were overrun, not missing.
+        let overrun = late.map_or(0, |late| u64::from(late.count));
+        self.paces.released(a.armed_late, distance.map(|(release, _)| release), overrun);
+        if let Some(distance) = distance {
             if self.distances.len() == RECENT {
                 self.distances.pop_front();
             }
-            // The median of hundreds costs some µs, and it hardly moves.
-            if self.distances.len() >= KNOWN
-                && (self.median.is_none() || self.releases.is_multiple_of(MEDIAN_EVERY))
-            {
-                self.median = self.median();
-            }
-            if let Some(period) = self.median {
-                let periods = ((distance.0 + period / 2) / period).max(1);
-                // Those were overrun, not missing.
-                let overrun = late.map_or(0, |late| u64::from(late.count));
-                self.missed += (periods - 1).saturating_sub(overrun);
+            if self.distances.len() >= KNOWN {
                 self.jitter_max = self.jitter_max.max(distance.1.abs_diff(distance.0.max(1)));
             }
             self.distances.push_back(distance);
@@ -200,13 +187,13 @@ impl Sums {
     pub fn finished(&mut self, execution: Ns, turn: Finished) {
         turn.response.into_iter().for_each(|response| self.record(Quantity::Response, response));
         self.execution.record(execution);
-        self.misses.finished(turn, self.deadline, self.median.map(Ns));
+        self.paces.finished(turn);
     }
 
     /// A turn whose beginning or end was not recorded has overrun `late`, the last of them by `last`.
     pub fn overran(&mut self, late: Option<LateSleeps>, last: Option<Ns>) {
         if late.is_some() {
-            self.misses.finished(Finished { response: None, late, last }, self.deadline, self.median.map(Ns));
+            self.paces.finished(Finished { response: None, late, last });
         }
     }
 
@@ -228,12 +215,8 @@ impl Sums {
         }
     }
 
-    fn median(&self) -> Option<u64> {
-        middle(self.distances.iter().map(|&(release, _)| release).collect()).filter(|&period| period > 0)
-    }
-
     fn period(&self) -> Option<Period> {
-        let period = self.median()?;
+        let period = self.paces.median()?;
         let off = |&(release, _): &(u64, u64)| {
             let periods = (release as f64 / period as f64).round().max(1.0);
             (release as f64 - periods * period as f64).abs() / period as f64
@@ -246,7 +229,8 @@ impl Sums {
             median_ns: Ns(period),
             jitter_median_ns: Ns(middle(jitter).unwrap_or_default()),
             jitter_max_ns: Ns(largest),
-            missed: self.missed,
+            missed: 0,
+            changed: false,
         })
     }
 
@@ -254,14 +238,13 @@ impl Sums {
         let (thread, process, policy) = self.last.map_or_else(Default::default, |(who, process, number)| {
             (who.thread(), process, policy(number).to_owned())
         });
-        let period = self.period();
+        let mut period = self.period();
         let deadline_ns = self.deadline.or(period.as_ref().map(|period| period.median_ns));
         let response = self.series.iter().find(|(quantity, _)| *quantity == Quantity::Response);
         let found = period.as_ref().map(|period| period.median_ns);
-        let (misses, miss_max_ns) = match deadline_ns {
-            Some(_) => self.misses.report(self.deadline, found),
-            None => (0, None),
-        };
+        let Held { misses, missed, changed } = self.paces.held(found);
+        let (misses, miss_max_ns) = if deadline_ns.is_some() { misses } else { (0, None) };
+        period.iter_mut().for_each(|period| (period.missed, period.changed) = (missed, changed));
         let mut blocking: Vec<Blocking> =
             self.blocking.iter().map(|(place, waits)| waits.report(places.get(*place))).collect();
         blocking.sort_by(|a, b| (b.max_ns, &a.place).cmp(&(a.max_ns, &b.place)));

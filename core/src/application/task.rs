@@ -73,6 +73,9 @@ pub struct Period {
     pub jitter_max_ns: Ns,
     /// Releases that fell out: whole periods without one.
     pub missed: u64,
+    /// It was another one for a while: what is counted as missed is held against the period of its time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changed: bool,
 }
 
 /// Smallest, mean and largest of something.

@@ -61,6 +61,9 @@ fn block(task: &Task) -> Vec<String> {
             period.median_ns, period.jitter_median_ns, period.jitter_max_ns, period.missed
         );
     }
+    if task.period.as_ref().is_some_and(|period| period.changed) {
+        first += ", another one for a while";
+    }
     if let Some(place) = &task.waits_in {
         let timer = if task.timer_driven { " on a timer" } else { "" };
         let _ = write!(first, ", waits in {place}{timer}");

@@ -1,0 +1,182 @@
+//! What is held against a thread's period: releases that fell out, and turns that were over too late.
+//!
+//! The period is the median of [`RECENT`] distances of releases, and each turn is judged when as many releases have followed
+//! it as lie before it in them: so a thread that changes its period has the turns before and behind the change held against
+//! their own, while a phase of overload, in which releases fall out, does not become the period.
+
+use std::collections::VecDeque;
+
+use super::misses::{Finished, Misses};
+use crate::time::Ns;
+
+/// Distances of releases from which the period is taken.
+pub(super) const RECENT: usize = 256;
+/// From so many on it is known.
+const KNOWN: usize = 16;
+/// Steps of one release, at most, where turns were overrun or lost.
+const STEPS: usize = 4;
+/// Another period is one that differs by more than this part of it.
+const CHANGED: f64 = 0.1;
+
+/// What is not judged yet.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A release; `asked_late`: the turn before asked for it when it had passed.
+    Released {
+        asked_late: bool,
+        after: Option<Distance>,
+    },
+    Finished(Finished),
+}
+
+/// From the release before; `overrun`: releases between that were overrun, and are not missing.
+#[derive(Clone, Copy)]
+struct Distance {
+    ns: u64,
+    overrun: u64,
+}
+
+/// Of one thread.
+#[derive(Clone, Default)]
+pub(super) struct Paces {
+    deadline: Option<Ns>,
+    distances: VecDeque<u64>,
+    sorted: Vec<u64>, // the same
+    steps: VecDeque<Step>,
+    releases: usize, // among them
+    misses: Misses,
+    missed: u64,
+    by: Option<(u64, u64)>, // the shortest and the longest period that something was held against
+}
+
+/// What came out.
+pub(super) struct Held {
+    /// Turns that were over too late, and the most by which one was.
+    pub misses: (u64, Option<Ns>),
+    /// Whole periods without a release.
+    pub missed: u64,
+    /// The period was another one for a while.
+    pub changed: bool,
+}
+
+impl Paces {
+    pub fn new(deadline: Option<Ns>) -> Paces {
+        Paces { deadline, ..Paces::default() }
+    }
+
+    /// Counts anew; what is known of the period stays.
+    pub fn begin_window(&mut self) {
+        let Paces { deadline, distances, sorted, .. } = std::mem::take(self);
+        *self = Paces { deadline, distances, sorted, ..Paces::default() };
+    }
+
+    /// A turn begins, `distance` after the one before if that is known; `overrun`: see [`Distance`].
+    pub fn released(&mut self, asked_late: bool, distance: Option<u64>, overrun: u64) {
+        let after = distance.map(|ns| Distance { ns, overrun });
+        self.steps.push_back(Step::Released { asked_late, after });
+        self.releases += 1;
+        distance.into_iter().for_each(|ns| self.remember(ns));
+        while self.releases > RECENT / 2 || self.steps.len() > STEPS * RECENT {
+            self.judge_first(self.period());
+        }
+    }
+
+    /// A turn ends.
+    pub fn finished(&mut self, turn: Finished) {
+        self.steps.push_back(Step::Finished(turn));
+    }
+
+    /// The median distance.
+    pub fn median(&self) -> Option<u64> {
+        self.sorted.get(self.sorted.len() / 2).copied().filter(|&period| period > 0)
+    }
+
+    /// With what is not judged yet held against the period of now; `found`: as it is told.
+    pub fn held(&self, found: Option<Ns>) -> Held {
+        let mut whole = self.clone();
+        let period = self.period().or(found);
+        while !whole.steps.is_empty() {
+            whole.judge_first(period);
+        }
+        let changed = whole.by.is_some_and(|(least, most)| (most - least) as f64 > least as f64 * CHANGED);
+        Held { misses: whole.misses.report(self.deadline, found), missed: whole.missed, changed }
+    }
+
+    fn period(&self) -> Option<Ns> {
+        self.median().filter(|_| self.distances.len() >= KNOWN).map(Ns)
+    }
+
+    fn remember(&mut self, ns: u64) {
+        if self.distances.len() == RECENT {
+            let oldest = self.distances.pop_front();
+            let place = oldest.and_then(|oldest| self.sorted.binary_search(&oldest).ok());
+            if let Some(place) = place {
+                self.sorted.remove(place);
+            }
+        }
+        self.distances.push_back(ns);
+        let place = self.sorted.partition_point(|&known| known < ns);
+        self.sorted.insert(place, ns);
+    }
+
+    fn judge_first(&mut self, period: Option<Ns>) {
+        match self.steps.pop_front() {
+            Some(Step::Released { asked_late, after }) => {
+                self.releases -= 1;
+                self.misses.released(asked_late, self.deadline, period);
+                if let (Some(Distance { ns, overrun }), Some(Ns(period))) = (after, period) {
+                    let periods = (ns.saturating_add(period / 2) / period).max(1);
+                    self.missed += (periods - 1).saturating_sub(overrun);
+                    let (least, most) = self.by.unwrap_or((period, period));
+                    self.by = Some((least.min(period), most.max(period)));
+                }
+            }
+            Some(Step::Finished(turn)) => self.misses.finished(turn, self.deadline, period),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// So many turns each: how long until the next release, and how long they took.
+    fn of(turns: &[(u64, u64, u64)]) -> Held {
+        let mut paces = Paces::new(None);
+        let mut before = None;
+        for &(count, distance, response) in turns {
+            for _ in 0..count {
+                paces.released(false, before.replace(distance), 0);
+                paces.finished(Finished { response: Some(Ns(response)), late: None, last: None });
+            }
+        }
+        let found = paces.median().map(Ns);
+        paces.held(found)
+    }
+
+    #[test]
+    fn each_turn_is_held_against_the_period_of_its_time() {
+        let slower = of(&[(200, MS, MS / 10), (300, 10 * MS, 5 * MS)]);
+        assert_eq!((slower.missed, slower.misses, slower.changed), (0, (0, None), true));
+        let faster = of(&[(300, 10 * MS, 5 * MS), (200, MS, MS / 10)]);
+        assert_eq!((faster.missed, faster.misses, faster.changed), (0, (0, None), true));
+        let late = of(&[(200, MS, MS / 10), (1, MS, 3 * MS), (200, MS, MS / 10), (300, 10 * MS, 5 * MS)]);
+        assert_eq!(late.misses, (1, Some(Ns(2 * MS))));
+    }
+
+    #[test]
+    fn a_phase_of_overload_is_not_another_period() {
+        let overload = of(&[(100, MS, MS / 10), (60, 2 * MS, 3 * MS / 2), (300, MS, MS / 10)]);
+        assert_eq!((overload.missed, overload.changed), (60, false));
+        assert_eq!(overload.misses, (60, Some(Ns(MS / 2))));
+    }
+
+    #[test]
+    fn what_few_turns_did_is_held_against_the_period_that_is_told() {
+        let few = of(&[(8, MS, MS / 10), (1, 3 * MS, 2 * MS), (2, MS, MS / 10)]);
+        assert_eq!((few.missed, few.misses.0), (2, 1));
+    }
+}
