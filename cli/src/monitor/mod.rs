@@ -284,6 +284,7 @@ impl Monitor {
 
     /// Closes the last window.
     fn end(mut self) -> ExitCode {
+        lock(&self.source).finish();
         let now = clocks::wall();
         let window = self.take_window(now, false, Timepiece::wall_of);
         self.store.event(Event::new(now, Kind::Stopped, "asked to end"));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use lathunt_core::application::Task;
+use lathunt_core::application::{State, Task};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist::Recorded;
@@ -148,6 +148,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let potential = start_potential()?;
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     conditions.notes.extend(recording.notes().iter().cloned());
+    let noted = recording.notes().len();
     let before = Counters::read(Path::new(ROOT), &cpus);
     let mut session =
         Session { plan, base: Run { penalty, ..Run::new(conditions) }, recording, potential, old_files };
@@ -157,6 +158,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let (elapsed, ending) = session.record(&mut child, &output, &mut display);
     display.finish();
     session.recording.finish();
+    session.base.conditions.notes.extend(session.recording.notes().iter().skip(noted).cloned());
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
     let (snapshot, old_files) = session.look();
@@ -288,6 +290,19 @@ fn with_turns(mut verdict: Verdict, tasks: &[Task], deadline: Ns) -> Verdict {
         let late = format!("{}: {} turns were not over in time{most}", task.thread, task.misses);
         verdict.reasons.insert(0, late);
         verdict.outcome = Some(Outcome::Fail);
+    }
+    for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
+        let reason = format!("{}: {end}", task.thread);
+        // Who waits elsewhere or has ended has perhaps left its loop.
+        if !matches!(end.state, State::Blocked | State::Ended) {
+            verdict.reasons.insert(0, reason);
+            verdict.outcome = Some(Outcome::Fail);
+            continue;
+        }
+        verdict.reasons.push(reason);
+        if verdict.outcome == Some(Outcome::Pass) {
+            verdict.outcome = Some(Outcome::Inconclusive);
+        }
     }
     let woken = |task: &Task| task.of(Quantity::Wakeup).map_or(0, |series| series.histogram.count());
     let is_real_time = |task: &Task| task.thread.prio.is_some_and(Prio::is_realtime);

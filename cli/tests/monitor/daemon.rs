@@ -247,3 +247,28 @@ fn it_runs_as_nobody_with_the_capabilities_of_the_shipped_unit() {
     assert!(monitor.child.wait().unwrap().success());
     assert!(history_json(&monitor.database)["windows"].as_array().unwrap().len() >= 2);
 }
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_task_that_still_waits_at_the_end_is_in_the_last_window() {
+    if !may_run("a_task_that_still_waits_at_the_end_is_in_the_last_window", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("hangs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/hangs.c");
+    let built =
+        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    let mut monitor = Monitor::start(place.path(), "1h");
+    let _starving = super::Running(Command::new(program).arg("starves").spawn().unwrap());
+    std::thread::sleep(Duration::from_millis(2_000));
+    monitor.signal(libc::SIGTERM);
+    assert!(monitor.child.wait().unwrap().success());
+    let json = history_json(&monitor.database);
+    let of_task = |row: &&serde_json::Value| row["quantity"] == "timer+wakeup" && row["task"] == "hangs";
+    let row = json["rows"].as_array().unwrap().iter().find(of_task).unwrap();
+    let max = row["histogram"]["max_ns"].as_u64().unwrap();
+    assert!((900_000_000..4_000_000_000).contains(&max), "{row}");
+    assert!(row["peak"]["culprit"].as_str().unwrap().starts_with("hog/"), "{row}");
+}

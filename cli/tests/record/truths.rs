@@ -1,6 +1,6 @@
 //! Applications that know the truth about themselves.
 
-use lathunt_core::application::OTHERS;
+use lathunt_core::application::{State, OTHERS};
 use lathunt_core::series::Series;
 
 use super::*;
@@ -238,4 +238,94 @@ fn an_application_with_more_threads_than_are_kept_does_not_pass() {
         .sum();
     let of_cpus: u64 = wakeups.iter().flat_map(|&quantity| run.of(quantity)).map(count).sum();
     assert!(of_tasks <= of_cpus && of_tasks + 100 >= of_cpus, "{of_tasks} of tasks, {of_cpus} of CPUs");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_turn_that_is_never_over_is_told_and_is_no_pass() {
+    if !may_run("a_turn_that_is_never_over_is_told_and_is_no_pass", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = build(place.path(), "hangs");
+    for (what, code, state) in
+        [("ends", 3, State::Ended), ("spins", 2, State::Runs), ("starves", 2, State::Waits)]
+    {
+        let output = place.path().join(what);
+        let ended =
+            command(&["record", "-D", "2s", "--deadline", "20ms", "-o", output.to_str().unwrap(), "--"])
+                .args([program.as_os_str(), what.as_ref()])
+                .output()
+                .unwrap();
+        let (told, run) = (String::from_utf8_lossy(&ended.stdout), read(&output));
+        let task = run.tasks.iter().find(|task| task.thread.comm == "hangs").unwrap();
+        eprintln!(
+            "{what}: {:?}, {} activations, worst {}",
+            task.unfinished,
+            task.activations,
+            task.largest()
+        );
+        let end = task.late_end().unwrap_or_else(|| panic!("{what}: {:?}\n{told}", task.unfinished));
+        // On other than the last CPU of a busy machine the thread may have lost it at that moment, or been woken twice.
+        let preempted = end.state == State::Preempted && state != State::Ended;
+        assert!(end.state == state || preempted, "{what}: {end:?}");
+        let least = if state == State::Ended { 50 } else { 900 };
+        assert!(end.after_ns >= Ns::from_ms(least) && end.after_ns < Ns::from_ms(3_000), "{what}: {end:?}");
+        assert_eq!(ended.status.code(), Some(code), "{what}: {told}");
+        assert!(
+            told.split_whitespace().collect::<Vec<_>>().join(" ").contains(&format!(": {end}")),
+            "{told}"
+        );
+        if end.state == State::Waits {
+            assert_eq!(task.largest(), end.after_ns, "its wait so far is its latency");
+            let largest = run.peaks.iter().find(|peak| peak.victim.comm == "hangs").unwrap();
+            assert!(largest.culprit.as_ref().unwrap().starts_with("hog/"), "{largest:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_program_that_another_thread_than_the_first_begins_is_recorded() {
+    if !may_run("a_program_that_another_thread_than_the_first_begins_is_recorded", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (begins, hangs) = (build(place.path(), "begins"), build(place.path(), "hangs"));
+    let output = place.path().join("run");
+    let ended = command(&["record", "-q", "-o", output.to_str().unwrap(), "--"])
+        .args([begins.as_os_str(), hangs.as_os_str(), "ends".as_ref()])
+        .output()
+        .unwrap();
+    let run = read(&output);
+    let task = run.tasks.iter().find(|task| task.thread.comm == "hangs");
+    let task = task.unwrap_or_else(|| panic!("{:?} {}", run.tasks, said(&ended)));
+    eprintln!("{} activations, {} not recorded", task.activations, task.not_recorded);
+    assert!(task.activations + task.not_recorded >= 98 && task.not_recorded < 10, "{task:?}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_thread_that_is_stopped_waits_for_no_page() {
+    if !may_run("a_thread_that_is_stopped_waits_for_no_page", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (build(place.path(), "hangs"), place.path().join("run"));
+    let script =
+        r#""$0" spins & sleep 1; kill -STOP $!; sleep 0.3; kill -CONT $!; sleep 0.2; kill -KILL $!; exit 0"#;
+    let ended = command(&["record", "-q", "-o", output.to_str().unwrap(), "--", "sh", "-c", script])
+        .arg(&program)
+        .output()
+        .unwrap();
+    let run = read(&output);
+    let task = run.tasks.iter().find(|task| task.thread.comm == "hangs");
+    let task = task.unwrap_or_else(|| panic!("{}", said(&ended)));
+    let longest = &task.blocking[0];
+    eprintln!("{:?}", task.blocking);
+    assert!(
+        longest.place.starts_with("a stop by a signal") && longest.max_ns >= Ns::from_ms(290),
+        "{longest:?}"
+    );
+    assert!(task.blocking.iter().all(|one| one.class != Class::PageFault || one.max_ns < Ns::from_ms(200)));
 }

@@ -18,11 +18,13 @@ mod point;
 mod sums;
 mod task;
 mod turn;
+mod unfinished;
 
 pub use faulting::{FaultPlace, Faulting};
 pub use others::OTHERS;
 pub use point::{Class, Place};
 pub use task::{policy as policy_name, Blocking, Period, Span, Task};
+pub use unfinished::{State, Unfinished};
 
 use std::collections::BTreeMap;
 
@@ -100,6 +102,27 @@ impl Tasks {
             self.others.fold(log.report(self.name));
         }
         true
+    }
+
+    /// An activation that goes on when the recording ends: its times that are still to come are those of now.
+    pub fn goes_on(&mut self, activation: &Activation, state: State) {
+        let tid = activation.thread.tid;
+        let known = self.logs.get(&tid);
+        if known.is_some_and(|log| log.is_of_another(activation))
+            || (known.is_none() && self.logs.len() >= self.limit)
+        {
+            self.others.woken(activation);
+            return;
+        }
+        self.logs.entry(tid).or_insert_with(|| Log::new(self.deadline)).goes_on(activation, state);
+    }
+
+    /// The recording ended at `end`, and no activation comes any more. `blocks`: how often a thread has blocked by the
+    /// kernel's own count, modulo 2^16; `None` for one that has ended.
+    pub fn end(&mut self, end: Mono, blocks: impl Fn(Tid) -> Option<u16>) {
+        for (&tid, log) in &mut self.logs {
+            log.end(end, self.name, || blocks(tid));
+        }
     }
 
     /// Counts anew. What is known of each thread stays; a thread that did nothing since the last call is forgotten.

@@ -66,6 +66,7 @@ fn anonymous(task: Task) -> Task {
         period: None,
         execution: None,
         deadline_ns: None,
+        unfinished: None,
         worst: None,
         blocking: Vec::new(),
         series,

@@ -32,6 +32,10 @@ pub struct Place {
     pub name: String,
 }
 
+/// A thread that is ending: nothing else comes.
+pub(super) const EXIT: &str = "the end of the thread";
+/// A thread that is not waiting for anything of its own.
+const STOPPED: &str = "a stop by a signal, a debugger or the freezer";
 /// What glibc waits with in semaphores and conditions. Those of a condition take turns in two words (__g_signals of
 /// nptl/pthread_cond_common.c) within eight aligned bytes: one place.
 const WAIT_BITSET: &str = "FUTEX_WAIT_BITSET";
@@ -99,6 +103,8 @@ impl Place {
     pub fn of(point: Point, name: fn(Point) -> Option<&'static str>) -> Place {
         match point.syscall {
             Point::KERNEL => return Place { class: Class::Other, name: "kernel code".to_owned() },
+            Point::STOPPED => return Place { class: Class::Other, name: STOPPED.to_owned() },
+            Point::EXITS => return Place { class: Class::Other, name: EXIT.to_owned() },
             ..0 => return Place { class: Class::PageFault, name: "page fault".to_owned() },
             _ => {}
         }

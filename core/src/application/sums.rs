@@ -269,6 +269,7 @@ impl Sums {
             miss_max_ns,
             late_sleeps: self.late_sleeps,
             not_recorded: self.not_recorded,
+            unfinished: None,
             worst: None,
             blocking,
         }

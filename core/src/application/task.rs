@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::faulting::Faulting;
 use super::point::Class;
+use super::unfinished::{State, Unfinished};
 use crate::peak::Peak;
 use crate::series::{Quantity, Series, Thread};
-use crate::time::{Mono, Ns, Tid};
+use crate::time::{Mono, Ns, Prio, Tid};
 
 /// A thread of the recorded system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,9 @@ pub struct Task {
     /// were not recorded: no figure of the thread has them.
     #[serde(default)]
     pub not_recorded: u64,
+    /// Its last turn, where that was not over when the recording ended, or ended with the thread: in no response time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
     /// Its worst wake-up, with the circumstances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Box<Peak>>,
@@ -116,6 +120,20 @@ impl Task {
     pub fn largest(&self) -> Ns {
         let latencies = self.series.iter().filter(|series| series.quantity != Quantity::Response);
         latencies.filter_map(|series| series.histogram.max()).max().unwrap_or_default()
+    }
+
+    /// Its last turn, where that is in no response time and lasted longer than it may; of a thread that had turns before,
+    /// or waits for a CPU. Ordinary threads often end in another place than the one they waited in before.
+    #[must_use]
+    pub fn late_end(&self) -> Option<&Unfinished> {
+        let is_real_time = self.thread.prio.is_some_and(Prio::is_realtime);
+        let is_turn = |end: &&Unfinished| match end.state {
+            State::Waits => true,
+            State::Runs | State::Preempted => self.activations > 0,
+            State::Blocked | State::Ended => self.activations > 0 && is_real_time,
+        };
+        let late = |end: &&Unfinished| self.deadline_ns.is_some_and(|deadline| end.after_ns > deadline);
+        self.unfinished.as_ref().filter(is_turn).filter(late)
     }
 
     /// The series of `quantity`.

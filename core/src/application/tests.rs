@@ -6,7 +6,7 @@ use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Mono, Prio};
 use crate::trace::activation::{LateSleeps, Point, Via, Who};
 
-fn name(point: Point) -> Option<&'static str> {
+pub(super) fn name(point: Point) -> Option<&'static str> {
     match point.syscall {
         230 => Some("clock_nanosleep"),
         202 => Some("futex"),
@@ -23,12 +23,12 @@ thread_local! {
     static BLOCKS: std::cell::Cell<u16> = const { std::cell::Cell::new(0) };
 }
 
-const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1, compat: false };
-const LOCK: Point = Point { syscall: 202, argument: 0x1000, operation: 128 + 6, compat: false };
+pub(super) const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1, compat: false };
+pub(super) const LOCK: Point = Point { syscall: 202, argument: 0x1000, operation: 128 + 6, compat: false };
 const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0, compat: false };
 
 /// Woken at `at` (by a timer: programmed 2 µs earlier), runs from 3 µs later for 50 µs, blocks in `point`.
-fn activation(at: u64, via: Via, point: Point) -> Activation {
+pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
     Activation {
         thread: thread(7, "control"),
         tgid: Tid(6),

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 
 use super::misses::Finished;
 use super::places::{Id, Places};
-use super::point::Class;
+use super::point::{Class, EXIT};
 use super::sums::Sums;
 use super::task::Task;
+use super::unfinished::{State, Unfinished};
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
@@ -32,6 +33,10 @@ pub(super) struct Log {
     before: Option<Activation>,
     /// Sleeps that had passed since the last release.
     late: Option<LateSleeps>,
+    /// What goes on at the end.
+    open: Option<(Activation, State)>,
+    /// The turn that has no end.
+    unfinished: Option<Unfinished>,
 }
 
 /// A turn that goes on.
@@ -53,6 +58,8 @@ impl Log {
             left: None,
             before: None,
             late: None,
+            open: None,
+            unfinished: None,
         }
     }
 
@@ -92,22 +99,75 @@ impl Log {
         self.learning.last().or(self.before.as_ref()).map_or(Mono(0), |last| last.blocked)
     }
 
-    /// Whether `activation` is of a thread of another process, which got the id of this one when it had ended.
+    /// Whether `activation` is of another thread, which got the id of this one when it had ended: one of another process,
+    /// a new one, or the one that begins a program and takes the place of the first.
     pub fn is_of_another(&self, activation: &Activation) -> bool {
-        self.learning.last().or(self.before.as_ref()).is_some_and(|last| last.tgid != activation.tgid)
+        let ended = |at: &Activation| at.point.syscall == Point::EXITS;
+        let last = self.learning.last().or(self.before.as_ref());
+        last.is_some_and(|last| last.tgid != activation.tgid || (ended(last) && !ended(activation)))
     }
 
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty() && self.learning.is_empty()
     }
 
+    /// The activation that it is in at the end.
+    pub fn goes_on(&mut self, activation: &Activation, state: State) {
+        self.sums.woken(activation);
+        self.open = Some((*activation, state));
+    }
+
+    /// Nothing comes any more. `blocks`: how often the thread has blocked by now; `None`: it has ended.
+    pub fn end(
+        &mut self,
+        end: Mono,
+        name: fn(Point) -> Option<&'static str>,
+        blocks: impl Fn() -> Option<u16>,
+    ) {
+        if self.main.is_none() {
+            self.decide(name);
+        }
+        self.unfinished = match self.open.take() {
+            Some((activation, state)) => self.unfinished_in(&activation, state),
+            None => self.unfinished_behind(end, blocks),
+        };
+    }
+
+    fn unfinished_in(&mut self, a: &Activation, state: State) -> Option<Unfinished> {
+        let known =
+            self.before.is_none_or(|before| !self.sums.lacks_between(&before, a, self.turn.is_some()));
+        let left_main = known && self.left.is_some_and(|(left, _)| Some(left) == self.main);
+        let released = left_main || state == State::Waits;
+        let begin = match self.turn.take().filter(|_| known) {
+            Some(turn) => turn.begin,
+            None if released => release(a, self.late),
+            None => return None,
+        };
+        Some(Unfinished { state, since: begin, after_ns: a.blocked.since(begin), place: None })
+    }
+
+    /// The last activation is over, its turn is not.
+    fn unfinished_behind(&self, end: Mono, blocks: impl Fn() -> Option<u16>) -> Option<Unfinished> {
+        let (turn, (left, since)) = (self.turn?, self.left?);
+        let place = self.places.get(left).name;
+        let (state, until) = if place == EXIT { (State::Ended, since) } else { (State::Blocked, end) };
+        // It may have gone on unseen.
+        if state == State::Blocked && blocks() != self.before.map(|before| before.blocks) {
+            return None;
+        }
+        let place = (state == State::Blocked).then_some(place);
+        Some(Unfinished { state, since: turn.begin, after_ns: until.since(turn.begin), place })
+    }
+
     pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Task {
         if self.main.is_some() {
-            return self.sums.report(self.main, &self.places);
+            let unfinished = self.unfinished.clone();
+            return Task { unfinished, ..self.sums.report(self.main, &self.places) };
         }
         let mut decided = self.clone();
         decided.decide(name);
-        decided.sums.report(decided.main, &decided.places)
+        let unfinished = self.unfinished.clone();
+        Task { unfinished, ..decided.sums.report(decided.main, &decided.places) }
     }
 
     fn decide(&mut self, name: fn(Point) -> Option<&'static str>) {
@@ -130,9 +190,7 @@ impl Log {
         match self.left {
             Some((left, _)) if Some(left) == self.main => {
                 let late = self.late.take();
-                // Of a timer that was armed late, the release is what was asked for.
-                let asked = late.filter(|_| activation.armed_late).map(|late| late.last);
-                let begin = asked.unwrap_or(activation.begin()).min(activation.switched_in);
+                let begin = release(activation, late);
                 self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
                 self.sums.released(activation, begin, late);
             }
@@ -162,6 +220,12 @@ impl Log {
     }
 }
 
+/// Of a timer that was armed late, the release is what was asked for.
+fn release(activation: &Activation, late: Option<LateSleeps>) -> Mono {
+    let asked = late.filter(|_| activation.armed_late).map(|late| late.last);
+    asked.unwrap_or(activation.begin()).min(activation.switched_in)
+}
+
 fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
     let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
     Some(LateSleeps { count: a.count.saturating_add(b.count), last: b.last, most: a.most.max(b.most) })
@@ -175,7 +239,8 @@ fn released_by(activation: &Activation) -> Option<Who> {
 /// `at`: where each of `activations` blocked.
 fn main_wait(activations: &[Activation], at: &[Id], places: &Places) -> Option<Id> {
     let mut count: HashMap<Id, (usize, usize)> = HashMap::new();
-    for (number, place) in at.iter().enumerate() {
+    // Nobody waits at the end of a thread for its next turn.
+    for (number, place) in at.iter().enumerate().filter(|(_, &place)| places.get(place).name != EXIT) {
         let woken_by_timer = activations.get(number + 1).is_some_and(|next| next.via == Via::Timer);
         let (blocked, timed) = count.entry(*place).or_default();
         *blocked += 1;

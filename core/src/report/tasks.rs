@@ -68,15 +68,16 @@ fn block(task: &Task) -> Vec<String> {
         let timer = if task.timer_driven { " on a timer" } else { "" };
         let _ = write!(first, ", waits in {place}{timer}");
     }
-    let behind = max(Quantity::SharedPrio).map(|max| format!(", behind an equal {max}"));
     let second = format!(
-        "    worst: latency {}{}, response {}, execution {}",
+        "    worst: latency {}, response {}, execution {}",
         or_dash(latency),
-        behind.unwrap_or_default(),
         or_dash(max(Quantity::Response)),
         or_dash(task.execution.as_ref().map(|span| span.max_ns)),
     );
+    let behind = max(Quantity::SharedPrio).map(|max| format!(", behind a task of its priority {max}"));
+    let second = second + &behind.unwrap_or_default();
     let mut lines = vec![first, second, in_all(task)];
+    lines.extend(task.late_end().map(|end| format!("    {end}")));
     lines.extend(page_faults(task));
     // Where no wait is the main one, none is unexpected; nor are sleeps, and waits for others. They come last.
     let planned = |one: &&Blocking| matches!(one.class, Class::Sleep | Class::Wait);
@@ -140,34 +141,38 @@ fn wait(blocking: &Blocking, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::application::{State, Unfinished};
     use crate::conditions::Conditions;
     use crate::histogram::{Histogram, Layout};
-    use crate::series::{Series, Thread};
-    use crate::time::{Ns, Tid};
+    use crate::series::Series;
+    use crate::time::{Mono, Ns};
 
     #[test]
-    fn the_worst_of_a_thread_is_its_larger_latency_and_what_it_waited_behind_equals_stands_beside_it() {
-        let task = serde_json::json!({
-            "thread": { "tid": 7, "comm": "control", "prio": null }, "process": 7, "policy": "SCHED_FIFO",
-            "waits_in": null, "timer_driven": true, "activations": 2, "period": null, "series": [],
-            "execution": null, "preemptions": 0, "page_faults": 0, "deadline_ns": null, "misses": 0
-        });
-        let mut task: Task = serde_json::from_value(task).unwrap();
-        task.thread = Thread { tid: Tid(7), comm: "control".to_owned(), prio: None };
-        let of = |(quantity, us)| {
+    fn waits_behind_an_equal_and_the_turn_without_an_end_are_told() {
+        let series = |quantity, ns| {
             let mut histogram = Histogram::new(Layout::LATENCY);
-            histogram.record(Ns::from_us(us));
+            histogram.record(Ns(ns));
             Series::new(quantity, None, histogram)
         };
-        let worst = |series: &[(Quantity, u64)]| {
-            let task = Task { series: series.iter().copied().map(of).collect(), ..task.clone() };
-            let run = Run { tasks: vec![task], ..Run::new(Conditions::default()) };
-            let text = text(&run, 120);
-            text.lines().find(|line| line.contains("worst:")).unwrap().trim().to_owned()
+        let bare: Task = serde_json::from_value(serde_json::json!({
+            "thread": { "tid": 7, "comm": "control", "prio": 79 }, "process": 7, "policy": "SCHED_FIFO",
+            "waits_in": null, "timer_driven": true, "activations": 1, "period": null, "series": [], "execution": null,
+            "preemptions": 0, "page_faults": 0, "deadline_ns": 5_000_000, "misses": 0,
+        }))
+        .unwrap();
+        let unfinished = |after_ns| {
+            Some(Unfinished { state: State::Runs, since: Mono(1), after_ns: Ns(after_ns), place: None })
         };
-        let both = [(Quantity::TimerWakeup, 60), (Quantity::Wakeup, 5_000)];
-        assert_eq!(worst(&both), "worst: latency 5.000 ms, response –, execution –");
-        let shared = [(Quantity::Timer, 10), (Quantity::SharedPrio, 20_000)];
-        assert_eq!(worst(&shared), "worst: latency –, behind an equal 20.000 ms, response –, execution –");
+        let told = |after_ns| {
+            let series =
+                vec![series(Quantity::TimerWakeup, 20_000), series(Quantity::SharedPrio, 15_000_000)];
+            let task = Task { series, unfinished: unfinished(after_ns), ..bare.clone() };
+            text(&Run { tasks: vec![task], ..Run::new(Conditions::default()) }, 200)
+        };
+        let late = told(6_000_000);
+        assert!(late.contains("execution –, behind a task of its priority 15.000 ms\n"), "{late}");
+        assert!(late
+            .contains("    its last turn was not over after 6.000 ms, when recording ended: it had a CPU\n"));
+        assert!(!told(5_000_000).contains("last turn"), "it may yet be over in time");
     }
 }

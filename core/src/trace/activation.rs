@@ -24,7 +24,7 @@ pub enum Via {
 /// Where a thread blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Point {
-    /// Number of the system call; [`Point::EXCEPTION`] or [`Point::KERNEL`].
+    /// Number of the system call; [`Point::EXCEPTION`] and those below it.
     pub syscall: i16,
     /// Its first argument: the address of a futex, a file descriptor.
     pub argument: u64,
@@ -39,6 +39,10 @@ impl Point {
     pub const EXCEPTION: i16 = -1;
     /// `syscall` of a thread of the kernel.
     pub const KERNEL: i16 = -2;
+    /// `syscall` of a thread that is ending.
+    pub const EXITS: i16 = -3;
+    /// `syscall` of a thread that was stopped in its code.
+    pub const STOPPED: i16 = -4;
 }
 
 /// A thread as the record names it; [`Thread`] is for readers.

@@ -13,6 +13,9 @@
 #define MOST_16 0xffff /* counts of 16 bits stop there */
 
 #define SYSCALL_KERNEL -2 /* a thread of the kernel */
+#define SYSCALL_NONE -1
+#define SYSCALL_EXITS -3 /* the thread is ending */
+#define SYSCALL_STOPPED -4 /* in no call: by a signal, a debugger or the freezer */
 
 enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
 enum activation_flag {

@@ -35,15 +35,6 @@ static __always_inline int follow_fork(struct task_struct *parent, struct task_s
 	return 0;
 }
 
-static __always_inline int follow_exit(struct task_struct *p)
-{
-	struct waking *w = find_waking(p->pid);
-
-	if (w)
-		give_back(w);
-	return 0;
-}
-
 /* Also when a program begins. A thread that gives up its name is no longer chosen; one that is renamed by another
  * stays, because it may be in the middle of an activation on another CPU. */
 static __always_inline int follow_name(struct task_struct *p, const char *comm)
@@ -66,5 +57,23 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 		claim_waking(b, p->pid);
 	else if (!chosen && w && itself && followed.by == BY_NAME)
 		give_back(w);
+	return 0;
+}
+
+/* A thread that begins a program takes the id of its process's first thread, which has ended. Its waking goes with it; the
+ * activation that it is in is of neither. Where names choose, its new one has done so already (follow_name()). */
+static __always_inline int follow_exec(struct cpu_block *b, struct task_struct *p, __s32 old_tid)
+{
+	struct waking *w = old_tid == p->pid ? 0 : find_waking(old_tid);
+
+	if (b && b->running == old_tid + 1)
+		b->running = p->pid + 1;
+	if (!b || !w)
+		return 0;
+	give_back(w);
+	if (followed.by != BY_NAME && !find_waking(p->pid))
+		claim_waking(b, p->pid);
+	if (b->run_tid == old_tid)
+		b->run_tid = 0;
 	return 0;
 }

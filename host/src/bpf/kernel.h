@@ -103,6 +103,10 @@ struct task_struct {
 	void *stack;
 } CORE;
 
+#define TASK_STOPPED 0x4 /* include/linux/sched.h */
+#define TASK_TRACED 0x8
+#define TASK_FROZEN 0x8000 /* since 6.1, as TASK_FREEZABLE */
+#define TASK_FREEZER 0x2001 /* TASK_INTERRUPTIBLE | TASK_FREEZABLE */
 #define PF_EXITING 0x00000004 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010 /* threads of io_uring and vhost have no system call either */

@@ -36,7 +36,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	flight_freeze_if_asked(b, at, true);
 	if (options & OPT_SWITCH)
 		b->switch_at = 0; /* a new task leaves the scheduler elsewhere */
-	wakeup_switched_out(b, at, prev, preempt || !state);
+	wakeup_switched_out(b, at, prev, preempt ? 0 : state);
 	if (wakeup_switched_in(b, at, prev, next)) {
 		flight_name(b, at, prev);
 		flight_stack(b, ctx, at, STACK_LATE_SWITCH, prev->pid);
@@ -83,11 +83,14 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *p) { return follow_exit(p); }
+int BPF_PROG(on_exit, struct task_struct *p) { return thread_ends(any_block(), p); }
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) { return follow_fork(parent, child); }
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *p, const char *comm) { return follow_name(p, comm); }
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p, __s32 old_tid) { return follow_exec(any_block(), p, old_tid); }
 
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(on_scheduler_exit, bool is_switch)

@@ -59,8 +59,8 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 {
 	a->argument = 0;
 	a->operation = 0;
-	if (p->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
-		a->syscall = SYSCALL_KERNEL;
+	if (p->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER | PF_EXITING)) {
+		a->syscall = p->flags & PF_EXITING ? SYSCALL_EXITS : SYSCALL_KERNEL;
 		return;
 	}
 #if defined(__TARGET_ARCH_arm64)
@@ -86,13 +86,21 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 #endif
 }
 
-/* `jobs`: ended by yielding, which the kernel does not count as blocking. */
+/* Not a wait of its own. Of version 2, the freezer has it sleep, as page faults do not. */
+static __always_inline bool is_stop(__u32 state)
+{
+	return state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || (state & TASK_FREEZER) == TASK_FREEZER;
+}
+
+/* `jobs`: ended by yielding, which the kernel does not count as blocking; `state`: in which it leaves. */
 static __always_inline void activation_ends(struct cpu_block *b, struct activation *a, __u64 at, struct task_struct *p,
-					    __u16 jobs)
+					    __u16 jobs, __u32 state)
 {
 	a->out_at = at;
 	a->blocks = p->nvcsw + jobs;
 	blocking_point(b, a, p);
+	if (a->syscall == SYSCALL_NONE && is_stop(state))
+		a->syscall = SYSCALL_STOPPED;
 	publish(&a->stamp, b->activations + 1);
 	count_up(&b->activations);
 }
@@ -115,7 +123,7 @@ static __noinline int activation_left(struct cpu_block *b, struct waking *w, str
 	*a = w->saved;
 	a->preemptions--;
 	a->flags |= ACT_STAYED;
-	activation_ends(b, a, a->out_at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0);
+	activation_ends(b, a, a->out_at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
 	return 0;
 }
 
@@ -207,12 +215,13 @@ static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, st
 	b->run_since = at;
 }
 
-static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev, __u16 jobs)
+static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev, __u16 jobs,
+					      __u32 state)
 {
 	struct activation *a = open_activation(b);
 
 	activation_leaves(b, a, at);
-	activation_ends(b, a, at, prev, jobs);
+	activation_ends(b, a, at, prev, jobs, state);
 }
 
 /* It ended when the thread went to sleep for the timer that wakes it now, else at that waking. */
@@ -226,7 +235,18 @@ static __always_inline void activation_stays(struct cpu_block *b, __u64 at, stru
 	if (end > b->run_since)
 		a->run_ns += end - b->run_since;
 	a->flags |= ACT_STAYED;
-	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0);
+	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
+}
+
+/* Its thread ends: the kernel counts no block, and nothing follows. */
+static __always_inline void activation_exits(struct cpu_block *b, __u64 at, struct task_struct *p, __u16 jobs)
+{
+	struct activation *a = open_activation(b);
+
+	a->run_ns += at - b->run_since;
+	a->flags |= ACT_STAYED;
+	b->run_tid = 0;
+	activation_ends(b, a, at, p, jobs, 0);
 }
 
 /* Woken while still on its way to sleep: one activation is over, seen to begin or not, and the next begins. Page

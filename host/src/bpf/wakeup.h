@@ -109,6 +109,19 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		wakeup_on_the_way(b, at, w, p);
 }
 
+/* What the kernel still does for it is no part of its last turn. */
+static __always_inline int thread_ends(struct cpu_block *b, struct task_struct *p)
+{
+	struct waking *w = find_waking(p->pid);
+	__u16 jobs = w && p->policy == SCHED_DEADLINE ? w->jobs : 0;
+
+	if (w)
+		give_back(w);
+	if (b && b->on && b->run_tid == p->pid)
+		activation_exits(b, bpf_ktime_get_ns(), p, jobs);
+	return 0;
+}
+
 /* The task that leaves is not the one last switched in: the kernel did not report the switches between. A kernel may hide
  * what some threads do, wakings in their context too; a 6.18 guest of Firecracker does so with those of its agent. Who came
  * by such a switch was woken, seen or not, unless it had been preempted. */
@@ -207,9 +220,9 @@ static __always_inline void job_released(struct cpu_block *b, struct open_timer 
 }
 
 /* A measured task that leaves the CPU runnable has run since its waking; one that blocks has ended an activation. */
-static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, struct task_struct *prev, bool runnable)
+static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, struct task_struct *prev, __u32 state)
 {
-	bool ours = b->run_tid && b->run_tid == prev->pid;
+	bool runnable = !state, ours = b->run_tid && b->run_tid == prev->pid;
 	struct seen *seen = seen_of(b, prev->prio);
 	struct waking *w;
 	__s32 tid;
@@ -222,7 +235,7 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 		return;
 	if (ours && !runnable) {
 		w = prev->policy == SCHED_DEADLINE ? find_waking(prev->pid) : 0;
-		activation_blocks(b, at, prev, w ? w->jobs : 0);
+		activation_blocks(b, at, prev, w ? w->jobs : 0, state);
 		return;
 	}
 	tid = prev->pid;
@@ -232,7 +245,7 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 	if (ends_job(prev)) {
 		w = job_ended(b, w, prev);
 		if (ours)
-			activation_blocks(b, at, prev, w ? w->jobs : 0);
+			activation_blocks(b, at, prev, w ? w->jobs : 0, state);
 		return;
 	}
 	if (ours)

@@ -118,6 +118,11 @@ impl Source {
         self.recording.look_again();
     }
 
+    /// Ends the recording, before the last window is closed: of waits that go on it has as much as there was.
+    pub fn finish(&mut self) {
+        self.recording.finish();
+    }
+
     /// Since when the window counts.
     #[must_use]
     pub fn since(&self) -> Mono {

@@ -42,6 +42,13 @@ pub(super) struct Source {
 }
 
 #[repr(C)]
+pub(super) struct Seen {
+    pub at: AtomicU64,
+    pub tid: AtomicI32,
+    pad: u32,
+}
+
+#[repr(C)]
 pub(super) struct Hist {
     pub count: AtomicU64,
     pub sum_ns: AtomicU64,
@@ -92,7 +99,9 @@ pub(super) struct CpuBlock {
     pub hist_seq: AtomicU64,
     private_too: [u64; 22],
     pub lost: [AtomicU64; LOSSES],
-    private_last: u64,
+    /// Who was switched in last, + 1; 0: not known.
+    pub running: AtomicI32,
+    skipped: u32,
     /// ns that the host has taken since boot, as of the last timer interrupt; 0: not known here.
     pub host_stole_ns: AtomicU64,
     pad_last: [u64; 3],
@@ -103,12 +112,15 @@ pub(super) struct CpuBlock {
     pub hist: [Hist; 5],
     pub buffer: [Buffer; BUFFERS],
     pub activations: AtomicU64,
-    private_at_last: [u64; 3],
-    private_tid: i32,
+    /// Since when the thread of the open activation has the CPU.
+    pub run_since: AtomicU64,
+    private_at_last: [u64; 2],
+    /// That thread; 0: none. Its activation is the next of the ring.
+    pub run_tid: AtomicI32,
     /// Away from whom the last switch was that the kernel did not report; 0: none.
     pub hidden_tid: AtomicI32,
-    /// When tasks of each priority came or went: the programs' own.
-    private_seen: [u64; 256],
+    /// When a task of each real-time priority came or went last.
+    pub seen: [Seen; 128],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
 }
 
@@ -118,11 +130,13 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, faults) == 64 + 8);
     assert!(std::mem::offset_of!(CpuBlock, hist_seq) == 64 + 24);
     assert!(std::mem::offset_of!(CpuBlock, lost) == 272);
+    assert!(std::mem::offset_of!(CpuBlock, running) == 400);
     assert!(std::mem::offset_of!(CpuBlock, host_stole_ns) == 408);
     assert!(std::mem::offset_of!(CpuBlock, nmi) == 440);
     assert!(std::mem::offset_of!(CpuBlock, hist) == 25_808);
     assert!(std::mem::offset_of!(CpuBlock, buffer) == 487_848);
     assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
+    assert!(std::mem::offset_of!(CpuBlock, run_tid) == 2_094_504 + 32);
     assert!(std::mem::offset_of!(CpuBlock, hidden_tid) == 2_094_504 + 36);
     assert!(size_of::<CpuBlock>() == 2_818_048);
 };

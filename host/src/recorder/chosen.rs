@@ -1,29 +1,41 @@
-//! The table of threads that are measured: `struct waking` of src/bpf/activation.h, as far as user space writes it.
+//! The table of threads that are measured: `struct waking` of src/bpf/activation.h, as user space reads it and, in its first word, writes it.
 //!
 //! A thread sits in the slot of its id's low bits or in one of the next ones, claimed by compare-and-exchange, so that
 //! the programs and we may claim at the same time.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::{AtomicI32, AtomicU64};
 
 use lathunt_core::time::Tid;
+use lathunt_core::trace::activation::WORDS;
 
 use crate::error::{Error, Result};
 
 const SLOTS: usize = 8192;
 const PROBES: usize = 4;
 
-/// A cache line that we read and write the first word of, and what the programs keep for themselves.
+/// `struct waking`: we write nothing but its first word.
 #[repr(C)]
-struct Waking {
-    tid: AtomicI32, // 0: free
-    private: [u32; 63],
+pub(super) struct Waking {
+    pub tid: AtomicI32, // 0: free
+    pub waker_tid: AtomicI32,
+    pub at: AtomicU64,
+    pub expires: AtomicU64,
+    pub entry: AtomicU64,
+    /// `waker_prio` to `job_ended`.
+    pub circumstances: AtomicU64,
+    woken_due: u64,
+    pub waker_comm: [AtomicU64; 2],
+    pub saved: [AtomicU64; WORDS],
+    armed: u64,
+    /// `armed_timer` and `jobs`.
+    pub last: AtomicU64,
 }
 
 // As in src/bpf/activation.h.
-const _: () = assert!(size_of::<Waking>() == 256);
+const _: () = assert!(size_of::<Waking>() == 256 && std::mem::offset_of!(Waking, saved) == 64);
 
 /// The mapped table.
 pub(super) struct Chosen {
@@ -55,10 +67,15 @@ impl Chosen {
         }
     }
 
+    /// All places; most are free.
+    pub fn slots(&self) -> &[Waking] {
+        // SAFETY: the mapping holds SLOTS elements and lives as long as self; zeroed memory is a valid element.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), SLOTS) }
+    }
+
     /// Puts `tid` into the table; false: it is there.
     pub fn add(&self, tid: Tid) -> Result<bool> {
-        // SAFETY: the mapping holds SLOTS elements and lives as long as self; zeroed memory is a valid element.
-        let slots = unsafe { std::slice::from_raw_parts(self.base.as_ptr(), SLOTS) };
+        let slots = self.slots();
         let places: Vec<&Waking> =
             (0..PROBES).map(|probe| &slots[(tid.0 as usize + probe) % SLOTS]).collect();
         let there = places.iter().any(|slot| slot.tid.load(Acquire) == tid.0);

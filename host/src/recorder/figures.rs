@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use lathunt_core::histogram::{Exact, Histogram, Layout};
 use lathunt_core::series::{compact_seconds, Quantity, SecondMax, Series, MAXIMA_KEPT};
 use lathunt_core::time::{Cpu, Mono, Ns};
+use lathunt_core::trace::activation::Activation;
 use lathunt_core::trace::event::{Vector, SOFTIRQS};
 
 use super::block::{self, CpuBlock, Hist};
@@ -125,6 +126,32 @@ pub(super) fn snapshot(hist: &Hist) -> (Vec<(usize, u64)>, Exact) {
     let bins = edges[0]..=edges[1].max(edges[0]);
     let counts = bins.map(|i| (i, hist.bins[i].load(Relaxed))).filter(|&(_, n)| n > 0);
     (counts.collect(), exact)
+}
+
+/// The largest wake-up, its timer included.
+pub(super) fn largest(block: &CpuBlock) -> Ns {
+    let waits = block.hist.iter().zip(QUANTITIES).filter(|(_, of)| *of != Quantity::Switch);
+    Ns(waits.map(|(hist, _)| hist.max_ns.load(Relaxed)).max().unwrap_or_default())
+}
+
+/// Counts a wait that is not over, as `wakeup_ended()` of src/bpf/wakeup.h does one that is. The programs must count none
+/// any more.
+pub(super) fn add_wait(block: &CpuBlock, a: &Activation) {
+    let of_wakeup = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
+    let of_both = a.timer.filter(|_| !a.shared).map(|_| (Quantity::TimerWakeup, a.latency()));
+    let of_timer = a.timer_part().map(|part| (Quantity::Timer, part));
+    let of_wakeup = a.wakeup().map(|wait| (of_wakeup, wait));
+    for (quantity, value) in [of_wakeup, of_timer, of_both].into_iter().flatten() {
+        let Some(which) = QUANTITIES.iter().position(|of| *of == quantity) else { continue };
+        let hist = &block.hist[which];
+        hist.bins[Layout::LATENCY.index(value).min(block::HIST_BINS - 1)].fetch_add(1, Relaxed);
+        hist.sum_ns.fetch_add(value.0, Relaxed);
+        hist.min_inverted_ns.fetch_max(!value.0, Relaxed);
+        hist.max_ns.fetch_max(value.0, Relaxed);
+        hist.recent_ns.fetch_max(value.0, Relaxed);
+        let _ = hist.first_ns.compare_exchange(0, a.switched_in.0, Relaxed, Relaxed);
+        hist.count.fetch_add(1, Relaxed);
+    }
 }
 
 /// Takes the largest latency since the last call.

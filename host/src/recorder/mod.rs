@@ -26,6 +26,7 @@ mod parity;
 mod plan;
 pub mod potential;
 mod syscalls;
+mod unfinished;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -54,6 +55,7 @@ pub use names::parse_interrupts;
 pub use options::{Calls, Options};
 pub use parity::kernel_bins;
 pub use syscalls::name as syscall_name;
+pub(crate) use unfinished::blocks;
 
 use crate::clock;
 use crate::error::{Error, Result};

@@ -21,7 +21,7 @@ mod snapshot;
 mod window;
 mod worst;
 
-use lathunt_core::application::Tasks;
+use lathunt_core::application::{State, Tasks};
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::Mono;
@@ -251,9 +251,24 @@ impl Recording {
         }
     }
 
-    /// At the end: late tasks whose activation never ended become cases too.
+    /// Ends the recording: late tasks whose activation never ended become cases too, and so do those that still wait for a
+    /// CPU. The last snapshot is the one after it.
     pub fn finish(&mut self) {
         self.poll();
+        let (end, open) = self.recorder.stop();
+        self.poll();
+        for (activation, state) in &open {
+            if *state == State::Waits {
+                self.book.activation(activation);
+                self.notes.push(format!(
+                    "{} still waited for CPU {} when recording ended: its latency is what it had waited by then",
+                    activation.thread.thread(),
+                    activation.cpu
+                ));
+            }
+            self.tasks.goes_on(activation, *state);
+        }
+        self.tasks.end(end, recorder::blocks);
         self.book.close();
     }
 

@@ -172,7 +172,9 @@ impl Book {
 
     /// Without evidence.
     fn plain(&self, a: &Activation) -> Peak {
-        let reason = if a.shared {
+        let reason = if a.execution == Ns::ZERO && a.blocked == a.switched_in {
+            "it still waited when recording ended".to_owned()
+        } else if a.shared {
             "a task of equal priority had the CPU: the order of SCHED_FIFO".to_owned()
         } else if a.latency() < self.threshold {
             format!("below the threshold of {}, from which flight records are kept", self.threshold)

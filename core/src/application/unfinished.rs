@@ -1,0 +1,128 @@
+//! A turn that has no response time: it went on when the recording ended, or its thread ended in it. It may be the worst.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Mono, Ns};
+
+/// What the thread was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Woken, it had not got a CPU yet.
+    Waits,
+    /// It had the CPU.
+    Runs,
+    /// It had lost the CPU to another one.
+    Preempted,
+    /// It waited in [`Unfinished::place`].
+    Blocked,
+    /// The thread had ended.
+    Ended,
+}
+
+/// The last turn of a thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Unfinished {
+    /// What the thread was doing in the end.
+    pub state: State,
+    /// When the turn was released.
+    pub since: Mono,
+    /// How long it had lasted by then.
+    pub after_ns: Ns,
+    /// Where it was blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl std::fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let after = self.after_ns;
+        let what = match self.state {
+            State::Ended => return write!(f, "its last turn ended with the thread, after {after}"),
+            State::Waits => "it waited for a CPU".to_owned(),
+            State::Runs => "it had a CPU".to_owned(),
+            State::Preempted => "it was preempted".to_owned(),
+            State::Blocked => format!("it waited in {}", self.place.as_deref().unwrap_or("another place")),
+        };
+        write!(f, "its last turn was not over after {after}, when recording ended: {what}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{activation, name, LOCK, SLEEP};
+    use super::super::{Task, Tasks};
+    use super::*;
+    use crate::series::Quantity;
+    use crate::trace::activation::{Activation, Point, Via};
+
+    const PERIOD: u64 = 1_000_000;
+
+    /// A thread of 1 kHz, and then `last`; the recording ends 500 ms later, when the thread has blocked `blocks` times more.
+    fn with(last: impl FnOnce(&mut Tasks, Activation), blocks: u16) -> Task {
+        let mut tasks = Tasks::new(16, Some(Ns::from_ms(1)), name);
+        let mut known = 0;
+        for turn in 1..=100 {
+            let one = activation(turn * PERIOD, Via::Timer, SLEEP);
+            known = one.blocks;
+            tasks.add(&one);
+        }
+        let next = activation(101 * PERIOD, Via::Timer, SLEEP);
+        last(&mut tasks, next);
+        tasks.end(Mono(601 * PERIOD), |_| Some(known + blocks));
+        tasks.report().remove(0)
+    }
+
+    #[test]
+    fn a_turn_that_is_not_over_when_the_recording_ends_is_told_and_in_no_response_time() {
+        for state in [State::Waits, State::Runs, State::Preempted] {
+            let task = with(
+                |tasks, next| tasks.goes_on(&Activation { blocked: Mono(601 * PERIOD), ..next }, state),
+                0,
+            );
+            let end = task.late_end().unwrap();
+            assert_eq!((end.state, end.since), (state, Mono(101 * PERIOD - 2_000)));
+            assert_eq!(end.after_ns, Ns(500 * PERIOD + 2_000));
+            let response = task.of(Quantity::Response).unwrap();
+            assert!(response.histogram.max() < Some(Ns::from_ms(1)) && response.histogram.count() == 99);
+            assert_eq!((task.misses, task.of(Quantity::Wakeup).unwrap().histogram.count()), (0, 101));
+        }
+        let missing = |tasks: &mut Tasks, next: Activation| {
+            let next = Activation { blocked: Mono(601 * PERIOD), blocks: next.blocks + 1, ..next };
+            tasks.goes_on(&next, State::Runs);
+        };
+        let task = with(missing, 1);
+        assert_eq!((task.unfinished, task.not_recorded), (None, 1), "a turn between was not recorded");
+    }
+
+    #[test]
+    fn a_turn_that_waits_elsewhere_is_not_over_unless_it_may_have_gone_on_unseen() {
+        let locked = |tasks: &mut Tasks, next: Activation| {
+            tasks.add(&Activation { point: LOCK, ..next });
+        };
+        let end = with(locked, 1).unfinished.unwrap();
+        assert_eq!((end.state, end.place.as_deref()), (State::Blocked, Some("futex FUTEX_LOCK_PI 0x1000")));
+        assert_eq!(end.after_ns, Ns(500 * PERIOD + 2_000));
+        assert_eq!(with(locked, 2).unfinished, None);
+        assert_eq!(with(|_, _| (), 0).unfinished, None, "it waits for its next turn");
+    }
+
+    #[test]
+    fn a_turn_in_which_the_thread_ends_lasted_until_then() {
+        let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false };
+        let late = |tasks: &mut Tasks, next: Activation| {
+            tasks.add(&Activation { point: exits, blocked: Mono(151 * PERIOD), ..next });
+        };
+        let task = with(late, 1);
+        assert_eq!(
+            task.late_end().unwrap().to_string(),
+            "its last turn ended with the thread, after 50.002 ms"
+        );
+        let in_time = |tasks: &mut Tasks, next: Activation| {
+            tasks.add(&Activation { point: exits, ..next });
+        };
+        assert_eq!(with(in_time, 1).late_end(), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! What goes on when recording ends: threads that have a CPU, that lost theirs, and that still wait for one.
+//!
+//! A wake-up is counted when its thread gets the CPU, an activation when it blocks. A thread that hangs, or that another
+//! one keeps from running, does neither: its case would be the worst, and in no figure. So what is open is read at the
+//! end, and a wait is counted with as much of it as there was. Not here: what that means for a turn of the thread.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use lathunt_core::application::State;
+use lathunt_core::comm::Comm;
+use lathunt_core::time::{Cpu, Mono, Ns, Prio, Tid};
+use lathunt_core::trace::activation::{Activation, Point, Via, Who, WORDS};
+
+use super::block::CpuBlock;
+use super::chosen::Waking;
+use super::{figures, Recorder};
+use crate::clock;
+
+/// So long may a freeze that was asked for still take.
+const FREEZES: u32 = 20;
+/// A shorter wait is told only where it is the longest.
+const SHORT: Ns = Ns::from_ms(1);
+/// Two ticks of the slowest: who has a CPU is charged for it meanwhile.
+const LOOK: Duration = Duration::from_millis(21);
+const DEADLINE: u8 = 6;
+
+/// A thread as /proc shows it.
+struct Seen {
+    who: Who,
+    tgid: Tid,
+    runnable: bool,
+    cpu: Cpu,
+    policy: u8,
+    blocks: u16,
+}
+
+impl Recorder {
+    /// Ends the recording; what it has can still be read. Returned: what goes on.
+    pub(crate) fn stop(&mut self) -> (Mono, Vec<(Activation, State)>) {
+        let blocks = || self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?)));
+        for _ in 0..FREEZES {
+            if blocks().all(|(_, block)| block.request.load(Acquire) == 0) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        blocks().for_each(|(_, block)| block.on.store(0, Release));
+        let end = clock::mono();
+        let mut open: Vec<(Activation, State)> =
+            blocks().filter_map(|(_, block)| Some((running(block, end)?, State::Runs))).collect();
+        let preempted = self.chosen.slots().iter().filter(|slot| slot.is_preempted());
+        open.extend(preempted.filter_map(|slot| Some((lost_its_cpu(slot, end)?, State::Preempted))));
+        open.extend(self.waiting(end).into_iter().map(|waiting| (waiting, State::Waits)));
+        (end, open)
+    }
+
+    /// Those that wait for a CPU; their waits so far are counted.
+    fn waiting(&self, end: Mono) -> Vec<Activation> {
+        let pending = |slot: &&Waking| slot.at.load(Acquire) > 0;
+        let slots = self.chosen.slots().iter().filter(pending);
+        let found = slots.filter_map(|slot| Some((slot, self.wait(slot, end)?)));
+        let found: Vec<(&Waking, Activation)> = found.collect();
+        if found.is_empty() {
+            return Vec::new();
+        }
+        // It may have got its CPU by a switch that the kernel did not report.
+        let used =
+            |tid: Tid| std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok().and_then(of_runtime);
+        let before: Vec<Option<u64>> = found.iter().map(|(_, a)| used(a.thread.tid)).collect();
+        std::thread::sleep(LOOK);
+        let mut waiting = Vec::new();
+        for ((slot, a), before) in found.into_iter().zip(before) {
+            let still = slot.at.load(Acquire) == a.waking.0 && used(a.thread.tid) == before;
+            if let Some(block) = self.blocks.of(a.cpu).filter(|_| still) {
+                figures::add_wait(block, &a);
+                waiting.push(a);
+            }
+        }
+        waiting
+    }
+
+    /// `None`: it does not wait here, or not for long.
+    fn wait(&self, slot: &Waking, end: Mono) -> Option<Activation> {
+        let tid = Tid(slot.tid.load(Acquire));
+        let (at, expires, entry) =
+            (slot.at.load(Acquire), slot.expires.load(Relaxed), slot.entry.load(Relaxed));
+        let seen = look(tid).filter(|seen| seen.runnable && self.cpus.contains(seen.cpu))?;
+        let block = self.blocks.of(seen.cpu)?;
+        let before = Tid(block.running.load(Relaxed) - 1);
+        if at == 0 || at >= end.0 || before == tid {
+            return None;
+        }
+        let before = look(before)
+            .map_or(Who { tid: before, prio: Prio(120), comm: Comm::new([0; 16]) }, |seen| seen.who);
+        let came = usize::try_from(seen.who.prio.0).ok().and_then(|prio| block.seen.get(prio));
+        let came = came.is_some_and(|of| of.at.load(Relaxed) >= at && of.tid.load(Relaxed) != tid.0);
+        let a = Activation {
+            thread: seen.who,
+            tgid: seen.tgid,
+            policy: seen.policy,
+            cpu: seen.cpu,
+            waking: Mono(at),
+            timer: (expires > 0).then_some((Mono(expires), Mono(entry))),
+            switched_in: end,
+            blocked: end,
+            execution: Ns::ZERO,
+            preemptions: 0,
+            faults: 0,
+            fault_address: 0,
+            point: Point::default(),
+            via: slot.via(),
+            waker: slot.waker(),
+            waker_cpu: slot.waker_cpu(),
+            before,
+            shared: seen.who.prio.is_realtime() && (came || before.prio == seen.who.prio),
+            armed_late: false,
+            awake: false,
+            stayed: false,
+            after_unseen: false,
+            blocks: seen.blocks.wrapping_add(1).wrapping_add(slot.jobs_of(seen.policy)),
+            late_sleeps: None,
+        };
+        (a.latency() >= SHORT || a.latency() > figures::largest(block)).then_some(a)
+    }
+}
+
+/// How often `tid` has blocked, modulo 2^16; `None`: it has ended.
+pub(crate) fn blocks(tid: Tid) -> Option<u16> {
+    look(tid).map(|seen| seen.blocks)
+}
+
+/// What has the CPU.
+fn running(block: &CpuBlock, end: Mono) -> Option<Activation> {
+    let tid = Tid(block.run_tid.load(Acquire));
+    let ran = end.since(Mono(block.run_since.load(Relaxed)));
+    let slot = &block.activation[block.activations.load(Acquire) as usize % super::block::ACTIVATIONS];
+    let jobs = 0; // a deadline task that is on a CPU is compared without
+    let words = slot.each_ref().map(|word| word.load(Relaxed));
+    let a = as_if_blocked(words, end, jobs).filter(|a| tid.0 > 0 && a.thread.tid == tid)?;
+    Some(Activation { execution: a.execution + ran, ..a })
+}
+
+fn lost_its_cpu(slot: &Waking, end: Mono) -> Option<Activation> {
+    let words = slot.saved.each_ref().map(|word| word.load(Relaxed));
+    as_if_blocked(words, end, slot.jobs_of(DEADLINE))
+}
+
+fn as_if_blocked(mut words: [u64; WORDS], end: Mono, jobs: u16) -> Option<Activation> {
+    (words[0], words[5]) = (1, end.0);
+    let a = Activation::parse(&words, 0)?;
+    let seen = look(a.thread.tid).filter(|seen| seen.tgid == a.tgid)?;
+    let jobs = if a.policy == DEADLINE { jobs } else { 0 };
+    Some(Activation { blocks: seen.blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
+}
+
+/// Of a line of /proc/TID/schedstat: ns on a CPU.
+fn of_runtime(line: String) -> Option<u64> {
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn look(tid: Tid) -> Option<Seen> {
+    let bytes = |file: &str| std::fs::read(format!("/proc/{tid}/{file}")).ok();
+    let text = |file: &str| Some(String::from_utf8_lossy(&bytes(file)?).into_owned()); // a name may be any bytes
+    let mut comm = bytes("comm").filter(|_| tid.0 > 0)?;
+    comm.pop();
+    comm.resize(16, 0);
+    let stat = text("stat")?;
+    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+    let number = |nth: usize| fields.get(nth - 3)?.parse::<i64>().ok();
+    let status = text("status")?;
+    let of = |key: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        value.trim().parse::<u64>().ok()
+    };
+    Some(Seen {
+        who: Who { tid, prio: Prio(number(18)? as i32 + 100), comm: Comm::new(comm.try_into().ok()?) },
+        tgid: Tid(of("Tgid")? as i32),
+        runnable: fields.first() == Some(&"R"),
+        cpu: Cpu(number(39)? as u32),
+        policy: number(41)? as u8,
+        blocks: of("voluntary_ctxt_switches")? as u16,
+    })
+}
+
+impl Waking {
+    fn is_preempted(&self) -> bool {
+        self.tid.load(Acquire) > 0 && self.circumstances.load(Relaxed).to_le_bytes()[5] == 1
+    }
+
+    fn waker(&self) -> Who {
+        let name = self.waker_comm.each_ref().map(|word| word.load(Relaxed));
+        let name = u128::from(name[0]) | u128::from(name[1]) << 64;
+        let prio = self.circumstances.load(Relaxed) as i16;
+        Who {
+            tid: Tid(self.waker_tid.load(Relaxed)),
+            prio: Prio(i32::from(prio)),
+            comm: Comm::new(name.to_le_bytes()),
+        }
+    }
+
+    fn waker_cpu(&self) -> Cpu {
+        Cpu(u32::from((self.circumstances.load(Relaxed) >> 16) as u16))
+    }
+
+    fn via(&self) -> Via {
+        match self.circumstances.load(Relaxed).to_le_bytes()[4] {
+            0 => Via::Thread,
+            1 => Via::Timer,
+            _ => Via::Interrupt,
+        }
+    }
+
+    /// Ended by yielding, which the kernel does not count as blocking.
+    fn jobs_of(&self, policy: u8) -> u16 {
+        let jobs = (self.last.load(Relaxed) >> 32) as u16;
+        if policy == DEADLINE {
+            jobs
+        } else {
+            0
+        }
+    }
+}
