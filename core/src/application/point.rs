@@ -33,7 +33,7 @@ pub struct Place {
 }
 
 /// A thread that is ending: nothing else comes.
-pub(super) const EXIT: &str = "the end of the thread";
+pub(super) const EXIT: &str = "exit";
 /// A thread that is not waiting for anything of its own.
 const STOPPED: &str = "a stop by a signal, a debugger or the freezer";
 /// What glibc waits with in semaphores and conditions. Those of a condition take turns in two words (__g_signals of

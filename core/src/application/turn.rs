@@ -239,8 +239,7 @@ fn released_by(activation: &Activation) -> Option<Who> {
 /// `at`: where each of `activations` blocked.
 fn main_wait(activations: &[Activation], at: &[Id], places: &Places) -> Option<Id> {
     let mut count: HashMap<Id, (usize, usize)> = HashMap::new();
-    // Nobody waits at the end of a thread for its next turn.
-    for (number, place) in at.iter().enumerate().filter(|(_, &place)| places.get(place).name != EXIT) {
+    for (number, place) in at.iter().enumerate() {
         let woken_by_timer = activations.get(number + 1).is_some_and(|next| next.via == Via::Timer);
         let (blocked, timed) = count.entry(*place).or_default();
         *blocked += 1;
