@@ -1,5 +1,7 @@
 //! Invented applications whose figures are known.
 
+mod bounds;
+
 use super::*;
 use crate::comm::Comm;
 use crate::series::{Quantity, Series};
@@ -386,109 +388,4 @@ fn activations_that_were_not_recorded_are_counted_and_what_lies_around_them_is_n
     let lost = |of: &Series| if of.quantity == Quantity::Response { 3 + 2 } else { 3 };
     assert!(task.series.iter().all(|series| series.lost == lost(series)));
     assert_eq!(task.activations, 300 - 1 - 3 - 2, "the one after each gap has no known begin");
-}
-
-#[test]
-fn a_thread_that_got_the_id_of_one_that_ended_is_another_thread() {
-    let mut tasks = Tasks::new(8, None, name);
-    for turn in 0..200u64 {
-        let mut a = activation(turn * 1_000_000 + 5_000, Via::Timer, SLEEP);
-        (a.tgid, a.thread) = if turn < 100 { (a.tgid, a.thread) } else { (Tid(66), thread(7, "logger")) };
-        a.switched_in.0 += if turn == 50 { 797_000 } else { 0 };
-        tasks.add(&a);
-    }
-    let told = tasks.report().into_iter().map(|task| (task.largest().0, task.thread.comm));
-    assert_eq!(told.collect::<Vec<_>>(), [(802_000, OTHERS.to_owned()), (5_000, "logger".to_owned())]);
-}
-
-#[test]
-fn a_wait_behind_an_equal_is_apart_and_its_timer_counts() {
-    let mut tasks = Tasks::new(4, None, name);
-    tasks.add(&Activation { shared: true, ..activation(1_000_000, Via::Timer, SLEEP) });
-    let task = tasks.report().remove(0);
-    let told: Vec<_> = task.series.iter().map(|one| (one.quantity, one.histogram.max())).collect();
-    assert_eq!(told, [(Quantity::Timer, Some(Ns(1_000))), (Quantity::SharedPrio, Some(Ns(3_000)))]);
-}
-
-#[test]
-fn a_thread_whose_releases_are_at_any_time_has_no_period() {
-    let mut tasks = Tasks::new(4, None, name);
-    let mut at = 1_000_000;
-    for turn in 0..200u64 {
-        tasks.add(&activation(at, Via::Timer, SLEEP));
-        // A quarter of the distances is the median.
-        at += if turn % 4 == 0 { 1_000_000 } else { 550_000 + 300_000 * (turn % 4) };
-    }
-    assert_eq!(tasks.report().remove(0).period, None);
-}
-
-#[test]
-fn the_largest_jitter_is_kept_and_a_release_that_is_late_by_more_than_half_a_period_lacks_one() {
-    let mut tasks = Tasks::new(4, None, name);
-    for turn in 1..=800u64 {
-        let one = activation(turn * 1_000_000 + if turn > 700 { 600_000 } else { 0 }, Via::Timer, SLEEP);
-        let late = if turn == 100 { 300_000 } else { 0 };
-        tasks.add(&Activation {
-            switched_in: Mono(one.switched_in.0 + late),
-            blocked: Mono(one.blocked.0 + late),
-            ..one
-        });
-    }
-    let period = tasks.report().remove(0).period.unwrap();
-    assert_eq!((period.median_ns, period.jitter_max_ns), (Ns::from_ms(1), Ns(300_000)), "long ago");
-    assert_eq!(period.missed, 1);
-}
-
-#[test]
-fn what_a_thread_does_with_a_priority_that_is_lent_is_not_missing_before_it() {
-    let count = |policy| {
-        let mut tasks = Tasks::new(4, None, name);
-        for turn in (1..=100).filter(|turn| *turn != 50) {
-            let one = activation(turn * 1_000_000, Via::Timer, SLEEP);
-            let blocks = turn as u16;
-            tasks.add(&Activation { policy, blocks, ..one });
-        }
-        tasks.report().remove(0).not_recorded
-    };
-    assert_eq!([count(1), count(0)], [1, 0]);
-}
-
-#[test]
-fn threads_that_make_room_add_up_with_their_misses_and_losses() {
-    const SECOND: u64 = 1_000_000_000;
-    let mut tasks = Tasks::new(1, Some(Ns::from_us(300)), name);
-    for (nth, miss) in [(0u64, 700_000u64), (1, 900_000), (2, 500_000)] {
-        for turn in 1..=20u64 {
-            let one = activation(nth * 20 * SECOND + turn * 1_000_000, Via::Timer, SLEEP);
-            let one = Activation { thread: thread(30 + nth as i32, "new"), blocks: turn as u16, ..one };
-            let late = if turn == 10 { miss } else { 0 };
-            if turn != 15 {
-                tasks.add(&Activation { blocked: Mono(one.blocked.0 + late), ..one });
-            }
-        }
-    }
-    let report = tasks.report();
-    let others = report.iter().find(|task| task.thread.comm == OTHERS).unwrap();
-    assert_eq!((others.misses, others.miss_max_ns), (2, Some(Ns(900_000 + 55_000 - 300_000))));
-    assert_eq!((others.not_recorded, others.of(Quantity::TimerWakeup).unwrap().lost), (2, 2));
-}
-
-#[test]
-fn of_the_sleeps_that_a_turn_overran_the_one_that_was_latest_counts() {
-    const MS: u64 = 1_000_000;
-    let mut tasks = Tasks::new(4, None, name);
-    for turn in 1..100 {
-        let regular = activation(turn * MS, Via::Timer, SLEEP);
-        match turn {
-            50 => {
-                let first = overran(regular, 1, 51 * MS, 900_000);
-                tasks.add(&Activation { point: LOCK, ..first });
-                tasks.add(&overran(activation(52 * MS, Via::Thread, SLEEP), 1, 52 * MS, 200_000));
-            }
-            51 | 52 => {}
-            _ => drop(tasks.add(&regular)),
-        }
-    }
-    let task = tasks.report().remove(0);
-    assert_eq!((task.misses, task.miss_max_ns), (2, Some(Ns(900_000))));
 }
