@@ -212,20 +212,6 @@ fn runs_appended_to_one_log_are_added_up_with_the_largest_latency_of_all() {
 }
 
 #[test]
-fn runs_that_wrote_into_one_text_in_turns_are_counted_once() {
-    let line = |tid, cycles, max| {
-        format!("T: 0 ({tid:5}) P:80 I:1000 C:{cycles:7} Min:      5 Act:   10 Avg:   10 Max:{max:8}\n")
-    };
-    let text: String =
-        (1..=10).flat_map(|turn| [line(100, turn * 100, 20 + turn), line(200, turn * 90, 50)]).collect();
-    let run = read(&text, Unit::Guess).unwrap();
-    let series = &run.series[0];
-    assert_eq!(series.histogram.count() + series.lost, 1_900);
-    assert_eq!(series.histogram.max(), Some(Ns::from_us(50)));
-    assert!(noted(&run, "has 2 runs"), "{:?}", run.conditions.notes);
-}
-
-#[test]
 fn single_samples_whose_first_ones_are_absent_are_no_complete_run() {
     let run = read("       0:     999:       5\n", Unit::Guess).unwrap();
     assert_eq!(shape(&run), [(1, 999, 5, 5)]);
@@ -324,22 +310,6 @@ fn json_that_would_lose_samples_is_refused() {
         |told: u32| read(&format!("{{\"num_threads\": {told}, \"thread\": {{{thread}}}}}"), Unit::Guess);
     assert!(counted(1).unwrap().complete);
     assert!(counted(2).unwrap_err().what.contains("num_threads is 2, but it has 1"));
-}
-
-#[test]
-fn json_of_other_programs_of_rt_tests_is_not_taken_for_wake_ups() {
-    let json = |command: &str| {
-        format!(
-            "{{\"cmdline:\": \"{command}\", \"thread\": {{\"0\": {{\"cycles\": 9, \"min\": 1, \"max\": 13095}}}}}}"
-        )
-    };
-    for command in ["oslat --cpu-list 1 -D 1", "/usr/bin/oslat", "./signaltest -q -D 1"] {
-        let error = read(&json(command), Unit::Guess).unwrap_err().to_string();
-        assert!(error.contains("this is the JSON of"), "{command}: {error}");
-    }
-    for command in ["", "cyclictest -q", "/opt/oslat/cyclictest-2.8", "cyclicdeadline -q"] {
-        assert!(read(&json(command), Unit::Guess).is_ok(), "{command}");
-    }
 }
 
 #[test]

@@ -210,3 +210,24 @@ fn repaired(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{read, Unit};
+
+    #[test]
+    fn json_of_other_programs_of_rt_tests_is_not_taken_for_wake_ups() {
+        let json = |command: &str| {
+            format!(
+                "{{\"cmdline:\": \"{command}\", \"thread\": {{\"0\": {{\"cycles\": 9, \"min\": 1, \"max\": 13095}}}}}}"
+            )
+        };
+        for command in ["oslat --cpu-list 1 -D 1", "/usr/bin/oslat", "./signaltest -q -D 1"] {
+            let error = read(&json(command), Unit::Guess).unwrap_err().to_string();
+            assert!(error.contains("this is the JSON of"), "{command}: {error}");
+        }
+        for command in ["", "cyclictest -q", "/opt/oslat/cyclictest-2.8", "cyclicdeadline -q"] {
+            assert!(read(&json(command), Unit::Guess).is_ok(), "{command}");
+        }
+    }
+}

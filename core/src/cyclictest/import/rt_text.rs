@@ -73,6 +73,13 @@ fn of_another_program(line: &str) -> Option<&'static str> {
     }
 }
 
+/// The load of the machine, which old versions print above the status lines without a word: `0.07 0.02 0.00 1/63 2312`.
+fn is_load(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    matches!(words[..], [_, _, _, threads, _] if threads.contains('/'))
+        && words[..3].iter().all(|word| word.contains('.') && word.parse::<f64>().is_ok())
+}
+
 fn too_many() -> NotImportable {
     NotImportable { line: None, what: "its counts add up to more than 2^64".to_owned() }
 }
@@ -123,7 +130,7 @@ impl Reader {
         if let Some(rest) = line.strip_prefix('#') {
             return self.comment(number, rest);
         }
-        if line.starts_with(|c: char| c.is_ascii_digit()) {
+        if line.starts_with(|c: char| c.is_ascii_digit()) && !is_load(line) {
             return self.row((number, line));
         }
         if line.starts_with(' ') && line.matches(':').count() == 2 {
@@ -182,9 +189,14 @@ impl Reader {
         Ok(())
     }
 
-    /// `       0:      12:      19`.
+    /// `       0:      12:      19`, and with `--smi` how many of these interrupts there were.
     fn sample(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
-        let fields: Vec<Option<u64>> = line.split(':').map(|field| field.trim().parse().ok()).collect();
+        let (head, value) = line.rsplit_once(':').unwrap_or_default();
+        let mut values = value.split_whitespace();
+        let (value, smis) = (values.next().unwrap_or_default(), values.next());
+        let only = smis.is_none_or(|smis| smis.parse::<u64>().is_ok()) && values.next().is_none();
+        let words = head.split(':').map(str::trim).chain([if only { value } else { "" }]);
+        let fields: Vec<Option<u64>> = words.map(|word| word.parse().ok()).collect();
         let [Some(index), Some(cycle), Some(value)] = fields[..] else {
             return Err(at(number, format!("a sample that is not thread:cycle:latency: {line}")));
         };
@@ -361,5 +373,30 @@ impl Reader {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{read, Unit};
+    use crate::time::Ns;
+
+    #[test]
+    fn the_load_above_the_status_lines_of_old_versions_is_no_row() {
+        let old = "0.07 0.02 0.00 1/63 2312          \n\n\
+                   T: 0 ( 2304) P:80 I:10000 C:   1000 Min:      12 Act:   22 Avg:   20 Max:      93\n";
+        let run = read(old, Unit::Guess).unwrap();
+        assert_eq!(run.series[0].histogram.max(), Some(Ns::from_us(93)));
+        assert!(read(&old.replace("1/63", "163"), Unit::Guess).is_err(), "a row of something else");
+    }
+
+    #[test]
+    fn single_samples_are_read_beside_the_count_of_smis() {
+        let text = "       0:       0:      33       0\n       0:       1:      35       2\n";
+        let series = &read(text, Unit::Guess).unwrap().series[0];
+        assert_eq!((series.histogram.count(), series.histogram.max()), (2, Some(Ns::from_us(35))));
+        for damaged in [text.replace("      2\n", "     2x\n"), text.replace("       2\n", " 2 3\n")] {
+            assert!(read(&damaged, Unit::Guess).is_err(), "{damaged}");
+        }
     }
 }

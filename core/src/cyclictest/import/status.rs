@@ -142,3 +142,27 @@ pub(super) fn width_of(line: &str, label: &str) -> Option<usize> {
     let digits = field.find(|c: char| c.is_ascii_digit())?;
     Some(field[digits..].find(|c: char| !c.is_ascii_digit()).unwrap_or(field.len() - digits) + digits)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{read, Unit};
+    use crate::time::Ns;
+
+    #[test]
+    fn runs_that_wrote_into_one_text_in_turns_are_counted_once() {
+        let line = |tid, cycles, max| {
+            format!("T: 0 ({tid:5}) P:80 I:1000 C:{cycles:7} Min:      5 Act:   10 Avg:   10 Max:{max:8}\n")
+        };
+        let text: String =
+            (1..=10).flat_map(|turn| [line(100, turn * 100, 20 + turn), line(200, turn * 90, 50)]).collect();
+        let run = read(&text, Unit::Guess).unwrap();
+        let series = &run.series[0];
+        assert_eq!(series.histogram.count() + series.lost, 1_900);
+        assert_eq!(series.histogram.max(), Some(Ns::from_us(50)));
+        assert!(
+            run.conditions.notes.iter().any(|note| note.contains("has 2 runs")),
+            "{:?}",
+            run.conditions.notes
+        );
+    }
+}
