@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,27 @@ fn a_file_that_cannot_be_written_takes_nothing_of_the_result_along() {
     assert_eq!(command.status().unwrap().code(), Some(1));
     let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     assert_eq!(written["num_threads"], 1);
+}
+
+#[test]
+fn root_of_a_user_namespace_has_the_rights_of_who_made_it() {
+    let separate = |program: &Path| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "prlimit", "--rtprio=0"]).arg(program);
+        command
+    };
+    let allowed = separate(Path::new("true")).status().is_ok_and(|status| status.success());
+    let lacks = (!allowed).then_some("needs user namespaces");
+    if !may_run("root_of_a_user_namespace", lacks) {
+        return;
+    }
+    let output = separate(&ours().path).args(["-q", "-l", "5", "-p", "80"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = stderr(&output);
+    assert!(
+        said.contains("Unable to change scheduling policy!") && said.contains("user namespace"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -222,7 +244,7 @@ fn structure(text: &str) -> String {
 #[test]
 #[ignore = "root: run by make test"]
 fn beside_the_real_cyclictest_the_structure_is_the_same() {
-    let real = std::path::Path::new("/usr/bin/cyclictest");
+    let real = Path::new("/usr/bin/cyclictest");
     let reason = lacks_root().or_else(|| (!real.exists()).then_some("needs cyclictest (package rt-tests)"));
     if !may_run("beside_the_real_cyclictest_the_structure_is_the_same", reason) {
         return;

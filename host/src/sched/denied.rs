@@ -96,7 +96,9 @@ pub fn why_no_realtime(priority: i32) -> Denied {
 #[must_use]
 pub fn has_realtime_right(priority: i32) -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    effective_capability(&read("/proc/thread-self/status"), CAP_SYS_NICE)
+    let capable = effective_capability(&read("/proc/thread-self/status"), CAP_SYS_NICE)
+        && !maps_some_users_only(&read("/proc/thread-self/uid_map"));
+    capable
         || soft_limit(&read("/proc/thread-self/limits"), "Max realtime priority")
             >= u64::try_from(priority).unwrap_or(0)
 }
