@@ -299,7 +299,8 @@ mod tests {
         let less = whole.strip_suffix(line).unwrap();
         assert!(damage(less)[0].contains("tells of 2 events, and 1 lines are here"), "{:?}", damage(less));
         // Within a line it is no event, unless all others are there: pasted texts may lack the last end of a line.
-        let within = |text: &str| FtraceText::open(text[..text.len() - 17].as_bytes()).unwrap().entries.len();
+        let within =
+            |text: &str| FtraceText::open(&text.as_bytes()[..text.len() - 17]).unwrap().entries.len();
         let more = whole.replace("2/2", "4/4") + line;
         assert!(more[..more.len() - 17].ends_with("prio=12"));
         assert_eq!((within(&more), within(&whole)), (2, 2));
