@@ -253,7 +253,7 @@ fn a_turn_that_is_never_over_is_told_and_is_no_pass() {
     {
         let output = place.path().join(what);
         let ended =
-            command(&["record", "-D", "2s", "--deadline", "20ms", "-o", output.to_str().unwrap(), "--"])
+            command(&["record", "-D", "2s", "--deadline", "40ms", "-o", output.to_str().unwrap(), "--"])
                 .args([program.as_os_str(), what.as_ref()])
                 .output()
                 .unwrap();
