@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cyclic_thread::{allowed, clock, CyclicThread};
+use cyclic_thread::{allowed, clock, enter, sleep_until, CyclicThread};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
@@ -17,6 +17,7 @@ use lathunt_host::calibrate::{agree, disturb, Disturbance, Sight};
 use lathunt_host::facts::LIVE;
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recording::{Recording, Settings, Snapshot};
+use lathunt_host::sched;
 use lathunt_host::testing::{lacks_bpf, may_run};
 use lathunt_host::topology::Topology;
 
@@ -319,5 +320,47 @@ fn a_program_that_lives_for_milliseconds_is_found_by_its_name_and_by_its_control
             "{:?}",
             held.losses
         );
+    }
+}
+
+/// A thread waits 300 ms for its CPU, which is free again at `until`; recording ends so much before or after that.
+fn longest_wait(end_before_us: i64) -> Option<Ns> {
+    let cpus = CpuSet::from_iter([CPU]);
+    let selection = "comm:kept-waiting".parse().unwrap();
+    let mut recording = Recording::start(Settings { selection, ..Settings::on(cpus) }).unwrap();
+    let begin = clock() + Ns::from_ms(50);
+    let until = begin + Ns::from_ms(310);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            take_name(c"kept-waiting");
+            enter(CPU, 10);
+            sleep_until(begin + Ns::from_ms(10)); // the other one has the CPU then, and for 300 ms more
+        });
+        scope.spawn(move || {
+            enter(CPU, 50);
+            sleep_until(begin);
+            while clock() < until {
+                std::hint::spin_loop();
+            }
+        });
+        enter(Cpu(1), 0);
+        sleep_until(lathunt_core::time::Mono((until.0 as i64 - end_before_us * 1_000) as u64));
+        recording.finish();
+    });
+    let held = recording.snapshot();
+    held.series.iter().find(|series| series.quantity == Quantity::Wakeup)?.histogram.max()
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_wait_that_ends_just_when_recording_does_is_in_the_figures() {
+    let one_cpu = || sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only");
+    if !may_run("a_wait_that_ends_just_when_recording_does", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for end_before_us in [40_000, 15_000, 8_000, 3_000, -5_000] {
+        let longest = longest_wait(end_before_us);
+        assert!(longest > Some(Ns::from_ms(200)), "{end_before_us} us before: {longest:?}");
     }
 }

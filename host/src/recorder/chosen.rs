@@ -1,4 +1,5 @@
-//! The table of threads that are measured: `struct waking` of src/bpf/activation.h, as user space reads it and, in its first word, writes it.
+//! The table of threads that are measured: `struct waking` of src/bpf/activation.h, which user space reads, and of which it
+//! writes the first word.
 //!
 //! A thread sits in the slot of its id's low bits or in one of the next ones, claimed by compare-and-exchange, so that
 //! the programs and we may claim at the same time.

@@ -64,15 +64,16 @@ impl Recorder {
         if found.is_empty() {
             return Vec::new();
         }
-        // It may have got its CPU by a switch that the kernel did not report.
+        // Who had its CPU already, by a switch that the kernel did not report, runs on with its waking left. Who gets it
+        // meanwhile waited until the end all the same.
         let used =
             |tid: Tid| std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok().and_then(of_runtime);
         let before: Vec<Option<u64>> = found.iter().map(|(_, a)| used(a.thread.tid)).collect();
         std::thread::sleep(LOOK);
         let mut waiting = Vec::new();
         for ((slot, a), before) in found.into_iter().zip(before) {
-            let still = slot.at.load(Acquire) == a.waking.0 && used(a.thread.tid) == before;
-            if let Some(block) = self.blocks.of(a.cpu).filter(|_| still) {
+            let had_it = slot.at.load(Acquire) == a.waking.0 && used(a.thread.tid) != before;
+            if let Some(block) = self.blocks.of(a.cpu).filter(|_| !had_it) {
                 figures::add_wait(block, &a);
                 waiting.push(a);
             }
@@ -88,7 +89,8 @@ impl Recorder {
         let seen = look(tid).filter(|seen| seen.runnable && self.cpus.contains(seen.cpu))?;
         let block = self.blocks.of(seen.cpu)?;
         let before = Tid(block.running.load(Relaxed) - 1);
-        if at == 0 || at >= end.0 || before == tid {
+        // A waking is left, too, of one that was still on its way to sleep; another one comes before it is runnable again.
+        if at == 0 || at >= end.0 || before == tid || slot.at.load(Acquire) != at {
             return None;
         }
         let before = look(before)
