@@ -106,17 +106,20 @@ impl Paces {
         self.median().filter(|_| self.distances.len() >= KNOWN).map(Ns)
     }
 
+    /// Takes the place of the oldest: what lies between the two in their order moves by one. On the way of every activation.
     fn remember(&mut self, ns: u64) {
-        if self.distances.len() == RECENT {
-            let oldest = self.distances.pop_front();
-            let place = oldest.and_then(|oldest| self.sorted.binary_search(&oldest).ok());
-            if let Some(place) = place {
-                self.sorted.remove(place);
-            }
-        }
-        self.distances.push_back(ns);
         let place = self.sorted.partition_point(|&known| known < ns);
-        self.sorted.insert(place, ns);
+        let oldest = if self.distances.len() == RECENT { self.distances.pop_front() } else { None };
+        self.distances.push_back(ns);
+        let Some(oldest) = oldest else { return self.sorted.insert(place, ns) };
+        let gone = self.sorted.partition_point(|&known| known < oldest);
+        if gone < place {
+            self.sorted.copy_within(gone + 1..place, gone);
+            self.sorted[place - 1] = ns;
+        } else {
+            self.sorted.copy_within(place..gone, place + 1);
+            self.sorted[place] = ns;
+        }
     }
 
     fn judge_first(&mut self, period: Option<Ns>) {
@@ -165,6 +168,17 @@ mod tests {
         assert_eq!((faster.missed, faster.misses, faster.changed), (0, (0, None), true));
         let late = of(&[(200, MS, MS / 10), (1, MS, 3 * MS), (200, MS, MS / 10), (300, 10 * MS, 5 * MS)]);
         assert_eq!(late.misses, (1, Some(Ns(2 * MS))));
+    }
+
+    #[test]
+    fn the_order_of_the_last_distances_is_kept() {
+        let mut paces = Paces::new(None);
+        for step in 0..2_000_u64 {
+            paces.remember(step * step % 1_009 % 97); // many are equal
+            let mut sorted: Vec<u64> = paces.distances.iter().copied().collect();
+            sorted.sort_unstable();
+            assert_eq!(paces.sorted, sorted, "{step}");
+        }
     }
 
     #[test]
