@@ -6,10 +6,12 @@
 //! Extrapolation beyond the samples is not here.
 
 mod activations;
+mod application;
 mod doubts;
 mod judge;
 
 pub(crate) use activations::Activations;
+pub use application::{judge_recording, Asked, Ending};
 pub use judge::{exit_code, judge, Rules};
 
 use serde::{Deserialize, Serialize};

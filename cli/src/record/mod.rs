@@ -14,14 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use lathunt_core::application::{State, Task};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist::Recorded;
 use lathunt_core::run::Run;
-use lathunt_core::series::Quantity;
-use lathunt_core::time::{Ns, Prio, Tid};
-use lathunt_core::verdict::{self, Outcome, Rules, Verdict};
+use lathunt_core::time::{Ns, Tid};
+use lathunt_core::verdict::{self, Asked, Ending};
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
 use lathunt_host::facts::{self, counters::Counters};
@@ -38,9 +36,6 @@ const ROOT: &str = "/";
 const TURN: Duration = Duration::from_millis(20);
 /// Once a second: threads that came to match, the display, the old files.
 const SECOND: Ns = Ns(1_000_000_000);
-
-/// Losses of what an application is judged by: activations that are in the figures of no thread.
-const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];
 
 /// Everything the user asked for.
 pub struct Plan {
@@ -80,6 +75,21 @@ impl Plan {
     /// Chosen threads are an application, whose response times count.
     fn is_application(&self) -> bool {
         !self.command.is_empty() || !matches!(self.selection, Selection::RealTime | Selection::All)
+    }
+
+    /// Its part in the verdict; `ending`: of the command, when it has ended.
+    fn asked(&self, ending: Option<ExitStatus>) -> Asked {
+        let command = self.command.first().map(|program| program.to_string_lossy().into_owned());
+        Asked {
+            tasks: self.selection.to_string(),
+            is_application: self.is_application(),
+            deadline: self.deadline,
+            command,
+            ending: ending.map(|ending| match ending.signal() {
+                Some(signal) => Ending::Killed(signal),
+                None => Ending::Exited(ending.code().unwrap_or_default()),
+            }),
+        }
     }
 
     fn old_files(&self, topology: &Topology) -> Recorded {
@@ -164,7 +174,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
-    run.verdict = Some(judge_with_command(&run, plan, ending));
+    run.verdict = Some(verdict::judge_recording(&run, &plan.asked(ending)));
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet)?;
     written.and(old_files)?;
@@ -253,82 +263,3 @@ impl Session<'_> {
         run
     }
 }
-
-/// A program that failed may not have done what was to be measured: that stands before all other doubts.
-fn judge_with_command(run: &Run, plan: &Plan, ending: Option<ExitStatus>) -> Verdict {
-    let mut verdict = judge(run, plan);
-    let first = usize::from(verdict.outcome == Some(Outcome::Fail)).min(verdict.reasons.len());
-    if run.tasks.is_empty() && plan.command.is_empty() {
-        verdict
-            .reasons
-            .insert(first, format!("{}: none of them woke up while it was recorded", plan.selection));
-    }
-    if let Some(ending) = ending.filter(|ending| !ending.success()) {
-        let program = plan.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        let how = match ending.signal() {
-            Some(signal) => format!("was killed by signal {signal}"),
-            None => format!("ended with exit code {}", ending.code().unwrap_or_default()),
-        };
-        verdict
-            .reasons
-            .insert(first, format!("{program} {how}: it may not have done what was to be measured"));
-        if verdict.outcome != Some(Outcome::Fail) {
-            verdict.outcome = Some(Outcome::Inconclusive);
-        }
-    }
-    verdict
-}
-
-/// Turns that have no response time: some were overrun all the same, and of some threads none was seen to end.
-fn with_turns(mut verdict: Verdict, tasks: &[Task], deadline: Ns) -> Verdict {
-    let seen_late = |task: &Task| {
-        let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
-        response.is_some_and(|max| max > deadline)
-    };
-    for task in tasks.iter().filter(|task| task.misses > 0 && !seen_late(task)) {
-        let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
-        let late = format!("{}: {} turns were not over in time{most}", task.thread, task.misses);
-        verdict.reasons.insert(0, late);
-        verdict.outcome = Some(Outcome::Fail);
-    }
-    for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
-        let reason = format!("{}: {end}", task.thread);
-        // Who waits elsewhere or has ended has perhaps left its loop.
-        if !matches!(end.state, State::Blocked | State::Ended) {
-            verdict.reasons.insert(0, reason);
-            verdict.outcome = Some(Outcome::Fail);
-            continue;
-        }
-        verdict.reasons.push(reason);
-        if verdict.outcome == Some(Outcome::Pass) {
-            verdict.outcome = Some(Outcome::Inconclusive);
-        }
-    }
-    let woken = |task: &Task| task.of(Quantity::Wakeup).map_or(0, |series| series.histogram.count());
-    let is_real_time = |task: &Task| task.thread.prio.is_some_and(Prio::is_realtime);
-    for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
-        let silent = format!("{}: no turn of it was recorded from begin to end", task.thread);
-        verdict.reasons.push(silent);
-        if verdict.outcome == Some(Outcome::Pass) {
-            verdict.outcome = Some(Outcome::Inconclusive);
-        }
-    }
-    verdict
-}
-
-/// An application is judged by its response times, a system by its wake-ups.
-fn judge(run: &Run, plan: &Plan) -> Verdict {
-    if plan.is_application() {
-        let response = run.tasks.iter().filter_map(|task| task.of(Quantity::Response)).cloned();
-        let mut of_tasks = Run { series: response.collect(), ..run.clone() };
-        for loss in &mut of_tasks.losses {
-            loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
-        }
-        let verdict = verdict::judge(&of_tasks, plan.deadline, &Rules::instrument(Quantity::Response));
-        return plan.deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, &run.tasks, deadline));
-    }
-    verdict::judge(run, plan.deadline, &Rules::tasks(run))
-}
-
-#[cfg(test)]
-mod tests;

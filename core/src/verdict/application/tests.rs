@@ -1,32 +1,17 @@
 //! By what an application and a system are judged.
 
-use lathunt_core::histogram::{Histogram, Layout};
-use lathunt_core::run::Loss;
-use lathunt_core::series::{Series, Thread};
-use lathunt_core::time::Cpu;
-
 use super::*;
+use crate::conditions::Conditions;
+use crate::histogram::{Histogram, Layout};
+use crate::run::Loss;
+use crate::series::{Series, Thread};
+use crate::time::{Cpu, Tid};
 
 const DEADLINE: Ns = Ns(1_000_000);
 
-fn plan(tasks: &str) -> Plan {
-    Plan {
-        selection: tasks.parse().unwrap(),
-        cpus: None,
-        duration: None,
-        peaks: 8,
-        threshold: Ns(1),
-        deadline: Some(DEADLINE),
-        latency_hist: None,
-        potential: Vec::new(),
-        penalty: false,
-        live: false,
-        output: None,
-        json: false,
-        quiet: true,
-        switch: false,
-        command: Vec::new(),
-    }
+fn asked(is_application: bool) -> Asked {
+    let tasks = "tasks comm:control".to_owned();
+    Asked { tasks, is_application, deadline: Some(DEADLINE), ..Asked::default() }
 }
 
 fn series(quantity: Quantity, worst: Ns) -> Series {
@@ -57,7 +42,7 @@ fn run(task: Task) -> Run {
 }
 
 fn judged(task: Task) -> (Option<Outcome>, Vec<String>) {
-    let verdict = judge(&run(task), &plan("comm:control"));
+    let verdict = judge_recording(&run(task), &asked(true));
     (verdict.outcome, verdict.reasons)
 }
 
@@ -76,7 +61,7 @@ fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
     }
     let mut run = run(task(DEADLINE));
     run.tasks.push(Task { thread: Thread { tid: Tid(8), ..silent.thread.clone() }, ..silent });
-    let verdict = judge(&run, &plan("comm:control"));
+    let verdict = judge_recording(&run, &asked(true));
     assert_eq!(verdict.outcome, Some(Outcome::Inconclusive), "nobody saw a turn of it");
     assert!(
         verdict.reasons.iter().any(|reason| reason.starts_with("control/8 (RT 80): no turn of it")),
@@ -90,24 +75,24 @@ fn activations_that_are_in_the_figures_of_no_thread_leave_an_application_open_an
         let mut run = run(task(DEADLINE));
         let (counter, meaning) = (counter.to_owned(), String::new());
         run.losses = vec![Loss { counter, count: 1, meaning, evidence_only: true }];
-        assert_eq!(judge(&run, &plan("pid:7")).outcome, Some(Outcome::Inconclusive));
-        assert_eq!(judge(&run, &plan("rt")).outcome, Some(Outcome::Pass));
+        assert_eq!(judge_recording(&run, &asked(true)).outcome, Some(Outcome::Inconclusive));
+        assert_eq!(judge_recording(&run, &asked(false)).outcome, Some(Outcome::Pass));
     }
 }
 
 #[test]
 fn a_program_that_failed_passes_nothing_and_saves_nothing() {
-    let with = |worst, code: Option<i32>| {
-        let plan = Plan { command: vec!["./app".into()], ..plan("rt") };
-        let verdict = judge_with_command(&run(task(worst)), &plan, code.map(ExitStatus::from_raw));
+    let with = |worst, ending: Option<Ending>| {
+        let asked = Asked { command: Some("./app".to_owned()), ending, ..asked(true) };
+        let verdict = judge_recording(&run(task(worst)), &asked);
         (verdict.outcome, verdict.reasons)
     };
-    assert_eq!(with(DEADLINE, Some(0)).0, Some(Outcome::Pass));
+    assert_eq!(with(DEADLINE, Some(Ending::Exited(0))).0, Some(Outcome::Pass));
     assert_eq!(with(DEADLINE, None).0, Some(Outcome::Pass));
-    let (outcome, reasons) = with(DEADLINE, Some(9));
+    let (outcome, reasons) = with(DEADLINE, Some(Ending::Killed(9)));
     assert_eq!(outcome, Some(Outcome::Inconclusive));
     assert!(reasons[0].starts_with("./app was killed by signal 9: "), "{reasons:?}");
-    let (outcome, reasons) = with(Ns::from_ms(2), Some(3 << 8));
+    let (outcome, reasons) = with(Ns::from_ms(2), Some(Ending::Exited(3)));
     assert_eq!(outcome, Some(Outcome::Fail));
     assert!(
         reasons[0].contains("worst 2.000 ms") && reasons[1].starts_with("./app ended with exit code 3"),

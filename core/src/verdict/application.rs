@@ -1,0 +1,117 @@
+//! May a recording of a running system be called in time? An application is judged by its response times, a system by
+//! its wake-ups.
+//!
+//! What is asked is in [`Asked`]; all else is in the run. Turns without a response time are judged here too: those that
+//! were overrun, that went on at the end, or that were never seen to end.
+
+use super::{judge, Outcome, Rules, Verdict};
+use crate::application::{State, Task};
+use crate::run::Run;
+use crate::series::Quantity;
+use crate::time::{Ns, Prio};
+
+/// Losses of what an application is judged by: activations that are in the figures of no thread.
+const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];
+
+/// What a recording was to find out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The tasks as a noun: `real-time tasks`, `tasks comm:control*`.
+    pub tasks: String,
+    /// Chosen threads or a started program: its response times count.
+    pub is_application: bool,
+    /// What must not be exceeded.
+    pub deadline: Option<Ns>,
+    /// The program that was started for it.
+    pub command: Option<String>,
+    /// How that ended; `None`: it had not.
+    pub ending: Option<Ending>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With this exit code.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+/// Judges a recording. A program that failed may not have done what was to be measured: that stands before all other
+/// doubts.
+#[must_use]
+pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
+    let mut verdict = judge_tasks(run, asked);
+    let first = usize::from(verdict.outcome == Some(Outcome::Fail)).min(verdict.reasons.len());
+    if run.tasks.is_empty() && asked.command.is_none() {
+        verdict.reasons.insert(first, format!("{}: none of them woke up while it was recorded", asked.tasks));
+    }
+    if let Some(ending) = asked.ending.filter(|ending| *ending != Ending::Exited(0)) {
+        let program = asked.command.as_deref().unwrap_or("the program");
+        let how = match ending {
+            Ending::Killed(signal) => format!("was killed by signal {signal}"),
+            Ending::Exited(code) => format!("ended with exit code {code}"),
+        };
+        verdict
+            .reasons
+            .insert(first, format!("{program} {how}: it may not have done what was to be measured"));
+        if verdict.outcome != Some(Outcome::Fail) {
+            verdict.outcome = Some(Outcome::Inconclusive);
+        }
+    }
+    verdict
+}
+
+/// An application is judged by its response times, a system by its wake-ups.
+fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
+    if asked.is_application {
+        let response = run.tasks.iter().filter_map(|task| task.of(Quantity::Response)).cloned();
+        let mut of_tasks = Run { series: response.collect(), ..run.clone() };
+        for loss in &mut of_tasks.losses {
+            loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
+        }
+        let verdict = judge(&of_tasks, asked.deadline, &Rules::instrument(Quantity::Response));
+        return asked.deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, &run.tasks, deadline));
+    }
+    judge(run, asked.deadline, &Rules::tasks(run))
+}
+
+/// Turns that have no response time: some were overrun all the same, and of some threads none was seen to end.
+fn with_turns(mut verdict: Verdict, tasks: &[Task], deadline: Ns) -> Verdict {
+    let seen_late = |task: &Task| {
+        let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
+        response.is_some_and(|max| max > deadline)
+    };
+    for task in tasks.iter().filter(|task| task.misses > 0 && !seen_late(task)) {
+        let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
+        let late = format!("{}: {} turns were not over in time{most}", task.thread, task.misses);
+        verdict.reasons.insert(0, late);
+        verdict.outcome = Some(Outcome::Fail);
+    }
+    for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
+        let reason = format!("{}: {end}", task.thread);
+        // Who waits elsewhere or has ended has perhaps left its loop.
+        if !matches!(end.state, State::Blocked | State::Ended) {
+            verdict.reasons.insert(0, reason);
+            verdict.outcome = Some(Outcome::Fail);
+            continue;
+        }
+        doubt(&mut verdict, reason);
+    }
+    let woken = |task: &Task| task.of(Quantity::Wakeup).map_or(0, |series| series.histogram.count());
+    let is_real_time = |task: &Task| task.thread.prio.is_some_and(Prio::is_realtime);
+    for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
+        doubt(&mut verdict, format!("{}: no turn of it was recorded from begin to end", task.thread));
+    }
+    verdict
+}
+
+fn doubt(verdict: &mut Verdict, reason: String) {
+    verdict.reasons.push(reason);
+    if verdict.outcome == Some(Outcome::Pass) {
+        verdict.outcome = Some(Outcome::Inconclusive);
+    }
+}
+
+#[cfg(test)]
+mod tests;
