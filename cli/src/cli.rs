@@ -61,6 +61,8 @@ enum Command {
     Merge(cmd::merge::MergeArgs),
     #[command(about = "Turn output of cyclictest into a run")]
     Import(cmd::import::ImportArgs),
+    #[command(about = "Can a real-time task set meet its deadlines, and does it?")]
+    Tasks(cmd::tasks::TasksArgs),
     #[command(about = "Put back what a killed lathunt left changed")]
     Restore(cmd::restore::RestoreArgs),
     #[command(about = "Record the kernel's events and instrumented programs on one clock, for explain")]
@@ -104,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Merge(args) => cmd::merge::run(args),
         Command::Import(args) => cmd::import::run(args),
         Command::Restore(args) => cmd::restore::run(args),
+        Command::Tasks(args) => cmd::tasks::run(args),
         Command::Trace(args) => cmd::trace::run(args),
     };
     outcome.unwrap_or_else(|error| {

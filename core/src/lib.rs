@@ -14,6 +14,7 @@
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`verdict`]: what may be claimed.
 //! - [`monitor`]: windows of a measurement that never ends: what is stored, exported and shown of them.
+//! - [`tasks`]: real-time task sets: their grammar, their schedulability, a simulated scheduler.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,7 @@ pub mod report;
 pub mod run;
 pub mod series;
 pub mod stats;
+pub mod tasks;
 pub mod time;
 pub mod trace;
 pub mod verdict;

@@ -22,6 +22,7 @@ pub mod plot;
 pub mod record;
 pub mod report;
 pub mod restore;
+pub mod tasks;
 pub mod trace;
 pub mod trace_user;
 pub mod units;

@@ -1,0 +1,72 @@
+//! `lathunt tasks`: a real-time task set: can it meet its deadlines, and does it?
+
+mod analyse;
+mod convert;
+mod generate;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{bail, Context, Result};
+use lathunt_core::report::printable;
+use lathunt_core::tasks::set::{TaskSet, Warning};
+
+use crate::file;
+
+/// Can a real-time task set meet its deadlines, and does it?
+///
+/// A task set is a file in the JSON grammar of rt-app. Every unknown key is an error; what rt-app would drop silently, or
+/// takes for something else, is a named warning on stderr. Extensions: the event cputime (work counted in CPU time), and
+/// the keys deadline, period, wcet, jitter and blocking of a task (µs), and protocol (none, inherit, ceiling) of a mutex
+/// in resources.
+#[derive(Debug, clap::Args)]
+pub struct TasksArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    #[command(about = "Is the set schedulable under fixed priorities and under EDF? (without running it)")]
+    Analyse(analyse::AnalyseArgs),
+    #[command(about = "Write a random task set of a given utilisation")]
+    Generate(generate::GenerateArgs),
+    #[command(about = "Write a set as strict JSON for rt-app, each key once")]
+    Convert(convert::ConvertArgs),
+}
+
+/// Does what the subcommand says.
+///
+/// # Errors
+/// One line about the file that cannot be read or written, or the set that cannot be.
+pub fn run(args: TasksArgs) -> Result<ExitCode> {
+    match args.command {
+        Command::Analyse(args) => analyse::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Convert(args) => convert::run(&args),
+    }
+}
+
+/// Reads a task set; `-` is stdin.
+fn read(path: &Path) -> Result<TaskSet> {
+    let bytes = file::contents(path)?;
+    let shown = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+    let Ok(text) = String::from_utf8(bytes) else { bail!("cannot read {shown}: it is not text (UTF-8)") };
+    if text.trim().is_empty() {
+        bail!("cannot read {shown}: it is empty");
+    }
+    TaskSet::from_json(&text).with_context(|| format!("cannot read the task set {shown}"))
+}
+
+/// At most this many warnings are printed; a set of thousands of tasks may have one for each.
+const WARNINGS: usize = 20;
+
+/// Prints warnings on stderr.
+fn warn(warnings: &[Warning]) {
+    for warning in warnings.iter().take(WARNINGS) {
+        eprintln!("warning: {}", printable::line(&warning.to_string()));
+    }
+    if warnings.len() > WARNINGS {
+        eprintln!("warning: {} more like these; --json lists all", warnings.len() - WARNINGS);
+    }
+}

@@ -1,0 +1,67 @@
+//! `lathunt tasks analyse`: schedulability without a run.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use lathunt_core::report::printable;
+use lathunt_core::tasks::analyse::{analyse, margins, Costs};
+use lathunt_core::tasks::show;
+use lathunt_core::time::Ns;
+
+use super::super::units;
+use super::{read, warn};
+use crate::{exit, out};
+
+/// Is the set schedulable under fixed priorities and under EDF?
+///
+/// Fixed priorities: response-time analysis with blocking, release jitter and arbitrary deadlines. EDF: processor demand by
+/// QPA, with the blocking of the stack resource policy. The work of a job is what its events state; a period is that of its
+/// timer. Without real-time priorities in the file they are assigned deadline-monotonically. What cannot be bounded is
+/// "not bounded" (null), never a number. Threads that are each bound to one CPU are analysed CPU by CPU.
+///
+/// Exit codes: 0 every deadline is met under fixed priorities; 1 error; 2 a response exceeds its deadline; 3 none does, but
+/// a response is not bounded.
+#[derive(Debug, clap::Args)]
+pub struct AnalyseArgs {
+    /// Task set in rt-app's JSON; - is stdin
+    #[arg(value_name = "SET.json")]
+    set: PathBuf,
+    /// Cost of one context switch; each job pays two [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
+    switch_cost: Option<Ns>,
+    /// Also: how much longer may each task become?
+    #[arg(long)]
+    sensitivity: bool,
+    /// Print the analysis as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Analyses and prints.
+///
+/// # Errors
+/// When the set cannot be read.
+pub fn run(args: &AnalyseArgs) -> Result<ExitCode> {
+    let set = read(&args.set)?;
+    let costs = Costs { switch: args.switch_cost.unwrap_or_default() };
+    let analysis = analyse(&set, costs);
+    warn(&analysis.warnings);
+    let margins = args.sensitivity.then(|| margins(&set, costs));
+    let text = match args.json {
+        true => format!("{:#}\n", show::json(&analysis, margins.as_deref())),
+        // Names of tasks are the file's.
+        false => show::text(&analysis, margins.as_deref())
+            .lines()
+            .map(|line| printable::line(line).into_owned() + "\n")
+            .collect(),
+    };
+    out::print(&text).context("cannot write to stdout")?;
+    let missed = analysis.rows.iter().any(|row| row.response.is_some() && !row.schedulable);
+    let open = analysis.rows.iter().any(|row| !row.schedulable);
+    Ok(match (missed, open) {
+        (true, _) => exit::EXCEEDED.into(),
+        (false, true) => exit::INCONCLUSIVE.into(),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}

@@ -1,0 +1,41 @@
+//! `lathunt tasks convert`: a set as rt-app reads it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use super::{read, warn};
+use crate::{file, out};
+
+/// Write a set as strict JSON for rt-app, each key once.
+///
+/// Repeated keys, as workgen takes them, get a number, so that json-c loses none; comments are dropped. A finite loop of a
+/// task without phases gets a phase, because rt-app 1.0 would ignore it.
+#[derive(Debug, clap::Args)]
+pub struct ConvertArgs {
+    /// Task set in rt-app's JSON; - is stdin
+    #[arg(value_name = "SET.json")]
+    set: PathBuf,
+    /// Keep lathunt's extensions, which rt-app ignores or refuses [default: cputime becomes run, others are left out]
+    #[arg(long)]
+    extensions: bool,
+    /// Write the set to this file [default: stdout]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Reads and writes.
+///
+/// # Errors
+/// When the set cannot be read or written.
+pub fn run(args: &ConvertArgs) -> Result<ExitCode> {
+    let set = read(&args.set)?;
+    warn(&set.warnings);
+    let text = set.to_json(args.extensions);
+    match &args.output {
+        Some(path) => file::write_atomic(path, text.as_bytes())?,
+        None => out::print(&text).context("cannot write to stdout")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

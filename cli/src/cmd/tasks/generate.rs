@@ -1,0 +1,77 @@
+//! `lathunt tasks generate`: a random task set.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{anyhow, Context, Result};
+use lathunt_core::tasks::generate::{generate, Method, Wanted};
+use lathunt_core::time::Ns;
+
+use super::super::units;
+use crate::{file, out};
+
+/// Write a random task set of a given utilisation.
+///
+/// Periodic SCHED_FIFO tasks with deadlines equal to their periods and rate-monotonic priorities; the same seed gives the
+/// same set on every machine. Periods are log-uniform.
+#[derive(Debug, clap::Args)]
+pub struct GenerateArgs {
+    /// Number of tasks
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    tasks: usize,
+    /// Sum of C / T
+    #[arg(long, value_name = "U", default_value_t = 0.8)]
+    utilisation: f64,
+    /// Which set
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How utilisations are drawn
+    #[arg(long, value_enum, default_value = "uunifast")]
+    method: How,
+    /// Shortest period
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::microseconds)]
+    period_min: Ns,
+    /// Longest period
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::microseconds)]
+    period_max: Ns,
+    /// Periods are multiples of this
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = units::microseconds)]
+    granularity: Ns,
+    /// Write the set to this file [default: stdout]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum How {
+    /// UUniFast; sets with a task above a whole processor are discarded
+    Uunifast,
+    /// Randfixedsum, which also reaches high utilisations of few tasks
+    Randfixedsum,
+}
+
+/// Draws and writes.
+///
+/// # Errors
+/// Which wish cannot be fulfilled, or why the file cannot be written.
+pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
+    let method = match args.method {
+        How::Uunifast => Method::UuniFastDiscard,
+        How::Randfixedsum => Method::RandFixedSum,
+    };
+    let wanted = Wanted {
+        tasks: args.tasks,
+        utilisation: args.utilisation,
+        periods: (args.period_min, args.period_max),
+        granularity: args.granularity,
+        method,
+        seed: args.seed,
+    };
+    let set = generate(&wanted).map_err(|error| anyhow!("cannot generate a task set: {error}"))?;
+    let text = set.to_json(true);
+    match &args.output {
+        Some(path) => file::write_atomic(path, text.as_bytes())?,
+        None => out::print(&text).context("cannot write to stdout")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,299 @@
+//! The whole analysis of a task set: fixed priorities, EDF, sensitivity, and what it rests on.
+//!
+//! Threads that are each bound to one CPU are analysed CPU by CPU; otherwise all are taken to share one, and a warning
+//! says so where the file says something else.
+
+use std::collections::BTreeMap;
+
+use super::load::{loads, protocols, Load, Loads};
+use super::set::{Protocol, TaskSet, Warning};
+use super::{blocking, edf, fixed, sound};
+use crate::time::{Cpu, Ns};
+
+/// Costs to add, measured or assumed by the caller; 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// One context switch; each job pays two.
+    pub switch: Ns,
+}
+
+/// One thread under fixed priorities.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Name of the thread.
+    pub name: String,
+    /// Worst response, from the nominal release; `None`: not bounded, or not decided.
+    pub response: Option<Ns>,
+    /// Relative deadline; `None`: the file gives neither it nor a period.
+    pub deadline: Option<Ns>,
+    /// A response is known and within the deadline.
+    pub schedulable: bool,
+    /// Blocking by less urgent threads.
+    pub blocking: Ns,
+    /// Worst response under EDF, without blocking; `None`: not known, or not asked for.
+    pub edf_response: Option<Ns>,
+}
+
+/// EDF.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edf {
+    /// Every deadline is met, and it is decided.
+    pub schedulable: bool,
+    /// Sum of C / T, of the fullest processor.
+    pub utilisation: f64,
+    /// Where it fails.
+    pub fails_at: Option<Ns>,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    /// Threads in file order.
+    pub rows: Vec<Row>,
+    /// Under EDF.
+    pub edf: Edf,
+    /// What was assumed or left out, those of the reader first.
+    pub warnings: Vec<Warning>,
+}
+
+/// Analyses `set`.
+#[must_use]
+pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
+    let mut found = loads(set);
+    let mut warnings = set.warnings.clone();
+    warnings.append(&mut found.warnings);
+    warnings.extend(sound::doubts(set));
+    let protocols = protocols(set, &found.threads);
+    let groups = processors(&found, &mut warnings);
+    let mut rows: Vec<Option<Row>> = vec![None; found.threads.len()];
+    let mut edf = Edf { schedulable: true, utilisation: 0.0, fails_at: None };
+    for group in groups {
+        let threads: Vec<Load> = group.iter().map(|at| costed(&found.threads[*at], costs)).collect();
+        let of_group = fixed_rows(&threads, &protocols, &mut warnings);
+        let (verdict, responses) = edf_of(&threads, &protocols, &mut warnings);
+        for ((at, row), edf_response) in group.iter().zip(of_group).zip(responses) {
+            rows[*at] = Some(Row { edf_response, ..row });
+        }
+        edf.schedulable &= verdict.schedulable;
+        edf.utilisation = edf.utilisation.max(verdict.utilisation);
+        edf.fails_at = edf.fails_at.into_iter().chain(verdict.fails_at).min();
+    }
+    Analysis { rows: rows.into_iter().flatten().collect(), edf, warnings }
+}
+
+fn costed(load: &Load, costs: Costs) -> Load {
+    Load { wcet: load.wcet + costs.switch + costs.switch, ..load.clone() }
+}
+
+/// Indices of the threads of each processor.
+fn processors(found: &Loads, warnings: &mut Vec<Warning>) -> Vec<Vec<usize>> {
+    let single =
+        |load: &Load| load.cpus.as_ref().filter(|cpus| cpus.len() == 1).and_then(|cpus| cpus.iter().next());
+    let all: Vec<Option<Cpu>> = found.threads.iter().map(single).collect();
+    if all.iter().all(Option::is_some) {
+        let mut groups: BTreeMap<Cpu, Vec<usize>> = BTreeMap::new();
+        for (at, cpu) in all.iter().enumerate() {
+            groups.entry(cpu.unwrap_or_default()).or_default().push(at);
+        }
+        return groups.into_values().collect();
+    }
+    if found.threads.iter().any(|load| load.cpus.is_some()) {
+        let text = "not every thread is bound to one CPU: analysed as if all shared one processor".to_owned();
+        warnings.push(Warning { name: "one-processor", place: String::new(), text });
+    }
+    vec![(0..found.threads.len()).collect()]
+}
+
+/// Rows of the threads of one processor, in their order.
+fn fixed_rows(
+    threads: &[Load],
+    protocols: &BTreeMap<String, Protocol>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<Row> {
+    let blocked = blocking::fixed(threads, protocols);
+    // Demand of a thread that is not known makes all below it unknown.
+    let is_known = |load: &Load| load.unknown.is_none() && load.period.is_some();
+    let worst_unknown = threads.iter().filter(|load| !is_known(load)).map(|load| load.level).max();
+    let mut order: Vec<usize> = (0..threads.len()).filter(|at| is_known(&threads[*at])).collect();
+    order.retain(|at| worst_unknown.is_none_or(|level| threads[*at].level > level));
+    order.sort_by_key(|at| (std::cmp::Reverse(threads[*at].level), *at));
+    let sorted: Vec<fixed::Thread> =
+        order.iter().filter_map(|at| as_fixed(&threads[*at], blocked[*at].time)).collect();
+    let mut responses: Vec<Option<Ns>> = vec![None; threads.len()];
+    for (at, response) in order.iter().zip(fixed::responses(&sorted)) {
+        responses[*at] = response;
+    }
+    let mut inversions: Vec<String> = Vec::new();
+    let rows = threads.iter().zip(&blocked).zip(responses).map(|((load, blocked), response)| {
+        if let Some(mutex) = &blocked.unbounded {
+            inversions.push(mutex.clone());
+        }
+        let response = response.filter(|_| blocked.unbounded.is_none());
+        let within = response.zip(load.deadline).is_some_and(|(response, deadline)| response <= deadline);
+        Row {
+            name: load.name.clone(),
+            response,
+            deadline: load.deadline,
+            schedulable: within,
+            blocking: blocked.time,
+            edf_response: None,
+        }
+    });
+    let rows = rows.collect();
+    inversions.sort_unstable();
+    inversions.dedup();
+    for mutex in inversions {
+        let text = format!(
+            "mutex \"{mutex}\" has no protocol and threads of levels between its users: its holder can wait for them, so \
+             no response is claimed for its more urgent users; set pi_enabled, or a protocol in resources"
+        );
+        warnings.push(Warning { name: "unbounded-inversion", place: String::new(), text });
+    }
+    if let (Some(level), Some(below)) =
+        (worst_unknown, threads.iter().filter(|load| is_known(load)).map(|load| load.level).min())
+    {
+        if below <= level {
+            let text = "threads below one that is not analysed have no response either".to_owned();
+            warnings.push(Warning { name: "not-analysed", place: String::new(), text });
+        }
+    }
+    rows
+}
+
+fn as_fixed(load: &Load, blocking: Ns) -> Option<fixed::Thread> {
+    let period = load.period?;
+    let deadline = load.deadline.unwrap_or(period);
+    Some(fixed::Thread {
+        wcet: load.wcet,
+        period,
+        deadline,
+        jitter: load.jitter,
+        blocking,
+        level: load.level,
+    })
+}
+
+/// The deadline that the demand is counted with: release jitter comes off.
+fn effective(load: &Load) -> Ns {
+    load.deadline.unwrap_or_default().saturating_sub(load.jitter)
+}
+
+fn edf_of(
+    threads: &[Load],
+    protocols: &BTreeMap<String, Protocol>,
+    warnings: &mut Vec<Warning>,
+) -> (Edf, Vec<Option<Ns>>) {
+    let mut say = |name: &'static str, text: &str| {
+        if !warnings.iter().any(|known| known.name == name && known.text == text) {
+            warnings.push(Warning { name, place: String::new(), text: text.to_owned() });
+        }
+    };
+    let all: Vec<edf::Thread> = threads
+        .iter()
+        .filter(|load| load.unknown.is_none())
+        .filter_map(|load| {
+            Some(edf::Thread { wcet: load.wcet, period: load.period?, deadline: effective(load) })
+        })
+        .collect();
+    let utilisation = edf::utilisation(&all);
+    if all.len() < threads.len() {
+        say("edf-undecided", "EDF is not decided: the demand of a thread is not known");
+        return (Edf { schedulable: false, utilisation, fails_at: None }, vec![None; threads.len()]);
+    }
+    if protocols.values().any(|protocol| *protocol != Protocol::Ceiling) {
+        say("edf-assumes-srp", "the verdict for EDF counts with the stack resource policy for every mutex");
+    }
+    let mut blocked = blocking::srp(threads);
+    let stated = threads.iter().map(|load| load.blocking).max().unwrap_or_default();
+    if stated > Ns::ZERO {
+        blocked = stated_blocking(threads, &blocked);
+    }
+    let verdict = edf::check(&all, &blocked);
+    if verdict.schedulable.is_none() {
+        say(
+            "edf-undecided",
+            "EDF is not decided: utilisation too near to 1, or a busy period that is too long",
+        );
+    }
+    let schedulable = verdict.schedulable == Some(true);
+    let mut responses = vec![None; threads.len()];
+    if schedulable
+        && blocked.iter().all(|(_, time)| *time == Ns::ZERO)
+        && threads.iter().all(|load| load.jitter == Ns::ZERO)
+    {
+        responses = edf::responses(&all);
+    }
+    (Edf { schedulable, utilisation, fails_at: verdict.fails_at }, responses)
+}
+
+/// With what the file states for a thread: it holds at every time from its deadline on until the latest deadline.
+fn stated_blocking(threads: &[Load], srp: &[(Ns, Ns)]) -> Vec<(Ns, Ns)> {
+    let mut edges: Vec<Ns> = threads.iter().map(effective).chain(srp.iter().map(|(from, _)| *from)).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    // A statement counts for every time at which the thread's deadline is due, until all are due: then only that of the
+    // threads with the latest deadline is left, since those that blocked the others are due themselves.
+    let latest = edges.last().copied().unwrap_or_default();
+    let at = |edge: &Ns| {
+        let by_srp = srp.iter().rev().find(|(from, _)| from <= edge).map_or(Ns::ZERO, |(_, time)| *time);
+        let counts = |load: &&Load| effective(load) <= *edge && (*edge < latest || effective(load) == latest);
+        by_srp + threads.iter().filter(counts).map(|load| load.blocking).max().unwrap_or_default()
+    };
+    edges.iter().map(|edge| (*edge, at(edge))).collect()
+}
+
+/// How much longer one thread may become; `None`: it is not schedulable as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Margin {
+    /// Name of the thread.
+    pub name: String,
+    /// Longest execution at which every thread still meets its deadline under fixed priorities.
+    pub fixed: Option<Ns>,
+    /// The same under EDF.
+    pub edf: Option<Ns>,
+}
+
+/// Sensitivity of each thread: bisection on its C, others unchanged, to 1 µs or a thousandth.
+#[must_use]
+pub fn margins(set: &TaskSet, costs: Costs) -> Vec<Margin> {
+    let found = loads(set);
+    let protocols = protocols(set, &found.threads);
+    let groups = processors(&found, &mut Vec::new());
+    let mut margins: Vec<Option<Margin>> = vec![None; found.threads.len()];
+    for group in groups {
+        let threads: Vec<Load> = group.iter().map(|at| costed(&found.threads[*at], costs)).collect();
+        let fixed = |threads: &[Load]| {
+            fixed_rows(threads, &protocols, &mut Vec::new()).iter().all(|row| row.schedulable)
+        };
+        let by_edf = |threads: &[Load]| edf_of(threads, &protocols, &mut Vec::new()).0.schedulable;
+        for (place, at) in group.iter().enumerate() {
+            let name = threads[place].name.clone();
+            let least = |meets: &dyn Fn(&[Load]) -> bool| longest(&threads, place, meets);
+            margins[*at] = Some(Margin { name, fixed: least(&fixed), edf: least(&by_edf) });
+        }
+    }
+    margins.into_iter().flatten().collect()
+}
+
+/// The longest C of the thread at `place` at which `meets` holds.
+fn longest(threads: &[Load], place: usize, meets: &dyn Fn(&[Load]) -> bool) -> Option<Ns> {
+    let mut changed = threads.to_vec();
+    let mut holds = |wcet: u64| {
+        changed[place].wcet = Ns(wcet);
+        meets(&changed)
+    };
+    let mut low = threads[place].wcet.0;
+    if !holds(low) {
+        return None;
+    }
+    let mut high = threads[place].deadline?.0.saturating_add(1).max(low + 1);
+    while high - low > (low / 10_000).clamp(1, 1_000) {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(Ns(low))
+}

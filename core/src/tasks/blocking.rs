@@ -1,0 +1,130 @@
+//! How long can a less urgent thread keep a mutex that a more urgent one, or one of its level, may want?
+//!
+//! Immediate ceiling and SRP: the longest single section (Baker 1991). Priority inheritance: one section of each less
+//! urgent thread, or one of each mutex, whichever is less (Sha, Rajkumar & Lehoczky 1990). No protocol: bounded only where
+//! no thread has a level between those of the users; else the holder may wait for all of them (`unbounded`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::load::Load;
+use super::set::Protocol;
+use crate::time::Ns;
+
+/// Blocking of one thread under fixed priorities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocking {
+    /// By sections alone, with what the file states.
+    pub time: Ns,
+    /// A mutex without a protocol, by which it may be longer.
+    pub unbounded: Option<String>,
+}
+
+/// Blocking of each thread under fixed priorities, in order. `threads` are those of one processor.
+#[must_use]
+pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Blocking> {
+    let ceilings = ceilings(threads, |thread| thread.level);
+    if ceilings.is_empty() {
+        return threads.iter().map(|thread| Blocking { time: thread.blocking, unbounded: None }).collect();
+    }
+    let floors: BTreeMap<&str, i64> = ceilings_by(threads, |thread| thread.level, i64::min);
+    let shared = ceilings.iter().filter_map(|(mutex, ceiling)| Some((*mutex, *floors.get(mutex)?, *ceiling)));
+    let between = |floor: i64, ceiling: i64| {
+        threads.iter().any(|thread| floor < thread.level && thread.level < ceiling)
+    };
+    let open: BTreeSet<&str> =
+        shared.filter(|(_, floor, ceiling)| between(*floor, *ceiling)).map(|(mutex, ..)| mutex).collect();
+    let holders: Vec<&Load> = threads.iter().filter(|thread| !thread.sections.is_empty()).collect();
+    threads.iter().map(|thread| of_one(thread, &holders, protocols, &ceilings, &open)).collect()
+}
+
+fn of_one(
+    thread: &Load,
+    holders: &[&Load],
+    protocols: &BTreeMap<String, Protocol>,
+    ceilings: &BTreeMap<&str, i64>,
+    open: &BTreeSet<&str>,
+) -> Blocking {
+    let mut by_ceiling = Ns::ZERO;
+    let mut by_thread: BTreeMap<usize, Ns> = BTreeMap::new();
+    let mut by_mutex: BTreeMap<&str, Ns> = BTreeMap::new();
+    let mut unbounded = None;
+    for (at, lower) in holders.iter().enumerate().filter(|(_, lower)| lower.level < thread.level) {
+        for section in &lower.sections {
+            let mutex = section.mutex.as_str();
+            if ceilings.get(mutex).is_none_or(|ceiling| *ceiling < thread.level) {
+                continue;
+            }
+            match protocols.get(mutex).copied().unwrap_or(Protocol::None) {
+                Protocol::Ceiling => by_ceiling = by_ceiling.max(section.length),
+                protocol => {
+                    let longest = by_thread.entry(at).or_default();
+                    *longest = (*longest).max(section.length);
+                    let longest = by_mutex.entry(mutex).or_default();
+                    *longest = (*longest).max(section.length);
+                    if protocol == Protocol::None && open.contains(mutex) {
+                        unbounded = Some(mutex.to_owned());
+                    }
+                }
+            }
+        }
+    }
+    let sum = |all: &mut dyn Iterator<Item = &Ns>| all.copied().sum::<Ns>();
+    let inherited = sum(&mut by_thread.values()).min(sum(&mut by_mutex.values()));
+    Blocking { time: thread.blocking + by_ceiling + inherited, unbounded }
+}
+
+fn ceilings(threads: &[Load], rank: impl Fn(&Load) -> i64) -> BTreeMap<&str, i64> {
+    ceilings_by(threads, rank, i64::max)
+}
+
+fn ceilings_by(
+    threads: &[Load],
+    rank: impl Fn(&Load) -> i64,
+    pick: impl Fn(i64, i64) -> i64,
+) -> BTreeMap<&str, i64> {
+    let mut found: BTreeMap<&str, i64> = BTreeMap::new();
+    for thread in threads {
+        for section in &thread.sections {
+            let rank = rank(thread);
+            found.entry(&section.mutex).and_modify(|known| *known = pick(*known, rank)).or_insert(rank);
+        }
+    }
+    found
+}
+
+/// Blocking under EDF with SRP as steps: (from this time on, ascending, up to the next one: at most this long).
+///
+/// At t: the longest section of a thread with a later deadline, on a mutex whose shortest deadline is not above that of any
+/// thread due by t. Release jitter lets the order of deadlines differ from that of preemption levels, so that more than
+/// one thread may block: then one section of each counts.
+#[must_use]
+pub fn srp(threads: &[Load]) -> Vec<(Ns, Ns)> {
+    let holders: Vec<&Load> = threads.iter().filter(|thread| !thread.sections.is_empty()).collect();
+    if holders.is_empty() {
+        return Vec::new();
+    }
+    let full = |thread: &Load| thread.deadline.unwrap_or_default();
+    let due = |thread: &Load| full(thread).saturating_sub(thread.jitter);
+    let shortest = ceilings_by(threads, |thread| i64::try_from(full(thread).0).unwrap_or(i64::MAX), i64::min);
+    let mut edges: Vec<Ns> = threads.iter().flat_map(|thread| [full(thread), due(thread)]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let has_jitter = threads.iter().any(|thread| thread.jitter > Ns::ZERO);
+    let mut by_due: Vec<(Ns, Ns)> = threads.iter().map(|thread| (due(thread), full(thread))).collect();
+    by_due.sort_unstable();
+    let (mut next, mut reach) = (0, Ns::ZERO);
+    let at = |edge: &Ns| {
+        while let Some((_, deadline)) = by_due.get(next).filter(|(due, _)| due <= edge) {
+            reach = reach.max(*deadline);
+            next += 1;
+        }
+        let wanted = |section: &&super::load::Section| {
+            shortest.get(section.mutex.as_str()).is_some_and(|deadline| *deadline as u64 <= reach.0)
+        };
+        let longest = |thread: &&Load| thread.sections.iter().filter(wanted).map(|one| one.length).max();
+        let later = holders.iter().filter(|thread| full(thread) > *edge).filter_map(longest);
+        let time = if has_jitter { later.sum() } else { later.max().unwrap_or_default() };
+        (*edge, time)
+    };
+    edges.iter().map(at).collect()
+}

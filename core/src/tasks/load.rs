@@ -1,0 +1,274 @@
+//! What a thread asks of a processor: the (C, T, D, J, B) of schedulability analysis, derived from a task's events.
+//!
+//! One job is the stretch between two waits for a timer (or two sleeps). Where phases differ, the longest stretch and the
+//! shortest period count: never less than the thread can ask for. A suspension inside a job counts as work
+//! (suspension-oblivious). A thread whose releases have no known minimum distance has no period, and is not analysed.
+
+use super::set::{Event, Policy, Protocol, Task, TaskSet, Warning};
+use crate::cpuset::CpuSet;
+use crate::time::Ns;
+
+/// The demand of one thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Name of the thread: the task's, with its number where it has several.
+    pub name: String,
+    /// Longest execution of a job.
+    pub wcet: Ns,
+    /// Shortest distance of two releases; `None`: not known.
+    pub period: Option<Ns>,
+    /// Relative deadline; `None`: neither it nor a period is known.
+    pub deadline: Option<Ns>,
+    /// Release jitter.
+    pub jitter: Ns,
+    /// Blocking that the file states, beside that of the mutexes.
+    pub blocking: Ns,
+    /// Higher is more urgent. Kernel policies of real time are above 0; fair ones at 0 and below.
+    pub level: i64,
+    /// Critical sections of a job, outermost and nested ones.
+    pub sections: Vec<Section>,
+    /// Where it may run; `None`: anywhere.
+    pub cpus: Option<CpuSet>,
+    /// How it waits makes its demand unbounded or unknown: why.
+    pub unknown: Option<String>,
+}
+
+/// A critical section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its mutex.
+    pub mutex: String,
+    /// Work of the job before it.
+    pub start: Ns,
+    /// Work inside.
+    pub length: Ns,
+}
+
+/// All threads of a set with the protocol of each mutex in use.
+#[derive(Clone, Debug, Default)]
+pub struct Loads {
+    /// Threads in file order.
+    pub threads: Vec<Load>,
+    /// Whether the levels come from the file (true) or are deadline-monotonic because the file has none (false).
+    pub given_priorities: bool,
+    /// What was assumed.
+    pub warnings: Vec<Warning>,
+}
+
+fn warning(name: &'static str, place: String, text: String) -> Warning {
+    Warning { name, place, text }
+}
+
+/// The threads of `set`.
+#[must_use]
+pub fn loads(set: &TaskSet) -> Loads {
+    let mut all = Loads::default();
+    for task in set.tasks.iter().filter(|task| task.instances > 0) {
+        let load = of_task(task, set, &mut all.warnings);
+        for instance in 0..task.instances {
+            let name = match task.instances {
+                1 => task.name.clone(),
+                _ => format!("{}-{instance}", task.name),
+            };
+            all.threads.push(Load { name, ..load.clone() });
+        }
+    }
+    levels(set, &mut all);
+    all
+}
+
+fn of_task(task: &Task, set: &TaskSet, warnings: &mut Vec<Warning>) -> Load {
+    let place = || format!("tasks.{}", task.name);
+    let jobs = Jobs::of(task);
+    let mut unknown = jobs.unknown.clone();
+    let wcet = task.wcet.unwrap_or(jobs.longest);
+    if task.wcet.is_some() {
+        unknown = None;
+    }
+    let dl = &task.sched;
+    let stated = task.period.or(dl.dl_period);
+    let period = jobs.period.or(stated).or(jobs.inferred);
+    if jobs.period.is_none() && stated.is_none() && jobs.inferred.is_some() {
+        let text = "no timer: released at the earliest after its work and its sleep".to_owned();
+        warnings.push(warning("period-inferred", place(), text));
+    }
+    if jobs.suspends {
+        let text = "it sleeps inside a job: the analysis counts that as work";
+        warnings.push(warning("suspension", place(), text.to_owned()));
+    }
+    if let Some(text) = &unknown {
+        warnings.push(warning("not-analysed", place(), text.clone()));
+    } else if period.is_none() {
+        let text =
+            "no timer, sleep, \"period\" or \"dl-period\": the minimum distance of its releases is not known";
+        warnings.push(warning("not-analysed", place(), text.to_owned()));
+    }
+    let deadline = task.deadline.or(dl.dl_deadline).or(stated).or(period);
+    if let Some(deadline) = deadline.filter(|deadline| wcet > *deadline) {
+        let text = format!("a job needs {wcet}, more than its deadline of {deadline}");
+        warnings.push(warning("impossible", place(), text));
+    }
+    let fair = policy(task, set).is_fair();
+    let priority = dl.priority.unwrap_or(if fair { 0 } else { 10 });
+    let level = match policy(task, set) {
+        Policy::Deadline => 1_000,
+        _ if fair => 0,
+        _ => i64::from(priority) + 1,
+    };
+    let cpus = dl.cpus.clone();
+    if task.phases.iter().any(|phase| {
+        phase.sched.policy.is_some() || phase.sched.priority.is_some() || phase.sched.cpus.is_some()
+    }) {
+        let text = "a phase changes policy, priority or CPUs: the analysis takes the task's own".to_owned();
+        warnings.push(warning("phase-scheduling", place(), text));
+    }
+    let (jitter, blocking) = (task.jitter, task.blocking);
+    let name = String::new();
+    Load { name, wcet, period, deadline, jitter, blocking, level, sections: jobs.sections, cpus, unknown }
+}
+
+fn policy(task: &Task, set: &TaskSet) -> Policy {
+    task.sched
+        .policy
+        .or(task.phases.first().and_then(|phase| phase.sched.policy))
+        .unwrap_or(set.global.default_policy)
+}
+
+/// Fair tasks come after all real-time ones, deadline-monotonic among themselves; so do all where no priority is given.
+fn levels(set: &TaskSet, all: &mut Loads) {
+    let rt = |task: &&Task| !policy(task, set).is_fair() && policy(task, set) != Policy::Deadline;
+    let running: Vec<&Task> = set.tasks.iter().filter(|task| task.instances > 0).collect();
+    let with = running.iter().filter(|task| rt(task) && task.sched.priority.is_some()).count();
+    all.given_priorities = with > 0;
+    let say = |all: &mut Loads, text: &str| {
+        all.warnings.push(warning("priorities-assigned", String::new(), text.to_owned()));
+    };
+    if with == 0 {
+        say(all, "no task has a real-time priority: the analysis assigns them deadline-monotonically");
+        monotonic(&mut all.threads, |_| true, 1_000_000);
+        return;
+    }
+    if running.iter().any(|task| rt(task) && task.sched.priority.is_none()) {
+        say(all, "a real-time task without \"priority\" has 10, as in rt-app");
+    }
+    if running.iter().any(|task| !rt(task)) {
+        say(
+            all,
+            "SCHED_DEADLINE tasks are above, fair ones below the others; deadline-monotonic among themselves",
+        );
+    }
+    monotonic(&mut all.threads, |level| level == 1_000, 2_000_000);
+    monotonic(&mut all.threads, |level| level == 0, 0);
+}
+
+/// Distinct levels from `top` downwards, the shortest deadline first; equal ones in file order.
+fn monotonic(threads: &mut [Load], wanted: impl Fn(i64) -> bool, top: i64) {
+    let mut order: Vec<usize> = (0..threads.len()).filter(|at| wanted(threads[*at].level)).collect();
+    order.sort_by_key(|at| (threads[*at].deadline.map_or(u64::MAX, |deadline| deadline.0), *at));
+    for (rank, at) in order.into_iter().enumerate() {
+        threads[at].level = top - rank as i64;
+    }
+}
+
+/// The jobs of a task, as its events make them.
+#[derive(Default)]
+struct Jobs {
+    longest: Ns,
+    /// Of timers.
+    period: Option<Ns>,
+    /// Of sleeps.
+    inferred: Option<Ns>,
+    sections: Vec<Section>,
+    suspends: bool,
+    unknown: Option<String>,
+}
+
+impl Jobs {
+    fn of(task: &Task) -> Jobs {
+        let mut jobs = Jobs::default();
+        let timed =
+            task.phases.iter().flat_map(|phase| &phase.events).any(|event| matches!(event, Event::Timer(_)));
+        let timed = timed || task.period.or(task.sched.dl_period).is_some();
+        // Work before the first timer of a phase belongs to the job that the last timer before it released.
+        let mut carried = Ns::ZERO;
+        for (at, phase) in task.phases.iter().enumerate() {
+            let again = phase.loops.is_none_or(|times| times > 1)
+                || (task.phases.len() == 1 && task.loops != Some(1));
+            let rounds = if again { 2 } else { 1 };
+            let last = at + 1 == task.phases.len();
+            for _ in 0..rounds {
+                carried = jobs.phase(&phase.events, timed, carried);
+            }
+            if last && carried > Ns::ZERO && task.loops != Some(1) && task.phases.len() > 1 {
+                // The next round begins with what this one left.
+                for phase in &task.phases {
+                    carried = jobs.phase(&phase.events, timed, carried);
+                }
+            }
+        }
+        jobs
+    }
+
+    /// Goes through the events once; returns the work since the last release.
+    fn phase(&mut self, events: &[Event], timed: bool, carried: Ns) -> Ns {
+        let mut work = carried;
+        let mut held: Vec<(&str, Ns)> = Vec::new();
+        for event in events {
+            match event {
+                Event::Timer(timer) => {
+                    self.period = Some(self.period.map_or(timer.period, |known| known.min(timer.period)));
+                    self.longest = self.longest.max(work);
+                    work = Ns::ZERO;
+                }
+                Event::Sleep(time) if timed => {
+                    self.suspends |= *time > Ns::ZERO;
+                    work = work + *time;
+                }
+                Event::Sleep(time) if *time > Ns::ZERO => {
+                    self.longest = self.longest.max(work);
+                    let apart = work + *time;
+                    self.inferred = Some(self.inferred.map_or(apart, |known| known.min(apart)));
+                    work = Ns::ZERO;
+                }
+                Event::Lock(mutex) => held.push((mutex, work)),
+                Event::Unlock(mutex) => {
+                    if let Some(at) = held.iter().rposition(|(name, _)| name == mutex) {
+                        let (name, start) = held.remove(at);
+                        self.section(name, start, work.saturating_sub(start));
+                    }
+                }
+                Event::Wait(..)
+                | Event::Sync(..)
+                | Event::Barrier(_)
+                | Event::SemWait(_)
+                | Event::Suspend(_) => {
+                    let text = format!("it waits by {}: how long is not known to the analysis", event.key());
+                    self.unknown = Some(text);
+                }
+                other => match other.work() {
+                    Some(time) => work = work + time,
+                    None => {
+                        let text = format!("how long {} takes is not known: give \"wcet\"", other.key());
+                        self.unknown = Some(text);
+                    }
+                },
+            }
+        }
+        self.longest = self.longest.max(work);
+        work
+    }
+
+    fn section(&mut self, mutex: &str, start: Ns, length: Ns) {
+        let section = Section { mutex: mutex.to_owned(), start, length };
+        if !self.sections.contains(&section) {
+            self.sections.push(section);
+        }
+    }
+}
+
+/// Protocol of each mutex that any thread uses.
+#[must_use]
+pub fn protocols(set: &TaskSet, threads: &[Load]) -> std::collections::BTreeMap<String, Protocol> {
+    let used = threads.iter().flat_map(|thread| &thread.sections);
+    used.map(|section| (section.mutex.clone(), set.protocol(&section.mutex))).collect()
+}

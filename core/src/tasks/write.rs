@@ -1,0 +1,223 @@
+//! Writes a task set as strict JSON in rt-app's grammar: every key once, so that json-c loses none.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::set::{Event, Global, Phase, Sched, Task, TaskSet};
+use crate::time::Ns;
+
+impl TaskSet {
+    /// The text of the file. What rt-app does not know is written only with `extensions`; without, `cputime` becomes `run`,
+    /// and deadlines, jitter, blocking and protocols of single mutexes are left out.
+    #[must_use]
+    pub fn to_json(&self, extensions: bool) -> String {
+        let mut tasks = Object::new(2);
+        for task in &self.tasks {
+            tasks.add(&task.name, task_text(task, extensions));
+        }
+        let mut root = Object::new(1);
+        root.add("tasks", tasks.text());
+        if extensions && !self.mutexes.is_empty() {
+            let mut resources = Object::new(2);
+            for (name, protocol) in &self.mutexes {
+                let text = format!("{{ \"type\": \"mutex\", \"protocol\": {} }}", quoted(protocol.name()));
+                resources.add(name, text);
+            }
+            root.add("resources", resources.text());
+        }
+        root.add("global", global_text(&self.global));
+        root.text() + "\n"
+    }
+}
+
+/// An object under construction, one member a line.
+struct Object {
+    depth: usize,
+    seen: BTreeSet<String>,
+    members: Vec<String>,
+}
+
+impl Object {
+    fn new(depth: usize) -> Object {
+        Object { depth, seen: BTreeSet::new(), members: Vec::new() }
+    }
+
+    /// A key that is there already gets a number.
+    fn add(&mut self, key: &str, value: impl std::fmt::Display) {
+        let mut free = key.to_owned();
+        let mut number = 1;
+        while !self.seen.insert(free.clone()) {
+            free = format!("{key}{number}");
+            number += 1;
+        }
+        self.members.push(format!("{}: {value}", quoted(&free)));
+    }
+
+    fn text(&self) -> String {
+        let indent = "  ".repeat(self.depth);
+        let mut text = "{".to_owned();
+        for (at, member) in self.members.iter().enumerate() {
+            let comma = if at + 1 < self.members.len() { "," } else { "" };
+            let _ = write!(text, "\n{indent}{member}{comma}");
+        }
+        let _ = write!(text, "\n{}}}", "  ".repeat(self.depth - 1));
+        text
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Whole µs; what is smaller rounds up, so that no work is lost.
+fn us(time: Ns) -> u64 {
+    time.0.div_ceil(1_000)
+}
+
+fn times(loops: Option<u32>) -> String {
+    loops.map_or_else(|| "-1".to_owned(), |times| times.to_string())
+}
+
+fn global_text(global: &Global) -> String {
+    let mut object = Object::new(2);
+    object.add("duration", global.duration_s.map_or(-1, i64::from));
+    match global.ns_per_loop {
+        Some(ns) => object.add("calibration", ns),
+        None => object.add("calibration", quoted(&format!("CPU{}", global.calibration_cpu))),
+    }
+    object.add("default_policy", quoted(global.default_policy.name()));
+    object.add("pi_enabled", global.pi_enabled);
+    object.add("lock_pages", global.lock_pages);
+    if global.cumulative_slack {
+        object.add("cumulative_slack", true);
+    }
+    object.add("io_device", quoted(&global.io_device));
+    object.add("mem_buffer_size", global.mem_buffer_size);
+    for (key, value) in &global.logging {
+        object.add(key, value);
+    }
+    object.text()
+}
+
+fn task_text(task: &Task, extensions: bool) -> String {
+    let mut object = Object::new(3);
+    object.add("instance", task.instances);
+    if task.delay > Ns::ZERO {
+        object.add("delay", us(task.delay));
+    }
+    sched_text(&mut object, &task.sched);
+    // rt-app takes them for SCHED_DEADLINE only; its legacy names mean the same.
+    for (key, time) in [("period", task.period), ("deadline", task.deadline)] {
+        if let Some(time) = time.filter(|_| extensions) {
+            object.add(key, us(time));
+        }
+    }
+    if extensions {
+        let some = |time: Ns| Some(time).filter(|time| *time > Ns::ZERO);
+        for (key, time) in
+            [("wcet", task.wcet), ("jitter", some(task.jitter)), ("blocking", some(task.blocking))]
+        {
+            if let Some(time) = time {
+                object.add(key, us(time));
+            }
+        }
+    }
+    match task.phases.as_slice() {
+        // rt-app 1.0 ignores a finite loop without phases.
+        [only] if only.name.is_empty() && only.loops.is_none() => {
+            object.add("loop", -1);
+            events_text(&mut object, &only.events, extensions);
+        }
+        phases => {
+            object.add("loop", times(task.loops));
+            let mut all = Object::new(4);
+            for phase in phases {
+                all.add(
+                    if phase.name.is_empty() { "phase" } else { &phase.name },
+                    phase_text(phase, extensions),
+                );
+            }
+            object.add("phases", all.text());
+        }
+    }
+    object.text()
+}
+
+fn phase_text(phase: &Phase, extensions: bool) -> String {
+    let mut object = Object::new(5);
+    object.add("loop", times(phase.loops));
+    sched_text(&mut object, &phase.sched);
+    events_text(&mut object, &phase.events, extensions);
+    object.text()
+}
+
+fn sched_text(object: &mut Object, sched: &Sched) {
+    if let Some(policy) = sched.policy {
+        object.add("policy", quoted(policy.name()));
+    }
+    if let Some(priority) = sched.priority {
+        object.add("priority", priority);
+    }
+    for (key, time) in
+        [("dl-runtime", sched.dl_runtime), ("dl-period", sched.dl_period), ("dl-deadline", sched.dl_deadline)]
+    {
+        if let Some(time) = time {
+            object.add(key, us(time));
+        }
+    }
+    if let Some(cpus) = &sched.cpus {
+        let list: Vec<String> = cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        object.add("cpus", format!("[{}]", list.join(", ")));
+    }
+    for (key, value) in &sched.other {
+        object.add(key, value);
+    }
+}
+
+fn events_text(object: &mut Object, events: &[Event], extensions: bool) {
+    for event in events {
+        let key = if matches!(event, Event::CpuTime(_)) && !extensions { "run" } else { event.key() };
+        object.add(key, value(event));
+    }
+}
+
+fn value(event: &Event) -> String {
+    match event {
+        Event::Run(time) | Event::Runtime(time) | Event::CpuTime(time) | Event::Sleep(time) => {
+            us(*time).to_string()
+        }
+        Event::Timer(timer) => {
+            let mode = if timer.absolute { ", \"mode\": \"absolute\"" } else { "" };
+            format!("{{ \"ref\": {}, \"period\": {}{mode} }}", quoted(&timer.reference), us(timer.period))
+        }
+        Event::Wait(condition, mutex) | Event::Sync(condition, mutex) => {
+            format!("{{ \"ref\": {}, \"mutex\": {} }}", quoted(condition), quoted(mutex))
+        }
+        Event::Lock(name)
+        | Event::Unlock(name)
+        | Event::Signal(name)
+        | Event::Broadcast(name)
+        | Event::Barrier(name)
+        | Event::SemPost(name)
+        | Event::SemWait(name)
+        | Event::Suspend(name)
+        | Event::Resume(name)
+        | Event::Fork(name) => quoted(name),
+        Event::Yield => "\"\"".to_owned(),
+        Event::Mem(bytes) | Event::IoRun(bytes) => bytes.to_string(),
+        Event::MemRun(run) => {
+            let mut text = format!(
+                "{{ \"type\": {}, \"size\": {}, \"count\": {}, \"stride\": {}, \"pattern\": {}",
+                quoted(&run.kind),
+                run.size,
+                run.count,
+                run.stride,
+                quoted(if run.random { "random" } else { "sequential" })
+            );
+            if let Some(reference) = &run.reference {
+                let _ = write!(text, ", \"ref\": {}", quoted(reference));
+            }
+            text + " }"
+        }
+    }
+}
