@@ -125,9 +125,7 @@ fn fixed_rows(
     }
     let mut inversions: Vec<String> = Vec::new();
     let rows = threads.iter().zip(&blocked).zip(responses).map(|((load, blocked), response)| {
-        if let Some(mutex) = &blocked.unbounded {
-            inversions.push(mutex.clone());
-        }
+        inversions.extend(blocked.unbounded.clone());
         let response = response.filter(|_| blocked.unbounded.is_none());
         let within = response.zip(load.deadline).is_some_and(|(response, deadline)| response <= deadline);
         Row {
@@ -142,12 +140,9 @@ fn fixed_rows(
     let rows = rows.collect();
     inversions.sort_unstable();
     inversions.dedup();
-    for mutex in inversions {
-        let text = format!(
-            "mutex \"{mutex}\" has no protocol and threads of levels between its users: its holder can wait for them, so \
-             no response is claimed for its more urgent users; set pi_enabled, or a protocol in resources"
-        );
-        warnings.push(Warning { name: "unbounded-inversion", place: String::new(), text });
+    for why in inversions {
+        let text = format!("{why}: no response is claimed for its more urgent users and the threads between");
+        warnings.push(Warning { name: "unbounded-blocking", place: String::new(), text });
     }
     if let (Some(level), Some(below)) =
         (worst_unknown, threads.iter().filter(|load| is_known(load)).map(|load| load.level).min())

@@ -15,7 +15,7 @@ use crate::time::Ns;
 pub struct Blocking {
     /// By sections alone, with what the file states.
     pub time: Ns,
-    /// A mutex without a protocol, by which it may be longer.
+    /// Why it may be longer: one line.
     pub unbounded: Option<String>,
 }
 
@@ -54,6 +54,9 @@ fn of_one(
             if ceilings.get(mutex).is_none_or(|ceiling| *ceiling < thread.level) {
                 continue;
             }
+            if let Some(why) = &section.unbounded {
+                unbounded = Some(format!("{} holds mutex \"{mutex}\" while it {why}", lower.name));
+            }
             match protocols.get(mutex).copied().unwrap_or(Protocol::None) {
                 Protocol::Ceiling => by_ceiling = by_ceiling.max(section.length),
                 protocol => {
@@ -62,7 +65,7 @@ fn of_one(
                     let longest = by_mutex.entry(mutex).or_default();
                     *longest = (*longest).max(section.length);
                     if protocol == Protocol::None && open.contains(mutex) {
-                        unbounded = Some(mutex.to_owned());
+                        unbounded = Some(no_protocol(mutex));
                     }
                 }
             }
@@ -71,6 +74,13 @@ fn of_one(
     let sum = |all: &mut dyn Iterator<Item = &Ns>| all.copied().sum::<Ns>();
     let inherited = sum(&mut by_thread.values()).min(sum(&mut by_mutex.values()));
     Blocking { time: thread.blocking + by_ceiling + inherited, unbounded }
+}
+
+fn no_protocol(mutex: &str) -> String {
+    format!(
+        "mutex \"{mutex}\" has no protocol and threads of levels between its users: its holder can wait for them (set \
+         pi_enabled, or a protocol in resources)"
+    )
 }
 
 fn ceilings(threads: &[Load], rank: impl Fn(&Load) -> i64) -> BTreeMap<&str, i64> {

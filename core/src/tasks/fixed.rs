@@ -29,6 +29,8 @@ pub struct Thread {
 
 /// Steps (one interfering thread, once) that one thread may cost.
 const BUDGET: u64 = 200_000_000;
+/// Steps of all threads together: ten thousand tasks may take seconds, not hours.
+const TOTAL: u64 = 4_000_000_000;
 
 /// Worst response of each of `threads`, in their order; `None`: not bounded, or not found within the budget.
 ///
@@ -38,6 +40,7 @@ pub fn responses(threads: &[Thread]) -> Vec<Option<Ns>> {
     let mut utilisation = 0.0;
     let mut found = Vec::with_capacity(threads.len());
     let mut before = 0;
+    let mut left = TOTAL;
     let (mut hyperperiod, mut all_periods) = (Some(1u64), 0);
     for (at, thread) in threads.iter().enumerate() {
         // All of the same level interfere, also those that follow.
@@ -52,7 +55,7 @@ pub fn responses(threads: &[Thread]) -> Vec<Option<Ns>> {
         all_periods = all_periods.max(above);
         found.push(match utilisation > 1.0 + 1e-9 {
             true => None,
-            false => response(thread, others, hyperperiod),
+            false => response(thread, others, hyperperiod, &mut left),
         });
     }
     found
@@ -78,7 +81,9 @@ fn response<'a, I: Iterator<Item = (usize, &'a Thread)>>(
     thread: &Thread,
     others: impl Fn() -> I,
     hyperperiod: Option<u64>,
+    left: &mut u64,
 ) -> Option<Ns> {
+    let most = BUDGET.min(*left);
     let mut steps = 0u64;
     let mut worst = 0u64;
     let mut window = thread.wcet.0.checked_add(thread.blocking.0)?;
@@ -93,7 +98,8 @@ fn response<'a, I: Iterator<Item = (usize, &'a Thread)>>(
                 steps += 1;
             }
             steps += 1;
-            if steps > BUDGET {
+            if steps > most {
+                *left -= most;
                 return None;
             }
             if demand <= window {
@@ -105,6 +111,7 @@ fn response<'a, I: Iterator<Item = (usize, &'a Thread)>>(
         worst = worst.max(window.saturating_sub(released).checked_add(thread.jitter.0)?);
         let next = thread.period.0.checked_mul(job + 1)?;
         if window.checked_add(thread.jitter.0)? <= next || hyperperiod.is_some_and(|all| next >= all) {
+            *left -= steps.min(most);
             return Some(Ns(worst));
         }
         window = window.checked_add(thread.wcet.0)?;

@@ -42,6 +42,8 @@ pub struct Section {
     pub start: Ns,
     /// Work inside.
     pub length: Ns,
+    /// The thread waits inside, or does work of unknown length: why the section has no bound.
+    pub unbounded: Option<String>,
 }
 
 /// All threads of a set with the protocol of each mutex in use.
@@ -80,11 +82,9 @@ pub fn loads(set: &TaskSet) -> Loads {
 fn of_task(task: &Task, set: &TaskSet, warnings: &mut Vec<Warning>) -> Load {
     let place = || format!("tasks.{}", task.name);
     let jobs = Jobs::of(task);
-    let mut unknown = jobs.unknown.clone();
     let wcet = task.wcet.unwrap_or(jobs.longest);
-    if task.wcet.is_some() {
-        unknown = None;
-    }
+    let unsized_work = jobs.unsized_work.clone().filter(|_| task.wcet.is_none());
+    let unknown = jobs.waits.clone().or(unsized_work);
     let dl = &task.sched;
     let stated = task.period.or(dl.dl_period);
     let period = jobs.period.or(stated).or(jobs.inferred);
@@ -134,7 +134,7 @@ fn policy(task: &Task, set: &TaskSet) -> Policy {
         .unwrap_or(set.global.default_policy)
 }
 
-/// Fair tasks come after all real-time ones, deadline-monotonic among themselves; so do all where no priority is given.
+/// Fair tasks come after all real-time ones. Where no real-time priority is given at all, levels are deadline-monotonic.
 fn levels(set: &TaskSet, all: &mut Loads) {
     let rt = |task: &&Task| !policy(task, set).is_fair() && policy(task, set) != Policy::Deadline;
     let running: Vec<&Task> = set.tasks.iter().filter(|task| task.instances > 0).collect();
@@ -145,28 +145,27 @@ fn levels(set: &TaskSet, all: &mut Loads) {
     };
     if with == 0 {
         say(all, "no task has a real-time priority: the analysis assigns them deadline-monotonically");
-        monotonic(&mut all.threads, |_| true, 1_000_000);
+        monotonic(&mut all.threads);
         return;
     }
     if running.iter().any(|task| rt(task) && task.sched.priority.is_none()) {
         say(all, "a real-time task without \"priority\" has 10, as in rt-app");
     }
     if running.iter().any(|task| !rt(task)) {
+        // Of one level each: whatever the order among them, all delay all.
         say(
             all,
-            "SCHED_DEADLINE tasks are above, fair ones below the others; deadline-monotonic among themselves",
+            "SCHED_DEADLINE tasks are above, fair ones below the others; among themselves each delays each",
         );
     }
-    monotonic(&mut all.threads, |level| level == 1_000, 2_000_000);
-    monotonic(&mut all.threads, |level| level == 0, 0);
 }
 
-/// Distinct levels from `top` downwards, the shortest deadline first; equal ones in file order.
-fn monotonic(threads: &mut [Load], wanted: impl Fn(i64) -> bool, top: i64) {
-    let mut order: Vec<usize> = (0..threads.len()).filter(|at| wanted(threads[*at].level)).collect();
+/// Distinct levels, the shortest deadline first; equal ones in file order.
+fn monotonic(threads: &mut [Load]) {
+    let mut order: Vec<usize> = (0..threads.len()).collect();
     order.sort_by_key(|at| (threads[*at].deadline.map_or(u64::MAX, |deadline| deadline.0), *at));
     for (rank, at) in order.into_iter().enumerate() {
-        threads[at].level = top - rank as i64;
+        threads[at].level = 1_000_000 - rank as i64;
     }
 }
 
@@ -180,7 +179,12 @@ struct Jobs {
     inferred: Option<Ns>,
     sections: Vec<Section>,
     suspends: bool,
-    unknown: Option<String>,
+    /// It waits for something whose time is not known.
+    waits: Option<String>,
+    /// It does work whose time is not known.
+    unsized_work: Option<String>,
+    /// The timer that it waits for.
+    timer: Option<String>,
 }
 
 impl Jobs {
@@ -212,15 +216,23 @@ impl Jobs {
     /// Goes through the events once; returns the work since the last release.
     fn phase(&mut self, events: &[Event], timed: bool, carried: Ns) -> Ns {
         let mut work = carried;
-        let mut held: Vec<(&str, Ns)> = Vec::new();
+        let mut held: Vec<(&str, Ns, Option<String>)> = Vec::new();
         for event in events {
             match event {
                 Event::Timer(timer) => {
+                    if self.timer.get_or_insert_with(|| timer.reference.clone()) != &timer.reference {
+                        let text =
+                            "it waits for more than one timer: how far apart its jobs are is not known";
+                        self.waits = Some(text.to_owned());
+                    }
                     self.period = Some(self.period.map_or(timer.period, |known| known.min(timer.period)));
                     self.longest = self.longest.max(work);
                     work = Ns::ZERO;
+                    for one in &mut held {
+                        (one.1, one.2) = (Ns::ZERO, Some("waits for its timer".to_owned()));
+                    }
                 }
-                Event::Sleep(time) if timed => {
+                Event::Sleep(time) if timed || !held.is_empty() => {
                     self.suspends |= *time > Ns::ZERO;
                     work = work + *time;
                 }
@@ -230,11 +242,11 @@ impl Jobs {
                     self.inferred = Some(self.inferred.map_or(apart, |known| known.min(apart)));
                     work = Ns::ZERO;
                 }
-                Event::Lock(mutex) => held.push((mutex, work)),
+                Event::Lock(mutex) => held.push((mutex, work, None)),
                 Event::Unlock(mutex) => {
-                    if let Some(at) = held.iter().rposition(|(name, _)| name == mutex) {
-                        let (name, start) = held.remove(at);
-                        self.section(name, start, work.saturating_sub(start));
+                    if let Some(at) = held.iter().rposition(|(name, ..)| name == mutex) {
+                        let (name, start, unbounded) = held.remove(at);
+                        self.section(name, start, work.saturating_sub(start), unbounded);
                     }
                 }
                 Event::Wait(..)
@@ -242,14 +254,16 @@ impl Jobs {
                 | Event::Barrier(_)
                 | Event::SemWait(_)
                 | Event::Suspend(_) => {
-                    let text = format!("it waits by {}: how long is not known to the analysis", event.key());
-                    self.unknown = Some(text);
+                    let why = format!("waits by {}", event.key());
+                    held.iter_mut().for_each(|one| one.2 = Some(why.clone()));
+                    self.waits = Some(format!("it {why}: how long is not known to the analysis"));
                 }
                 other => match other.work() {
                     Some(time) => work = work + time,
                     None => {
-                        let text = format!("how long {} takes is not known: give \"wcet\"", other.key());
-                        self.unknown = Some(text);
+                        let why = format!("does {}, whose time is not known", other.key());
+                        held.iter_mut().for_each(|one| one.2 = Some(why.clone()));
+                        self.unsized_work = Some(format!("it {why}: give \"wcet\""));
                     }
                 },
             }
@@ -258,8 +272,8 @@ impl Jobs {
         work
     }
 
-    fn section(&mut self, mutex: &str, start: Ns, length: Ns) {
-        let section = Section { mutex: mutex.to_owned(), start, length };
+    fn section(&mut self, mutex: &str, start: Ns, length: Ns, unbounded: Option<String>) {
+        let section = Section { mutex: mutex.to_owned(), start, length, unbounded };
         if !self.sections.contains(&section) {
             self.sections.push(section);
         }

@@ -41,6 +41,7 @@ fn case(random: &mut Random) -> Case {
             mutex: mutex.to_string(),
             start: Ns(*start),
             length: Ns(*length),
+            unbounded: None,
         };
         case.loads.push(Load {
             name,

@@ -195,7 +195,7 @@ fn blocking_is_that_of_the_section_and_without_a_protocol_nothing_is_claimed() {
     let open = analyse(&read(&shared("")), Costs::default());
     assert_eq!(open.rows.iter().map(|row| row.response.is_some()).collect::<Vec<_>>(), [false, false, true]);
     assert!(open.rows.iter().take(2).all(|row| !row.schedulable));
-    assert!(open.warnings.iter().any(|warning| warning.name == "unbounded-inversion"));
+    assert!(open.warnings.iter().any(|warning| warning.name == "unbounded-blocking"));
 }
 
 #[test]
@@ -253,4 +253,44 @@ fn work_is_that_of_the_longest_job_of_any_phase() {
         (analysis.rows[0].response, analysis.rows[0].deadline),
         (Some(Ns::from_us(10)), Some(Ns::from_us(40)))
     );
+}
+
+#[test]
+fn a_holder_that_waits_and_a_second_timer_leave_nothing_to_claim() {
+    let timer = |name: &str| format!("\"timer\": {{\"ref\": \"{name}\", \"period\": 100}}");
+    let unique = timer("unique");
+    let set = |low: &str| {
+        format!(
+            "{{\"tasks\": {{\"high\": {{\"priority\": 9, \"run\": 1, \"lock\": \"m\", \"run1\": 1, \"unlock\": \"m\",
+             {unique}}}, \"low\": {{\"priority\": 1, {low}}}}},
+             \"global\": {{\"default_policy\": \"SCHED_FIFO\", \"pi_enabled\": true}}}}"
+        )
+    };
+    let responses = |low: String| -> Vec<bool> {
+        let analysis = analyse(&read(&set(&low)), Costs::default());
+        analysis.rows.iter().map(|row| row.response.is_some()).collect()
+    };
+    assert_eq!(responses(format!("\"lock\": \"m\", \"run\": 4, \"unlock\": \"m\", {unique}")), [true, true]);
+    let across = format!("\"run\": 1, \"lock\": \"m\", \"run1\": 4, {unique}, \"unlock\": \"m\"");
+    assert_eq!(responses(across), [false, true], "it holds the mutex through its period");
+    let waiting = format!("\"lock\": \"m\", \"sem_wait\": \"s\", \"unlock\": \"m\", {unique}");
+    assert_eq!(responses(format!("{waiting}, \"wcet\": 5")), [false, false], "a wcet does not bound a wait");
+    let two =
+        format!("\"run\": 4, {unique}, \"run1\": 5, \"timer1\": {{\"ref\": \"unique2\", \"period\": 100}}");
+    assert_eq!(responses(two), [true, false], "two timers expire together");
+}
+
+#[test]
+fn fair_tasks_below_real_time_ones_delay_each_other() {
+    let timer = |period: u32| format!("\"timer\": {{\"ref\": \"unique\", \"period\": {period}}}");
+    let text = format!(
+        "{{\"tasks\": {{\"rt\": {{\"policy\": \"SCHED_FIFO\", \"priority\": 9, \"run\": 5, {}}},
+         \"a\": {{\"run\": 5, {}}}, \"b\": {{\"run\": 7, {}}}}}}}",
+        timer(100),
+        timer(100),
+        timer(200)
+    );
+    let analysis = analyse(&read(&text), Costs::default());
+    let us: Vec<_> = analysis.rows.iter().map(|row| row.response.map(|ns| ns.0 / 1_000)).collect();
+    assert_eq!(us, [Some(5), Some(17), Some(17)]);
 }

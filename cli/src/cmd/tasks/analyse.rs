@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use lathunt_core::report::printable;
 use lathunt_core::tasks::analyse::{analyse, margins, Costs};
 use lathunt_core::tasks::show;
@@ -38,6 +38,9 @@ pub struct AnalyseArgs {
     json: bool,
 }
 
+/// Threads whose sensitivity is computed at most.
+const MOST_SENSITIVE: usize = 200;
+
 /// Analyses and prints.
 ///
 /// # Errors
@@ -47,6 +50,12 @@ pub fn run(args: &AnalyseArgs) -> Result<ExitCode> {
     let costs = Costs { switch: args.switch_cost.unwrap_or_default() };
     let analysis = analyse(&set, costs);
     warn(&analysis.warnings);
+    if args.sensitivity && analysis.rows.len() > MOST_SENSITIVE {
+        bail!(
+            "--sensitivity repeats the analysis for each thread: at most {MOST_SENSITIVE}, this set has {}",
+            analysis.rows.len()
+        );
+    }
     let margins = args.sensitivity.then(|| margins(&set, costs));
     let text = match args.json {
         true => format!("{:#}\n", show::json(&analysis, margins.as_deref())),
