@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{breaktrace, cmd, exit};
 
@@ -67,12 +67,31 @@ enum Command {
     Restore(cmd::restore::RestoreArgs),
     #[command(about = "Record the kernel's events and instrumented programs on one clock, for explain")]
     Trace(cmd::trace::TraceArgs),
+    #[command(about = "Print the completion script of a shell")]
+    Completions(cmd::completions::CompletionsArgs),
 }
+
+/// Printed by `lathunt` alone: the commands of a first hour.
+const FIRST_HOUR: &str = "\
+lathunt: does this Linux machine meet its deadline, how sure can I be, and what caused each late case?
+
+  lathunt check                               is this machine set up for real time?
+  lathunt hunt -D 60s --deadline 100us        measure it under load, explain the worst cases, give a verdict
+  lathunt record --deadline 1ms -- ./app      which threads of a program are late, and why?
+  lathunt explain trace.dat                   where did the time go in a recorded trace?
+  lathunt monitor --help                      watch a production system for months
+
+All commands: lathunt --help. Options of one: lathunt COMMAND --help. Measuring as intended needs root or capabilities.
+";
 
 /// Parses the process's arguments and runs the command.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
+        Err(_) if std::env::args_os().len() <= 1 => {
+            let _ = crate::out::print(FIRST_HOUR); // a reader that left is no error
+            return exit::COULD_NOT_MEASURE.into();
+        }
         Err(error) if error.use_stderr() => {
             // clap would print a paragraph and exit with 2, which here means "deadline exceeded".
             eprintln!("lathunt: {}", usage_error(&error));
@@ -108,6 +127,7 @@ pub fn main() -> ExitCode {
         Command::Restore(args) => cmd::restore::run(args),
         Command::Tasks(args) => cmd::tasks::run(args),
         Command::Trace(args) => cmd::trace::run(args),
+        Command::Completions(args) => cmd::completions::run(&args, &mut Cli::command()),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("lathunt: {}", exit::one_line(&error));
@@ -130,8 +150,6 @@ pub(crate) fn usage_error(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-
-    use clap::CommandFactory;
 
     use super::*;
 

@@ -4,6 +4,7 @@
 pub mod check;
 pub mod clock;
 pub mod compare;
+pub mod completions;
 pub mod cyclic;
 pub mod cyclictest;
 pub mod explain;

@@ -44,17 +44,21 @@ fn readable(log: &str) -> String {
     chosen.iter().map(|line| line.trim().chars().take(200).collect::<String>()).collect::<Vec<_>>().join("; ")
 }
 
+/// Rights of everything that lathunt does without root, as `setcap` takes them.
+pub const FILE_CAPABILITIES: &str =
+    "cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog,cap_dac_read_search+ep";
+
 fn explain(doing: &'static str, what: &str, error: libbpf_rs::Error) -> Error {
     let log = readable(&take_log());
-    // EPERM is a missing right; EACCES is the verifier's refusal.
-    let hint =
-        if error.to_string().contains("os error 1)") { "needs root, or CAP_BPF and CAP_PERFMON" } else { "" };
-    let hint = match (log.is_empty(), hint.is_empty()) {
-        (false, false) => format!("{hint} ({log})"),
-        (false, true) => log,
-        (true, _) => hint.to_owned(),
-    };
-    Error::new(doing, what, error).hint(hint)
+    // EPERM is a missing right, of which libbpf's log knows only a symptom; EACCES is the verifier's refusal.
+    if error.to_string().contains("os error 1)") {
+        let hint = format!(
+            "it needs CAP_BPF and CAP_PERFMON: run `sudo lathunt ...`, or once \
+             `sudo setcap {FILE_CAPABILITIES} $(command -v lathunt)`"
+        );
+        return Error::new(doing, what, std::io::Error::from_raw_os_error(libc::EPERM)).hint(hint);
+    }
+    Error::new(doing, what, error).hint(log)
 }
 
 /// Opens `object` (bytes of an ELF file) under `name`.
