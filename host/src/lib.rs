@@ -1,6 +1,7 @@
 //! Privileged Linux I/O: every system call, `/proc`, `/sys`, BPF, and every `unsafe` of lathunt.
 
 pub mod arch;
+pub mod beneath;
 pub mod calibrate;
 pub mod channel;
 pub mod child;
@@ -28,4 +29,5 @@ pub mod terminal;
 pub mod testing;
 pub mod topology;
 pub mod tracefs;
+pub mod trusted;
 pub mod wall;

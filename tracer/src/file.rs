@@ -76,16 +76,21 @@ pub(crate) fn read_small(path: &CStr, text: &mut [u8]) -> usize {
 
 /// The same, but only where the file is `owner`'s.
 pub(crate) fn read_owned(path: &CStr, owner: u32, text: &mut [u8]) -> usize {
-    // SAFETY: all-zero is a valid stat; the path is NUL-terminated.
-    let found = unsafe {
-        let mut found: libc::stat = std::mem::zeroed();
-        (libc::lstat(path.as_ptr(), &mut found) == 0).then_some(found)
-    };
-    match found {
-        Some(found) if found.st_uid == owner && found.st_mode & libc::S_IFMT == libc::S_IFREG => {
-            read_small(path, text)
+    // Everybody may place files where it lies: neither a link nor a FIFO of theirs may be followed or waited for.
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    // SAFETY: all-zero is a valid stat; the path is NUL-terminated, and the buffer has the given length.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), flags);
+        if fd < 0 {
+            return 0;
         }
-        _ => 0,
+        let mut found: libc::stat = std::mem::zeroed();
+        let believed = libc::fstat(fd, &mut found) == 0
+            && found.st_uid == owner
+            && found.st_mode & libc::S_IFMT == libc::S_IFREG;
+        let length = if believed { libc::read(fd, text.as_mut_ptr().cast(), text.len()) } else { 0 };
+        libc::close(fd);
+        length.max(0) as usize
     }
 }
 

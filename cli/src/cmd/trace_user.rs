@@ -6,12 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
+use lathunt_core::report::printable;
 use lathunt_host::channel::consumer::{snapshot_all, Consumer, Status};
+use lathunt_host::channel::daemon;
 use lathunt_host::channel::drain::Tally;
+use lathunt_host::channel::lock::Holder;
 use lathunt_host::channel::place::Place;
 use lathunt_host::channel::program::Program;
 use lathunt_host::channel::session::Session;
-use lathunt_host::channel::{daemon, lock};
 
 use crate::exit;
 
@@ -146,7 +148,7 @@ fn change(place: &Place, enable: bool, patterns: Vec<String>) -> anyhow::Result<
         session.rules.retain(|(_, known)| *known != pattern);
         session.rules.push((enable, pattern));
     }
-    session.write(&place.session())?;
+    session.write(place)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,19 +167,20 @@ fn recover(place: Place, output: Option<PathBuf>) -> anyhow::Result<ExitCode> {
 
 fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     let session = Session::read(&place.session())?;
-    let running = lock::is_held(&place.lock());
+    let holder = Holder::of(&place.lock());
+    let running = holder.is_some();
     let report = daemon::last_report(&place.status()).filter(|_| session.is_some());
     if json {
         let status = serde_json::json!({ "format": "lathunt-trace-status", "version": 1, "running": running, "report": report });
         crate::out::print(&format!("{status}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = match (&session, running) {
+    let mut text = match (&session, &holder) {
         (None, _) => "no session\n".to_owned(),
-        (Some(session), true) => {
-            format!("recording into {} (consumer {})\n", session.dir.display(), session.consumer)
+        (Some(session), Some(holder)) => {
+            format!("recording into {} (consumer {})\n", session.dir.display(), holder.pid)
         }
-        (Some(session), false) => {
+        (Some(session), None) => {
             format!(
                 "the consumer of {} has died; `lathunt trace recover` writes the rest\n",
                 session.dir.display()
@@ -187,14 +190,14 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     for (enable, rule) in session.iter().flat_map(|session| &session.rules) {
         let _ = writeln!(text, "{} {rule}", if *enable { "enable" } else { "disable" });
     }
-    for program in place.programs().iter().filter_map(|path| Program::open(path)) {
+    for program in place.programs().iter().filter_map(Program::look) {
         let enabled = program.events.iter().filter(|event| program.enabled(event.id)).count();
         let state = if program.alive() { "" } else { " (dead, not yet written)" };
         let _ = writeln!(
             text,
             "{} {}: {} events, {enabled} on, {} threads' rings{state}",
             program.pid,
-            program.comm,
+            printable::line(&program.comm),
             program.events.len(),
             program.rings.len().saturating_sub(1)
         );

@@ -22,11 +22,16 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether `c` changes how other characters are shown, or is no character of XML.
+/// Whether `c` is not seen or changes how other characters are shown (categories Cc, Cf, Zl, Zp of Unicode 16, and the
+/// fillers that look like spaces), or is no character of XML.
 fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
-        || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}')
+        || matches!(c, '\u{890}' | '\u{891}' | '\u{8e2}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1345f}')
+        || matches!(c, '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// [`line()`] with the five characters that mean something in XML and HTML escaped.
@@ -93,6 +98,9 @@ mod tests {
     fn what_would_act_on_a_terminal_or_a_page_is_shown_instead() {
         assert_eq!(line("a\x1b[2Jb\u{202e}c\0\n"), "a\\u{1b}[2Jb\\u{202e}c\\u{0} ");
         assert_eq!(markup("<a href='x'>&\"\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\\u{1}");
+        for hidden in ['\u{61c}', '\u{ad}', '\u{e0041}', '\u{2066}', '\u{9b}', '\u{180e}', '\u{3164}'] {
+            assert!(line(&format!("a{hidden}b")).is_ascii(), "{:x}", u32::from(hidden));
+        }
         assert!(matches!(line("kworker/0:1"), Cow::Borrowed(_)));
     }
 

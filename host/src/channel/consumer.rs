@@ -4,9 +4,11 @@
 //! changed session every 50 ms. What it needs to go on after its own death is in the session's file and in the traces.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,10 +20,11 @@ use super::clock;
 use super::drain::{Drain, Tally};
 use super::lock::{self, Lock};
 use super::output::{uuid_of, Quota, TraceDir};
-use super::place::{self, Place};
+use super::place::{Place, Share};
 use super::program::Program;
 use super::session::Session;
 use super::snapshot;
+use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
 
 /// Against ordinary programs: of a CPU that one of them wants as well, this gets 29 parts of 30 when it needs them.
@@ -61,9 +64,10 @@ pub struct Consumer {
     place: Place,
     session: Session,
     session_time: Option<SystemTime>,
-    programs: BTreeMap<PathBuf, Attached>,
+    output: Rc<Directory>,
+    programs: BTreeMap<Share, Attached>,
     /// Programs that the session does not cover.
-    ignored: BTreeSet<PathBuf>,
+    ignored: BTreeSet<Share>,
     quota: Quota,
     buried: Tally,
     problem: Option<String>,
@@ -71,6 +75,7 @@ pub struct Consumer {
     /// How full the fullest ring was in the last round, in percent.
     fullest: u32,
     _lock: Lock,
+    _programs: Option<Lock>,
 }
 
 impl Consumer {
@@ -79,17 +84,19 @@ impl Consumer {
     /// # Errors
     /// Another consumer runs, or a place or directory cannot be written.
     pub fn start(place: Place, session: Session) -> Result<Consumer> {
-        let lock = lock::take(&place.lock())?;
-        fs::create_dir_all(&session.dir).and_then(|()| writable(&session.dir)).map_err(|source| {
+        let lock = lock::take(&place.state()?, place.lock().file_name().unwrap_or_default())?;
+        let programs = place.claim_programs();
+        let output = session.open_dir().and_then(|dir| dir.probe().map(|()| dir)).map_err(|source| {
             Error::new("write traces to", session.dir.display().to_string(), source)
                 .hint("choose another -o DIR")
         })?;
-        session.write(&place.session())?;
+        session.write(&place)?;
         let quota = Quota { limit: session.limit_bytes, written: size_of_tree(&session.dir) };
         let mut consumer = Consumer {
             place,
             session,
             session_time: None,
+            output: Rc::new(output),
             programs: BTreeMap::new(),
             ignored: BTreeSet::new(),
             quota,
@@ -98,6 +105,7 @@ impl Consumer {
             retry_at: None,
             fullest: 0,
             _lock: lock,
+            _programs: programs,
         };
         consumer.session_time = modified(&consumer.place.session());
         consumer.look_around();
@@ -143,6 +151,7 @@ impl Consumer {
     /// The last events cannot be written.
     pub fn finish(mut self) -> Result<Status> {
         let _ = fs::remove_file(self.place.session());
+        self.place.publish(None);
         self.session.rules.clear();
         self.programs.values().for_each(|attached| attached.apply(&self.session));
         self.retry_at = None;
@@ -187,8 +196,10 @@ impl Consumer {
 
     fn report(&self) {
         if let Ok(text) = serde_json::to_string(&self.status()) {
-            let fresh = self.place.status().with_extension("status.new");
-            let _ = place::replace(&self.place.status(), &fresh, &text);
+            let path = self.place.status();
+            let name = path.file_name().unwrap_or_default();
+            let _ =
+                self.place.state().map(|state| state.replace(name, text.as_bytes(), Readers::Owner, false));
         }
     }
 
@@ -202,15 +213,16 @@ impl Consumer {
                 self.programs.values().for_each(|attached| attached.apply(&self.session));
             }
         }
-        for path in self.place.programs() {
-            if self.programs.contains_key(&path) || self.ignored.contains(&path) {
+        for share in self.place.programs() {
+            if self.programs.contains_key(&share) || self.ignored.contains(&share) {
                 continue;
             }
-            match Program::open(&path) {
+            match Program::open(&share) {
                 Some(program) if self.session.covers(&program.comm, program.pid) => {
-                    self.programs.insert(path, Attached::new(program, &self.session));
+                    let attached = Attached::new(program, &self.output, &self.session);
+                    self.programs.insert(share, attached);
                 }
-                Some(_) => drop(self.ignored.insert(path)),
+                Some(_) => drop(self.ignored.insert(share)),
                 None => {} // not ready yet
             }
         }
@@ -219,15 +231,15 @@ impl Consumer {
             .programs
             .iter()
             .filter(|(_, attached)| ended(attached))
-            .map(|(path, _)| path.clone())
+            .map(|(share, _)| share.clone())
             .collect();
-        for path in dead {
-            let Some(mut attached) = self.programs.remove(&path) else { continue };
+        for share in dead {
+            let Some(mut attached) = self.programs.remove(&share) else { continue };
             if self.drain(&mut attached) {
+                attached.program.remove();
                 self.bury(attached);
-                let _ = fs::remove_file(&path);
             } else {
-                self.programs.insert(path, attached); // no room: its memory keeps the events
+                self.programs.insert(share, attached); // no room: its memory keeps the events
             }
         }
     }
@@ -270,9 +282,8 @@ impl Consumer {
 }
 
 impl Attached {
-    fn new(program: Program, session: &Session) -> Attached {
-        let path = session.dir.join(directory_name(&program));
-        let dir = TraceDir::new(path, describe(&program, session, ""));
+    fn new(program: Program, output: &Rc<Directory>, session: &Session) -> Attached {
+        let dir = TraceDir::new(output.clone(), directory_name(&program), describe(&program, session, ""));
         let attached = Attached { program, dir, drains: Vec::new() };
         attached.apply(session);
         attached
@@ -293,7 +304,7 @@ impl Attached {
         while self.drains.len() < self.program.rings.len() {
             let ring = self.drains.len();
             self.program.rings[ring].set_overwrite(session.overwrite && ring > 0);
-            self.drains.push(Drain::open(&self.program, ring, &self.dir)?);
+            self.drains.push(Drain::open(&self.program, ring, &mut self.dir)?);
         }
         let mut fullest = 0;
         if !session.overwrite {
@@ -340,28 +351,31 @@ fn pause_after(before: Duration, fullest: u32) -> Duration {
 /// # Errors
 /// Nothing can be written.
 pub fn snapshot_all(place: &Place, session: &Session) -> Result<(PathBuf, Tally)> {
-    let number = (1..).find(|number| !session.dir.join(format!("snapshot-{number}")).exists()).unwrap_or(0);
-    let dir = session.dir.join(format!("snapshot-{number}"));
+    let shown = |number: u64| session.dir.join(format!("snapshot-{number}"));
+    let number = (1..).find(|&number| fs::symlink_metadata(shown(number)).is_err()).unwrap_or(0);
+    let dir = shown(number);
     let failed = |source| Error::new("write the snapshot", dir.display().to_string(), source);
-    fs::create_dir_all(&dir).map_err(failed)?;
+    let below = dir.file_name().unwrap_or_default();
+    let output = session.open_dir().and_then(|output| output.below(below, Readers::Owner)).map_err(failed)?;
+    let output = Rc::new(output);
     let (mut quota, mut total) = (Quota { limit: session.limit_bytes, written: 0 }, Tally::default());
-    for program in place.programs().iter().filter_map(|path| Program::open(path)) {
+    for program in place.programs().iter().filter_map(Program::look) {
         if session.covers(&program.comm, program.pid) {
             let trace = describe(&program, session, &number.to_string());
-            let mut out = TraceDir::new(dir.join(directory_name(&program)), trace);
+            let mut out = TraceDir::new(output.clone(), directory_name(&program), trace);
             total += snapshot::write(&program, &mut out, &mut quota).map_err(failed)?;
         }
     }
     Ok((dir, total))
 }
 
-fn directory_name(program: &Program) -> String {
+fn directory_name(program: &Program) -> OsString {
     let comm: String = program
         .comm
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
         .collect();
-    format!("{comm}-{}", program.name())
+    format!("{comm}-{}", program.name()).into()
 }
 
 fn describe(program: &Program, session: &Session, salt: &str) -> Trace {
@@ -376,12 +390,6 @@ fn describe(program: &Program, session: &Session, salt: &str) -> Trace {
         pid: program.pid,
         created: clock::iso8601(session.created),
     }
-}
-
-fn writable(dir: &Path) -> io::Result<()> {
-    let probe = dir.join(".lathunt-writable");
-    fs::write(&probe, "x")?;
-    fs::remove_file(probe)
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

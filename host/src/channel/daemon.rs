@@ -8,10 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::consumer::{Consumer, Status, NICE};
-use super::lock;
+use super::lock::{self, Holder};
 use super::place::Place;
 use super::session::Session;
 use crate::error::{Error, Result};
+use crate::trusted::{self, Owner};
+
+/// Most bytes of a consumer's report.
+const REPORT_BYTES: u64 = 16 << 20;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -49,6 +53,7 @@ pub fn start_bound(place: &Place, session: &Session) -> Result<u32> {
 fn spawn(place: &Place, session: &Session, bound: bool) -> Result<u32> {
     let (mut ours, theirs) =
         UnixStream::pair().map_err(|source| Error::new("start", "the consumer", source))?;
+    let parent = std::process::id();
     // SAFETY: the callers of this function have one thread, so the child may do anything.
     let child = unsafe { libc::fork() };
     match child {
@@ -56,8 +61,14 @@ fn spawn(place: &Place, session: &Session, bound: bool) -> Result<u32> {
         0 => {
             drop(ours);
             if bound {
-                // SAFETY: plain calls. A parent that has died meanwhile sends no signal any more.
-                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+                // SAFETY: plain calls. A parent that has died before the first sends no signal any more: then it is no
+                // longer the parent.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                    if libc::getppid() as u32 != parent {
+                        libc::_exit(1);
+                    }
+                }
             }
             serve(place.clone(), session.clone(), theirs);
             // SAFETY: ends the child without the parent's exit handlers.
@@ -76,7 +87,7 @@ fn spawn(place: &Place, session: &Session, bound: bool) -> Result<u32> {
     }
 }
 
-fn serve(place: Place, mut session: Session, mut parent: UnixStream) {
+fn serve(place: Place, session: Session, mut parent: UnixStream) {
     // SAFETY: plain calls; the child has one thread.
     unsafe {
         libc::setsid();
@@ -89,7 +100,6 @@ fn serve(place: Place, mut session: Session, mut parent: UnixStream) {
     // nice value counts: without it, 10 % of 5 million events a second were lost beside a load. Where it is refused, or
     // there are no such groups, nothing is changed.
     let _ = fs::write("/proc/self/autogroup", NICE.to_string());
-    session.consumer = std::process::id();
     let stop = stop_on_signals();
     match Consumer::start(place, session) {
         Ok(consumer) => {
@@ -109,22 +119,21 @@ fn serve(place: Place, mut session: Session, mut parent: UnixStream) {
 /// There is no session, or its consumer does not end within a minute.
 pub fn stop(place: &Place) -> Result<Option<Status>> {
     let none = || Error::refused("stop", "the session", "there is none");
-    let session = Session::read(&place.session())?.ok_or_else(none)?;
-    if !lock::is_held(&place.lock()) {
+    Session::read(&place.session())?.ok_or_else(none)?;
+    let Some(consumer) = Holder::of(&place.lock()) else {
         return Err(Error::refused(
             "stop",
             "the session",
             "its consumer has died; `lathunt trace recover` writes the rest",
         ));
-    }
-    // SAFETY: a plain call; the lock says that the process is there.
-    unsafe { libc::kill(session.consumer as libc::pid_t, libc::SIGTERM) };
+    };
+    consumer.terminate();
     let patience = Instant::now() + Duration::from_secs(60);
     while lock::is_held(&place.lock()) {
         if Instant::now() > patience {
             return Err(Error::refused(
                 "stop",
-                format!("the consumer {}", session.consumer),
+                format!("the consumer {}", consumer.pid),
                 "it still writes; try again",
             ));
         }
@@ -138,5 +147,5 @@ pub fn stop(place: &Place) -> Result<Option<Status>> {
 /// The consumer's newest report.
 #[must_use]
 pub fn last_report(path: &Path) -> Option<Status> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    serde_json::from_slice(&trusted::read(path, Owner::Me, REPORT_BYTES).ok()?).ok()
 }

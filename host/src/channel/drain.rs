@@ -51,20 +51,20 @@ impl Drain {
     ///
     /// # Errors
     /// The file is there and cannot be opened.
-    pub fn open(program: &Program, ring: usize, dir: &TraceDir) -> io::Result<Drain> {
-        let path = dir.stream_path(ring);
+    pub fn open(program: &Program, ring: usize, dir: &mut TraceDir) -> io::Result<Drain> {
         let (uuid, instance) = (dir.trace.uuid, ring as u64);
         let memory = &program.rings[ring];
         let consumed = Position::start_of(memory.value(ring::CONSUMED) as u32);
         let drained = Position::from_word(memory.value(ring::DRAINED));
         let start = if ring > 0 && drained.seq == consumed.seq { drained } else { consumed };
         let fresh = UserStream::new(uuid, instance, program.pid, start);
-        let (stream, file) = if path.exists() {
-            let (file, last) = StreamFile::open(&path, uuid)?;
-            let stream = last.map_or(fresh, |last| UserStream::resume(uuid, instance, program.pid, &last));
-            (stream, Some(file))
-        } else {
-            (fresh, None)
+        let (stream, file) = match dir.earlier_stream(ring)? {
+            Some((file, last)) => {
+                let stream =
+                    last.map_or(fresh, |last| UserStream::resume(uuid, instance, program.pid, &last));
+                (stream, Some(file))
+            }
+            None => (fresh, None),
         };
         let stream = stream.without_discarded(memory.value(ring::DISCARDED_BEFORE));
         Ok(Drain { ring, stream, file, packet: Vec::new() })
@@ -121,7 +121,7 @@ impl Drain {
         }
         dir.describe(&program.events)?;
         if self.file.is_none() {
-            self.file = Some(StreamFile::open(&dir.stream_path(self.ring), dir.trace.uuid)?.0);
+            self.file = Some(dir.stream(self.ring)?.0);
         }
         if let Some(file) = &mut self.file {
             file.append(self.stream.bytes(), dir.trace.uuid, quota)?;

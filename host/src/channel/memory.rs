@@ -9,23 +9,30 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Once;
 
-/// A mapping, readable and writable.
+/// A mapping, readable, and writable where the file is.
 #[derive(Debug)]
 pub struct Memory {
     start: *mut u8,
     length: usize,
+    writable: bool,
 }
 
 impl Memory {
     /// Maps `length` bytes at `at`; `None` where the file has fewer, or has no memory to give.
     #[must_use]
     pub fn map(file: &File, at: u64, length: usize) -> Option<Memory> {
+        Memory::map_with(file, at, length, true)
+    }
+
+    /// The same, to be read alone where `writable` is false.
+    #[must_use]
+    pub fn map_with(file: &File, at: u64, length: usize, writable: bool) -> Option<Memory> {
         let size = file.metadata().ok()?.len();
         if !at.is_multiple_of(4096) || length == 0 || at.checked_add(length as u64)? > size {
             return None;
         }
         survive_shrinking_files();
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let rights = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: a new mapping of an open file, inside its size.
         let start = unsafe {
             libc::mmap(
@@ -37,7 +44,27 @@ impl Memory {
                 at as libc::off_t,
             )
         };
-        (start != libc::MAP_FAILED).then_some(Memory { start: start.cast(), length })
+        (start != libc::MAP_FAILED).then_some(Memory { start: start.cast(), length, writable })
+    }
+
+    /// Stores a word, where the mapping may be written.
+    ///
+    /// # Panics
+    /// As [`Memory::word`].
+    pub fn store(&self, at: usize, value: u64, order: Ordering) {
+        if self.writable {
+            self.word(at).store(value, order);
+        }
+    }
+
+    /// Stores a byte, where the mapping may be written.
+    ///
+    /// # Panics
+    /// As [`Memory::byte`].
+    pub fn store_byte(&self, at: usize, value: u8) {
+        if self.writable {
+            self.byte(at).store(value, Ordering::Relaxed);
+        }
     }
 
     /// The word at byte offset `at`.

@@ -3,14 +3,17 @@
 //! A file says itself how far its ring has been drained (its last packet holds the position), so that a new consumer
 //! goes on exactly where a dead one stopped: the packets are the truth, whatever the memory says.
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use lathunt_core::export::ctf::{metadata, PacketHead, Trace};
 use lathunt_core::trace::user_stream::Events;
 use rustix::fs::{fallocate, FallocateFlags};
+
+use crate::beneath::{Directory, Readers};
 
 /// Blocks are taken for as many bytes ahead as a stream has, and for this many at most: a write into blocks that are there
 /// already takes two thirds of the CPU time (ext4).
@@ -28,18 +31,26 @@ pub struct Quota {
 /// One program's trace.
 #[derive(Debug)]
 pub struct TraceDir {
-    /// Where.
-    pub path: PathBuf,
+    parent: Rc<Directory>,
+    name: OsString,
+    directory: Option<Directory>,
     /// What its metadata says.
     pub trace: Trace,
     described: usize,
 }
 
 impl TraceDir {
-    /// A trace at `path`, which need not exist: nothing is made before there is something to write.
+    /// A trace `name` below `parent`, which need not exist: nothing is made before there is something to write.
     #[must_use]
-    pub fn new(path: PathBuf, trace: Trace) -> TraceDir {
-        TraceDir { path, trace, described: 0 }
+    pub fn new(parent: Rc<Directory>, name: OsString, trace: Trace) -> TraceDir {
+        TraceDir { parent, name, directory: None, trace, described: 0 }
+    }
+
+    fn directory(&mut self) -> io::Result<&Directory> {
+        if self.directory.is_none() {
+            self.directory = Some(self.parent.below(&self.name, Readers::Owner)?);
+        }
+        self.directory.as_ref().ok_or_else(|| io::Error::other("the directory is gone"))
     }
 
     /// Makes sure that the metadata on disk has all of `events`.
@@ -50,20 +61,42 @@ impl TraceDir {
         if self.described > 0 && self.described == events.len() {
             return Ok(());
         }
-        fs::create_dir_all(&self.path)?;
         let declarations: Vec<_> = events.iter().cloned().collect();
-        let fresh = self.path.join(".metadata.new");
-        fs::write(&fresh, metadata(&self.trace, &declarations))
-            .inspect_err(|_| drop(fs::remove_file(&fresh)))?;
-        fs::rename(&fresh, self.path.join("metadata"))?;
+        let text = metadata(&self.trace, &declarations);
+        self.directory()?.replace(OsStr::new("metadata"), text.as_bytes(), Readers::Owner, false)?;
         self.described = events.len();
         Ok(())
     }
 
-    /// The file of a ring.
-    #[must_use]
-    pub fn stream_path(&self, ring: usize) -> PathBuf {
-        self.path.join(if ring == 0 { "init".to_owned() } else { format!("ring-{ring}") })
+    /// The file of a ring, as [`StreamFile::open`]; made where it is missing.
+    ///
+    /// # Errors
+    /// As [`StreamFile::open`].
+    pub fn stream(&mut self, ring: usize) -> io::Result<(StreamFile, Option<PacketHead>)> {
+        let uuid = self.trace.uuid;
+        StreamFile::open(self.directory()?, &stream_name(ring), uuid)
+    }
+
+    /// The same, if an earlier consumer made it.
+    ///
+    /// # Errors
+    /// As [`StreamFile::open`].
+    pub fn earlier_stream(&mut self, ring: usize) -> io::Result<Option<(StreamFile, Option<PacketHead>)>> {
+        if self.directory.is_none() && self.parent.find(&self.name)?.is_none() {
+            return Ok(None);
+        }
+        match self.directory()?.find(&stream_name(ring))? {
+            Some(_) => self.stream(ring).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+fn stream_name(ring: usize) -> OsString {
+    if ring == 0 {
+        "init".into()
+    } else {
+        format!("ring-{ring}").into()
     }
 }
 
@@ -90,8 +123,12 @@ impl StreamFile {
     ///
     /// # Errors
     /// The file cannot be opened, read or cut.
-    pub fn open(path: &Path, uuid: [u8; 16]) -> io::Result<(StreamFile, Option<PacketHead>)> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    pub fn open(
+        directory: &Directory,
+        name: &OsStr,
+        uuid: [u8; 16],
+    ) -> io::Result<(StreamFile, Option<PacketHead>)> {
+        let file = directory.open_or_create(name, Readers::Owner)?;
         let size = file.metadata()?.len();
         let (mut at, mut last) = (0, None);
         let mut head = [0; PacketHead::BYTES];
@@ -182,17 +219,19 @@ mod tests {
     fn a_file_is_as_long_as_its_packets_and_the_next_consumer_gives_back_what_a_killed_one_had_taken_ahead() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ring-1");
+        let directory = Directory::open(directory.path(), crate::beneath::Foreign::Refused).unwrap();
+        let name = OsStr::new("ring-1");
         let mut packets = StreamWriter::new([1; 16], 1, 0, Mono(0));
         packets.open_for(&Writer { vpid: 7, vtid: 8, procname: b"axis", cpu: 1, discarded: 0 }, 0);
         (0..100_000).for_each(|at| assert!(packets.event(0, Mono(at), b"payload")));
         packets.close(1);
-        let mut killed = StreamFile::open(&path, [1; 16]).unwrap().0;
+        let mut killed = StreamFile::open(&directory, name, [1; 16]).unwrap().0;
         killed.append(packets.bytes(), [1; 16], &mut Quota::default()).unwrap();
         std::mem::forget(killed);
         let length = packets.bytes().len() as u64;
-        assert_eq!(fs::metadata(&path).unwrap().len(), length);
-        drop(StreamFile::open(&path, [1; 16]).unwrap());
-        let after = fs::metadata(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
+        drop(StreamFile::open(&directory, name, [1; 16]).unwrap());
+        let after = std::fs::metadata(&path).unwrap();
         assert_eq!(after.len(), length);
         assert!(after.blocks() * 512 < length + length / 2, "{} blocks for {length} bytes", after.blocks());
     }

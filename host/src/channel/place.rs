@@ -1,105 +1,209 @@
-//! Where the shared memory, the session and the lock lie: below `/dev/shm`, or where `LATHUNT_TRACE_DIR` says, which
-//! the traced programs read as well.
+//! Where the shared memory, the session and the lock lie.
+//!
+//! Programs of all users put their memory below `/dev/shm`, or where `LATHUNT_TRACE_DIR` says, which the traced programs
+//! read as well: anybody may place anything there. So nothing that is believed is read from there. The session, its lock
+//! and the consumer's report lie in a directory that only this user can write: `/run/lathunt` for root,
+//! `$XDG_RUNTIME_DIR/lathunt` or `/tmp/lathunt-UID` for others. Programs that start read a copy of the session's rules,
+//! which is written there for them, and never read back.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directory of everything that a user's programs and the consumer share.
+use rustix::fs::{openat, AtFlags, Mode, OFlags, CWD};
+
+use super::lock;
+use crate::beneath::{Directory, Foreign, Readers};
+use crate::error::{Error, Result};
+use crate::trusted::{me, Owner};
+
+/// Where a user's consumer keeps others of root from reading the same rings: in the directory of that user's programs.
+const CONSUMER_LOCK: &str = ".consumer";
+
+/// The directory of everything that a user's programs and the consumer share, and that of the consumer's own state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     base: PathBuf,
+    state: PathBuf,
     uid: u32,
+}
+
+/// A program's file: the directory of its user, and its name in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share {
+    /// Owner of directory and file.
+    pub uid: u32,
+    /// The user's directory.
+    pub directory: PathBuf,
+    /// `PID-START-N`.
+    pub name: OsString,
 }
 
 impl Place {
     /// This user's.
     #[must_use]
     pub fn from_environment() -> Place {
-        let base = std::env::var_os("LATHUNT_TRACE_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from);
-        Place::new(base)
+        match std::env::var_os("LATHUNT_TRACE_DIR") {
+            Some(base) => Place::new(base.into()),
+            None => Place { base: "/dev/shm".into(), state: crate::knob::default_directory(), uid: me() },
+        }
     }
 
-    /// This user's, below `base`.
+    /// This user's, below `base`, the state included.
     #[must_use]
     pub fn new(base: PathBuf) -> Place {
-        // SAFETY: no preconditions.
-        Place { base, uid: unsafe { libc::geteuid() } }
+        let uid = me();
+        Place { state: base.join(format!("lathunt-{uid}.state")), base, uid }
     }
 
-    /// The session's file: programs read it when they start.
+    /// The session's file.
     #[must_use]
     pub fn session(&self) -> PathBuf {
-        self.base.join(format!("lathunt-{}.session", self.uid))
+        self.state.join("trace.session")
     }
 
     /// Held by the running consumer.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
-        self.base.join(format!("lathunt-{}.lock", self.uid))
+        self.state.join("trace.lock")
     }
 
     /// What the consumer reports about itself.
     #[must_use]
     pub fn status(&self) -> PathBuf {
-        self.base.join(format!("lathunt-{}.status", self.uid))
+        self.state.join("trace.status")
+    }
+
+    /// The directory of the state, made where it is missing; refused where others can write it.
+    ///
+    /// # Errors
+    /// As said, or it cannot be made.
+    pub fn state(&self) -> Result<Directory> {
+        Directory::make(&self.state, Readers::Owner, Foreign::Refused)
+            .and_then(Directory::private)
+            .map_err(|source| Error::new("use", self.state.display().to_string(), source))
+    }
+
+    /// Puts the session's rules where programs look that start, or takes them away. It is a copy for them alone; where
+    /// somebody has taken its name, programs learn what is wanted when the consumer finds them.
+    pub(super) fn publish(&self, rules: Option<&str>) {
+        let name = OsString::from(format!("lathunt-{}.session", self.uid));
+        let Ok(base) = Directory::open(&self.base, Foreign::Allowed) else { return };
+        match rules {
+            // Everybody's programs read that of root; what is not ours is replaced where the kernel lets us.
+            Some(rules) => drop(base.replace(&name, rules.as_bytes(), Readers::Everybody, false)),
+            None => drop(base.remove(&name)),
+        }
+    }
+
+    /// The right to read this user's rings, against a consumer of root's. `None` where the directory cannot be had: then
+    /// there are no programs of this user either.
+    pub(super) fn claim_programs(&self) -> Option<lock::Lock> {
+        let base = Directory::open(&self.base, Foreign::Allowed).ok()?;
+        let own =
+            base.below(OsStr::new(&format!("lathunt-{}", self.uid)), Readers::Owner).ok()?.private().ok()?;
+        lock::hold(own.open_or_create(OsStr::new(CONSUMER_LOCK), Readers::Owner).ok()?)
     }
 
     /// The files of all programs we may see: our own; root sees everybody's, but those of users who run a consumer
     /// themselves.
     #[must_use]
-    pub fn programs(&self) -> Vec<PathBuf> {
-        let mut files = Vec::new();
-        for (uid, directory) in self.directories() {
-            let theirs = self.base.join(format!("lathunt-{uid}.lock"));
-            if uid == self.uid || !super::lock::is_held(&theirs) {
-                files.extend(entries(&directory).filter(|path| owner(path) == Some(uid)));
+    pub fn programs(&self) -> Vec<Share> {
+        let mut shares = Vec::new();
+        for (uid, path) in self.directories() {
+            let Ok(directory) = of_user(&path, uid) else { continue };
+            if uid != self.uid && lock::is_held_in(&directory, OsStr::new(CONSUMER_LOCK), Owner::User(uid)) {
+                continue;
             }
+            let names = names(&directory).into_iter().filter(|name| is_share(name));
+            shares.extend(names.map(|name| Share { uid, directory: path.clone(), name }));
         }
-        files.sort();
-        files
+        shares.sort();
+        shares
     }
 
     fn directories(&self) -> Vec<(u32, PathBuf)> {
-        let of_uid = |path: PathBuf| {
-            let uid: u32 = path.file_name()?.to_str()?.strip_prefix("lathunt-")?.parse().ok()?;
-            let ours = path.is_dir() && owner(&path) == Some(uid) && (uid == self.uid || self.uid == 0);
-            ours.then_some((uid, path))
+        let Ok(base) = Directory::open(&self.base, Foreign::Allowed) else { return Vec::new() };
+        let of_uid = |name: OsString| {
+            let uid: u32 = name.to_str()?.strip_prefix("lathunt-")?.parse().ok()?;
+            (uid == self.uid || self.uid == 0).then(|| (uid, self.base.join(name)))
         };
-        entries(&self.base).filter_map(of_uid).collect()
+        names(&base).into_iter().filter_map(of_uid).collect()
     }
 }
 
-/// Writes `path` by way of `fresh`: readers see the old or the new text, and a link in place of `fresh` is not followed,
-/// since everybody may write there.
-pub(super) fn replace(path: &Path, fresh: &Path, text: &str) -> std::io::Result<()> {
-    let _ = fs::remove_file(fresh); // of one that was killed
-    fs::File::create_new(fresh)?.write_all(text.as_bytes())?;
-    fs::rename(fresh, path)
+impl Share {
+    /// Its directory, open.
+    ///
+    /// # Errors
+    /// It is no directory of that user, or a link.
+    pub(super) fn open_directory(&self) -> io::Result<Directory> {
+        of_user(&self.directory, self.uid)
+    }
+
+    /// The file's whole name.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+/// A user's directory, which the user alone may have made.
+fn of_user(path: &Path, uid: u32) -> io::Result<Directory> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = openat(CWD, path, flags, Mode::empty())?;
+    if rustix::fs::fstat(&fd)?.st_uid != uid {
+        return Err(io::Error::other("the directory belongs to another user"));
+    }
+    Ok(Directory::of_fd(fd, path.to_owned()))
 }
 
-fn owner(path: &Path) -> Option<u32> {
-    fs::symlink_metadata(path).ok().filter(|found| !found.is_symlink()).map(|found| found.uid())
+/// `PID-START-N`: nothing else, and no terminal's escape sequences, becomes part of a path or a message.
+fn is_share(name: &OsStr) -> bool {
+    let numbers = |text: &str| text.split('-').map(|part| part.parse::<u64>().is_ok()).collect::<Vec<_>>();
+    name.to_str().is_some_and(|text| numbers(text) == [true, true, true])
+}
+
+fn names(directory: &Directory) -> Vec<OsString> {
+    use std::os::unix::ffi::OsStrExt;
+    let entries = rustix::fs::Dir::read_from(directory).into_iter().flatten().flatten();
+    entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned()).collect()
+}
+
+/// Removes a program's file from its user's directory.
+pub(super) fn remove(directory: &Directory, name: &OsStr) {
+    let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
-    fn a_link_in_place_of_the_new_file_is_not_written_through() {
-        let directory = tempfile::tempdir().unwrap();
-        let [path, fresh, target] =
-            ["status", "status.new", "target"].map(|name| directory.path().join(name));
-        fs::write(&target, "dear to somebody").unwrap();
-        std::os::unix::fs::symlink(&target, &fresh).unwrap();
-        replace(&path, &fresh, "text").unwrap();
-        assert_eq!(fs::read_to_string(&target).unwrap(), "dear to somebody");
-        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), path.is_symlink()), ("text", false));
+    fn programs_are_regular_names_in_their_users_own_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let own = place.path().join(format!("lathunt-{}", me()));
+        fs::create_dir(&own).unwrap();
+        for name in ["7-8-0", "7-8-\x1b[2J", ".consumer", "7-8", "x"] {
+            fs::write(own.join(name), "").unwrap();
+        }
+        let names: Vec<_> = Place::new(place.path().into()).programs().into_iter().map(|s| s.name).collect();
+        assert_eq!(names, ["7-8-0"]);
+        fs::rename(&own, place.path().join("elsewhere")).unwrap();
+        symlink(place.path().join("elsewhere"), &own).unwrap();
+        assert!(Place::new(place.path().into()).programs().is_empty(), "a link is not followed");
+    }
+
+    #[test]
+    fn the_state_is_refused_where_others_can_write_it() {
+        let base = tempfile::tempdir().unwrap();
+        let place = Place::new(base.path().into());
+        drop(place.state().unwrap());
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(base.path().join(format!("lathunt-{}.state", me())), open).unwrap();
+        assert!(place.state().is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! One instrumented program, alive or dead: its control area, its rings, its events.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use lathunt_core::trace::user_event::{parse_declarations, Declaration};
@@ -14,12 +14,15 @@ use lathunt_core::trace::user_stream::Events;
 
 use super::clock;
 use super::memory::Memory;
+use super::place::{self, Share};
+use crate::beneath::Directory;
+use crate::trusted::{self, Access, Owner};
 
 /// A program's share of memory.
 #[derive(Debug)]
 pub struct Program {
     /// Its file.
-    pub path: PathBuf,
+    pub share: Share,
     /// Process id as the program sees it.
     pub pid: u32,
     /// Name of the program.
@@ -30,7 +33,9 @@ pub struct Program {
     pub rings: Vec<RingMemory>,
     /// Lines of declarations that could not be read.
     pub damaged_declarations: usize,
+    directory: Directory,
     file: File,
+    writable: bool,
     control: Memory,
     declared: usize,
 }
@@ -44,11 +49,27 @@ pub struct RingMemory {
 }
 
 impl Program {
-    /// Opens a file of [`super::place::Place::programs`]; `None` where it is not (or not yet) one.
+    /// Opens a file of [`super::place::Place::programs`] to consume its events; `None` where it is not (or not yet) one.
+    ///
+    /// It lies where its user may rename and link what he likes while root looks: it is opened beneath its directory, and
+    /// must be a regular file of that user with no other name.
     #[must_use]
-    pub fn open(path: &Path) -> Option<Program> {
-        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-        let memory = Memory::map(&file, 0, CONTROL_BYTES)?;
+    pub fn open(share: &Share) -> Option<Program> {
+        Program::with(share, Access::ReadWrite)
+    }
+
+    /// The same to look at it alone: nothing of the program is changed.
+    #[must_use]
+    pub fn look(share: &Share) -> Option<Program> {
+        Program::with(share, Access::Read)
+    }
+
+    fn with(share: &Share, access: Access) -> Option<Program> {
+        let directory = share.open_directory().ok()?;
+        let name = Path::new(&share.name);
+        let file = trusted::open_in(&directory, name, Owner::User(share.uid), u64::MAX, access).ok()?;
+        let writable = access == Access::ReadWrite;
+        let memory = Memory::map_with(&file, 0, CONTROL_BYTES, writable)?;
         if memory.word(control::MAGIC).load(Ordering::Acquire) != MAGIC
             || memory.word(control::VERSION).load(Ordering::Relaxed) != VERSION
         {
@@ -58,13 +79,15 @@ impl Program {
         memory.copy(control::COMM, control::COMM + 16, &mut comm);
         let comm = String::from_utf8_lossy(&comm).trim_end_matches('\0').to_owned();
         let mut program = Program {
-            path: path.to_owned(),
+            share: share.clone(),
             pid: memory.word(control::PID).load(Ordering::Relaxed) as u32,
             comm,
             events: Events::default(),
             rings: Vec::new(),
             damaged_declarations: 0,
+            directory,
             file,
+            writable,
             control: memory,
             declared: 0,
         };
@@ -75,7 +98,12 @@ impl Program {
     /// The file's name: process id, start time, image.
     #[must_use]
     pub fn name(&self) -> String {
-        self.path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+        self.share.name.to_string_lossy().into_owned()
+    }
+
+    /// Removes the file of a dead program.
+    pub fn remove(&self) {
+        place::remove(&self.directory, &self.share.name);
     }
 
     /// Looks for new events and rings; the new events.
@@ -83,7 +111,7 @@ impl Program {
         let rings = self.value(control::RINGS).min(RINGS_MAX as u64) as usize;
         while self.rings.len() < rings {
             let at = self.value(RING_TABLE_AT + self.rings.len() * 8);
-            let Some(ring) = RingMemory::map(&self.file, at) else { break };
+            let Some(ring) = RingMemory::map(&self.file, at, self.writable) else { break };
             self.rings.push(ring);
         }
         let end = (self.value(control::DECLARED_BYTES) as usize).min(CONTROL_BYTES - DECLARATIONS_AT);
@@ -104,7 +132,7 @@ impl Program {
     /// Switches an event on or off, now.
     pub fn enable(&self, id: u16, on: bool) {
         if usize::from(id) < EVENTS_MAX {
-            self.control.byte(ENABLED_AT + usize::from(id)).store(u8::from(on), Ordering::Relaxed);
+            self.control.store_byte(ENABLED_AT + usize::from(id), u8::from(on));
         }
     }
 
@@ -152,20 +180,20 @@ impl Program {
 
     fn mapped(&self) -> bool {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-        maps.contains(&*self.path.to_string_lossy())
+        maps.contains(&*self.share.path().to_string_lossy())
     }
 }
 
 impl RingMemory {
-    fn map(file: &File, at: u64) -> Option<RingMemory> {
-        let header = Memory::map(file, at, RING_HEADER_BYTES)?;
+    fn map(file: &File, at: u64, writable: bool) -> Option<RingMemory> {
+        let header = Memory::map_with(file, at, RING_HEADER_BYTES, writable)?;
         let value = |at: usize| header.word(at).load(Ordering::Acquire) as usize;
         let (words, mask, bytes) = (value(ring::PACKET_WORDS), value(ring::PACKET_MASK), value(ring::BYTES));
         let packets = mask.checked_add(1)?;
         let fits = packets.is_power_of_two()
             && (PACKET_HEADER_WORDS + 1..0xffff).contains(&words)
             && packets.checked_mul(words * 8)?.checked_add(RING_HEADER_BYTES)? == bytes;
-        let memory = Memory::map(file, at, bytes).filter(|_| fits)?;
+        let memory = Memory::map_with(file, at, bytes, writable).filter(|_| fits)?;
         Some(RingMemory { memory, packet_bytes: words * 8, packets })
     }
 
@@ -202,19 +230,19 @@ impl RingMemory {
 
     /// Lets the program reuse all packets before `position`, and the next consumer go on there.
     pub fn release(&self, position: Position) {
-        self.memory.word(ring::DRAINED).store(position.word(), Ordering::Relaxed);
-        self.memory.word(ring::CONSUMED).store(u64::from(position.seq), Ordering::Release);
+        self.memory.store(ring::DRAINED, position.word(), Ordering::Relaxed);
+        self.memory.store(ring::CONSUMED, u64::from(position.seq), Ordering::Release);
     }
 
     /// A session ends that has counted `discarded` events: the next one begins with what comes after.
     pub fn end_session(&self, discarded: u64) {
-        let before = self.memory.word(ring::DISCARDED_BEFORE);
-        before.store(before.load(Ordering::Relaxed) + discarded, Ordering::Relaxed);
+        let before = self.memory.word(ring::DISCARDED_BEFORE).load(Ordering::Relaxed);
+        self.memory.store(ring::DISCARDED_BEFORE, before.wrapping_add(discarded), Ordering::Relaxed);
     }
 
     /// Chooses between overwriting and discarding.
     pub fn set_overwrite(&self, overwrite: bool) {
-        self.memory.word(ring::OVERWRITE).store(u64::from(overwrite), Ordering::Relaxed);
+        self.memory.store(ring::OVERWRITE, u64::from(overwrite), Ordering::Relaxed);
     }
 
     /// Records that were begun and never committed: of a dead program, those it died in.

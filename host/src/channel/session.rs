@@ -1,4 +1,5 @@
-//! What the user wants recorded: a small text file, read by the consumer and by programs that start.
+//! What the user wants recorded: a small text file in the user's own state directory, and a copy of its rules (without
+//! where to and by whom) for programs that start.
 //!
 //! ```text
 //! lathunt-session 1
@@ -6,14 +7,20 @@
 //! comm motion*
 //! enable control:*
 //! disable control:noisy
-//! dir /var/tmp/trace
+//! dir /var/tmp/trace (not in the copy)
 //! ```
 
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::beneath::{Directory, Foreign, Readers};
 use crate::error::{Error, Result};
+use crate::trusted::{self, Owner};
+
+use super::place::Place;
+
+/// Most bytes of its file: what programs read at once.
+const MOST_BYTES: u64 = 8000;
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -36,8 +43,8 @@ pub struct Session {
     pub clock_offset_ns: i64,
     /// Seconds since 1970.
     pub created: i64,
-    /// Process id of the consumer.
-    pub consumer: u32,
+    /// Directories of other users will do for `dir`.
+    pub foreign: bool,
 }
 
 impl Session {
@@ -49,9 +56,17 @@ impl Session {
             rules: vec![(true, "*".to_owned())],
             clock_offset_ns: super::clock::realtime_offset_ns(),
             created: super::clock::realtime_seconds(),
-            consumer: std::process::id(),
             ..Session::default()
         }
+    }
+
+    /// Its directory, made where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made or written, or belongs to somebody else.
+    pub fn open_dir(&self) -> std::io::Result<Directory> {
+        let foreign = if self.foreign { Foreign::Allowed } else { Foreign::Refused };
+        Directory::make(&self.dir, Readers::Owner, foreign)
     }
 
     /// Whether `event` is wanted.
@@ -74,9 +89,9 @@ impl Session {
     /// Reads the file; `None` where there is no session.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file is there and cannot be read, or is not this user's alone.
     pub fn read(path: &Path) -> Result<Option<Session>> {
-        match fs::read_to_string(path) {
+        match trusted::read_text(path, Owner::Me, MOST_BYTES) {
             Ok(text) => Session::parse(&text).map(Some).ok_or_else(|| {
                 Error::refused("read the session", path.display().to_string(), "delete it to start afresh")
             }),
@@ -85,36 +100,51 @@ impl Session {
         }
     }
 
-    /// Writes the file at once: readers see the old or the new session.
+    /// Writes the file at once, and the copy for programs: readers see the old or the new session.
     ///
     /// # Errors
     /// The place cannot be written, or a pattern holds a line break.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let text = self.text();
-        if Session::parse(&text).as_ref() != Some(self) || text.len() > 8000 {
+    pub fn write(&self, place: &Place) -> Result<()> {
+        let (text, path) = (self.text(), place.session());
+        if Session::parse(&text).as_ref() != Some(self) || text.len() as u64 > MOST_BYTES {
             return Err(Error::refused(
                 "keep the session",
                 path.display().to_string(),
                 "a name or pattern is too odd or too long",
             ));
         }
-        let fresh = path.with_extension(format!("session.{}", std::process::id()));
-        super::place::replace(path, &fresh, &text)
-            .map_err(|source| Error::new("write the session", path.display().to_string(), source))
+        let name = path.file_name().unwrap_or_default();
+        place
+            .state()?
+            .replace(name, text.as_bytes(), Readers::Owner, false)
+            .map_err(|source| Error::new("write the session", path.display().to_string(), source))?;
+        place.publish(Some(&self.rules_text()));
+        Ok(())
     }
 
     fn text(&self) -> String {
+        let mut text = self.rules_text();
+        let mut line = |key: &str, value: &dyn std::fmt::Display| {
+            let _ = writeln!(text, "{key} {value}");
+        };
+        line("dir", &self.dir.display());
+        line("clock_offset_ns", &self.clock_offset_ns);
+        line("created", &self.created);
+        if self.foreign {
+            line("foreign", &"allowed");
+        }
+        self.limit_bytes.iter().for_each(|bytes| line("limit_bytes", bytes));
+        text
+    }
+
+    /// What programs that start need to know.
+    fn rules_text(&self) -> String {
         let mut text = String::from("lathunt-session 1\n");
         let mut line = |key: &str, value: &dyn std::fmt::Display| {
             let _ = writeln!(text, "{key} {value}");
         };
         line("mode", &if self.overwrite { "overwrite" } else { "discard" });
-        line("dir", &self.dir.display());
-        line("clock_offset_ns", &self.clock_offset_ns);
-        line("created", &self.created);
-        line("consumer", &self.consumer);
         self.ring_bytes.iter().for_each(|bytes| line("ring_bytes", bytes));
-        self.limit_bytes.iter().for_each(|bytes| line("limit_bytes", bytes));
         self.comms.iter().for_each(|comm| line("comm", comm));
         self.pids.iter().for_each(|pid| line("pid", pid));
         self.rules.iter().for_each(|(enable, rule)| line(if *enable { "enable" } else { "disable" }, rule));
@@ -134,7 +164,7 @@ impl Session {
                 "dir" => session.dir = value.into(),
                 "clock_offset_ns" => session.clock_offset_ns = value.parse().ok()?,
                 "created" => session.created = value.parse().ok()?,
-                "consumer" => session.consumer = value.parse().ok()?,
+                "foreign" => session.foreign = true,
                 "ring_bytes" => session.ring_bytes = Some(value.parse().ok()?),
                 "limit_bytes" => session.limit_bytes = Some(value.parse().ok()?),
                 "comm" => session.comms.push(value.to_owned()),
@@ -173,16 +203,20 @@ mod tests {
 
     #[test]
     fn a_session_reads_back_and_refuses_what_its_file_cannot_hold() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("lathunt-0.session");
+        let base = tempfile::tempdir().unwrap();
+        let place = Place::new(base.path().into());
+        let path = place.session();
         let mut session =
             Session { comms: vec!["motion*".into()], pids: vec![7], ..Session::new("/tmp/a b".into()) };
-        session.write(&path).unwrap();
+        session.write(&place).unwrap();
         assert_eq!(Session::read(&path).unwrap(), Some(session.clone()));
         session.rules.push((true, "evil\ndir /etc".into()));
-        assert!(session.write(&path).is_err());
-        fs::write(&path, "something else").unwrap();
+        assert!(session.write(&place).is_err());
+        let published = base.path().join(format!("lathunt-{}.session", trusted::me()));
+        let published = std::fs::read_to_string(published).unwrap();
+        assert!(published.contains("comm motion*") && !published.contains("dir"), "{published}");
+        std::fs::write(&path, "something else").unwrap();
         assert!(Session::read(&path).is_err());
-        assert_eq!(Session::read(&place.path().join("none")).unwrap(), None);
+        assert_eq!(Session::read(&base.path().join("none")).unwrap(), None);
     }
 }

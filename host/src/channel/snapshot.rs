@@ -10,7 +10,7 @@ use lathunt_core::trace::user_ring::{control, ring, Packet, Position};
 use lathunt_core::trace::user_stream::{Piece, UserStream};
 
 use super::drain::Tally;
-use super::output::{Quota, StreamFile, TraceDir};
+use super::output::{Quota, TraceDir};
 use super::program::Program;
 
 /// Writes all rings of `program` into `dir`.
@@ -23,7 +23,7 @@ pub fn write(program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Re
         let (stream, tally) = read_ring(program, ring, dir.trace.uuid);
         if !stream.bytes().is_empty() {
             dir.describe(&program.events)?;
-            let (mut file, _) = StreamFile::open(&dir.stream_path(ring), dir.trace.uuid)?;
+            let (mut file, _) = dir.stream(ring)?;
             file.append(stream.bytes(), dir.trace.uuid, quota)?;
             file.correct_discarded(tally.discarded)?;
         }
@@ -58,8 +58,8 @@ fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tal
     }
     stream.flush();
     let progress = stream.progress();
-    let total = memory.value(ring::EVENTS_BEFORE)
-        + if committed.words == Position::CLOSED { 0 } else { committed.events.into() };
+    let open_events = if committed.words == Position::CLOSED { 0 } else { u64::from(committed.events) };
+    let total = memory.value(ring::EVENTS_BEFORE).saturating_add(open_events);
     let tally = Tally {
         recorded: progress.recovered,
         discarded: memory.value(ring::DISCARDED),

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
 use crate::error::{Error, Result};
+use crate::trusted;
 
 const FILE: &str = "knobs.journal";
 const LOCK: &str = "knobs.lock";
@@ -111,12 +112,17 @@ impl Drop for Lock {
 /// `/run/lathunt` for root, else the user's own runtime directory.
 #[must_use]
 pub fn default_directory() -> PathBuf {
-    // SAFETY: geteuid has no preconditions.
-    let uid = unsafe { libc::geteuid() };
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        _ if uid == 0 => PathBuf::from("/run/lathunt"),
-        Some(own) if !own.is_empty() => PathBuf::from(own).join("lathunt"),
-        _ => std::env::temp_dir().join(format!("lathunt-{uid}")),
+    let uid = trusted::me();
+    if uid == 0 {
+        return PathBuf::from("/run/lathunt");
+    }
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let usual = PathBuf::from(format!("/run/user/{uid}")); // also where the variable is not set: cron, su
+    let own =
+        |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
+    match given.into_iter().chain([usual]).find(own) {
+        Some(own) => own.join("lathunt"),
+        None => std::env::temp_dir().join(format!("lathunt-{uid}")),
     }
 }
 
