@@ -16,6 +16,12 @@ use crate::{breaktrace, cmd, exit};
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Overwrite files that lathunt did not write, and earlier runs instead of renaming them to *.old
+    #[arg(long, global = true, help_heading = "Files")]
+    force: bool,
+    /// Write results into directories that belong to another user, who can replace them
+    #[arg(long, global = true, help_heading = "Files")]
+    allow_foreign_directory: bool,
 }
 
 // `about` and no comment: a comment would hide what the arguments' own says at length.
@@ -102,6 +108,7 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
+    crate::file::allow(cli.force, cli.allow_foreign_directory);
     if !matches!(cli.command, Command::Isolate(_) | Command::Restore(_)) {
         cmd::isolate::recover_after_kill();
     }

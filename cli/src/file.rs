@@ -1,11 +1,18 @@
 //! Run files in, results out: reading with clear errors, writing so that nothing is ever half there.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::run::Run;
+use lathunt_host::beneath::{Directory, Foreign, Readers};
+use lathunt_host::trusted::Owner;
+
+use crate::own::Kind;
 
 /// Name of the run file inside an output directory.
 pub const RUN_FILE: &str = "run.lathunt.json";
@@ -89,47 +96,57 @@ pub fn read_run(path: &Path) -> Result<Loaded> {
     Ok(Loaded { path, run })
 }
 
-/// Writes `bytes` to `path` so that after any failure, a full disk or a kill the old file or the new one is there,
-/// never a part: a temporary file in the same directory, synced, then renamed.
-///
-/// A symbolic link is followed; what is no regular file (`/dev/stdout`, a pipe) is written directly.
-///
-/// # Errors
-/// One line: which file, what went wrong. The temporary file is removed.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    let shown = path.display();
-    match fs::metadata(path) {
-        Ok(target) if target.is_dir() => bail!("cannot write {shown}: it is a directory; name a file"),
-        Ok(target) if !target.is_file() => {
-            let mut file =
-                OpenOptions::new().write(true).open(path).with_context(|| format!("cannot write {shown}"))?;
-            return file.write_all(bytes).map_err(|error| said(path, &error));
-        }
-        _ => {}
-    }
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let name = target.file_name().ok_or_else(|| anyhow!("cannot write {shown}: that names no file"))?;
-    let temporary = target.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-    let written = write_and_rename(&temporary, &target, bytes);
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.map_err(|error| said(path, &error))
+/// What the user has allowed on the command line.
+static FORCE: AtomicBool = AtomicBool::new(false);
+static FOREIGN: AtomicBool = AtomicBool::new(false);
+
+/// Most bytes of an existing file that are looked at to learn its kind.
+const LOOK_BYTES: u64 = 64 << 20;
+
+/// Notes `--force` and `--allow-foreign-directory`, once, before any command runs.
+pub fn allow(force: bool, foreign: bool) {
+    FORCE.store(force, Ordering::Relaxed);
+    FOREIGN.store(foreign, Ordering::Relaxed);
 }
 
-/// The same without waiting for the disk: survives a kill of this process, not a power cut.
+/// Whether directories of other users will do.
+pub fn foreign() -> Foreign {
+    if FOREIGN.load(Ordering::Relaxed) {
+        Foreign::Allowed
+    } else {
+        Foreign::Refused
+    }
+}
+
+/// Writes `bytes` to `path` so that after any failure, a full disk or a kill the old file or the new one is there,
+/// never a part.
+///
+/// A file that is there is replaced only by lathunt's own output of the same kind ([`Kind`]); an earlier run is kept as
+/// `*.old`. Links of this user are followed; what is no regular file (`/dev/stdout`, a pipe) is written directly.
 ///
 /// # Errors
-/// One line: which file, what went wrong. The temporary file is removed.
-pub fn write_quick(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = path.with_extension(format!("{}.part", std::process::id()));
-    let written = create(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+/// One line: which file, what went wrong, or what is there that is not to be overwritten.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(mut file) = special(path)? {
+        return file.write_all(bytes).map_err(|error| said(path, &error));
     }
-    written.map_err(|error| said(path, &error))
+    let (directory, name) = place(path)?;
+    let keep = may_replace(&directory, &name, path, Kind::of(bytes).as_ref())?;
+    if let Some(old) = keep {
+        directory.keep(&name, &old).map_err(|error| said(path, &error))?;
+        eprintln!("lathunt: an earlier run was there: it is now {}", path.with_file_name(&old).display());
+    }
+    directory.replace(&name, bytes, Readers::Umask, true).map_err(|error| said(path, &error))
+}
+
+/// The same without waiting for the disk, for a file of which the caller knows that it may be overwritten: survives a
+/// kill of this process, not a power cut.
+///
+/// # Errors
+/// One line: which file, what went wrong.
+pub fn write_quick(path: &Path, bytes: &[u8]) -> Result<()> {
+    let (directory, name) = place(path)?;
+    directory.replace(&name, bytes, Readers::Umask, false).map_err(|error| said(path, &error))
 }
 
 /// Where `path` will be written, in a directory the file `name`; asked before a measurement, so that none is made in vain.
@@ -137,33 +154,149 @@ pub fn write_quick(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// One line: nothing can be written there, and why.
 pub fn target(path: &Path, name: &str) -> Result<PathBuf> {
+    target_like(path, name, &Kind::run())
+}
+
+/// The same for a file of another kind.
+///
+/// # Errors
+/// As [`target`].
+pub fn target_like(path: &Path, name: &str, kind: &Kind) -> Result<PathBuf> {
     let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
-    let probe = file.with_extension(format!("{}.part", std::process::id()));
-    create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(|error| said(&file, &error))?;
+    if special(&file)?.is_some() {
+        return Ok(file);
+    }
+    let (directory, name) = place(&file)?;
+    directory.probe().map_err(|error| said(&file, &error))?;
+    may_replace(&directory, &name, &file, Some(kind))?;
     Ok(file)
 }
 
-/// A new file. What is there under that name was left by one that was killed, or is a link that is not to be followed.
-fn create(temporary: &Path) -> std::io::Result<File> {
-    let _ = fs::remove_file(temporary);
-    File::create_new(temporary)
+/// The directory `path`, made where it is missing.
+///
+/// # Errors
+/// One line: it cannot be made, or is not to be written.
+pub fn directory(path: &Path, readers: Readers) -> Result<Directory> {
+    Directory::make(path, readers, foreign()).map_err(|error| said(path, &error))
 }
 
-fn write_and_rename(temporary: &Path, target: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = create(temporary)?;
-    file.write_all(bytes)?;
-    if let Ok(old) = fs::metadata(target) {
-        file.set_permissions(old.permissions())?;
+/// Puts a file into an open directory.
+///
+/// # Errors
+/// One line: which file, what went wrong.
+pub fn put(directory: &Directory, name: &str, bytes: &[u8], readers: Readers) -> Result<()> {
+    let written = directory.replace(OsStr::new(name), bytes, readers, true);
+    written.map_err(|error| said(&directory.path().join(name), &error))
+}
+
+/// Renames files of an earlier recording in `directory` to `*.old`; the first of them. Before that, that all of them and
+/// of their predecessors are lathunt's.
+///
+/// # Errors
+/// One line: which file is somebody else's, or cannot be renamed.
+pub fn set_aside(directory: &Directory, names: &[(&str, fn(&Kind) -> bool)]) -> Result<Option<PathBuf>> {
+    let mut there = Vec::new();
+    for (name, ours) in names {
+        let old = OsString::from(format!("{name}.old"));
+        for name in [OsStr::new(name), &old] {
+            let path = directory.path().join(name);
+            let known = existing(directory, name).map_err(|error| said(&path, &error))?;
+            if known.as_ref().is_some_and(|kind| !kind.as_ref().is_none_or(ours)) && !forced() {
+                bail!("cannot write {}: what is there was not written by lathunt; name another place, or pass --force", path.display());
+            }
+            if known.is_some() && name != old {
+                there.push((name.to_owned(), old.clone()));
+            }
+        }
     }
-    file.sync_all()?;
-    drop(file);
-    fs::rename(temporary, target)?;
-    // The name is safe once the directory is; not every file system can sync one, and the data are there anyhow.
-    if let Some(directory) = target.parent() {
-        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    for (name, old) in &there {
+        let path = directory.path().join(name);
+        directory.rename(name, old).map_err(|error| said(&path, &error))?;
     }
-    Ok(())
+    Ok(there.first().map(|(_, old)| directory.path().join(old)))
+}
+
+fn forced() -> bool {
+    FORCE.load(Ordering::Relaxed)
+}
+
+fn place(path: &Path) -> Result<(Directory, OsString)> {
+    Directory::of_file(path, foreign()).map_err(|error| said(path, &error))
+}
+
+/// What is no regular file, opened to be written as it is; that there is one is said by the descriptor, since a name may
+/// mean something else a moment later.
+fn special(path: &Path) -> Result<Option<File>> {
+    let shown = path.display();
+    let Ok(found) = fs::metadata(path) else { return Ok(None) };
+    if found.is_dir() {
+        bail!("cannot write {shown}: it is a directory; name a file");
+    }
+    if found.is_file() {
+        return Ok(None);
+    }
+    let trusted = [0, lathunt_host::trusted::me()].contains(&found.uid());
+    if !trusted
+        && !found.file_type().is_char_device()
+        && !path.starts_with("/dev")
+        && !path.starts_with("/proc")
+    {
+        bail!("cannot write {shown}: it is a pipe of user {}", found.uid());
+    }
+    let file = OpenOptions::new().write(true).open(path).with_context(|| format!("cannot write {shown}"))?;
+    match file.metadata() {
+        Ok(opened) if !opened.is_file() => Ok(Some(file)),
+        _ => bail!("cannot write {shown}: it changes while it is opened"),
+    }
+}
+
+/// Kind of the file `name`; `Some(None)`: it is empty.
+fn existing(directory: &Directory, name: &OsStr) -> std::io::Result<Option<Option<Kind>>> {
+    if directory.find(name)?.is_none() {
+        return Ok(None);
+    }
+    let mut head = Vec::new();
+    directory.read(name, Owner::Anyone, u64::MAX)?.take(LOOK_BYTES).read_to_end(&mut head)?;
+    let unknown = || Kind::Text("somebody else's".to_owned());
+    Ok(Some((!head.is_empty()).then(|| Kind::of(&head).unwrap_or_else(unknown))))
+}
+
+/// That `name` may be overwritten by a file of `kind`; the name under which an earlier run is to be kept.
+fn may_replace(
+    directory: &Directory,
+    name: &OsStr,
+    path: &Path,
+    kind: Option<&Kind>,
+) -> Result<Option<OsString>> {
+    let old = || {
+        let mut old = name.to_owned();
+        old.push(".old");
+        old
+    };
+    let found = match existing(directory, name) {
+        Err(_) if forced() => return Ok(None),
+        found => found.map_err(|error| said(path, &error))?,
+    };
+    match found {
+        None | Some(None) => Ok(None),
+        _ if forced() => Ok(None),
+        Some(Some(found)) if Some(&found) != kind => bail!(
+            "cannot write {}: the file there is not {}; name another file, or pass --force to overwrite it",
+            path.display(),
+            kind.map_or("written by lathunt".to_owned(), Kind::name)
+        ),
+        Some(Some(found)) if found == Kind::run() => {
+            let before = existing(directory, &old()).map_err(|error| said(path, &error))?;
+            if before.flatten().is_some_and(|before| before != Kind::run()) {
+                bail!(
+                    "cannot write {}: the run there would be kept as *.old, but that file is not a run of lathunt; name another file",
+                    path.display()
+                );
+            }
+            Ok(Some(old()))
+        }
+        Some(Some(_)) => Ok(None),
+    }
 }
 
 fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
@@ -182,6 +315,8 @@ fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
 mod tests {
     use super::*;
 
+    const RUN: &str = "{\"format\":\"lathunt-run\",\"version\":1}";
+
     #[test]
     fn a_place_that_cannot_be_written_is_told_before() {
         let directory = tempfile::tempdir().unwrap();
@@ -195,29 +330,38 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_temporary_file_is_not_followed() {
+    fn only_own_output_of_the_same_kind_is_overwritten_and_runs_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
-        let id = std::process::id();
-        fs::write(at("target"), "dear to somebody").unwrap();
-        let link = |name: String| std::os::unix::fs::symlink(at("target"), at(&name)).unwrap();
-        link(format!(".x.json.{id}.part"));
-        write_atomic(&at("x.json"), b"1").unwrap();
-        link(format!("x.{id}.part"));
-        write_quick(&at("x.json"), b"2").unwrap();
-        link(format!("x.{id}.part"));
-        target(&at("x.json"), RUN_FILE).unwrap();
-        assert_eq!(fs::read(at("target")).unwrap(), b"dear to somebody");
-        assert_eq!((fs::read(at("x.json")).unwrap(), at("x.json").is_symlink()), (b"2".to_vec(), false));
+        let (first, second) = (RUN.to_owned(), RUN.replace('1', "2"));
+        fs::write(at("my.cpp"), "int main(){}\n").unwrap();
+        for refused in
+            [target(&at("my.cpp"), RUN_FILE).map(drop), write_atomic(&at("my.cpp"), RUN.as_bytes())]
+        {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("not a run of lathunt") && error.contains("--force"), "{error}");
+        }
+        assert_eq!(fs::read(at("my.cpp")).unwrap(), b"int main(){}\n");
+        write_atomic(&at("run"), first.as_bytes()).unwrap();
+        write_atomic(&at("run"), second.as_bytes()).unwrap();
+        let content = |name: &str| fs::read_to_string(at(name)).unwrap();
+        assert_eq!((content("run"), content("run.old")), (second.clone(), first));
+        assert!(write_atomic(&at("run"), b"cpu,begin_ns,gap_ns\n").is_err(), "of another kind");
+        fs::write(at("run.old"), "dear to somebody").unwrap();
+        assert!(write_atomic(&at("run"), RUN.as_bytes()).is_err());
+        assert_eq!((content("run"), content("run.old").as_str()), (second, "dear to somebody"));
+        fs::write(at("empty"), "").unwrap();
+        write_atomic(&at("empty"), RUN.as_bytes()).unwrap(); // as made by mktemp
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
     }
 
     #[test]
     fn a_failed_write_leaves_the_old_file_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.json");
-        write_atomic(&path, b"old").unwrap();
-        write_atomic(&path, b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
+        write_atomic(&path, b"heading,of,a,table\nold").unwrap();
+        write_atomic(&path, b"heading,of,a,table\nnew").unwrap();
+        assert!(fs::read(&path).unwrap().ends_with(b"new"));
         let missing = directory.path().join("no/such/x.json");
         let error = write_atomic(&missing, b"x").unwrap_err().to_string();
         assert!(error.contains("the directory does not exist") && !error.contains('\n'), "{error}");
@@ -229,7 +373,7 @@ mod tests {
     fn a_link_stays_a_link_and_a_device_stays_a_device() {
         let directory = tempfile::tempdir().unwrap();
         let (target, link) = (directory.path().join("target"), directory.path().join("link"));
-        write_atomic(&target, b"1").unwrap();
+        fs::write(&target, "").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
         write_atomic(&link, b"2").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());

@@ -13,6 +13,7 @@ mod live;
 mod monitor;
 mod out;
 mod outdir;
+mod own;
 mod record;
 mod trace;
 mod trace_file;

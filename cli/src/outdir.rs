@@ -1,15 +1,18 @@
 //! The directory of a measurement: made before the measurement, saved into every second, completed at the end.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use lathunt_core::report::{blocking, html, tasks, text, worst};
 use lathunt_core::run::Run;
 use lathunt_core::trace::flight::decode;
+use lathunt_host::beneath::{Directory, Readers};
 use lathunt_host::symbols::Symbols;
+
+use crate::own::Kind;
 
 use crate::trace::{FLIGHT_FILE, KALLSYMS_FILE};
 use crate::{file, out};
@@ -17,11 +20,16 @@ use crate::{file, out};
 /// Name of the report inside the directory.
 pub const REPORT_FILE: &str = "report.html";
 /// What a measurement leaves there. The run comes first: by it an earlier one is known.
-const FILES: [&str; 4] = [file::RUN_FILE, REPORT_FILE, FLIGHT_FILE, KALLSYMS_FILE];
+const FILES: [(&str, fn(&Kind) -> bool); 4] = [
+    (file::RUN_FILE, |kind| *kind == Kind::run()),
+    (REPORT_FILE, |kind| *kind == Kind::Page),
+    (FLIGHT_FILE, |kind| *kind == Kind::Flight),
+    (KALLSYMS_FILE, |kind| *kind == Kind::Symbols),
+];
 
 /// The output directory.
 pub struct Output {
-    directory: PathBuf,
+    directory: Directory,
 }
 
 impl Output {
@@ -34,58 +42,47 @@ impl Output {
         let directory =
             wanted.map_or_else(|| PathBuf::from(name_of(started.unwrap_or_default())), Path::to_owned);
         let shown = directory.display().to_string();
-        fs::create_dir_all(&directory)
+        let directory = file::directory(&directory, Readers::Umask)
             .with_context(|| format!("cannot make the output directory {shown}"))?;
-        let output = Output { directory };
-        let probe = output.path(".writable");
-        file::write_atomic(&probe, b"")
-            .and_then(|()| Ok(fs::remove_file(&probe)?))
+        directory
+            .probe()
             .with_context(|| format!("cannot write into {shown}; name another directory with -o"))?;
-        output.set_aside()?;
-        Ok(output)
-    }
-
-    /// An earlier run is not lost, nor does its evidence stay beside the new one's: `run.lathunt.json.old`, as perf does.
-    fn set_aside(&self) -> anyhow::Result<()> {
-        let there: Vec<PathBuf> =
-            FILES.map(|name| self.path(name)).into_iter().filter(|path| path.exists()).collect();
-        for path in &there {
-            let old = self.path(&format!("{}.old", path.file_name().unwrap_or_default().display()));
-            fs::rename(path, &old).with_context(|| {
-                format!("cannot rename {} of an earlier run; name another directory with -o", path.display())
-            })?;
+        // An earlier run is not lost, nor does its evidence stay beside the new one's.
+        if let Some(old) = file::set_aside(&directory, &FILES)? {
+            eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
         }
-        if let Some(first) = there.first() {
-            eprintln!("lathunt: an earlier run was there: it is now {}.old", first.display());
-        }
-        Ok(())
+        Ok(Output { directory })
     }
 
     /// A file inside.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        self.directory.path().join(name)
     }
 
     /// Saves a run that still goes on. A failure is no reason to stop measuring: the end will say it.
     pub fn save(&self, run: &Run) {
-        let _ = file::write_quick(&self.path(file::RUN_FILE), run.to_json().as_bytes());
+        let json = run.to_json();
+        let _ = self.directory.replace(OsStr::new(file::RUN_FILE), json.as_bytes(), Readers::Umask, false);
     }
 
-    /// Writes a finished run, its flight records and its report.
+    /// Writes a finished run, its report and its flight records; the most important first, in case the disk is full.
+    /// The flight records and symbols hold addresses of the kernel: they are for this user alone.
     ///
     /// # Errors
     /// One line: which file and why not.
     pub fn write(&self, run: &Run, flight: &[u8]) -> anyhow::Result<()> {
-        file::write_atomic(&self.path(file::RUN_FILE), run.to_json().as_bytes())?;
+        let put = |name, bytes: &[u8], readers| file::put(&self.directory, name, bytes, readers);
+        put(file::RUN_FILE, run.to_json().as_bytes(), Readers::Umask)?;
+        put(REPORT_FILE, html::report(run)?.as_bytes(), Readers::Umask)?;
         if !flight.is_empty() {
-            file::write_atomic(&self.path(FLIGHT_FILE), flight)?;
+            put(FLIGHT_FILE, flight, Readers::Owner)?;
             // Without them the addresses in it mean nothing on another machine, or after the next boot.
             if let Ok(symbols) = Symbols::read() {
-                file::write_atomic(&self.path(KALLSYMS_FILE), used(flight, &symbols).as_bytes())?;
+                put(KALLSYMS_FILE, used(flight, &symbols).as_bytes(), Readers::Owner)?;
             }
         }
-        file::write_atomic(&self.path(REPORT_FILE), html::report(run)?.as_bytes())
+        Ok(())
     }
 
     /// Prints the result: the run file (`json`), the verdict alone (`quiet`), or the summary.
@@ -94,8 +91,12 @@ impl Output {
     /// When stdout cannot be written.
     pub fn print(&self, run: &Run, json: bool, quiet: bool) -> anyhow::Result<()> {
         let (report, file) = (self.path(REPORT_FILE), self.path(file::RUN_FILE));
-        let (report, file) = (report.to_string_lossy(), file.to_string_lossy());
-        let paths: [(&str, &str); 2] = [("report", &report), ("run", &file)];
+        // Only those that could be written.
+        let paths = [("report", report), ("run", file)].map(|(what, path)| (what, path.exists(), path));
+        let paths = paths.iter().filter(|(_, there, _)| *there);
+        let paths: Vec<(&str, String)> =
+            paths.map(|(what, _, path)| (*what, path.to_string_lossy().into_owned())).collect();
+        let paths: Vec<(&str, &str)> = paths.iter().map(|(what, path)| (*what, path.as_str())).collect();
         let screen = out::screen(&paths);
         let text = match (json, quiet) {
             (true, _) => run.to_json() + "\n",
@@ -138,6 +139,8 @@ fn name_of(started: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -155,14 +158,17 @@ mod tests {
             Output::create(Some(&file.join("below")), None).err().map(|error| format!("{error:#}")).unwrap();
         assert!(error.contains("cannot make the output directory"), "{error}");
         let output = Output::create(Some(&place.path().join("a/b")), None).unwrap();
-        assert_eq!(fs::read_dir(&output.directory).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(output.directory.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn an_earlier_run_and_its_evidence_are_set_aside() {
         let place = tempfile::tempdir().unwrap();
-        for name in [file::RUN_FILE, FLIGHT_FILE, "notes.txt"] {
-            fs::write(place.path().join(name), name).unwrap();
+        let flight = "LHFLIGHT\0";
+        for (name, content) in
+            [(file::RUN_FILE, "{\"format\":\"lathunt-run\"}"), (FLIGHT_FILE, flight), ("notes.txt", "mine")]
+        {
+            fs::write(place.path().join(name), content).unwrap();
         }
         Output::create(Some(place.path()), None).unwrap();
         let mut names: Vec<_> = fs::read_dir(place.path())
@@ -171,6 +177,9 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, ["flight.bin.old", "notes.txt", "run.lathunt.json.old"]);
-        assert_eq!(fs::read_to_string(place.path().join("flight.bin.old")).unwrap(), FLIGHT_FILE);
+        assert_eq!(fs::read_to_string(place.path().join("flight.bin.old")).unwrap(), flight);
+        fs::write(place.path().join(REPORT_FILE), "<html>dear to somebody").unwrap();
+        let refused = Output::create(Some(place.path()), None).err().map(|error| error.to_string()).unwrap();
+        assert!(refused.contains("not written by lathunt"), "{refused}");
     }
 }

@@ -298,6 +298,21 @@ impl Directory {
         Ok(())
     }
 
+    /// Gives the file `name` the second name `old`, whose file goes: when `name` is replaced, its content stays.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn keep(&self, name: &OsStr, old: &OsStr) -> io::Result<()> {
+        match unlinkat(&self.fd, old, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match linkat(&self.fd, name, &self.fd, old, AtFlags::empty()) {
+            Ok(()) => Ok(()),
+            Err(_) => self.rename(name, old), // no second names there
+        }
+    }
+
     /// Renames within the directory.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use crate::instrument::cyclic::{Cyclic, Hooks, OnPeak, Options, ThreadSpec};
 use crate::instrument::peak_queue::{peak_queue, NewPeak, PeakReceiver, PeakSender};
 use crate::recorder::{Freezer, Recorder};
 use crate::symbols::Symbols;
+use crate::threads;
 
 /// Samples before the first pulse: what is undisturbed.
 const QUIET_SAMPLES: u64 = 100;
@@ -92,7 +93,7 @@ pub fn disturb(what: &Disturbance, recorder: Option<(&mut Recorder, &Symbols)>) 
     schedule.set(first, every);
     let mut windows = Vec::new();
     let pulses = std::thread::scope(|scope| {
-        let injector = scope.spawn(|| pulses(what, first, every));
+        let injector = threads::scoped(scope, || pulses(what, first, every))?;
         let mut recorder = recorder;
         // Flight buffers are few: they are read while the pulses go on, and once more when the last is over.
         loop {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use journal::Journal;
 
-pub use journal::{default_directory, left, pending, Change, Left};
+pub use journal::{default_directory, forget, left, pending, Change, Left};
 pub use kind::Kind;
 pub use restore::{changed_by_other, Outcome, Restored};
 

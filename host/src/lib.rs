@@ -27,6 +27,7 @@ pub mod signals;
 pub mod symbols;
 pub mod terminal;
 pub mod testing;
+pub mod threads;
 pub mod topology;
 pub mod tracefs;
 pub mod trusted;

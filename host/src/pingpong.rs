@@ -8,7 +8,7 @@ use lathunt_core::time::{Cpu, Ns};
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::sched;
+use crate::{sched, threads};
 
 /// Mean CPU time of one round trip (two wake-ups, two switches) over `rounds` on `cpu`, of ordinary threads.
 ///
@@ -17,8 +17,8 @@ use crate::sched;
 pub fn round_trip(cpu: Cpu, rounds: u32) -> Result<Ns> {
     let pipe = || std::io::pipe().map_err(|error| Error::new("open", "a pipe", error));
     let ((there_out, there_in), (back_out, back_in)) = (pipe()?, pipe()?);
-    let echo = std::thread::spawn(move || exchange(cpu, rounds, there_out, back_in, false));
-    let call = std::thread::spawn(move || exchange(cpu, rounds, back_out, there_in, true));
+    let echo = threads::spawn(move || exchange(cpu, rounds, there_out, back_in, false))?;
+    let call = threads::spawn(move || exchange(cpu, rounds, back_out, there_in, true))?;
     let failed = |_| Error::refused("measure", "the round trip", "a thread ended early");
     let took = call.join().map_err(failed)?? + echo.join().map_err(failed)??;
     Ok(Ns(took.0 / u64::from(rounds.max(1))))

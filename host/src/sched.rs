@@ -113,7 +113,7 @@ pub fn set_nice(nice: i32) -> Result<()> {
 /// # Errors
 /// As [`set_policy`].
 pub fn may_be_realtime(priority: i32) -> Result<()> {
-    let attempt = std::thread::spawn(move || set_policy(Policy::Fifo, priority));
+    let attempt = crate::threads::spawn(move || set_policy(Policy::Fifo, priority))?;
     attempt
         .join()
         .unwrap_or_else(|_| Err(Error::refused("try", "a real-time priority", "the attempt ended early")))

@@ -16,7 +16,8 @@ use lathunt_host::instrument::hwlat::{smi_counts, tracer, Options};
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, pm_qos, signals};
 
-use crate::file::{target, write_atomic};
+use crate::file::{target_like, write_atomic};
+use crate::own::Kind;
 use crate::{exit, out};
 
 /// Looks for latencies of the hardware with the kernel's hwlat tracer.
@@ -76,8 +77,17 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     })
 }
 
+/// An earlier report: one sample a line.
+fn samples_kind() -> Kind {
+    Kind::Text("ts: #.#, inner:#, outer:#".to_owned())
+}
+
 fn detect(args: &Args) -> Result<ExitCode> {
-    let file = args.report.as_deref().map(|path| target(Path::new(path), "hwlatdetect.txt")).transpose()?;
+    let file = args
+        .report
+        .as_deref()
+        .map(|path| target_like(Path::new(path), "hwlatdetect.txt", &samples_kind()))
+        .transpose()?;
     if let Some(reason) = tracer::missing() {
         bail!("{reason}; `lathunt hwlat --detector spin` works without it");
     }

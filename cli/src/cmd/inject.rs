@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use lathunt_core::time::{parse_duration, Cpu, Ns};
 use lathunt_host::inject::{inject, Kind, Options, Report};
-use lathunt_host::signals;
+use lathunt_host::{signals, threads};
 
 /// A known disturbance on one CPU, to prove that instruments see it.
 ///
@@ -57,12 +57,12 @@ pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
     };
     // Ctrl-C ends it after the pulse that it is in, and what was done is told.
     let report = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        threads::scoped(scope, || {
             while !over.load(Ordering::Relaxed) && signals::stop_requested().is_none() {
                 std::thread::sleep(Duration::from_millis(20));
             }
             stop.store(true, Ordering::Relaxed);
-        });
+        })?;
         let report = inject(args.kind, &options);
         over.store(true, Ordering::Relaxed);
         report

@@ -21,7 +21,8 @@ use lathunt_host::topology::Topology;
 use lathunt_host::{facts, sched, signals, wall};
 
 use super::units;
-use crate::file::{target, write_atomic, RUN_FILE};
+use crate::file::{target, target_like, write_atomic, RUN_FILE};
+use crate::own;
 use crate::{exit, out};
 
 /// What interrupts a thread that must never stop?
@@ -142,7 +143,11 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
         return matrix::run(&args, &cpus);
     }
     let file = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
-    let gaps = args.gaps.as_deref().map(|path| target(path, "gaps.csv")).transpose()?;
+    let gaps = args
+        .gaps
+        .as_deref()
+        .map(|path| target_like(path, "gaps.csv", &own::Kind::Text(HEADING.to_owned())))
+        .transpose()?;
     let mut conditions = facts::gather(Path::new(facts::LIVE), &cpus);
     let facts = conditions.notes.len();
     let options = options(&args, cpus.clone(), &mut conditions)?;
@@ -333,9 +338,12 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
     run
 }
 
+/// First line of the list of gaps.
+const HEADING: &str = "cpu,begin_ns,gap_ns,part_ns,who";
+
 /// One line a gap and source; the sources of a gap add up to it.
 fn csv(found: &Found) -> String {
-    let mut text = String::from("cpu,begin_ns,gap_ns,part_ns,who\n");
+    let mut text = format!("{HEADING}\n");
     for told in &found.gaps {
         for part in &told.parts {
             let who = part.name.replace('"', "\"\"");

@@ -11,6 +11,7 @@ use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 
 use crate::file::{read_run, write_atomic, Loaded};
+use crate::own::{PICTURE_HEAD, PICTURE_MARK};
 
 /// Draws runs as SVG, PNG or HTML; several runs are laid over each other.
 #[derive(Debug, clap::Args)]
@@ -143,6 +144,14 @@ fn quantity(asked: Option<&str>, loaded: &[Loaded]) -> Result<Quantity> {
     })
 }
 
+/// The picture with the name of its program in it, by which it is known as one that may be overwritten.
+fn marked(mut picture: Vec<u8>) -> Vec<u8> {
+    if picture.len() > PICTURE_HEAD {
+        picture.splice(PICTURE_HEAD..PICTURE_HEAD, *PICTURE_MARK);
+    }
+    picture
+}
+
 /// PNG by librsvg's own program, at twice the size so that it is sharp in a document.
 pub(super) fn to_png(drawing: &str) -> Result<Vec<u8>> {
     let spawned = Command::new("rsvg-convert")
@@ -168,5 +177,5 @@ pub(super) fn to_png(drawing: &str) -> Result<Vec<u8>> {
             complaint.trim().replace('\n', "; ")
         );
     }
-    Ok(output.stdout)
+    Ok(marked(output.stdout))
 }

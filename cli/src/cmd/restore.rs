@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use lathunt_core::report::printable;
 use lathunt_host::knob::{self, Outcome, Restored};
 use lathunt_host::tracefs::{self, Tracefs};
 
@@ -18,6 +19,9 @@ pub struct RestoreArgs {
     /// Only list what is changed, touch nothing.
     #[arg(long)]
     list: bool,
+    /// Discard the journal: nothing in it is put back, also what cannot be read.
+    #[arg(long, conflicts_with = "list")]
+    forget: bool,
     /// Print JSON: an array of {path, outcome}, or with --list of the journalled changes.
     #[arg(long)]
     json: bool,
@@ -38,6 +42,11 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     if args.list {
         return list(&args, &directory);
     }
+    if args.forget {
+        let count = knob::forget(&directory)? + knob::forget(&directory.join("isolate"))?;
+        out::print(&format!("{count} entries discarded, nothing put back.\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut restored = knob::recover(&directory)?;
     restored.extend(remove_instances());
     restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
@@ -47,7 +56,7 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
         "Nothing to put back.\n".to_owned()
     } else {
         let told = restored.iter().filter(|one| !args.quiet || one.outcome.is_due());
-        told.map(|one| format!("{one}\n")).collect()
+        told.map(|one| printable::line(&one.to_string()).into_owned() + "\n").collect()
     };
     out::print(&text)?;
     let code = u8::from(restored.iter().any(|one| one.outcome.is_due()));
@@ -66,8 +75,12 @@ fn remove_instances() -> Vec<Restored> {
 }
 
 fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let mut changes = knob::pending(directory)?;
-    changes.extend(knob::pending(&directory.join("isolate"))?);
+    let (first, second) = (knob::left(directory)?, knob::left(&directory.join("isolate"))?);
+    let unreadable = first.unreadable + second.unreadable;
+    let changes: Vec<_> = first.changes.into_iter().chain(second.changes).collect();
+    if unreadable > 0 {
+        eprintln!("lathunt: {unreadable} lines of the journal below {} cannot be read: each may be a change that is still in force", directory.display());
+    }
     let left = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
     let text = if args.json {
         serde_json::to_string_pretty(&changes)? + "\n"
@@ -78,12 +91,13 @@ fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitC
             .iter()
             .map(|path| format!("{}: trace buffer of a recording that was killed\n", path.display()));
         let changes = changes.iter().map(|change| {
-            format!("{}: '{}', before that '{}'\n", change.path.display(), change.new, change.old)
+            let line = format!("{}: '{}', before that '{}'", change.path.display(), change.new, change.old);
+            printable::line(&line).into_owned() + "\n"
         });
         left.chain(changes).collect()
     };
     out::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(unreadable > 0)))
 }
 
 #[cfg(test)]
@@ -91,7 +105,13 @@ mod tests {
     use super::*;
 
     fn args(directory: &std::path::Path) -> RestoreArgs {
-        RestoreArgs { list: false, json: false, quiet: true, journal: Some(directory.to_owned()) }
+        RestoreArgs {
+            list: false,
+            forget: false,
+            json: false,
+            quiet: true,
+            journal: Some(directory.to_owned()),
+        }
     }
 
     #[test]
@@ -109,6 +129,25 @@ mod tests {
         assert_eq!(run(args(&journal)).unwrap(), ExitCode::SUCCESS);
         assert_eq!(std::fs::read_to_string(&knob).unwrap(), "1");
         assert_eq!(run(args(&journal)).unwrap(), ExitCode::SUCCESS, "nothing is left to do");
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_is_kept_until_it_is_discarded_on_purpose() {
+        let machine = tempfile::tempdir().unwrap();
+        let journal = machine.path().join("run");
+        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+            .create(&journal)
+            .unwrap();
+        let file = journal.join("knobs.journal");
+        for damaged in [&b"{\"what\":\"newer\"}\n"[..], &[0; 100], b"\xff\xff\n"] {
+            std::fs::write(&file, damaged).unwrap();
+            assert_eq!(run(args(&journal)).unwrap(), ExitCode::from(1), "{damaged:?}");
+            assert_eq!(std::fs::read(&file).unwrap(), damaged, "kept as it is");
+            let list = RestoreArgs { list: true, ..args(&journal) };
+            assert_eq!(run(list).unwrap(), ExitCode::from(1));
+            assert_eq!(run(RestoreArgs { forget: true, ..args(&journal) }).unwrap(), ExitCode::SUCCESS);
+            assert!(!file.exists());
+        }
     }
 
     #[test]

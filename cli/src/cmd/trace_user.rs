@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
 use lathunt_core::report::printable;
+use lathunt_host::beneath::Foreign;
 use lathunt_host::channel::consumer::{snapshot_all, Consumer, Status};
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::drain::Tally;
@@ -130,6 +131,7 @@ pub fn session_of(args: &SessionArgs) -> anyhow::Result<Session> {
         session.rules = args.events.iter().map(|pattern| (true, pattern.clone())).collect();
     }
     session.overwrite = args.flight;
+    session.foreign = crate::file::foreign() == Foreign::Allowed;
     session.ring_bytes = args.ring;
     session.limit_bytes = args.limit;
     session.comms.clone_from(&args.comm);

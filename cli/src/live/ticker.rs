@@ -24,7 +24,8 @@ impl Ticker {
             }
             eprint!("\r\x1b[K");
         };
-        Ticker(Some((end, std::thread::spawn(show))))
+        Ticker(lathunt_host::threads::spawn(show).ok().map(|thread| (end, thread)))
+        // without: silent
     }
 }
 

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 use lathunt_core::export::latency_hist::{self, Recorded};
 use lathunt_core::series::{Quantity, Series};
+use lathunt_host::beneath::Readers;
 use lathunt_host::clock;
 use lathunt_host::recording::{Recording, Selection, SinceReset, Snapshot};
+use lathunt_host::trusted::{self, Owner};
 
 use super::potential::Running;
 use crate::file;
@@ -124,7 +126,8 @@ fn spare(path: &Path) -> anyhow::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let mut head = Vec::new();
     if found.is_file() {
-        let read = fs::File::open(path).and_then(|file| file.take(128).read_to_end(&mut head));
+        let read = trusted::open(path, Owner::Anyone, u64::MAX)
+            .and_then(|file| file.take(128).read_to_end(&mut head));
         read.map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))?;
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -138,8 +141,7 @@ fn spare(path: &Path) -> anyhow::Result<()> {
 
 fn put(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent)
-        .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", parent.display()))?;
+    file::directory(parent, Readers::Umask)?;
     file::write_quick(path, text)
 }
 

@@ -2,14 +2,16 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Cpu;
+use lathunt_host::beneath::{Directory, Readers};
 use lathunt_host::recorder::{self, Calls, Recorder};
 use lathunt_host::topology::Topology;
 use lathunt_host::tracefs::{self, EventSet};
@@ -17,7 +19,7 @@ use lathunt_host::{facts, sched, wall};
 use serde::Serialize;
 
 use super::{code_of, Plan, CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE};
-use crate::file::write_atomic;
+use crate::file;
 
 /// Ring per CPU when everything is written, and when only the newest is kept.
 const RING_BYTES: u64 = 16 << 20;
@@ -29,7 +31,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// A running recording of the kernel.
 pub struct Kernel {
     way: Way,
-    directory: PathBuf,
+    directory: Arc<Directory>,
     record: Record,
     conditions: Conditions,
 }
@@ -66,7 +68,7 @@ struct ConditionsFile<'a> {
 /// A recording that has ended.
 pub struct Ended {
     what: What,
-    directory: PathBuf,
+    directory: Arc<Directory>,
     record: Record,
     conditions: Conditions,
     started: Instant,
@@ -82,7 +84,7 @@ impl Kernel {
     ///
     /// # Errors
     /// What the kernel lacks or refuses.
-    pub fn start(events: EventSet, plan: &Plan) -> Result<Kernel> {
+    pub fn start(events: EventSet, plan: &Plan, directory: Arc<Directory>) -> Result<Kernel> {
         let online = Topology::read(Path::new("/"))?.online;
         let mut conditions = facts::gather(Path::new("/"), &online);
         conditions.started = wall::now_rfc3339();
@@ -99,7 +101,6 @@ impl Kernel {
             eprintln!("lathunt: {warning}");
             record.notes.push(warning.to_owned());
         }
-        let directory = plan.session.output.clone();
         if plan.session.flight && !plan.functions {
             let calls = match events {
                 EventSet::Min => Calls::None,
@@ -191,10 +192,11 @@ fn freeze_all(recorder: &mut Recorder, cpus: &CpuSet) -> (Vec<u8>, Vec<u32>) {
     while !asked.is_empty() && begin.elapsed() < PATIENCE {
         std::thread::scope(|threads| {
             asked.iter().for_each(|&(cpu, _)| {
-                threads.spawn(move || {
+                let visit = lathunt_host::threads::scoped(threads, move || {
                     let _ = sched::pin(cpu); // a CPU that is offline hands over nothing
                     std::thread::sleep(Duration::from_millis(1));
                 });
+                drop(visit); // refused: the CPU may hand over its ring without it, or is named as one that did not
             });
         });
         for frozen in recorder.poll() {
@@ -215,6 +217,7 @@ impl Ended {
     /// The file that cannot be written.
     pub fn write(self) -> Result<u8> {
         let Ended { what, directory, mut record, conditions, started } = self;
+        let put = |name, bytes: &[u8]| file::put(&directory, name, bytes, Readers::Owner);
         let file = match what {
             What::Pages(recorded) => {
                 let summary = recorded.write()?;
@@ -226,24 +229,24 @@ impl Ended {
             }
             What::Flight(bytes) => {
                 record.bytes = bytes.len() as u64;
-                write_atomic(&directory.join(FLIGHT_FILE), &bytes)?;
+                put(FLIGHT_FILE, &bytes)?;
                 let symbols = fs::read("/proc/kallsyms").context("cannot read /proc/kallsyms")?;
-                write_atomic(&directory.join(KALLSYMS_FILE), &symbols)?;
+                put(KALLSYMS_FILE, &symbols)?;
                 let interrupts = fs::read("/proc/interrupts").context("cannot read /proc/interrupts")?;
-                write_atomic(&directory.join(INTERRUPTS_FILE), &interrupts)?;
+                put(INTERRUPTS_FILE, &interrupts)?;
                 FLIGHT_FILE
             }
         };
         write_conditions(&directory, &record, &conditions)?;
-        Ok(said(&directory.join(file), &record, started))
+        Ok(said(&directory.path().join(file), &record, started))
     }
 }
 
-fn write_conditions(directory: &Path, record: &Record, conditions: &Conditions) -> Result<()> {
+fn write_conditions(directory: &Directory, record: &Record, conditions: &Conditions) -> Result<()> {
     let file =
         ConditionsFile { format: "lathunt-trace-conditions", version: 1, recording: record, conditions };
     let text = serde_json::to_string_pretty(&file)? + "\n";
-    write_atomic(&directory.join(CONDITIONS_FILE), text.as_bytes())
+    file::put(directory, CONDITIONS_FILE, text.as_bytes(), Readers::Owner)
 }
 
 fn said(path: &Path, record: &Record, started: Instant) -> u8 {

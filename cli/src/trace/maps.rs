@@ -8,10 +8,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::file::write_atomic;
+use lathunt_host::beneath::{Directory, Readers};
+
+use crate::file;
 
 /// First distance of two looks at a command; it doubles up to [`RAREST`].
 const FIRST: Duration = Duration::from_millis(40);
@@ -26,7 +28,7 @@ const MOST_PROCESSES: usize = 256;
 #[derive(Debug)]
 pub struct Maps {
     of: BTreeMap<u32, (String, String)>,
-    file: PathBuf,
+    directory: Arc<Directory>,
     family: Turn,
     all: Turn,
 }
@@ -57,10 +59,10 @@ impl Turn {
 
 impl Maps {
     /// To be written into `directory`.
-    pub fn new(directory: &Path) -> Maps {
+    pub fn new(directory: Arc<Directory>) -> Maps {
         Maps {
             of: BTreeMap::new(),
-            file: directory.join(super::MAPS_FILE),
+            directory,
             family: Turn::new(FIRST, RAREST),
             all: Turn::new(FIRST_OF_ALL, RAREST_OF_ALL),
         }
@@ -118,7 +120,7 @@ impl Maps {
         for (process, (comm, files)) in &self.of {
             let _ = write!(text, "# {process} {comm}\n{files}");
         }
-        write_atomic(&self.file, text.as_bytes())
+        file::put(&self.directory, super::MAPS_FILE, text.as_bytes(), Readers::Owner)
     }
 }
 
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn the_maps_of_a_child_are_there_when_it_is_gone() {
         let directory = tempfile::tempdir().unwrap();
-        let mut maps = Maps::new(directory.path());
+        let mut maps = Maps::new(Arc::new(file::directory(directory.path(), Readers::Umask).unwrap()));
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let written = || fs::read_to_string(directory.path().join("maps")).unwrap_or_default();
         let named = format!("# {} sleep\n", child.id());

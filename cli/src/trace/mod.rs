@@ -10,17 +10,21 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{bail, Context, Result};
 use lathunt_core::time::Ns;
+use lathunt_host::beneath::Readers;
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
 use lathunt_host::load::find_program;
-use lathunt_host::tracefs::EventSet;
+use lathunt_host::threads::scoped;
+use lathunt_host::tracefs::{self, EventSet};
 
 use crate::cmd::trace_user::{self, SessionArgs};
-use crate::exit;
+use crate::own::Kind;
+use crate::{exit, file};
 use kernel::Kernel;
 use maps::Maps;
 
@@ -36,6 +40,17 @@ pub const BESIDE_CTF: &str = "lathunt";
 pub const CONDITIONS_FILE: &str = "conditions.json";
 /// The rings of the BPF recorder.
 pub const FLIGHT_FILE: &str = "flight.bin";
+
+/// What an earlier recording of the kernel left there, and how it is known.
+const FILES: [(&str, fn(&Kind) -> bool); 7] = [
+    (tracefs::FILE, |kind| *kind == Kind::Trace),
+    (tracefs::HEAD_FILE, |kind| *kind == Kind::Trace),
+    (FLIGHT_FILE, |kind| *kind == Kind::Flight),
+    (KALLSYMS_FILE, |kind| *kind == Kind::Symbols),
+    (MAPS_FILE, |kind| matches!(kind, Kind::Text(line) if line.starts_with("# #"))),
+    (INTERRUPTS_FILE, |kind| matches!(kind, Kind::Text(line) if line.trim_start().starts_with("CPU"))),
+    (CONDITIONS_FILE, |kind| *kind == Kind::Json("lathunt-trace-conditions".to_owned())),
+];
 
 const TURN: Duration = Duration::from_millis(10);
 
@@ -68,16 +83,20 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     if let Some(program) = plan.command.first() {
         found(Path::new(program))?;
     }
-    std::fs::create_dir_all(directory)
-        .map_err(|error| anyhow!("cannot make {}: {error}; choose another -o DIR", directory.display()))?;
+    let output = file::directory(directory, Readers::Owner)?;
+    let earlier = if plan.events.is_some() { file::set_aside(&output, &FILES)? } else { None };
+    if let Some(old) = earlier {
+        eprintln!("lathunt: an earlier recording was there: it is now {}", old.display());
+    }
+    let output = Arc::new(output);
     // A process of its own, as that of a session: what reads must not stand behind what is recorded.
     let consumer = plan.user.then(|| trace_user::session_of(&plan.session)).transpose()?;
     let consumer = consumer.map(|session| daemon::start_bound(&plan.place, &session)).transpose()?;
-    let mut maps = plan.events.map(|_| Maps::new(directory));
+    let mut maps = plan.events.map(|_| Maps::new(output.clone()));
     if let Some(maps) = &mut maps {
         maps.take_all();
     }
-    let mut kernel = plan.events.map(|events| Kernel::start(events, plan)).transpose()?;
+    let mut kernel = plan.events.map(|events| Kernel::start(events, plan, output.clone())).transpose()?;
     if let Some(maps) = &maps {
         maps.write()?;
     }
@@ -85,7 +104,11 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let done = AtomicBool::new(false);
     let drained = std::thread::scope(|threads| {
-        let drain = kernel.as_mut().map(|kernel| threads.spawn(|| kernel.drain_until(&done)));
+        let drain = kernel.as_mut().map(|kernel| scoped(threads, || kernel.drain_until(&done)));
+        let drain = match drain.transpose() {
+            Ok(drain) => drain,
+            Err(refused) => return Some(Err(refused.into())),
+        };
         wait(stop, end, child.as_mut(), maps.as_mut());
         done.store(true, Ordering::Relaxed);
         drain.map(|thread| thread.join().unwrap_or_else(|_| Ok(())))

@@ -15,9 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
 use crate::error::{Error, Result};
-use crate::trusted;
+use crate::trusted::{self, Owner};
 
 const FILE: &str = "knobs.journal";
+/// Most bytes of a journal: some thousand changes.
+const MOST_BYTES: u64 = 64 << 20;
 const LOCK: &str = "knobs.lock";
 
 /// One knob that is, or is about to be, changed.
@@ -84,6 +86,22 @@ pub struct Left {
     pub about: String,
     /// Process that made them.
     pub pid: u32,
+    /// Lines that cannot be read: each may be a change that is still to be put back.
+    pub unreadable: usize,
+}
+
+/// Discards what the journal in `directory` holds: nothing of it is put back.
+///
+/// # Errors
+/// Another lathunt has it, or it cannot be removed.
+pub fn forget(directory: &Path) -> Result<usize> {
+    if !directory.join(FILE).exists() {
+        return Ok(0);
+    }
+    let (mut journal, left) = Journal::open(directory, "")?;
+    journal.all_settled();
+    journal.clear()?;
+    Ok(left.changes.len() + left.unreadable)
 }
 
 /// The journal, open and locked.
@@ -94,6 +112,7 @@ pub(super) struct Journal {
     file: Option<File>, // `None` until the first change
     due: BTreeSet<u64>, // numbers of the changes that are not settled, of earlier runs too
     torn: bool,         // the last line may lack its end
+    unreadable: usize,  // lines that may be changes nobody can put back
     _lock: Lock,
 }
 
@@ -139,8 +158,11 @@ pub fn pending(directory: &Path) -> Result<Vec<Change>> {
 /// # Errors
 /// As [`pending`].
 pub fn left(directory: &Path) -> Result<Left> {
-    match fs::read_to_string(directory.join(FILE)) {
-        Ok(text) => Ok(parse(&text)),
+    match trusted::read(&directory.join(FILE), Owner::MeOrRoot, MOST_BYTES) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(parse(&text)),
+            Err(_) => Ok(Left { unreadable: 1, ..Left::default() }),
+        },
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Left::default()),
         Err(error) => Err(Error::new("read", directory.join(FILE).display().to_string(), error)),
     }
@@ -158,6 +180,7 @@ impl Journal {
             file: None,
             due: BTreeSet::new(),
             torn: false,
+            unreadable: 0,
             _lock: lock,
         };
         let mut left = Left::default();
@@ -166,10 +189,18 @@ impl Journal {
             Ok(mut file) => {
                 let mut text = Vec::new();
                 file.read_to_end(&mut text).map_err(|error| journal.cannot("read", error))?;
-                let text = String::from_utf8_lossy(&text);
+                let damaged = std::str::from_utf8(&text).is_err();
+                let text = String::from_utf8(text).unwrap_or_default();
                 left = parse(&text);
+                left.unreadable += usize::from(damaged);
                 journal.due = left.changes.iter().map(|change| change.number).collect();
-                journal.torn = !text.is_empty() && !text.ends_with('\n');
+                journal.unreadable = left.unreadable;
+                let whole = text.len() - torn_tail(&text).len();
+                if whole < text.len() {
+                    // The step it was to announce was not taken. Cut off, it cannot be taken for a damaged line later.
+                    file.set_len(whole as u64).map_err(|error| journal.cannot("mend", error))?;
+                }
+                journal.torn = whole > 0 && !text[..whole].ends_with('\n');
                 journal.file = Some(file);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -226,11 +257,17 @@ impl Journal {
     /// The machine was booted since: nothing is left to do for any change.
     pub(super) fn all_settled(&mut self) {
         self.due.clear();
+        self.unreadable = 0;
+    }
+
+    /// Lines that cannot be read, and where.
+    pub(super) fn unreadable(&self) -> Option<(usize, PathBuf)> {
+        (self.unreadable > 0).then(|| (self.unreadable, self.directory.join(FILE)))
     }
 
     /// Removes the journal when nothing is changed any more.
     pub(super) fn clear(&mut self) -> Result<()> {
-        if !self.due.is_empty() {
+        if !self.due.is_empty() || self.unreadable > 0 {
             return Ok(());
         }
         self.file = None;
@@ -246,11 +283,17 @@ impl Journal {
         if std::mem::replace(&mut self.torn, true) {
             text.insert(0, '\n');
         }
+        let mut torn = false;
         let written = match self.file.as_mut() {
-            Some(file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_data()),
+            Some(file) => {
+                let before = file.metadata().map(|found| found.len());
+                let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+                torn = written.is_err() && before.and_then(|length| file.set_len(length)).is_err();
+                written
+            }
             None => Ok(()), // settled although never written down: nothing to remember
         };
-        self.torn = written.is_err();
+        self.torn = torn;
         written.map_err(|error| self.cannot("write", error))
     }
 
@@ -263,9 +306,21 @@ impl Journal {
     }
 }
 
-/// Lines that are whole; others belong to steps not taken.
+/// What of the text is the beginning of a line of ours, cut off by a kill; zeros and other text are damage.
+fn torn_tail(text: &str) -> &str {
+    let tail = &text[text.rfind('\n').map_or(0, |end| end + 1)..];
+    if tail.starts_with('{') && !tail.contains('\0') {
+        tail
+    } else {
+        ""
+    }
+}
+
+/// Lines that are whole; a torn last one belongs to a step not taken.
 fn parse(text: &str) -> Left {
     let mut left = Left::default();
+    let last = &text[text.rfind('\n').map_or(0, |end| end + 1)..];
+    left.unreadable = usize::from(!last.is_empty() && torn_tail(text).is_empty());
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
         match serde_json::from_str(line) {
             Ok(Line::Begin { boot, pid, about }) => {
@@ -284,7 +339,8 @@ fn parse(text: &str) -> Left {
                 }
             }
             Ok(Line::Settled { number }) => left.changes.retain(|change| change.number != number),
-            Err(_) => {}
+            Err(_) if line.trim().is_empty() => {}
+            Err(_) => left.unreadable += 1,
         }
     }
     left

@@ -96,6 +96,14 @@ pub(super) fn all(journal: &mut Journal, mut left: Left, patience: Duration) -> 
         pin_interrupts(journal, &mut left.changes, patience);
         restored.extend(in_order(journal, &left.changes));
     }
+    restored.extend(journal.unreadable().map(|(lines, path)| Restored {
+        path,
+        outcome: Outcome::Failed {
+            error: format!(
+                "{lines} lines cannot be read, and each may be a change that is still in force; it is kept: compare it with the machine, then `lathunt restore --forget` discards it"
+            ),
+        },
+    }));
     journal.clear()?;
     Ok(restored)
 }

@@ -3,12 +3,14 @@
 //! While recording, whole pages are moved by splice(2) without being copied through this process; the rest is read
 //! at the end. A page that is not full yet stays in the ring until then, so that the file holds full pages.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
 
 /// What one turn moves at most, so that no CPU waits for another one for long.
@@ -22,6 +24,7 @@ pub(super) struct CpuPages {
     raw: File,
     path: PathBuf,
     file: File,
+    name: OsString,
     pipe: (OwnedFd, OwnedFd),
     page_bytes: usize,
     /// Bytes in the file.
@@ -30,12 +33,15 @@ pub(super) struct CpuPages {
 
 impl CpuPages {
     /// `raw` is `trace_pipe_raw`; the file at `path` is made.
-    pub fn open(raw: &Path, path: PathBuf, page_bytes: usize) -> Result<CpuPages> {
+    pub fn open(raw: &Path, directory: &Directory, name: OsString, page_bytes: usize) -> Result<CpuPages> {
         let ring = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(raw);
         let raw = ring.map_err(|error| Error::new("read", raw.display().to_string(), error))?;
-        let made = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
-        let file = made.map_err(|error| Error::new("make", path.display().to_string(), error))?;
-        Ok(CpuPages { raw, path, file, pipe: pipe()?, page_bytes, written: 0 })
+        let path = directory.path().join(&name);
+        let _ = directory.remove(&name); // of one that was killed
+        let file = directory
+            .create_new(&name, Readers::Owner)
+            .map_err(|error| Error::new("make", path.display().to_string(), error))?;
+        Ok(CpuPages { raw, name, path, file, pipe: pipe()?, page_bytes, written: 0 })
     }
 
     /// Moves the full pages that are there.
@@ -92,8 +98,8 @@ impl CpuPages {
     }
 
     /// Removes their file.
-    pub fn remove(self) {
-        let _ = std::fs::remove_file(self.path);
+    pub fn remove(self, directory: &Directory) {
+        let _ = directory.remove(&self.name);
     }
 }
 

@@ -3,9 +3,11 @@
 //! The clock is `mono`, that of instrumented programs, so that both compare. Full buffers overwrite their oldest
 //! events: then the kernel writes into the trace where events are missing, which it does not where it drops new ones.
 
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lathunt_core::export::trace_dat::{head, Description};
@@ -14,6 +16,7 @@ use lathunt_core::time::Cpu;
 use super::instance::Instance;
 use super::pages::CpuPages;
 use super::{EventSet, Tracefs};
+use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
 
 /// Name of the recording in its directory.
@@ -37,7 +40,7 @@ pub struct Options {
     /// End when so many bytes are written.
     pub limit_bytes: Option<u64>,
     /// Directory of the recording; there must be one.
-    pub directory: PathBuf,
+    pub directory: Arc<Directory>,
 }
 
 /// A recording that runs.
@@ -101,9 +104,10 @@ impl Recording {
         let page_bytes = page_bytes(&header);
         let cpus = open_rings(&instance, &options.directory, page_bytes)?;
         let description = describe(&tracefs, &instance, &systems);
-        let path = options.directory.join(HEAD_FILE);
-        fs::write(&path, head(&description, &vec![0; cpus.len()]).bytes)
-            .map_err(|error| Error::new("write", path.display().to_string(), error))?;
+        let bytes = head(&description, &vec![0; cpus.len()]).bytes;
+        options.directory.replace(OsStr::new(HEAD_FILE), &bytes, Readers::Owner, false).map_err(|error| {
+            Error::new("write", options.directory.path().join(HEAD_FILE).display().to_string(), error)
+        })?;
         instance.set("tracing_on", "1")?;
         Ok(Recording { cpus, instance, tracefs, options, description, notes })
     }
@@ -164,21 +168,23 @@ impl Recorded {
     /// # Errors
     /// When the file cannot be written; the pages of each CPU stay beside it then.
     pub fn write(mut self) -> Result<Summary> {
-        let path = self.options.directory.join(FILE);
+        let directory = &self.options.directory;
+        let path = directory.path().join(FILE);
         let failed = |error| Error::new("write", path.display().to_string(), error);
         let sizes: Vec<u64> = self.cpus.iter().map(|cpu| cpu.written).collect();
         let head = head(&self.description, &sizes);
-        let partial = self.options.directory.join(format!("{FILE}.part"));
-        let mut file = File::create(&partial).map_err(failed)?;
+        let partial = OsString::from(format!("{FILE}.part"));
+        let _ = directory.remove(&partial); // of one that was killed
+        let mut file = directory.create_new(&partial, Readers::Owner).map_err(failed)?;
         std::io::Write::write_all(&mut file, &head.bytes).map_err(failed)?;
         for (cpu, offset) in self.cpus.iter_mut().zip(head.offsets) {
             cpu.copy_to(&mut file, offset)?;
         }
         // A page is the unit of readers: the last one is there as a whole even if no CPU has any.
-        fs::rename(&partial, &path).map_err(failed)?;
+        directory.rename(&partial, OsStr::new(FILE)).map_err(failed)?;
         // Only now is nothing lost without them.
-        self.cpus.into_iter().for_each(CpuPages::remove);
-        let _ = fs::remove_file(self.options.directory.join(HEAD_FILE));
+        self.cpus.into_iter().for_each(|cpu| cpu.remove(directory));
+        let _ = directory.remove(OsStr::new(HEAD_FILE));
         Ok(self.summary)
     }
 }
@@ -270,7 +276,7 @@ fn trace_functions(tracefs: &Tracefs, instance: &Instance) -> Result<()> {
     instance.set("current_tracer", "function").map_err(|error| error.hint(hint))
 }
 
-fn open_rings(instance: &Instance, directory: &Path, page_bytes: usize) -> Result<Vec<CpuPages>> {
+fn open_rings(instance: &Instance, directory: &Directory, page_bytes: usize) -> Result<Vec<CpuPages>> {
     let mut numbers: Vec<u32> = directories(&instance.path().join("per_cpu"))
         .iter()
         .filter_map(|name| name.strip_prefix("cpu")?.parse().ok())
@@ -278,7 +284,7 @@ fn open_rings(instance: &Instance, directory: &Path, page_bytes: usize) -> Resul
     numbers.sort_unstable();
     let open = |number: &u32| {
         let raw = instance.path().join(format!("per_cpu/cpu{number}/trace_pipe_raw"));
-        CpuPages::open(&raw, directory.join(format!("{FILE}.cpu{number}")), page_bytes)
+        CpuPages::open(&raw, directory, format!("{FILE}.cpu{number}").into(), page_bytes)
     };
     numbers.iter().map(open).collect()
 }

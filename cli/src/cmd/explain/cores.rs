@@ -29,10 +29,13 @@ pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
         let work = &work;
         let _over = Over(work);
         for _ in 1..cores.min(lanes * batches) {
-            threads.spawn(move || {
+            let started = lathunt_host::threads::scoped(threads, move || {
                 let _over = Over(work);
                 work.digest(&mut Digester::new(source, lanes));
             });
+            if started.is_err() {
+                break; // the others, and this one, do its part
+            }
         }
         let mut digester = Digester::new(source, lanes);
         combine(source, lanes, |lane, spent| work.next(lane, spent, &mut digester))

@@ -1,6 +1,7 @@
 //! What `explain` writes for other programs: the Perfetto UI, a browser, Trace Compass.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,10 @@ use lathunt_core::export::{kernel_ctf, perfetto};
 use lathunt_core::time::Cpu;
 use lathunt_core::trace::event::Window;
 use lathunt_core::trace::source::Source;
+use lathunt_host::beneath::Readers;
 
 use super::files::saved;
-use crate::file::write_atomic;
+use crate::file::{self, write_atomic};
 use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, KALLSYMS_FILE, MAPS_FILE};
 
 /// Files to write beside the answer.
@@ -91,7 +93,7 @@ pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
     if !kernel_ctf::is_possible(source) {
         bail!("cannot write {shown}: the trace is CTF already; Trace Compass opens it as it is");
     }
-    fs::create_dir_all(directory).with_context(|| format!("cannot make {shown}"))?;
+    let output = file::directory(directory, Readers::Owner)?;
     if fs::read_dir(directory).with_context(|| format!("cannot read {shown}"))?.next().is_some() {
         bail!("cannot write {shown}: the directory is not empty; name a new one");
     }
@@ -100,19 +102,20 @@ pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
         let file = match files.entry(cpu) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(File::create(directory.join(format!("cpu_{cpu}")))?)
+                entry.insert(output.create_new(OsStr::new(&format!("cpu_{cpu}")), Readers::Owner)?)
             }
         };
         file.write_all(packet)
     })
     .with_context(|| format!("cannot write {shown}"))?;
-    let beside = directory.join(BESIDE_CTF);
     let texts = [MAPS_FILE, CONDITIONS_FILE].map(|name| (name, saved(trace, name).map(String::into_bytes)));
     let symbols = Some(source.symbols().text()).filter(|text| !text.is_empty()).map(<[u8]>::to_vec);
     for (name, text) in texts.into_iter().chain([(KALLSYMS_FILE, symbols)]) {
         let Some(text) = text else { continue };
-        fs::create_dir_all(&beside).with_context(|| format!("cannot make {}", beside.display()))?;
-        write_atomic(&beside.join(name), &text)?;
+        let beside = output
+            .below(OsStr::new(BESIDE_CTF), Readers::Owner)
+            .with_context(|| format!("cannot make {shown}/{BESIDE_CTF}"))?;
+        file::put(&beside, name, &text, Readers::Owner)?;
     }
-    write_atomic(&directory.join("metadata"), kernel_ctf::metadata(source).as_bytes())
+    file::put(&output, "metadata", kernel_ctf::metadata(source).as_bytes(), Readers::Owner)
 }

@@ -1,7 +1,6 @@
 //! `lathunt npt --matrix`: each cell of each round is a process of its own that runs `lathunt npt`, so that no tracer
 //! sees what another left behind.
 
-use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -13,9 +12,10 @@ use lathunt_core::npt::matrix::{Matrix, Name};
 use lathunt_core::report::{html, svg};
 use lathunt_core::run::Run;
 use lathunt_core::time::Ns;
+use lathunt_host::beneath::Readers;
 use lathunt_host::instrument::npt::bound_to_parent;
 use lathunt_host::instrument::npt::probe::Kind;
-use lathunt_host::{recorder, signals};
+use lathunt_host::{recorder, signals, threads};
 
 use super::NptArgs;
 use crate::cmd::plot::to_png;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &NptArgs, cpus: &CpuSet) -> Result<ExitCode> {
         bail!("cannot compare tracers on CPU {cpus}: one CPU at a time; name it with -c");
     }
     if let Some(directory) = &args.output {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        crate::file::directory(directory, Readers::Umask)?;
     }
     signals::install()?;
     let mut matrix = Matrix::default();
@@ -147,14 +147,14 @@ fn measure(args: &NptArgs, cpus: &CpuSet, count: u64, cell: &Cell) -> Result<Run
     let mut child = bound_to_parent(&mut command).spawn().context("cannot start a round")?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
-        std::thread::spawn(move || {
+        threads::spawn(move || {
             let mut text = String::new();
             pipe.map(|mut pipe| pipe.read_to_string(&mut text));
             text
         })
     };
     let (result, said) =
-        (read(stdout.map(|pipe| Box::new(pipe) as _)), read(stderr.map(|pipe| Box::new(pipe) as _)));
+        (read(stdout.map(|pipe| Box::new(pipe) as _))?, read(stderr.map(|pipe| Box::new(pipe) as _))?);
     let limit = limit(count);
     let Some(status) = ended(&mut child, limit)? else {
         bail!("it did not end within {} s", limit.as_secs());

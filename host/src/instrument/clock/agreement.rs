@@ -12,7 +12,7 @@ use lathunt_core::time::{Cpu, Ns};
 
 use super::path::gettime;
 use crate::error::{Error, Result};
-use crate::{arch, sched};
+use crate::{arch, sched, threads};
 
 /// How long two CPUs talk about one clock. Both spin meanwhile, as ordinary threads.
 const TALK: Duration = Duration::from_millis(40);
@@ -53,12 +53,13 @@ fn pair(
 ) -> Result<Option<Agreement>> {
     let shared = Shared::default();
     let talk = std::thread::scope(|scope| {
-        let there = scope.spawn(|| answer(&shared, to, read));
-        let here = scope.spawn(|| {
+        let there = threads::scoped(scope, || answer(&shared, to, read))?;
+        let here = threads::scoped(scope, || {
             let talk = ask(&shared, from, read);
             shared.over.store(true, Release);
             talk
-        });
+        })
+        .inspect_err(|_| shared.over.store(true, Release))?; // nobody asks: the other side is to end
         let ended = |_| Error::refused("compare", "the clocks of two CPUs", "a thread ended early");
         let talk = here.join().map_err(ended)?;
         there.join().map_err(ended)??;

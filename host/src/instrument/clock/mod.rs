@@ -49,7 +49,7 @@ const CHUNK: u64 = 10_000;
 /// When the CPU or the priority cannot be had.
 pub fn measure(options: &Options) -> Result<Clocks> {
     let wanted = options.clone();
-    let measured = std::thread::spawn(move || on_this_thread(&wanted)).join();
+    let measured = crate::threads::spawn(move || on_this_thread(&wanted))?.join();
     let ended = || Error::refused("measure", "the clocks", "the measuring thread ended early");
     let mut clocks = measured.unwrap_or_else(|_| Err(ended()))?;
     if signals::stop_requested().is_none() {

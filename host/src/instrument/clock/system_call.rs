@@ -20,10 +20,10 @@ pub(super) fn of(path: &str) -> Option<Option<String>> {
 
 /// Whether a read makes a system call; `None` when seccomp cannot be used.
 fn enters_kernel(read: impl FnOnce() -> u64 + Send + 'static) -> Option<bool> {
-    let asked = std::thread::spawn(move || {
+    let asked = crate::threads::spawn(move || {
         refuse_clock_calls().then(|| read() == 0) // a refused call leaves the zeros
     });
-    asked.join().ok().flatten()
+    asked.ok()?.join().ok().flatten()
 }
 
 /// A filter for this thread alone: `clock_gettime` and `gettimeofday` fail, everything else is as before.

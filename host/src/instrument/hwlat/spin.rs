@@ -27,7 +27,7 @@ use crate::recorder::{self, Freezer, Frozen, Recorder};
 use crate::sched::{self, Policy};
 use crate::symbols::Symbols;
 use crate::topology::Topology;
-use crate::{arch, signals};
+use crate::{arch, signals, threads};
 
 /// A gap as the loop saw it.
 #[derive(Clone, Debug)]
@@ -79,9 +79,9 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         .map(|cpu| {
             let freezer = recorder.as_ref().map(|recorder| recorder.freezer(cpu));
             let (options, sender) = (options.clone(), sender.clone());
-            std::thread::spawn(move || watch(cpu, &options, fifo, freezer, &sender))
+            threads::spawn(move || watch(cpu, &options, fifo, freezer, &sender))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     drop(sender);
     let book = collect(&receiver, recorder.as_mut(), fifo);
     let (mut histograms, mut watched) = (BTreeMap::new(), Ns::ZERO);

@@ -1,0 +1,159 @@
+//! Is this file lathunt's own output, and of which kind? Only such a file may be overwritten, and only by its own kind.
+//!
+//! Known by content, not by name: a name is what the user typed, perhaps by mistake. Nothing is parsed: the beginning of a
+//! file says what wrote it. A file that is not recognized is somebody else's.
+
+/// Where runs' readers look for the format.
+const RUN_FORMAT: &str = "lathunt-run";
+/// The policy in the head of every page that lathunt writes.
+const PAGE_POLICY: &[u8] =
+    b"content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\"";
+const DRAWING: &[u8] = b"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -52 ";
+/// Chunk `tEXt` of a PNG: the program that made it.
+pub const PICTURE_MARK: &[u8; 28] = b"\x00\x00\x00\x10tEXtSoftware\x00lathunt6\\\x83$";
+/// Signature and first chunk of a PNG.
+pub const PICTURE_HEAD: usize = 33;
+/// In every trace for Perfetto: the name of its first group of tracks.
+const PERFETTO_GROUP: &[u8] = b"passage 1: ";
+
+/// A kind of file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// JSON with this `format`.
+    Json(String),
+    /// A page of HTML: reports, plots, explanations.
+    Page,
+    /// A plot as SVG.
+    Drawing,
+    /// A plot as PNG.
+    Picture,
+    /// A trace for Perfetto.
+    Perfetto,
+    /// Rings of the BPF recorder.
+    Flight,
+    /// A trace.dat.
+    Trace,
+    /// Kernel symbols, as in /proc/kallsyms.
+    Symbols,
+    /// Any other text, by its heading; digits are all alike.
+    Text(String),
+}
+
+impl Kind {
+    /// That of runs.
+    pub fn run() -> Kind {
+        Kind::Json(RUN_FORMAT.to_owned())
+    }
+
+    /// Of the file that begins with `bytes`; `None` where nothing is known about it.
+    pub fn of(bytes: &[u8]) -> Option<Kind> {
+        let begin = &bytes[..bytes.len().min(1024)];
+        if let Some(format) = format_of(begin) {
+            return Some(Kind::Json(format));
+        }
+        let page = begin.get(..15).is_some_and(|begin| begin.eq_ignore_ascii_case(b"<!doctype html>"));
+        let known = [
+            (page && holds(begin, PAGE_POLICY), Kind::Page),
+            (begin.starts_with(DRAWING), Kind::Drawing),
+            (begin.get(PICTURE_HEAD..).is_some_and(|rest| rest.starts_with(PICTURE_MARK)), Kind::Picture),
+            (begin.starts_with(b"LHFLIGHT"), Kind::Flight),
+            (begin.starts_with(b"\x17\x08\x44tracing"), Kind::Trace),
+            (begin.starts_with(b"\n") && holds(bytes, PERFETTO_GROUP), Kind::Perfetto),
+            (is_symbol(begin), Kind::Symbols),
+        ];
+        known
+            .into_iter()
+            .find_map(|(fits, kind)| fits.then_some(kind))
+            .or_else(|| heading(begin).map(Kind::Text))
+    }
+
+    /// As messages call it.
+    pub fn name(&self) -> String {
+        match self {
+            Kind::Json(format) if format == RUN_FORMAT => "a run of lathunt".to_owned(),
+            Kind::Json(format) => format!("a {format} file"),
+            Kind::Page => "a page written by lathunt".to_owned(),
+            Kind::Drawing => "an SVG written by lathunt".to_owned(),
+            Kind::Picture => "a PNG written by lathunt".to_owned(),
+            Kind::Perfetto => "a Perfetto trace written by lathunt".to_owned(),
+            Kind::Flight => "a flight recording".to_owned(),
+            Kind::Trace => "a trace.dat".to_owned(),
+            Kind::Symbols => "a list of kernel symbols".to_owned(),
+            Kind::Text(_) => "an earlier output of this command".to_owned(),
+        }
+    }
+}
+
+/// `"format": "lathunt-…"` near the beginning of an object.
+fn format_of(begin: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(begin);
+    let rest = text.trim_start().strip_prefix('{')?.split_once("\"format\"")?.1;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let (value, _) = value.split_once('"')?;
+    value.starts_with("lathunt-").then(|| value.to_owned())
+}
+
+/// The first line with enough in it to know it again, every number written as `#`.
+fn heading(begin: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(begin)
+        .unwrap_or_else(|error| std::str::from_utf8(&begin[..error.valid_up_to()]).unwrap_or_default());
+    let mut heading = String::new();
+    for line in text.lines().take(3) {
+        let mut digits = false;
+        for c in line.trim_end().chars() {
+            if !c.is_ascii_digit() {
+                heading.push(c);
+            } else if !digits {
+                heading.push('#');
+            }
+            digits = c.is_ascii_digit();
+        }
+        if heading.len() >= 8 {
+            return Some(heading);
+        }
+        heading.push('\n');
+    }
+    None
+}
+
+fn is_symbol(begin: &[u8]) -> bool {
+    let line = begin.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let address = line.get(..16).is_some_and(|address| address.iter().all(u8::is_ascii_hexdigit));
+    address && line.get(16) == Some(&b' ') && line.get(18) == Some(&b' ')
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lathunt_writes_is_known_again_and_nothing_else() {
+        let page = lathunt_core::report::html::plots("x", &[]).unwrap();
+        assert_eq!(Kind::of(page.as_bytes()), Some(Kind::Page));
+        assert_eq!(Kind::of(b"{\"format\":\"lathunt-run\",\"version\":1}"), Some(Kind::run()));
+        let pretty = Kind::of(b"{\n  \"format\": \"lathunt-check\",\n").unwrap();
+        assert_eq!(pretty, Kind::Json("lathunt-check".into()));
+        assert_eq!(Kind::of(b"ffffffff81000000 T _text\n"), Some(Kind::Symbols));
+        let gaps = Kind::of(b"cpu,begin_ns,gap_ns,part_ns,who\n1,2,3,4,\"x\"\n");
+        assert_eq!(gaps, Kind::of(b"cpu,begin_ns,gap_ns,part_ns,who\n"));
+        assert_eq!(Kind::of(b"ts: 1.2, inner:3, outer:40\n"), Kind::of(b"ts: 99.1, inner:5, outer:0\nts"));
+        for others in [
+            &b"int main(){}\n"[..],
+            b"<!DOCTYPE html>\n<title>mine</title>",
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+            b"{\"format\":\"png\"}",
+            b"\xff\xfe",
+            b"",
+        ] {
+            assert!(
+                !matches!(Kind::of(others), Some(Kind::Json(_) | Kind::Page | Kind::Picture)),
+                "{others:?}"
+            );
+            assert_ne!(Kind::of(others).unwrap_or(Kind::Page), gaps.clone().unwrap());
+        }
+    }
+}
