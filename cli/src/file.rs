@@ -189,12 +189,15 @@ pub fn put(directory: &Directory, name: &str, bytes: &[u8], readers: Readers) ->
     written.map_err(|error| said(&directory.path().join(name), &error))
 }
 
+/// A file that an earlier command may have left: its name, and whether what is there is of its kind.
+pub type Left = (&'static str, fn(&Kind) -> bool);
+
 /// Renames files of an earlier recording in `directory` to `*.old`; the first of them. Before that, that all of them and
 /// of their predecessors are lathunt's.
 ///
 /// # Errors
 /// One line: which file is somebody else's, or cannot be renamed.
-pub fn set_aside(directory: &Directory, names: &[(&str, fn(&Kind) -> bool)]) -> Result<Option<PathBuf>> {
+pub fn set_aside(directory: &Directory, names: &[Left]) -> Result<Option<PathBuf>> {
     let mut there = Vec::new();
     for (name, ours) in names {
         let old = OsString::from(format!("{name}.old"));

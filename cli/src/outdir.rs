@@ -20,7 +20,7 @@ use crate::{file, out};
 /// Name of the report inside the directory.
 pub const REPORT_FILE: &str = "report.html";
 /// What a measurement leaves there. The run comes first: by it an earlier one is known.
-const FILES: [(&str, fn(&Kind) -> bool); 4] = [
+const FILES: [file::Left; 4] = [
     (file::RUN_FILE, |kind| *kind == Kind::run()),
     (REPORT_FILE, |kind| *kind == Kind::Page),
     (FLIGHT_FILE, |kind| *kind == Kind::Flight),

@@ -150,7 +150,7 @@ fn change(place: &Place, enable: bool, patterns: Vec<String>) -> anyhow::Result<
         session.rules.retain(|(_, known)| *known != pattern);
         session.rules.push((enable, pattern));
     }
-    session.write(place)?;
+    session.write(place, Holder::of(&place.lock()).map(|holder| holder.pid))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -42,7 +42,7 @@ pub const CONDITIONS_FILE: &str = "conditions.json";
 pub const FLIGHT_FILE: &str = "flight.bin";
 
 /// What an earlier recording of the kernel left there, and how it is known.
-const FILES: [(&str, fn(&Kind) -> bool); 7] = [
+const FILES: [file::Left; 7] = [
     (tracefs::FILE, |kind| *kind == Kind::Trace),
     (tracefs::HEAD_FILE, |kind| *kind == Kind::Trace),
     (FLIGHT_FILE, |kind| *kind == Kind::Flight),

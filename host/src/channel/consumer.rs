@@ -90,7 +90,7 @@ impl Consumer {
             Error::new("write traces to", session.dir.display().to_string(), source)
                 .hint("choose another -o DIR")
         })?;
-        session.write(&place)?;
+        session.write(&place, Some(std::process::id()))?;
         let quota = Quota { limit: session.limit_bytes, written: size_of_tree(&session.dir) };
         let mut consumer = Consumer {
             place,
@@ -163,6 +163,7 @@ impl Consumer {
         }
         let status = self.status();
         self.report();
+        self.place.leave_programs();
         match &status.problem {
             None => Ok(status),
             Some(problem) => Err(Error::new(

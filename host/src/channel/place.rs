@@ -25,6 +25,8 @@ const CONSUMER_LOCK: &str = ".consumer";
 pub struct Place {
     base: PathBuf,
     state: PathBuf,
+    /// Beginning of the names of the session's files.
+    name: String,
     uid: u32,
 }
 
@@ -43,35 +45,40 @@ impl Place {
     /// This user's.
     #[must_use]
     pub fn from_environment() -> Place {
-        match std::env::var_os("LATHUNT_TRACE_DIR") {
-            Some(base) => Place::new(base.into()),
-            None => Place { base: "/dev/shm".into(), state: crate::knob::default_directory(), uid: me() },
-        }
+        let (base, name) = match std::env::var_os("LATHUNT_TRACE_DIR").map(PathBuf::from) {
+            Some(base) => {
+                let whole = base.canonicalize().unwrap_or_else(|_| base.clone());
+                let [a, b, c, d, ..] = super::output::uuid_of(&[&whole.to_string_lossy()]);
+                (base, format!("trace-{a:02x}{b:02x}{c:02x}{d:02x}"))
+            }
+            None => ("/dev/shm".into(), "trace".to_owned()),
+        };
+        Place { base, state: crate::knob::default_directory(), name, uid: me() }
     }
 
     /// This user's, below `base`, the state included.
     #[must_use]
     pub fn new(base: PathBuf) -> Place {
         let uid = me();
-        Place { state: base.join(format!("lathunt-{uid}.state")), base, uid }
+        Place { state: base.join(format!("lathunt-{uid}.state")), base, name: "trace".to_owned(), uid }
     }
 
     /// The session's file.
     #[must_use]
     pub fn session(&self) -> PathBuf {
-        self.state.join("trace.session")
+        self.state.join(format!("{}.session", self.name))
     }
 
     /// Held by the running consumer.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
-        self.state.join("trace.lock")
+        self.state.join(format!("{}.lock", self.name))
     }
 
     /// What the consumer reports about itself.
     #[must_use]
     pub fn status(&self) -> PathBuf {
-        self.state.join("trace.status")
+        self.state.join(format!("{}.status", self.name))
     }
 
     /// The directory of the state, made where it is missing; refused where others can write it.
@@ -103,6 +110,14 @@ impl Place {
         let own =
             base.below(OsStr::new(&format!("lathunt-{}", self.uid)), Readers::Owner).ok()?.private().ok()?;
         lock::hold(own.open_or_create(OsStr::new(CONSUMER_LOCK), Readers::Owner).ok()?)
+    }
+
+    /// Gives up what [`Place::claim_programs`] took, while the session's lock is still held.
+    pub(super) fn leave_programs(&self) {
+        let own = self.base.join(format!("lathunt-{}", self.uid));
+        if let Ok(own) = of_user(&own, self.uid) {
+            remove(&own, OsStr::new(CONSUMER_LOCK));
+        }
     }
 
     /// The files of all programs we may see: our own; root sees everybody's, but those of users who run a consumer

@@ -104,7 +104,7 @@ impl Session {
     ///
     /// # Errors
     /// The place cannot be written, or a pattern holds a line break.
-    pub fn write(&self, place: &Place) -> Result<()> {
+    pub fn write(&self, place: &Place, consumer: Option<u32>) -> Result<()> {
         let (text, path) = (self.text(), place.session());
         if Session::parse(&text).as_ref() != Some(self) || text.len() as u64 > MOST_BYTES {
             return Err(Error::refused(
@@ -118,7 +118,9 @@ impl Session {
             .state()?
             .replace(name, text.as_bytes(), Readers::Owner, false)
             .map_err(|source| Error::new("write the session", path.display().to_string(), source))?;
-        place.publish(Some(&self.rules_text()));
+        // Who consumes is written for people and scripts: nobody of us believes it.
+        let consumer = consumer.map_or(String::new(), |pid| format!("consumer {pid}\n"));
+        place.publish(Some(&(self.rules_text() + &consumer)));
         Ok(())
     }
 
@@ -208,10 +210,10 @@ mod tests {
         let path = place.session();
         let mut session =
             Session { comms: vec!["motion*".into()], pids: vec![7], ..Session::new("/tmp/a b".into()) };
-        session.write(&place).unwrap();
+        session.write(&place, Some(7)).unwrap();
         assert_eq!(Session::read(&path).unwrap(), Some(session.clone()));
         session.rules.push((true, "evil\ndir /etc".into()));
-        assert!(session.write(&place).is_err());
+        assert!(session.write(&place, None).is_err());
         let published = base.path().join(format!("lathunt-{}.session", trusted::me()));
         let published = std::fs::read_to_string(published).unwrap();
         assert!(published.contains("comm motion*") && !published.contains("dir"), "{published}");

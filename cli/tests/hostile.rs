@@ -1,0 +1,196 @@
+//! What another user places where root works decides nothing there. As root, with `nobody` as that other user.
+
+use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const NOBODY: u32 = 65534;
+
+fn may_run(name: &str) -> bool {
+    lathunt_host::testing::may_run(name, lathunt_host::testing::lacks_root())
+}
+
+/// A directory that everybody can enter.
+fn open_place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    set_mode(place.path(), 0o755);
+    place
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// As the other user; it must succeed.
+fn nobody(script: &str, directory: &Path) {
+    let done =
+        Command::new("sh").args(["-ec", script]).current_dir(directory).uid(NOBODY).gid(NOBODY).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Runs lathunt for ten seconds at most.
+fn lathunt(arguments: &[&str], directory: &Path, memory: Option<&Path>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(arguments).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(memory) = memory {
+        command.env("LATHUNT_TRACE_DIR", memory);
+    }
+    let mut child = command.spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(10);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > patience {
+            let _ = child.kill();
+            panic!("lathunt {arguments:?} hangs");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+struct Victim(Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_session_that_another_user_placed_ends_no_process_and_writes_no_file() {
+    if !may_run("a_session_that_another_user_placed_ends_no_process_and_writes_no_file") {
+        return;
+    }
+    let place = open_place();
+    let (memory, secret) = (place.path().join("shm"), place.path().join("secret"));
+    fs::create_dir(&memory).unwrap();
+    set_mode(&memory, 0o1777);
+    fs::write(&secret, "dear to root").unwrap();
+    set_mode(&secret, 0o600);
+    let mut victim = Victim(Command::new("sleep").arg("60").spawn().unwrap());
+    let pid = victim.0.id();
+    let placed = [
+        format!("printf 'lathunt-session 1\\nmode discard\\nenable *\\ndir {}/made\\nclock_offset_ns 0\\ncreated 1\\nconsumer {pid}\\n' >lathunt-0.session; : >lathunt-0.lock; flock lathunt-0.lock sleep 5 >/dev/null 2>&1 & sleep 0.1", place.path().display()),
+        "rm -f lathunt-0.*; mkfifo lathunt-0.session lathunt-0.lock lathunt-0.status".to_owned(),
+        "rm -f lathunt-0.*; for f in session lock status; do ln -s /dev/zero lathunt-0.$f; done".to_owned(),
+        format!("rm -f lathunt-0.*; ln -s {0}/secret lathunt-0.session; ln -s {0}/secret lathunt-0.lock", place.path().display()),
+    ];
+    for script in &placed {
+        nobody(script, &memory);
+        for verb in ["status", "stop", "snapshot", "recover"] {
+            let output = lathunt(&["trace", verb], place.path(), Some(&memory));
+            assert_eq!(output.status.code(), Some(i32::from(verb != "status")), "{verb}: {}", said(&output));
+        }
+        assert!(victim.0.try_wait().unwrap().is_none(), "the process named in the file was ended");
+        assert!(!place.path().join("made").exists());
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "dear to root");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn results_go_neither_through_links_nor_into_directories_of_another_user() {
+    if !may_run("results_go_neither_through_links_nor_into_directories_of_another_user") {
+        return;
+    }
+    let place = open_place();
+    let at = |name: &str| place.path().join(name);
+    fs::write(at("secret"), "dear to root").unwrap();
+    for (name, mode) in [("foreign", 0o755), ("shared", 0o1777)] {
+        fs::create_dir(at(name)).unwrap();
+        set_mode(&at(name), mode);
+    }
+    std::os::unix::fs::chown(at("foreign"), Some(NOBODY), Some(NOBODY)).unwrap();
+    nobody("ln -s ../secret foreign/link; ln -s ../secret shared/link; mkdir -p shared/theirs", place.path());
+    symlink(at("shared"), at("own_link")).unwrap();
+    assert_eq!(
+        lathunt(&["cyclic", "-D1", "-q", "-o", "run.json"], place.path(), None).status.code(),
+        Some(0)
+    );
+    for target in ["foreign/link", "foreign/new.html", "shared/link", "own_link/link", "shared/theirs/x.html"]
+    {
+        let output = lathunt(&["report", "run.json", "-o", target], place.path(), None);
+        assert_eq!(output.status.code(), Some(1), "{target}: {}", said(&output));
+        assert_eq!(fs::read_to_string(at("secret")).unwrap(), "dear to root", "{target}");
+    }
+    let trace = lathunt(&["trace", "--user", "-D", "1", "-o", "shared/theirs"], place.path(), None);
+    assert_eq!(trace.status.code(), Some(1), "{}", said(&trace));
+    for (target, more) in
+        [("own_link/ok.html", None), ("foreign/new.html", Some("--allow-foreign-directory"))]
+    {
+        let arguments: Vec<&str> = ["report", "run.json", "-o", target].into_iter().chain(more).collect();
+        let output = lathunt(&arguments, place.path(), None);
+        assert_eq!(output.status.code(), Some(0), "{target}: {}", said(&output));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn files_with_kernel_addresses_are_for_root_alone_and_nothing_of_others_is_overwritten() {
+    if !may_run("files_with_kernel_addresses_are_for_root_alone_and_nothing_of_others_is_overwritten") {
+        return;
+    }
+    let place = open_place();
+    let at = |name: &str| place.path().join(name);
+    let traced = lathunt(&["trace", "--events", "min", "-D", "1", "-o", "t"], place.path(), None);
+    assert!(matches!(traced.status.code(), Some(0 | 3)), "{}", said(&traced));
+    assert_eq!(mode(&at("t")), 0o700);
+    for file in fs::read_dir(at("t")).unwrap() {
+        let file = file.unwrap().path();
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    fs::write(at("my.cpp"), "int main(){}\n").unwrap();
+    let refused = lathunt(&["cyclic", "-D1", "-q", "-o", "my.cpp"], place.path(), None);
+    assert!(refused.status.code() == Some(1) && said(&refused).contains("--force"), "{}", said(&refused));
+    assert_eq!(fs::read_to_string(at("my.cpp")).unwrap(), "int main(){}\n");
+    for _ in 0..2 {
+        let run = lathunt(&["cyclic", "-D1", "-q", "-o", "run.json"], place.path(), None);
+        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    }
+    assert!(at("run.json").exists() && at("run.json.old").exists());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn refused_threads_are_an_error_and_no_panic() {
+    if !may_run("refused_threads_are_an_error_and_no_panic") {
+        return;
+    }
+    let place = open_place();
+    let program = place.path().join("lathunt");
+    fs::copy(env!("CARGO_BIN_EXE_lathunt"), &program).unwrap();
+    for arguments in [
+        &["hwlat", "--detector", "spin", "-D", "1s"][..],
+        &["npt", "-D", "1s"],
+        &["clock"],
+        &["cyclic", "-D1"],
+    ] {
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir("/").gid(NOBODY).uid(NOBODY);
+        // SAFETY: plain system calls between fork and exec.
+        let output = unsafe {
+            command.pre_exec(|| {
+                let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                libc::setrlimit(libc::RLIMIT_NPROC, &none);
+                Ok(())
+            })
+        }
+        .output()
+        .unwrap();
+        let text = said(&output);
+        assert!(output.status.code() == Some(1) && !text.contains("panicked"), "{arguments:?}: {text}");
+    }
+}
