@@ -9,7 +9,7 @@ use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
 use lathunt_core::trace::event::Window;
 use lathunt_core::trace::flight::{self, source::Flight};
-use lathunt_core::trace::ftrace_text::FtraceText;
+use lathunt_core::trace::ftrace_text::{tidy, FtraceText};
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::merge::Stream;
 use lathunt_core::trace::source::{About, Events, OpenError, Pieces, Source, Span};
@@ -111,6 +111,18 @@ impl TraceFile {
             perf_data::plain(mapped.bytes()).map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
         let kind = plain.map_or(Kind::File(mapped), Kind::Perf);
         Ok(TraceFile { path: path.to_owned(), kind })
+    }
+
+    /// The text of a file that is one, as far as its first bytes show: without what pasting added.
+    pub fn text(&self) -> Option<std::borrow::Cow<'_, str>> {
+        let bytes = match &self.kind {
+            Kind::Text(text) => text.as_slice(),
+            Kind::File(mapped) => mapped.bytes(),
+            _ => return None,
+        };
+        let binary = [&b"PERFILE2"[..], b"2ELIFREP", trace_dat::MAGIC];
+        let is_binary = binary.iter().any(|magic| bytes.starts_with(magic) || magic.starts_with(bytes));
+        (!is_binary).then(|| tidy::text(bytes))
     }
 
     /// Opens what was mapped.

@@ -12,11 +12,12 @@ use lathunt_core::explain::answers::{Answer, Answers, TraceFacts};
 use lathunt_core::explain::explain_passage;
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::markers::Marker;
-use lathunt_core::explain::passages::{find, Found, Passage, Question, Whose};
+use lathunt_core::explain::passages::{find, find_realtime_wakeups, Found, Passage, Question, Whose};
 use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::text::Options;
+use lathunt_core::explain::tracers;
 use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::source::Source;
@@ -28,9 +29,11 @@ use crate::trace_file::{TraceFile, WithSymbols};
 use exports::{Drawing, Exports};
 
 /// What stands below the options.
-const AFTER: &str = "In a tree, ~ marks a part that is concluded from other events and was not recorded itself; `inferred` in the JSON.
+const AFTER: &str = "Without a question, explain answers the obvious one: the latency of a kernel tracer's text (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that hit cyclictest's threshold, else the worst wake-up of a real-time thread.
 
-Exit status: 0 where the question was answered, also where passages reach --threshold, or none was found; 1 where it could not be; 3 where it was, but the trace is damaged: what is missing may be worse.";
+In a tree, ~ marks a part that is concluded from other events and was not recorded itself; `inferred` in the JSON.
+
+Exit status: 0 where the question was answered, also where passages reach --threshold, or none was found; 1 where it could not be; 3 where it was, but the trace is damaged (what is missing may be worse), or does not hold what would answer.";
 
 /// Explains passages of a recorded trace: where their time went, and whose fault it is.
 #[derive(Debug, clap::Args)]
@@ -106,6 +109,10 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         bail!("{option} says nothing to {asked}: leave it away, or ask for passages (--between, --wakeups, --syscall, --at, --irq-to-thread)");
     }
     let file = TraceFile::open(&args.trace)?;
+    let asks_nothing = !args.asks() && args.exports.ctf.is_none();
+    if let Some(report) = file.text().filter(|_| asks_nothing).and_then(|text| tracers::read(&text)) {
+        return tracer(&args, report);
+    }
     let mut source = file.source()?;
     if let Some(path) = &args.kallsyms {
         let text = files::bounded(path)?;
@@ -144,8 +151,17 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         return Ok(answered(!summary.damage.is_empty()));
     }
     let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
-    let (question, asked) = question(&args, source)?;
-    let mut found = find(source, &question, &whose);
+    if let Some(report) = Some(source).filter(|_| asks_nothing).and_then(tracers::calls_of) {
+        return tracer(&args, report);
+    }
+    let (question, asked, mut found) = match asks_nothing {
+        true => obvious(source, &whose),
+        false => {
+            let (question, asked) = question(&args, source)?;
+            let found = find(source, &question, &whose);
+            (question, asked, found)
+        }
+    };
     if found.events == 0 {
         bail!("cannot read {}: it holds no events{}", args.trace.display(), damage(source, &found));
     }
@@ -190,7 +206,36 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         answers.to_text(Options { evidence: args.evidence, stacks: true })
     };
     out::print(&text)?;
-    Ok(answered(found.is_damaged))
+    Ok(answered(found.is_damaged || found.unanswerable.is_some() || !found.impossible.is_empty()))
+}
+
+/// What a trace answers without being asked: the sample that hit cyclictest's threshold, else the worst wake-up of a
+/// real-time thread, else of any.
+fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found) {
+    let found = find(source, &Question::Threshold, whose);
+    if !found.passages.is_empty() {
+        return (Question::Threshold, "over cyclictest's threshold, from expiry to report".to_owned(), found);
+    }
+    let found = find_realtime_wakeups(source, whose);
+    if !found.passages.is_empty() {
+        let asked =
+            "of real-time threads from waking to switched in (nothing was asked: --help lists the questions)";
+        return (Question::Wakeups, asked.to_owned(), found);
+    }
+    let found = find(source, &Question::Wakeups, whose);
+    let asked = "from waking to switched in (nothing was asked, and no real-time thread was woken)";
+    (Question::Wakeups, asked.to_owned(), found)
+}
+
+/// The answer of a tracer's own text.
+fn tracer(args: &ExplainArgs, report: tracers::Report) -> Result<ExitCode> {
+    let answers = Answers::of_tracer(args.trace.display().to_string(), report);
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&answers)? + "\n",
+        false => answers.to_text(Options { evidence: args.evidence, stacks: true }),
+    };
+    out::print(&text)?;
+    Ok(answered(answers.passages.is_empty()))
 }
 
 /// How a question ends that has its answer.
@@ -252,9 +297,6 @@ impl ExplainArgs {
 
 /// The question and how to call it.
 fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String)> {
-    if !args.asks() {
-        bail!("what is to be explained? give --between A B, --summary, --periods, --wakeups, --syscall NAME, --at TIME or --irq-to-thread IRQ TID");
-    }
     if let Some([from, to]) = args.between.as_deref() {
         let by = args.pair.as_ref().map_or("by thread".to_owned(), |field| format!("by {field}"));
         let question = Question::Between { from: from.clone(), to: to.clone(), pair: args.pair.clone() };
@@ -264,7 +306,8 @@ fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String
         let table = SyscallTable::of_machine(&source.info().machine);
         let number = name.parse().ok().or_else(|| table.number(name));
         let number = number.ok_or_else(|| anyhow!("'{name}' is no system call: give its name or number"))?;
-        return Ok((Question::Syscall(number), format!("in {name}")));
+        let called = table.name(number).map_or_else(|| format!("sys {number}"), str::to_owned);
+        return Ok((Question::Syscall(number), format!("in {called}")));
     }
     if let Some([irq, tid]) = args.irq_to_thread.as_deref() {
         let line = u32::try_from(*irq).map_err(|_| anyhow!("{irq} is no interrupt line"))?;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::passages::{Found, Passage};
 use super::segment::{Explanation, Segment};
 use super::text::{render, wrap, Options, WIDTH};
+use super::tracers::Report;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
@@ -31,6 +32,9 @@ pub struct Answers {
     pub unmatched_ends: u64,
     /// What limits the answers as a whole: damage, losses, markers that the trace does not have.
     pub limits: Vec<String>,
+    /// The latency is a tracer's own figure: nothing was paired.
+    #[serde(skip)]
+    pub is_tracers: bool,
 }
 
 /// What was read.
@@ -72,6 +76,9 @@ pub struct Answer {
     /// Events were lost between begin and end: these may belong to different passages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spans_loss: bool,
+    /// The trace ended before the passage did: it took at least this long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// The parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Segment>,
@@ -105,6 +112,7 @@ impl Answer {
             end: passage.end,
             total_ns: passage.total(),
             spans_loss: passage.spans_loss,
+            unfinished: passage.unfinished,
             tree: None,
             unexplained_ns: None,
             sentence: None,
@@ -123,7 +131,10 @@ impl Answer {
             thread: thread.unwrap_or(listed.thread.clone()),
             tree: Some(explanation.tree),
             unexplained_ns: Some(explanation.unexplained_ns),
-            sentence: Some(explanation.sentence),
+            sentence: Some(match passage.unfinished {
+                true => format!("not over when the trace ended, at least: {}", explanation.sentence),
+                false => explanation.sentence,
+            }),
             remedy: Some(explanation.advice),
             cause: Some(explanation.cause),
             limits: explanation.limits,
@@ -191,6 +202,25 @@ impl Answers {
             let text = "sched_waking is not recorded: wake-ups count from sched_wakeup, which stands later";
             limits.push(text.to_owned());
         }
+        if found.without_waking > 0 {
+            let count = counted(found.without_waking, "wake-up");
+            limits.push(format!(
+                "{count} without a sched_waking: counted from sched_wakeup, which stands later"
+            ));
+        }
+        if found.unfinished > 0 {
+            let count = counted(found.unfinished, "wake-up");
+            limits.push(format!(
+                "{count} not over when the trace ended (marked ≥): the time is the least it took"
+            ));
+        }
+        if let Some((least, name, end)) = &found.longest_waited_before {
+            let count = counted(found.waited_before, "thread");
+            limits.push(format!(
+                "{count} waited for a CPU already when the trace began, woken or preempted: {name} took at least {least}, until {end}"
+            ));
+        }
+        limits.extend(found.unanswerable.map(str::to_owned));
         if found.only_in_order {
             let text = "no event shows that these interrupts lead to the thread: each is paired with its next switch-in";
             limits.push(text.to_owned());
@@ -207,7 +237,37 @@ impl Answers {
             unmatched_begins: found.unmatched_begins,
             unmatched_ends: found.unmatched_ends,
             limits,
+            is_tracers: false,
         }
+    }
+
+    /// The answer of a kernel tracer's text, whose figure is the tracer's own.
+    #[must_use]
+    pub fn of_tracer(path: String, report: Report) -> Answers {
+        let found = Found { count: report.count, ..Found::default() };
+        let trace = TraceFacts { path, format: report.format, events: report.lines, ..TraceFacts::default() };
+        let mut answers = Answers::new(trace, report.question, &found);
+        answers.is_tracers = true;
+        answers.limits.extend(report.limits);
+        let worst = report.worst.map(|finding| {
+            let end = finding.begin + finding.explanation.total_ns;
+            let (tid, comm) = (finding.thread.tid, finding.thread.comm.clone());
+            let (begun_by, key, spans_loss) = (None, None, false);
+            let passage = Passage {
+                tid,
+                comm,
+                begun_by,
+                key,
+                cpu: finding.cpu,
+                begin: finding.begin,
+                end,
+                spans_loss,
+                unfinished: false,
+            };
+            Answer::explained(&passage, finding.explanation)
+        });
+        answers.passages.extend(worst);
+        answers
     }
 
     /// The terminal text: all passages, then the explained ones.
@@ -220,13 +280,18 @@ impl Answers {
             "{}: {}, {} events, clock {clock}",
             self.trace.path, self.trace.format, self.trace.events
         )));
-        let counts = format!(
-            "{} {}; {} and {} unmatched",
-            counted(self.count, "passage"),
-            self.question,
-            counted(self.unmatched_begins, "begin"),
-            counted(self.unmatched_ends, "end")
-        );
+        let counts = match (self.is_tracers, self.count) {
+            (true, 0) => format!("{}: not in this text", self.question),
+            (true, 1) => self.question.clone(),
+            (true, count) => format!("{}: the worst of {count}", self.question),
+            _ => format!(
+                "{} {}; {} and {} unmatched",
+                counted(self.count, "passage"),
+                self.question,
+                counted(self.unmatched_begins, "begin"),
+                counted(self.unmatched_ends, "end")
+            ),
+        };
         wrap(&mut text, "", &counts);
         for limit in &self.limits {
             wrap(&mut text, "! ", limit);
@@ -237,7 +302,13 @@ impl Answers {
             text.push_str(&cut(&format!(
                 "{:>5}{} {:>12}  {}/{}{key}{begun}  CPU {}  from {}",
                 place + 1,
-                if answer.spans_loss { '?' } else { ' ' },
+                if answer.unfinished {
+                    '≥'
+                } else if answer.spans_loss {
+                    '?'
+                } else {
+                    ' '
+                },
                 answer.total_ns.to_string(),
                 answer.thread.comm,
                 answer.thread.tid,
@@ -249,7 +320,7 @@ impl Answers {
             text.push_str(&format!("       … and {} more (--json lists all)\n", listed - MOST_LISTED));
         }
         let unlisted = self.count.saturating_sub(listed as u64);
-        if unlisted > 0 {
+        if unlisted > 0 && !self.is_tracers {
             text.push_str(&format!("       … and {unlisted} shorter ones\n"));
         }
         for (place, answer) in self.passages.iter().enumerate() {

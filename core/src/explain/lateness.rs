@@ -25,9 +25,15 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, StackSample, TaskRef};
 use crate::trace::flight::is_interrupt_entry;
 
+/// Interrupts looked at to learn how fast one follows another.
+const LEARNT_FROM: usize = 20_000;
+
 /// Longest time from enabling interrupts to the entry of a pending one: its delivery, the kernel's entry code up to
 /// the tracepoint, and the exit code of the interrupt before it (1.5 µs and more lie outside the tracepoints).
 const DELIVERY: Ns = Ns::from_us(5);
+
+/// No CPU that runs takes longer.
+const LONGEST_DELIVERY: Ns = Ns::from_us(50);
 
 /// Below this, kernel code in the stack says nothing: lateness of this size is common with interrupts on.
 const TELLING: Ns = Ns::from_us(10);
@@ -253,7 +259,8 @@ impl<'r> Reading<'r> {
         let sample = record.stacks(cpu, own, end).find(|sample| Some(sample.tid) == interrupted);
         let by_interrupt = firing.expire.is_some_and(|(_, event)| own < event.at);
         let armed_late = !record.window.from_arming;
-        Reading { not_pending_at: not_pending(slices, own), by_interrupt, interrupted, armed_late, sample }
+        let not_pending_at = not_pending(slices, own, delivery(record, cpu, own));
+        Reading { not_pending_at, by_interrupt, interrupted, armed_late, sample }
     }
 
     /// The label of a share that explains its time, or of the gap where it does not.
@@ -270,7 +277,7 @@ impl<'r> Reading<'r> {
             _ => return Ok(share.label()),
         };
         if let Some(at) = self.not_pending_at {
-            let label = format!("timer late: not pending when interrupts came back on at {at}");
+            let label = format!("timer late: not pending when interrupts were re-enabled at {at}");
             // Until then nothing that ran here kept it away.
             let stood_still = self.by_interrupt && 2 * at.since(share.begin).0 > share.net.0;
             return Err(Open { label, stood_still });
@@ -314,14 +321,33 @@ impl<'r> Reading<'r> {
     }
 }
 
+/// How long a pending interrupt may take on this CPU: on virtual CPUs each costs some µs outside its events. Of the record
+/// it is learnt how fast one interrupt followed another there at best.
+fn delivery(record: &Record, cpu: Cpu, own: Mono) -> Ns {
+    let mut best: Option<Ns> = None;
+    let mut ended: Option<Mono> = None;
+    let from = Mono(own.0.saturating_sub(1_000_000_000));
+    for (_, event) in record.events_on(cpu, from, own).take(LEARNT_FROM) {
+        match event.kind {
+            What::VectorExit(_) | What::IrqExit { .. } => ended = Some(event.at),
+            What::VectorEntry(_) | What::IrqEntry { .. } => {
+                let gap = ended.take().map(|ended| event.at.since(ended));
+                best = best.into_iter().chain(gap).min();
+            }
+            _ => ended = None,
+        }
+    }
+    best.map_or(DELIVERY, |best| DELIVERY.max(Ns(4 * best.0)).min(LONGEST_DELIVERY))
+}
+
 /// The last moment at which interrupts were on, the timer due, and its interrupt did not come.
-fn not_pending(slices: &[Slice], own: Mono) -> Option<Mono> {
+fn not_pending(slices: &[Slice], own: Mono, delivery: Ns) -> Option<Mono> {
     let mut run = Ns::ZERO;
     let mut task = None;
     for slice in slices.iter().rev().filter(|slice| slice.begin < own) {
         let switched = slice.task.is_some_and(|earlier| task.is_some_and(|tid| tid != earlier.tid));
         if slice.context.is_hard() || switched {
-            if run >= DELIVERY {
+            if run >= delivery {
                 return Some(slice.end);
             }
             run = Ns::ZERO;

@@ -16,6 +16,8 @@ use crate::trace::syscall_names::SyscallTable;
 const BACK: Ns = Ns::from_ms(1_200);
 /// How far it goes on behind the end: who left the CPU then tells who had it.
 const ON: Ns = Ns::from_ms(5);
+/// The switch itself is done within this time of its event.
+const SWITCHING: Ns = Ns::from_us(100);
 /// Events kept from before the passage.
 const MOST_BEFORE: usize = 200_000;
 /// Events kept in all; a longer passage is cut.
@@ -44,6 +46,7 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
         }
     }
     drop(walk);
+    at_switches(&mut events);
     events.extend(reaching_out(found, begin, end, span.to));
     let mut window = Window {
         comms: source.info().comms.clone(),
@@ -62,6 +65,25 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     }
     source.enrich(&mut window);
     window
+}
+
+/// Between `sched_switch` and the switch itself the kernel does more (flushes, registers), in the name of the thread that
+/// leaves: it does not run any more, and nobody is named there.
+fn at_switches(events: &mut VecDeque<Event>) {
+    let mut leaving: HashMap<Cpu, (Tid, Mono)> = HashMap::new();
+    for event in events {
+        match event.kind {
+            Kind::Switch { prev, .. } => _ = leaving.insert(event.cpu, (prev.tid, event.at)),
+            Kind::Other { .. } => {
+                let left = leaving.get(&event.cpu).filter(|(_, at)| event.at.since(*at) < SWITCHING);
+                match left.filter(|(tid, _)| event.current == Some(*tid)) {
+                    Some(_) => event.current = None,
+                    None => _ = leaving.remove(&event.cpu),
+                }
+            }
+            _ => _ = leaving.remove(&event.cpu),
+        }
+    }
 }
 
 /// Losses that are not over when the window is: in it they end with the passage, or with the window where they begin

@@ -40,6 +40,7 @@ pub mod summary;
 mod tests;
 pub mod text;
 pub mod thread;
+pub mod tracers;
 mod turns;
 mod wait;
 mod waking;

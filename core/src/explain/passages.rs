@@ -11,16 +11,16 @@ mod question;
 mod scheduled;
 mod wakeups;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::mappings::Mappings;
 use super::markers::Matcher;
 use super::silence::Silences;
 use super::turns::Turns;
 use super::waking;
-use crate::time::{Mono, Ns, Tid};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
-use crate::trace::normalize::Normalizer;
+use crate::trace::normalize::{is_text, Normalizer};
 use crate::trace::source::{Item, Source, Span};
 use crate::trace::syscall_names::SyscallTable;
 
@@ -39,7 +39,17 @@ const MOST_LASTING: usize = 10_000;
 /// Finds the passages that `question` asks for in `source`.
 #[must_use]
 pub fn find(source: &dyn Source, question: &Question, whose: &Whose) -> Found {
-    let mut search = Search::new(source, question, whose);
+    search(source, Search::new(source, question, whose))
+}
+
+/// Finds the wake-ups of real-time threads in `source`, as [`Question::Wakeups`] those of all.
+#[must_use]
+pub fn find_realtime_wakeups(source: &dyn Source, whose: &Whose) -> Found {
+    let question = Question::Wakeups;
+    search(source, Search { realtime: true, ..Search::new(source, &question, whose) })
+}
+
+fn search(source: &dyn Source, mut search: Search<'_>) -> Found {
     let mut walk = source.events(Span::ALL);
     while let Some(item) = walk.next() {
         search.item(&item);
@@ -63,6 +73,14 @@ struct Switched {
     comm: Option<Sym>,
     /// It is on no CPU, as far as switches were recorded.
     is_off: bool,
+    /// A switch named it.
+    was_switched: bool,
+}
+
+impl Switched {
+    fn name(&mut self, comm: Option<Sym>) {
+        self.comm = comm.or(self.comm);
+    }
 }
 
 impl Begun {
@@ -82,6 +100,14 @@ struct Search<'s> {
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
     turns: Turns,
+    /// CPUs with events.
+    cpus: BTreeSet<Cpu>,
+    /// For which CPU each thread was woken last.
+    aimed_at: HashMap<Tid, Cpu>,
+    /// Only wake-ups of real-time threads.
+    realtime: bool,
+    /// The thread of this switch-in was in no switch before.
+    is_first_switch: bool,
     switched: HashMap<Tid, Switched>,
     /// The number of sched_setaffinity.
     sets_affinity: Option<i32>,
@@ -132,11 +158,13 @@ impl<'s> Search<'s> {
             "cpuhp_enter" | "cpuhp_multi_enter" => true,
             "sys_enter" => true,
             "sys_exit" => matches!(question, Question::Syscall(_)),
-            "sched_wakeup" => found.from_wakeup,
-            "sched_waking" | "sched_wakeup_new" => matches!(question, Question::Wakeups),
-            name => name.starts_with("syscall_") && matches!(question, Question::Syscall(_)),
+            "sched_wakeup" | "sched_waking" | "sched_wakeup_new" => matches!(question, Question::Wakeups),
+            name => is_call(name) && matches!(question, Question::Syscall(_)),
         };
-        let needed = source.catalogue().classes().iter().map(|class| needs(&class.name)).collect();
+        let threshold = matches!(question, Question::Threshold);
+        let classes = source.catalogue().classes();
+        let needed = classes.iter().map(|class| needs(&class.name) || threshold && is_text(class)).collect();
+        found.unanswerable = unanswerable(source, question);
         Search {
             source,
             question,
@@ -147,6 +175,10 @@ impl<'s> Search<'s> {
             by_thread: HashMap::new(),
             by_key: HashMap::new(),
             turns: Turns::default(),
+            cpus: BTreeSet::new(),
+            aimed_at: HashMap::new(),
+            realtime: false,
+            is_first_switch: false,
             switched: HashMap::new(),
             sets_affinity: SyscallTable::of_machine(&source.info().machine).number("sched_setaffinity"),
             feeding,
@@ -192,6 +224,9 @@ impl<'s> Search<'s> {
         let first = self.found.reach.map_or(record.at, |(first, _)| first.min(record.at));
         self.found.reach = Some((first, self.found.reach.map_or(record.at, |(_, last)| last.max(record.at))));
         self.silences.event(record.cpu, record.at);
+        if !self.cpus.contains(&record.cpu) {
+            self.cpus.insert(record.cpu);
+        }
         let index = record.class as usize;
         let marked = self
             .matchers
@@ -204,6 +239,9 @@ impl<'s> Search<'s> {
         let event = self.normalizer.event(record);
         if let Some(class) = self.source.class(record).filter(|_| maps) {
             self.mappings.take(record, class, &event);
+        }
+        if let Kind::Switch { next, .. } = event.kind {
+            self.is_first_switch = !self.switched.get(&next.tid).is_some_and(|known| known.was_switched);
         }
         self.lasting(&event);
         if let (Some((from, to)), Some(class)) = (&self.matchers, self.source.class(record)) {
@@ -248,7 +286,7 @@ impl<'s> Search<'s> {
             Kind::Switch { next, prev, .. } => {
                 for (task, is_off) in [(prev, true), (next, false)] {
                     let known = self.switched.entry(task.tid).or_default();
-                    *known = Switched { comm: task.comm.or(known.comm), is_off };
+                    *known = Switched { comm: task.comm.or(known.comm), is_off, was_switched: true };
                 }
             }
             Kind::SysEnter { id, .. }
@@ -342,6 +380,7 @@ impl<'s> Search<'s> {
             begin: begun.at,
             end: event.at.max(begun.at),
             spans_loss,
+            unfinished: false,
         });
         if self.found.passages.len() >= 2 * MOST {
             sort(&mut self.found.passages);
@@ -356,6 +395,9 @@ impl<'s> Search<'s> {
             for (at, event) in in_order {
                 self.keep(Begun::new(at, *tid, None), *tid, &event);
             }
+        }
+        if *self.question == Question::Wakeups {
+            self.unfinished();
         }
         let open: Vec<Tid> =
             self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
@@ -377,6 +419,35 @@ impl<'s> Search<'s> {
         self.found.passages = passages;
         self.found.mappings = self.mappings.into_known();
         self.found
+    }
+}
+
+/// Names of events of single system calls.
+fn is_call(name: &str) -> bool {
+    name.starts_with("syscall_") || name.starts_with("sys_") || name == "exit_syscall"
+}
+
+/// What the trace lacks to answer `question` at all.
+fn unanswerable(source: &dyn Source, question: &Question) -> Option<&'static str> {
+    let classes = source.catalogue().classes();
+    let has = |names: &[&str]| classes.iter().any(|class| names.contains(&class.name.as_str()));
+    match question {
+        Question::Wakeups if !has(&["sched_switch"]) => {
+            Some("sched_switch is not recorded: when threads got the CPU is not known")
+        }
+        Question::Wakeups if !has(&["sched_waking", "sched_wakeup", "sched_wakeup_new"]) => {
+            Some("no wake-up is recorded (sched_waking): only when threads got the CPU is known")
+        }
+        Question::Syscall(_) if !classes.iter().any(|class| is_call(&class.name)) => {
+            Some("no system call is recorded (raw_syscalls:sys_enter and sys_exit)")
+        }
+        Question::At(_) if !has(&["sched_switch"]) => {
+            Some("sched_switch is not recorded: who had the CPU is not known")
+        }
+        Question::IrqToThread(..) if !has(&["irq_handler_entry"]) => {
+            Some("irq_handler_entry is not recorded: when interrupts came is not known")
+        }
+        _ => None,
     }
 }
 

@@ -50,6 +50,11 @@ impl Turns {
         self.last.remove(&cpu);
     }
 
+    /// Whether it is known who has this CPU.
+    pub fn knows(&self, cpu: Cpu) -> bool {
+        self.last.contains_key(&cpu)
+    }
+
     /// Whether `tid` was the last to be switched in on some CPU.
     pub fn has(&self, tid: Tid) -> bool {
         self.last.values().any(|turn| turn.came == tid)

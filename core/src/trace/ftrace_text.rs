@@ -8,8 +8,9 @@
 //! Functions appear by name, not by address: names get addresses of their own, which [`Symbols`] turns back.
 
 mod fields;
-mod line;
+pub(crate) mod line;
 mod ordered;
+pub mod tidy;
 
 use std::collections::HashMap;
 
@@ -53,7 +54,7 @@ impl FtraceText {
     /// # Errors
     /// No line in it looks like an event.
     pub fn open(text: &[u8]) -> Result<Self, OpenError> {
-        let text = String::from_utf8_lossy(text);
+        let text = tidy::text(text);
         let mut first = text.lines().take(LINES_TO_RECOGNISE).filter_map(line::parse);
         match first.find(|line| matches!(line, Line::Event(_) | Line::Timeless)) {
             Some(Line::Event(_)) => {}
@@ -117,7 +118,7 @@ impl Reading {
                 fields.extend(flags.map(|flags| ("common_flags".to_owned(), flags)));
                 let (name, own) = fields::parse(event.name, event.fields);
                 fields.extend(own);
-                let (begin, class) = self.record(name, &fields);
+                let (begin, class) = self.record(&name, &fields);
                 self.last = event.at;
                 let what = What::Event { class, begin, end: self.data.len() };
                 self.entries.push(Entry { at: event.at, cpu: event.cpu, what });

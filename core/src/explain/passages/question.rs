@@ -26,6 +26,8 @@ pub struct Passage {
     pub end: Mono,
     /// Events were lost on the way: begin and end may belong to different passages.
     pub spans_loss: bool,
+    /// The trace ended first: it took at least this long.
+    pub unfinished: bool,
 }
 
 impl Passage {
@@ -50,6 +52,8 @@ pub enum Question {
     },
     /// From each waking to the switch-in.
     Wakeups,
+    /// From the expiry of a timer to the text in which cyclictest reports that it came too late.
+    Threshold,
     /// From the entry to the exit of a system call.
     Syscall(i32),
     /// From an interrupt line's handler to the switch-in of a thread that it leads to, through softirqs, work items and
@@ -86,6 +90,17 @@ pub struct Found {
     pub spanning_losses: u64,
     /// Wake-ups begin at `sched_wakeup`, for want of `sched_waking`.
     pub from_wakeup: bool,
+    /// Wake-ups that begin at `sched_wakeup` although others have `sched_waking`.
+    pub without_waking: u64,
+    /// Wake-ups that were not over when the trace ended.
+    pub unfinished: u64,
+    /// Threads that waited for a CPU when the trace began: how many, and of the longest the least that it took, its name
+    /// and when it ended.
+    pub waited_before: u64,
+    /// Of the longest of them.
+    pub longest_waited_before: Option<(Ns, String, Mono)>,
+    /// No event class of the trace can answer: what would have to be recorded.
+    pub unanswerable: Option<&'static str>,
     /// The interrupts are paired with what came next: nothing shows that they led there.
     pub only_in_order: bool,
     /// Begins without an end: a second begin came first, or the trace ended.

@@ -1,14 +1,29 @@
 //! Passages between events of the kernel: wake-ups, system calls, what ran at a moment, from an interrupt to its thread.
 
 use super::{Begun, Question, Search, MOST};
+use crate::time::{Mono, Ns};
 use crate::trace::event::{Event, Kind};
 
 impl Search<'_> {
     /// The questions that are not about markers.
     pub(super) fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
-            (Question::Wakeups, Kind::Waking { task, .. } | Kind::Wakeup { task, .. }) => {
-                self.woken(task.tid, event.at);
+            (Question::Wakeups, Kind::Waking { task, target_cpu, .. }) => {
+                self.aimed_at.extend(target_cpu.map(|cpu| (task.tid, cpu)));
+                self.woken(task, event.at);
+            }
+            (Question::Wakeups, Kind::Wakeup { task, target_cpu }) => {
+                let cpu = target_cpu.unwrap_or(event.cpu);
+                self.aimed_at.insert(task.tid, cpu);
+                self.woken_at_last(task, event.at);
+            }
+            (Question::Wakeups, Kind::Migrate { task, to, .. }) => _ = self.aimed_at.insert(task.tid, to),
+            (Question::Threshold, Kind::Marker { text }) => {
+                let late = over_threshold(self.normalizer.strings().get(text));
+                if let (Some(late), Some(tid)) = (late, event.current) {
+                    let begin = Mono(event.at.0.saturating_sub(late.0));
+                    self.keep(Begun::new(begin, tid, None), tid, event);
+                }
             }
             (Question::Wakeups, Kind::Switch { prev, left_as, next }) => {
                 self.switched(event, prev.tid, left_as, next.tid);
@@ -52,4 +67,11 @@ impl Search<'_> {
             _ => {}
         }
     }
+}
+
+/// `hit latency threshold (1234 > 500)`, as cyclictest writes it with --breaktrace --tracemark; in µs, its default unit.
+fn over_threshold(text: &str) -> Option<Ns> {
+    let (_, behind) = text.split_once("hit latency threshold (")?;
+    let number = behind.split_once(" > ")?.0;
+    Some(Ns(number.trim().parse::<u64>().ok()?.checked_mul(1_000)?))
 }

@@ -5,11 +5,39 @@
 
 use super::{Begun, Search, TWICE};
 use crate::explain::turns::Came;
-use crate::time::{Mono, Tid};
-use crate::trace::event::{Event, LeftAs};
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind, LeftAs, Level, Strings, TaskRef};
 
 impl Search<'_> {
-    pub(super) fn woken(&mut self, tid: Tid, at: Mono) {
+    /// A `sched_wakeup`: the begin only where no `sched_waking` of it is recorded.
+    pub(super) fn woken_at_last(&mut self, task: TaskRef, at: Mono) {
+        self.switched.entry(task.tid).or_default().name(task.comm);
+        if self.found.from_wakeup {
+            return self.woken(task, at);
+        }
+        if self.by_thread.contains_key(&task.tid) || self.is_on(task.tid) || self.is_others(task) {
+            return;
+        }
+        self.found.without_waking += 1;
+        self.by_thread.insert(task.tid, Begun::new(at, task.tid, None));
+    }
+
+    /// It has a CPU, as far as switches say; of a thread that none has named yet it is not known.
+    fn is_on(&self, tid: Tid) -> bool {
+        self.turns.has(tid)
+            || self.switched.get(&tid).is_some_and(|known| known.was_switched && !known.is_off)
+    }
+
+    fn is_others(&self, task: TaskRef) -> bool {
+        self.realtime && !is_realtime(task, self.normalizer.strings())
+    }
+
+    pub(super) fn woken(&mut self, task: TaskRef, at: Mono) {
+        let tid = task.tid;
+        self.switched.entry(tid).or_default().name(task.comm);
+        if self.is_others(task) {
+            return;
+        }
         let begun = self.by_thread.get(&tid).filter(|begun| !begun.leaving).map(|begun| begun.at);
         if begun.is_some_and(|begun| at.since(begun) < TWICE) {
             return;
@@ -32,6 +60,8 @@ impl Search<'_> {
         self.left(prev, left_as, &came, event.at);
         if let Some(begun) = self.by_thread.remove(&next) {
             self.keep(begun, next, event);
+        } else if let Kind::Switch { next, .. } = event.kind {
+            self.waited_before(next, event.at);
         }
     }
 
@@ -50,6 +80,61 @@ impl Search<'_> {
         }
     }
 
+    /// Wake-ups that were not over when the trace ended: of threads that are on no CPU, each of which has another one.
+    pub(super) fn unfinished(&mut self) {
+        let Some((_, last)) = self.found.reach else { return };
+        let open: Vec<Begun> = self.by_thread.drain().map(|(_, begun)| begun).collect();
+        for begun in open {
+            let known = self.switched.get(&begun.tid);
+            let was_off = known.is_some_and(|known| known.was_switched && known.is_off);
+            let never = !known.is_some_and(|known| known.was_switched) && self.all_cpus_known();
+            if begun.leaving || !(was_off || never) || self.turns.has(begun.tid) || last <= begun.at {
+                continue;
+            }
+            let cpu = self.aimed_at.get(&begun.tid).copied().unwrap_or_default();
+            let current = Some(begun.tid);
+            let kind = Kind::Other { name: Default::default() };
+            let end = Event { at: last, cpu, current, level: Level::Unsaid, kind };
+            let kept = self.found.passages.len();
+            let tid = begun.tid;
+            self.keep(begun, tid, &end);
+            if self.found.passages.len() > kept {
+                self.found.unfinished += 1;
+                self.found.passages[kept].unfinished = true;
+            }
+        }
+    }
+
+    /// Every CPU with events has a thread that a switch brought.
+    fn all_cpus_known(&self) -> bool {
+        self.cpus.iter().all(|cpu| self.turns.knows(*cpu))
+    }
+
+    /// A switch-in without a wake-up: the thread waited since before the trace, woken or preempted.
+    pub(super) fn waited_before(&mut self, next: TaskRef, at: Mono) {
+        let Some((first, _)) = self.found.reach else { return };
+        if !self.is_first_switch
+            || next.tid == Tid::IDLE
+            || self.lost_until > Mono(0)
+            || self.found.from_wakeup
+            || self.is_others(next)
+        {
+            return;
+        }
+        let least = at.since(first);
+        if self.found.unanswerable.is_some() || least == Ns::ZERO {
+            return;
+        }
+        let comm = next.comm.map_or("", |comm| self.normalizer.strings().get(comm)).to_owned();
+        if !self.whose.fits(next.tid, &comm) {
+            return;
+        }
+        self.found.waited_before += 1;
+        if self.found.longest_waited_before.as_ref().is_none_or(|(known, ..)| *known < least) {
+            self.found.longest_waited_before = Some((least, format!("{comm}/{}", next.tid), at));
+        }
+    }
+
     /// Between these times `tid`, woken at the first, was switched in.
     fn unseen_switch_in(&mut self, tid: Tid, since: Mono, at: Mono) {
         if self.whose.fits(tid, &self.comm(tid)) {
@@ -58,4 +143,11 @@ impl Search<'_> {
             self.found.longest_unseen_switch_in = self.found.longest_unseen_switch_in.max(Some(most));
         }
     }
+}
+
+/// A thread with a real-time priority that somebody cares for: not one of those that stop a CPU for the kernel.
+fn is_realtime(task: TaskRef, strings: &Strings) -> bool {
+    let comm = task.comm.map_or("", |comm| strings.get(comm));
+    let stops = ["migration/", "watchdog/", "stopper/"].iter().any(|start| comm.starts_with(start));
+    task.prio.is_some_and(|prio| prio.is_realtime()) && !stops
 }

@@ -6,7 +6,7 @@ use super::reason::{Asked, Reason};
 use super::wakers::Waker;
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
-use crate::explain::thread::Stretch;
+use crate::explain::thread::{states, Stretch};
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
@@ -131,8 +131,17 @@ impl Walk<'_, '_> {
             }
             Waker::Timeout { proof } => {
                 let (net, comm) = (b.since(a), &thread.comm);
-                let told = format!("{} waited {{}} for its own timeout", self.subject(thread, depth));
-                if depth == 0 {
+                let call = self.linked.in_call(thread.tid, a).map(|(_, id, _)| self.record.call_name(id));
+                let polls = call.as_deref().filter(|call| !takes_timeout(call));
+                let subject = self.subject(thread, depth);
+                let told = match polls {
+                    Some(call) => format!("the kernel slept {{}} in {call} of {subject}, and tried again"),
+                    None => format!("{subject} waited {{}} for its own timeout"),
+                };
+                if let Some(call) = polls {
+                    let advice = format!("{call} takes no timeout: the kernel waits there in whole ticks for something that is not ready; see what {call} waits for");
+                    self.say(Weight::Blame, net, told, format!("sleep of the kernel in {call}"), advice);
+                } else if depth == 0 {
                     self.clauses.slept(net);
                     let advice = "the thread waited as long as it asked for";
                     self.say(Weight::Wanted, net, told, "its own timeout".to_owned(), advice);
@@ -223,18 +232,37 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let sent = proof.or_else(|| self.linked.stopped(thread.tid, stretch.begin));
-        let by = sent.and_then(|index| self.linked.actor(index));
+        // Nobody is his own tracer.
+        let traced = how.contains("tracer");
+        let by = sent.and_then(|index| self.linked.actor(index)).filter(|by| !traced || by.tid != thread.tid);
         let of = if proof.is_some() { ", by" } else { " of" };
         let by = by.map_or(String::new(), |by| format!("{of} {by}"));
         let waker = self.waker(thread, stretch);
-        let on = match waker {
-            Waker::Thread(other) => format!(", until {other} continued it"),
-            _ => String::new(),
+        let continues = match waker {
+            Waker::Thread(other) if !self.path.contains(&other.tid) => Some(other),
+            _ => None,
         };
+        let on = continues.as_ref().map_or(String::new(), |other| format!(", until {other} continued it"));
         let text = format!("{} was stopped {how}{by} for {{}}{on}", self.subject(thread, depth));
         let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor, the freezer of its cgroup; and who continues it";
-        self.say(Weight::Blame, stretch.length(), text, "stopped".to_owned(), advice);
         let label = format!("{thread} is stopped {how}{by}{on}");
+        // One that was held up itself is followed; else it continued the thread when it wanted to.
+        let held_up = |other: &Thread| {
+            let lives = states(self.record, other.tid, stretch.begin, stretch.end);
+            let waited: Ns =
+                lives.iter().filter(|life| life.state.waits_for_cpu()).map(Stretch::length).sum();
+            waited.0 * 4 >= stretch.length().0
+        };
+        if let Some(other) = continues.filter(held_up) {
+            // Whoever keeps the one that continues it waiting is to blame for that.
+            self.say(Weight::Frame, stretch.length(), text, "stopped".to_owned(), advice);
+            let inside = self.life(&other, stretch.begin, stretch.end, depth + 1);
+            let mut group = Segment::group(Kind::Blocked, label, stretch.begin, stretch.length(), inside);
+            let proofs = [sent, stretch.ended_by];
+            group.evidence.extend(proofs.into_iter().flatten().map(|index| self.record.evidence(index)));
+            return group;
+        }
+        self.say(Weight::Blame, stretch.length(), text, "stopped".to_owned(), advice);
         self.awaited("being stopped", label, stretch.begin, stretch.end, &[sent, stretch.ended_by])
     }
 
@@ -278,6 +306,30 @@ impl Walk<'_, '_> {
             _ => None,
         })
     }
+}
+
+/// Whether a system call may be given a time after which it returns.
+fn takes_timeout(call: &str) -> bool {
+    let with = [
+        "poll",
+        "select",
+        "wait",
+        "futex",
+        "sleep",
+        "timed",
+        "getevents",
+        "mmsg",
+        "recv",
+        "send",
+        "accept",
+        "connect",
+        "read",
+        "write",
+        "io_uring_enter",
+        "semop",
+        "sys ",
+    ];
+    with.iter().any(|part| call.contains(part))
 }
 
 /// Names of the signals that programs wake each other with (x86 and ARM numbers).

@@ -16,6 +16,9 @@ use crate::trace::event::{Event, Kind, LeftAs, Sym};
 /// From handing a packet to loopback to the arrival of its parts, in ns.
 const SEGMENTING: u64 = 200_000;
 
+/// A signal stops its thread within this time, or did not stop it this time.
+const STOPS_WITHIN: u64 = 100_000_000;
+
 /// Signals that stop who they are sent to, those of the terminal included.
 const SIGSTOP: i32 = 19;
 const SIGTTOU: i32 = 22;
@@ -279,10 +282,11 @@ impl<'r, 'w> Linked<'r, 'w> {
     #[must_use]
     pub fn stopped(&self, tid: Tid, at: Mono) -> Option<u32> {
         let from = Mono(at.0.saturating_sub(1_000_000));
+        let own_from = Mono(at.0.saturating_sub(STOPS_WITHIN));
         let sent = self.links.stops.iter().rev().copied().filter(|&index| {
             let event = self.record.event(index);
             let own = matches!(event.kind, Kind::SignalGenerate { task, .. } if task.tid == tid);
-            event.at <= at && (own || event.at >= from)
+            event.at <= at && event.at >= if own { own_from } else { from }
         });
         sent.max_by_key(|&index| self.record.event(index).at)
     }

@@ -17,6 +17,10 @@ use crate::trace::event::{Event, Kind as What, Vector};
 /// What an interrupt costs at least outside its own events (on virtual CPUs, which leave to the host for it, far more),
 /// and what a page fault costs that need not wait for anything.
 const HIDDEN: Ns = Ns(1_500);
+/// So few faults are looked at by themselves.
+const FEW: u32 = 8;
+/// Below this a fault is an ordinary one.
+const TELLING_FAULT: Ns = Ns::from_us(20);
 /// Fewer are not worth a word.
 const MANY: u32 = 20;
 
@@ -97,19 +101,25 @@ impl Walk<'_, '_> {
             rest = rest.saturating_sub(net);
             let what =
                 format!("CPU {} to answer {} function-call IPI(s) ({})", spin.cpu, spin.calls, spin.function);
-            let mut leaf = Segment::leaf(
-                Kind::Vector,
-                format!("{thread} spins in the kernel for {what}"),
-                spin.begin,
-                net,
-            );
+            let call = self.in_what(thread, spin.begin);
+            let (inside, meanwhile, holder) = self.unanswered(&spin);
+            let label = format!("{thread} spins in the kernel{call} for {what}");
+            let covered: Ns = inside.iter().map(|part| part.duration_ns).sum();
+            let mut leaf = match covered == net {
+                true => Segment::group(Kind::Vector, label, spin.begin, net, inside),
+                false => Segment::leaf(Kind::Vector, label, spin.begin, net),
+            };
             leaf.count = spin.calls;
             leaf.pieces = spin.pieces;
             leaf.evidence = vec![self.record.evidence(spin.proof)];
             leaf.inferred = true;
             parts.push(leaf);
-            let text = format!("{} spun {{}} in the kernel, waiting for {what}", self.subject(thread, depth));
-            let advice = format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to tell all its CPUs), or avoid the call at run time", spin.cpu);
+            let subject = self.subject(thread, depth);
+            let text = format!("{subject} spun {{}} in the kernel{call}, waiting for {what}{meanwhile}");
+            let advice = match holder {
+                Some(holder) => format!("{} did not let CPU {} answer: keep it off that CPU, or shorten what it does there; or avoid the call at run time", holder.comm, spin.cpu),
+                None => format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to tell all its CPUs), or avoid the call at run time", spin.cpu),
+            };
             self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
         }
         for mut spin in self.spins_on_mutexes(thread, stretch) {
@@ -148,11 +158,13 @@ impl Walk<'_, '_> {
         let faults = share.faults + self.faults(thread, stretch);
         if depth == 0 {
             let handler = self.handler(thread, stretch);
+            let fault = self.long_fault(thread, stretch, rest);
             let (cause, advice) = match handler {
+                None if fault.is_some() => ("page fault or its own code", "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code"),
                 Some(_) => ("its own signal handler", "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it"),
                 None => ("its own running", "the time is the thread's own: shorten what it does in the passage"),
             };
-            let handler = handler.unwrap_or_default();
+            let handler = handler.or(fault).unwrap_or_default();
             let text = format!("{subject} ran {{}} itself{moved}{handler}");
             self.say(Weight::Wanted, rest, text, cause.to_owned(), advice);
         } else {
@@ -196,6 +208,41 @@ impl Walk<'_, '_> {
             let name = signal_name(sig);
             format!(", {up_to}{net} of it in the handler of signal {sig} ({name}){by}")
         })
+    }
+
+    /// One or a few page faults, since which most of its own time passed without any event of its own.
+    fn long_fault(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<String> {
+        let mut next = stretch.end;
+        let mut longest: Option<(Ns, u64, u32)> = None;
+        let mut count = 0;
+        for (_, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
+            if event.at < stretch.begin {
+                break;
+            }
+            if let What::UserFault { address, error_code, .. }
+            | What::KernelFault { address, error_code, .. } = event.kind
+            {
+                count += 1;
+                // What it did of itself since then ended the fault.
+                let acted = self.linked.acts(thread.tid, event.at, next).last();
+                let until = acted.map_or(next, |(_, act)| act.at);
+                let slices = self.record.slices(stretch.cpu?, event.at, until);
+                let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+                let net: Ns = own.map(Slice::length).sum();
+                longest = longest.max(Some((net, address, error_code)));
+            }
+            next = event.at;
+        }
+        let (net, address, error_code) =
+            longest.filter(|(net, ..)| count <= FEW && net.0 * 2 >= rest.0 && *net >= TELLING_FAULT)?;
+        // x86: bit 0 a page that is there, bit 1 a write.
+        let how = match error_code & 3 {
+            3 => "a write to a page that is shared (copied, as after fork)",
+            2 => "the first write to a page (cleared then; a huge page takes 100 µs and more)",
+            _ => "a page that was not there",
+        };
+        let place = self.page(None, Some(address));
+        Some(format!(", up to {net} of it in a page fault on {place}: {how}; where it ended is not recorded"))
     }
 
     /// Its page faults.

@@ -12,6 +12,8 @@ use crate::trace::event::{Kind as What, Vector};
 const UNDER_WAY: Ns = Ns::from_us(500);
 /// Events looked at for one label: a storm is recognized by its first part.
 const MOST: usize = 20_000;
+/// Fewer timers are not worth naming who armed them.
+const FLOOD: u32 = 20;
 
 impl Walk<'_, '_> {
     /// The label of an interrupt's share in `[a, b]`, with who sent what it served.
@@ -21,6 +23,9 @@ impl Walk<'_, '_> {
             Context::Softirq(2 | 3) => self.senders_of_packets(share, a, b),
             Context::Vector(Vector::CallFunction | Vector::CallFunctionSingle | Vector::Reschedule) => {
                 self.senders_of_ipis(share, a, b)
+            }
+            Context::Vector(Vector::LocalTimer) | Context::HardIrq(_) | Context::Softirq(1 | 8) => {
+                self.owners_of_timers(share, a, b)
             }
             _ => Vec::new(),
         };
@@ -44,6 +49,39 @@ impl Walk<'_, '_> {
             *senders.entry(who).or_default() += 1;
         }
         most(senders)
+    }
+
+    /// Who armed the timers that expired in a flood of them, by function.
+    fn owners_of_timers(&self, share: &Share, a: Mono, b: Mono) -> Vec<String> {
+        let mut owners: BTreeMap<String, u32> = BTreeMap::new();
+        for (_, event) in self.record.events_on(share.cpu, a, b).take(MOST) {
+            let (timer, function) = match event.kind {
+                What::TimerExpireEntry { timer, function, .. }
+                    if !matches!(share.context, Context::Softirq(1)) =>
+                {
+                    (timer, function)
+                }
+                What::WheelExpireEntry { timer, function }
+                    if matches!(share.context, Context::Softirq(1)) =>
+                {
+                    (timer, function)
+                }
+                _ => continue,
+            };
+            let function = function.map_or("?", |sym| self.record.text(sym));
+            if function.starts_with("tick_") {
+                continue;
+            }
+            let armed = self.linked.armed(timer, event.at);
+            let Some(owner) = armed.and_then(|(index, _)| self.linked.actor(index)) else { continue };
+            *owners.entry(format!("timers of {owner}, {function}")).or_default() += 1;
+        }
+        let flood = owners.values().sum::<u32>() >= FLOOD;
+        if flood {
+            most(owners)
+        } else {
+            Vec::new()
+        }
     }
 
     fn senders_of_ipis(&self, share: &Share, a: Mono, b: Mono) -> Vec<String> {

@@ -7,6 +7,7 @@ use super::reason::lock_name;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::segment::{Kind, Segment};
+use crate::explain::share::{tally, Phase};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
@@ -83,6 +84,57 @@ impl Walk<'_, '_> {
         spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
     }
 
+    /// What kept `spin.cpu` from answering, as parts of the time that was spun; and the clause's end that names it.
+    pub(super) fn unanswered(&mut self, spin: &Spin) -> (Vec<Segment>, String, Option<Thread>) {
+        let slices = spin.pieces.iter().flat_map(|&(a, b)| self.record.slices(spin.cpu, a, b));
+        let counted = tally(self.record, Phase::Blocked, spin.cpu, &slices.collect::<Vec<_>>());
+        let mut parts = counted.gaps;
+        let (a, b) = match (spin.pieces.first(), spin.pieces.last()) {
+            (Some((a, _)), Some((_, b))) => (*a, *b),
+            _ => (spin.begin, spin.begin),
+        };
+        let mut longest: Option<(Ns, String, Option<Thread>)> = None;
+        for share in counted.shares {
+            let label = match &share.thread {
+                Some(holder) if matches!(share.context, Context::Thread(_)) => {
+                    format!(
+                        "{holder}{}{}",
+                        self.in_what(holder, share.begin),
+                        self.woke(holder, spin.cpu, a, b)
+                    )
+                }
+                _ => self.source(&share, a, b),
+            };
+            if longest.as_ref().is_none_or(|(net, ..)| *net < share.net) {
+                longest = Some((share.net, label.clone(), share.thread.clone()));
+            }
+            parts.push(share.leaf(format!("CPU {} runs {label}", spin.cpu)));
+        }
+        match longest.filter(|(net, ..)| net.0 * 4 >= spin.net.0) {
+            Some((net, label, thread)) => (parts, format!(", which meanwhile ran {label} for {net}"), thread),
+            None => (parts, String::new(), None),
+        }
+    }
+
+    /// ` in write`: the system call that a thread is in.
+    pub(super) fn in_what(&self, thread: &Thread, at: Mono) -> String {
+        let call = self.linked.in_call(thread.tid, at);
+        call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)))
+    }
+
+    /// `, waking 700 threads`: what it did there that takes time with interrupts off.
+    fn woke(&self, thread: &Thread, cpu: Cpu, a: Mono, b: Mono) -> String {
+        let wakings = self.record.events_on(cpu, a, b).filter(|(index, event)| {
+            matches!(event.kind, What::Waking { .. })
+                && event.current == Some(thread.tid)
+                && self.linked.actor(*index).is_some()
+        });
+        match wakings.count() {
+            count @ 10.. => format!(" (waking {count} threads)"),
+            _ => String::new(),
+        }
+    }
+
     /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): from the call of
     /// futex to its end, or to that of the stretch, less what interrupted it.
     pub(super) fn spins_on_mutexes(&self, thread: &Thread, stretch: &Stretch) -> Vec<Segment> {
@@ -153,11 +205,14 @@ impl Walk<'_, '_> {
     /// Whether something of the thread's own happened on `cpu` between the call and its answer: then it did not wait.
     fn went_on(&self, cpu: Cpu, call: u32, from: Mono, until: Mono) -> bool {
         let last = Mono(until.0.saturating_sub(1));
-        self.record.events_on(cpu, from, last).filter(|(index, _)| *index > call).any(|(_, event)| {
-            matches!(
-                event.kind,
-                What::SysExit { .. } | What::SysEnter { .. } | What::Switch { .. } | What::Waking { .. }
-            )
+        self.record.events_on(cpu, from, last).filter(|(index, _)| *index > call).any(|(index, event)| {
+            // A waking by an interrupt is not the thread's.
+            let own = |index: u32| self.linked.actor(index).is_some();
+            match event.kind {
+                What::SysExit { .. } | What::SysEnter { .. } | What::Switch { .. } => true,
+                What::Waking { .. } => own(index),
+                _ => false,
+            }
         })
     }
 

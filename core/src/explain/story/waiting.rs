@@ -13,8 +13,8 @@ use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
 use crate::explain::wait::is_stopper;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Prio};
-use crate::trace::event::{Kind as What, LeftAs, Vector};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::trace::event::{Event, Kind as What, LeftAs, Vector};
 
 /// The scheduler's own way to the switch takes this long at most; who is left in this time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
@@ -94,7 +94,16 @@ impl Walk<'_, '_> {
                         self.held(thread, &share, &holder, None, throttled.as_ref(), a, depth)
                     }
                 }
-                Context::Idle(_) => self.idle(thread, &share, stretch, throttled.as_ref(), depth),
+                Context::Idle(_) => {
+                    if let Some(gap) = self.awake(&mut share, thread, stretch).filter(|_| throttled.is_none())
+                    {
+                        parts.push(gap);
+                        if share.net == Ns::ZERO {
+                            continue;
+                        }
+                    }
+                    self.idle(thread, &share, stretch, throttled.as_ref(), depth)
+                }
                 _ => {
                     let label = self.source(&share, a, b);
                     let text = format!("{label} kept {} waiting for {{}}", self.subject(thread, depth));
@@ -315,6 +324,49 @@ impl Walk<'_, '_> {
         (place, advice)
     }
 
+    /// The part of an idle share in which the CPU was awake by its own events: one that stands in no recorded interrupt and
+    /// is not of going idle or leaving it. What it did from there on is not recorded, and is taken out of the share.
+    fn awake(&mut self, share: &mut Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
+        let (cpu, pieces) = (share.cpu, share.pieces.clone());
+        let pieces = if pieces.is_empty() { vec![(share.begin, share.begin + share.net)] } else { pieces };
+        let shows = |index: u32, event: &Event| {
+            matches!(event.kind, What::Waking { .. } | What::Wakeup { .. })
+                && event.current == Some(Tid::IDLE)
+                && self.record.waker(index).is_some_and(|slice| {
+                    matches!(
+                        slice.context,
+                        Context::Idle(_) | Context::Unseen(_) | Context::Unknown | Context::Thread(Tid::IDLE)
+                    )
+                })
+        };
+        let mut taken = Ns::ZERO;
+        let mut first = None;
+        for (begin, end) in pieces {
+            let mut within = self.record.events_on(cpu, begin, end);
+            let seen = within.find(|(index, event)| event.at < end && shows(*index, event));
+            if let Some((_, event)) = seen {
+                let ended = self.record.events_on(cpu, begin, end).rev().find(|(_, edge)| {
+                    edge.at >= event.at && (is_edge(&edge.kind) || matches!(edge.kind, What::IdleExit))
+                });
+                let until = ended.map_or(end, |(_, edge)| edge.at).max(event.at);
+                taken = taken + until.since(event.at);
+                first = first.or(Some(event.at));
+            }
+        }
+        let (first, taken) = (first?, taken.min(share.net));
+        if taken == Ns::ZERO {
+            return None;
+        }
+        share.net = share.net.saturating_sub(taken);
+        share.pieces.clear();
+        let at = first.max(stretch.begin);
+        self.ask("irq_vectors:* or irq:irq_handler_entry, and power:cpu_idle,");
+        let label = format!(
+            "CPU {cpu} was awake when {thread} was woken: what it did until the switch is not recorded"
+        );
+        Some(Segment::unexplained(Kind::WakeupWait, label, at, taken))
+    }
+
     fn idle(
         &mut self,
         thread: &Thread,
@@ -356,6 +408,21 @@ impl Walk<'_, '_> {
             .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
         arrived.map_or(stretch.begin + Ns::from_us(300), |(_, event)| event.at)
     }
+}
+
+/// Where an interrupt that is recorded begins or ends.
+fn is_edge(kind: &What) -> bool {
+    matches!(
+        kind,
+        What::VectorEntry(_)
+            | What::VectorExit(_)
+            | What::IrqEntry { .. }
+            | What::IrqExit { .. }
+            | What::SoftirqEntry { .. }
+            | What::SoftirqExit { .. }
+            | What::IpiEntry { .. }
+            | What::IpiExit { .. }
+    )
 }
 
 fn is_deadline(thread: &Thread) -> bool {

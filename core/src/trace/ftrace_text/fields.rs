@@ -3,6 +3,8 @@
 //! Most events print `name=value`; those that print otherwise, in the kernel or in trace-cmd's plug-ins, have a rule
 //! here.
 
+use std::borrow::Cow;
+
 use super::ordered;
 
 /// The value of a field.
@@ -19,13 +21,16 @@ use FieldValue::{Function, Number, Text};
 type Fields = Vec<(String, FieldValue)>;
 
 /// The event's name in the kernel, and its fields.
-pub(super) fn parse<'a>(name: &'a str, text: &str) -> (&'a str, Fields) {
+pub(super) fn parse<'a>(name: &'a str, text: &str) -> (Cow<'a, str>, Fields) {
+    if let Some((name, fields)) = system_call(name, text) {
+        return (Cow::Owned(name), fields);
+    }
     let special = match name {
         "sched_switch" if !text.contains("prev_pid=") => short_switch(text),
         "sched_waking" | "sched_wakeup" | "sched_wakeup_new" if !text.contains("pid=") => short_wakeup(text),
         "sys_enter" => sys_enter(text).or_else(|| raw_sys_enter(text)),
         "sys_exit" => sys_exit(text),
-        "tracing_mark_write" => return ("print", vec![field("buf", Text(text.to_owned()))]),
+        "tracing_mark_write" => return (Cow::Borrowed("print"), vec![field("buf", Text(text.to_owned()))]),
         "print" => {
             let (_, buf) = text.split_once(": ").unwrap_or(("", text));
             Some(vec![field("buf", Text(buf.to_owned()))])
@@ -41,7 +46,34 @@ pub(super) fn parse<'a>(name: &'a str, text: &str) -> (&'a str, Fields) {
         _ => None,
     };
     let fields = special.unwrap_or_else(|| pairs(name, text));
-    (name, fields)
+    (Cow::Borrowed(name), fields)
+}
+
+/// Events of single system calls, under LTTng's names: `sys_write(fd: 4, …)` and `sys_write -> 0x1f` of the kernel,
+/// `sys_enter_write: fd: 0x4, …` and `sys_exit_write: 0x1f` of trace-cmd and perf.
+fn system_call(name: &str, text: &str) -> Option<(String, Fields)> {
+    let call = name.strip_prefix("sys_")?;
+    let (call, enters) = match (call.strip_prefix("enter_"), call.strip_prefix("exit_")) {
+        (Some(call), _) => (call, true),
+        (_, Some(call)) => (call, false),
+        _ if text.starts_with('(') => (call, true),
+        _ if text.starts_with("->") => (call, false),
+        _ => return None,
+    };
+    if !enters {
+        let ret = text.trim_start_matches("->").trim();
+        let ret = number(ret.split(' ').next().unwrap_or(ret)).unwrap_or_default();
+        return Some((format!("syscall_exit_{call}"), vec![field("ret", Number(ret))]));
+    }
+    let inside = text.strip_prefix('(').map_or(text, |inside| inside.trim_end().trim_end_matches(')'));
+    let arguments = inside.split(", ").filter_map(|argument| {
+        let (name, value) = argument.split_once(':')?;
+        let value = value.trim().split(' ').next().unwrap_or("");
+        let is_name =
+            !name.is_empty() && name.trim().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        is_name.then(|| field(name.trim(), Number(address(value).unwrap_or_default())))
+    });
+    Some((format!("syscall_entry_{call}"), arguments.take(6).collect()))
 }
 
 fn field(name: &str, value: FieldValue) -> (String, FieldValue) {

@@ -2,7 +2,7 @@
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     Event(EventLine<'a>),
     Lost {
         cpu: u32,
@@ -23,26 +23,29 @@ pub(super) enum Line<'a> {
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EventLine<'a> {
+pub(crate) struct EventLine<'a> {
     pub comm: &'a str,
     pub tid: i32,
     pub cpu: u32,
     pub at: u64,
     /// As in `common_flags`, where the line has the column: hard interrupt and softirq alone.
     pub flags: Option<u8>,
+    /// The columns themselves: `d.h1.`; empty where the line has none.
+    pub columns: &'a str,
     pub name: &'a str,
     pub fields: &'a str,
 }
 
 /// `None` for a line of no known form.
-pub(super) fn parse(line: &str) -> Option<Line<'_>> {
+pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('#') {
         let said = entries(trimmed).or_else(|| started(trimmed).map(Line::Started));
         return Some(said.unwrap_or(Line::Comment));
     }
     // Threads may be called like the heading of a tool: events first.
-    if let Some(event) = usual(trimmed).or_else(|| latency(trimmed)).or_else(|| short(trimmed)) {
+    let event = usual(trimmed).or_else(|| latency(trimmed)).or_else(|| short(trimmed));
+    if let Some(event) = event.or_else(|| perf_script(trimmed)).or_else(|| verbose(trimmed)) {
         return Some(Line::Event(event));
     }
     if let Some(loss) = lost(trimmed) {
@@ -92,9 +95,10 @@ fn usual(line: &str) -> Option<EventLine<'_>> {
         if before.contains(" [") {
             return None;
         }
-        let flags = before.split_whitespace().rev().skip(1).find_map(level);
+        let columns = before.split_whitespace().rev().skip(1).find(|word| level(word).is_some());
         let (name, fields) = name_and_fields(behind_difference(behind));
-        Some(EventLine { comm, tid, cpu, at, flags, name, fields })
+        let (flags, columns) = (columns.and_then(level), columns.unwrap_or(""));
+        Some(EventLine { comm, tid, cpu, at, flags, columns, name, fields })
     })
 }
 
@@ -175,10 +179,33 @@ fn name_and_fields(text: &str) -> (&str, &str) {
     }
     let word_end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
     match text[word_end..].strip_prefix(':') {
+        // `sched:sched_switch: …` of perf script.
+        Some(rest) if text.starts_with(|c: char| c.is_ascii_alphabetic()) && is_name_with_colon(rest) => {
+            name_and_fields(rest)
+        }
         Some(fields) if word_end > 0 => (&text[..word_end], fields.trim()),
+        // `sys_write(fd: 4, …)`, `sys_write -> 0x1f`: events of single system calls.
+        _ if text.starts_with("sys_")
+            && text[word_end..].starts_with(['(', ' '])
+            && is_call(&text[word_end..]) =>
+        {
+            (&text[..word_end], text[word_end..].trim())
+        }
         _ if text.contains(" <-") => ("function", text),
         _ => ("text", text),
     }
+}
+
+/// What stands behind the name of a system call.
+fn is_call(text: &str) -> bool {
+    text.starts_with('(') && text.trim_end().ends_with(')') || text.trim_start().starts_with("-> ")
+}
+
+/// `sched_switch: prev_comm=…`, right behind the colon.
+fn is_name_with_colon(text: &str) -> bool {
+    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    is_word && text[end..].starts_with(':')
 }
 
 /// `COMM-TID  0dn.h5..  12us+: NAME: FIELDS`: CPU and flags are one word, time counts from the begin of the trace.
@@ -199,7 +226,8 @@ fn latency(line: &str) -> Option<EventLine<'_>> {
     let (name, fields) = name_and_fields(behind);
     let at = micros.checked_mul(1000)?;
     let tid = tid.trim().parse().ok()?;
-    Some(EventLine { comm: comm.trim(), tid, cpu, at, flags: level(&flags[digits..]), name, fields })
+    let columns = &flags[digits..];
+    Some(EventLine { comm: comm.trim(), tid, cpu, at, flags: level(columns), columns, name, fields })
 }
 
 /// `COMM-TID  0d..2. TIME: NAME: FIELDS` of `trace-cmd report -l`: CPU and flags are one word.
@@ -212,7 +240,56 @@ fn short(line: &str) -> Option<EventLine<'_>> {
     let cpu = flags[..digits].parse().ok()?;
     let (comm, tid) = thread(who)?;
     let (name, fields) = name_and_fields(behind_difference(behind.trim_start()));
-    Some(EventLine { comm, tid, cpu, at, flags: level(&flags[digits..]), name, fields })
+    let columns = &flags[digits..];
+    Some(EventLine { comm, tid, cpu, at, flags: level(columns), columns, name, fields })
+}
+
+/// `COMM TID[/TID] [CPU] TIME: [PERIOD] [SYSTEM:]NAME: FIELDS` of `perf script`.
+fn perf_script(line: &str) -> Option<EventLine<'_>> {
+    cpus_in_brackets(line).find_map(|(who, cpu, rest)| {
+        let (comm, tid) = who.trim_end().rsplit_once(char::is_whitespace)?;
+        let tid = tid.rsplit_once('/').map_or(tid, |(_, tid)| tid).parse().ok()?;
+        let (at, behind) = timed(rest, time)?;
+        let without_period = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+        let behind = if without_period.starts_with(' ') { without_period.trim_start() } else { behind };
+        let (name, fields) = name_and_fields(behind);
+        let comm = comm.trim();
+        Some(EventLine { comm, tid, cpu, at, flags: None, columns: "", name, fields })
+    })
+}
+
+/// `COMM TID CPU FLAGS DEPTH [INDEX] [TIME] MS (+MS): WHAT` of the option `verbose`: flags are a number there.
+fn verbose(line: &str) -> Option<EventLine<'_>> {
+    let (head, behind) = line.split_once("ms): ")?;
+    let (head, _) = head.rsplit_once("(+")?;
+    let (head, millis) = head.trim_end().strip_suffix("ms")?.rsplit_once(' ')?;
+    let (head, stamp) = head.trim_end().strip_suffix(']')?.rsplit_once('[')?;
+    stamp.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
+    let mut words: Vec<&str> = head.split_whitespace().collect();
+    // Older kernels print the number of the entry as well.
+    if words.len() >= 6 && words[words.len() - 1].len() == 8 && words[words.len() - 2].len() == 8 {
+        words.pop();
+    }
+    let [.., tid, cpu, flags, _depth] = words[..] else { return None };
+    let comm = head[..head.find(&format!(" {tid} "))?].trim();
+    let (whole, part) = millis.split_once('.')?;
+    let at = whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1_000_000)?
+        .checked_add(part.parse::<u64>().ok()?.checked_mul(1000)?)?;
+    let level = flags.parse::<u64>().ok().map(|flags| (flags & 0x58) as u8);
+    let (name, fields) = name_and_fields(behind.trim_start());
+    Some(EventLine {
+        comm,
+        tid: tid.parse().ok()?,
+        cpu: cpu.parse().ok()?,
+        at,
+        flags: level,
+        columns: "",
+        name,
+        fields,
+    })
 }
 
 #[cfg(test)]
@@ -246,10 +323,11 @@ mod tests {
                 cpu: 1,
                 at: 3_469_824_588_000,
                 flags: form.contains('h').then_some(0x08),
+                columns: "",
                 name: "softirq_entry",
                 fields: "vec=9 [action=RCU]",
             };
-            assert_eq!(event(form), expected, "{form}");
+            assert_eq!(EventLine { columns: "", ..event(form) }, expected, "{form}");
         }
     }
 

@@ -100,16 +100,16 @@ fn an_interrupt_taken_while_the_timer_was_due_refutes_interrupts_off() {
         520,
         "
         cause timer late, unexplained
-        waited 420 µs: 400 µs (95 %) unexplained, most of it: timer late: not pending when interrupts came
-        back on at 0.000210000
+        waited 420 µs: 400 µs (95 %) unexplained, most of it: timer late: not pending when interrupts were
+        re-enabled at 0.000210000
         → measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts
                 µs      %       begin   what
              420.0  100.0        +0.0   programmed wake-up → user space
              411.0   97.9        +0.0     timer late
               10.0    2.4      +100.0       hard IRQ 25 (virtio0)
                1.0    0.2      +410.0       vector local_timer
-             400.0   95.2        +0.0 ?     unexplained: timer late: not pending when interrupts came back
-                                            on at 0.000210000
+             400.0   95.2        +0.0 ?     unexplained: timer late: not pending when interrupts were
+                                            re-enabled at 0.000210000
                1.0    0.2      +411.0     timer interrupt
                1.0    0.2      +411.0       vector local_timer: hrtimer_wakeup
                3.0    0.7      +412.0     waking → switched in

@@ -1,0 +1,349 @@
+//! `wakeup*`, `irqsoff`, `preemptoff`, `preemptirqsoff` and `function`: one latency, and the lines within it.
+
+use super::stack;
+use super::steps::{self, between, gaps, parts, Gap, Step};
+use super::{explanation, Finding, Heading, Report};
+use crate::explain::segment::{Kind, Segment};
+use crate::report::printable;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+
+/// `232:120:R   + [000]     217:  0:R cyclictest`, or `==>` in place of `+`.
+struct Passed {
+    left: Thread,
+    right: Thread,
+    is_switch: bool,
+}
+
+fn passed(what: &str) -> Option<Passed> {
+    let (left, right, is_switch) = match what.split_once(" ==> [") {
+        Some((left, right)) => (left, right, true),
+        None => what.split_once(" + [").map(|(left, right)| (left, right, false))?,
+    };
+    let (_, right) = right.split_once(']')?;
+    Some(Passed { left: ranked(left)?, right: ranked(right)?, is_switch })
+}
+
+/// `217:  0:R cyclictest`
+fn ranked(text: &str) -> Option<Thread> {
+    let mut parts = text.trim().splitn(3, ':');
+    let tid = parts.next()?.trim().parse().ok()?;
+    let prio = parts.next()?.trim().parse().ok()?;
+    let comm = parts.next()?.trim().split_once(' ').map_or("", |(_, comm)| comm.trim());
+    Some(Thread { tid: Tid(tid), comm: printable::line(comm).into_owned(), prio: Some(Prio(prio)) })
+}
+
+/// What is known of the threads of a text: names and priorities from wherever they stand.
+struct Names(Vec<Thread>);
+
+impl Names {
+    fn add(&mut self, thread: &Thread) {
+        let known = self.0.iter_mut().find(|known| known.tid == thread.tid);
+        let Some(known) = known else { return self.0.push(thread.clone()) };
+        if known.comm.is_empty() || known.comm == "<...>" || thread.comm.starts_with(&known.comm) {
+            known.comm.clone_from(&thread.comm);
+        }
+        known.prio = known.prio.or(thread.prio);
+    }
+
+    fn of(&self, thread: &Thread) -> Thread {
+        self.0.iter().find(|known| known.tid == thread.tid).unwrap_or(thread).clone()
+    }
+
+    fn read(steps: &[Step], heading: &Heading) -> Names {
+        let mut names = Names(Vec::new());
+        heading.task.iter().for_each(|task| names.add(task));
+        for step in steps {
+            names.add(&step.task);
+            if let Some(Passed { left, right, .. }) = passed(&step.what) {
+                names.add(&right);
+                names.add(&Thread { comm: step.task.comm.clone(), ..left });
+            }
+        }
+        // Unnamed in the lines, a kernel thread is known by the function its stack ends in.
+        for step in steps.iter().filter(|step| step.task.comm == "<...>") {
+            if let Some(function) = stack::kernel_thread(&step.stack) {
+                names.add(&Thread { comm: function.to_owned(), ..step.task.clone() });
+            }
+        }
+        names
+    }
+}
+
+/// Where the latency of the heading begins on the clock of the lines: the latency format counts from there.
+fn begin_of(steps: &[Step], latency: Ns) -> Mono {
+    let first = steps.first().map_or(Mono(0), |step| step.at);
+    if first.0 > latency.0.saturating_add(1_000_000_000) {
+        first
+    } else {
+        Mono(0)
+    }
+}
+
+/// What the tracer counts after its last line that belongs to the latency: it writes down stacks before it reads the clock.
+fn split_at(gaps: &[Gap], at: Mono) -> (Vec<Gap>, Ns) {
+    let before: Vec<Gap> = gaps.iter().copied().filter(|gap| gap.begin < at).collect();
+    let after = gaps.iter().filter(|gap| gap.begin >= at).map(|gap| gap.length).sum();
+    (before, after)
+}
+
+/// From the wake-up of a thread to its switch-in.
+pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
+    let steps = steps::read(text);
+    let names = Names::read(&steps, heading);
+    let crossing = |is_switch: bool| {
+        steps.iter().position(|step| passed(&step.what).is_some_and(|passed| passed.is_switch == is_switch))
+    };
+    let (woken, switched) = (crossing(false), crossing(true));
+    let victim = switched
+        .or(woken)
+        .and_then(|place| passed(&steps[place].what))
+        .map(|passed| names.of(&passed.right))
+        .or_else(|| heading.task.clone())
+        .unwrap_or_default();
+    let last = steps.last().map_or(Mono(0), |step| step.at);
+    let begin = begin_of(&steps, heading.latency.unwrap_or_default());
+    let total = heading.latency.unwrap_or_else(|| last.since(begin));
+    let end = begin + total;
+    let at_switch = switched.map_or(end, |place| steps[place].at.clamp(begin, end));
+    let (before, own) = split_at(&gaps(&steps, begin, end), at_switch);
+    let mut tree = parts(&steps, &before, total, |task| names.of(task));
+    if own > Ns::ZERO {
+        let label = "the switch itself, and what the tracer writes down before it reads the clock";
+        let mut leaf = Segment::leaf(Kind::Scheduler, label, at_switch, own);
+        leaf.inferred = true;
+        tree.push(leaf);
+    }
+    let mut limits = Vec::new();
+    let mut tree = if steps.is_empty() {
+        limits.push("the text has a heading and no line: what happened meanwhile is not in it".to_owned());
+        let gap = Segment::unexplained(Kind::WakeupWait, "no line of the trace is there", begin, total);
+        Segment::group(Kind::WakeupWait, format!("{victim} woken → switched in"), begin, total, vec![gap])
+    } else {
+        Segment::group(Kind::WakeupWait, format!("{victim} woken → switched in"), begin, total, tree)
+    };
+    tree.thread = Some(victim.clone());
+    let cpu = heading.cpu.or(steps.first().map(|step| step.cpu)).unwrap_or_default();
+    let told = told_wakeup(&steps, &before, &names, &victim, (total, cpu), (woken, switched));
+    if !steps.iter().any(|step| step.caller().is_some()) && !steps.is_empty() {
+        limits.push("no functions are in the trace: `echo 1 > options/function-trace` (or ftrace_enabled) would show where the time went".to_owned());
+    }
+    if switched.is_none() && !steps.is_empty() {
+        limits.push("the switch to the woken thread is not in the text: it was cut".to_owned());
+    }
+    finish(heading, &steps, victim, cpu, begin, explanation(tree, told, limits))
+}
+
+fn told_wakeup(
+    steps: &[Step],
+    gaps: &[Gap],
+    names: &Names,
+    victim: &Thread,
+    (total, cpu): (Ns, Cpu),
+    (woken, switched): (Option<usize>, Option<usize>),
+) -> (String, String, String) {
+    let mut of: Vec<(Tid, Ns)> = Vec::new();
+    for gap in gaps {
+        let tid = steps[gap.from].task.tid;
+        match of.iter_mut().find(|(known, _)| *known == tid) {
+            Some((_, net)) => *net = *net + gap.length,
+            None => of.push((tid, gap.length)),
+        }
+    }
+    let Some(&(tid, net)) = of.iter().max_by_key(|(_, net)| *net) else {
+        return (format!("{victim} waited {total} for CPU {cpu}"), "unexplained".to_owned(), String::new());
+    };
+    let holder = names.of(&Thread { tid, ..Thread::default() });
+    let how = woken.map_or(String::new(), |place| how_woken(steps, place));
+    let longest = gaps.iter().max_by_key(|gap| gap.length);
+    let mut sentence = format!("{victim} waited {total} for CPU {cpu}{how}");
+    let stack = woken.and_then(|place| stack_of(steps, place));
+    let was = if tid == Tid::IDLE {
+        sentence.push_str(&format!(": the CPU was idle, and left that for {net} ({})", percent(net, total)));
+        "idle exit".to_owned()
+    } else {
+        let code = stack.map(stack::interrupted).filter(|code| !code.is_empty());
+        let code = code.map_or(String::new(), |code| {
+            let first = code.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(" ← ");
+            let call = stack::call(code).map_or(String::new(), |call| format!(", system call {call}"));
+            format!(", which was in {first}{call} when it was interrupted")
+        });
+        sentence.push_str(&format!(": {holder} had it for {net} ({}){code}", percent(net, total)));
+        match (holder.prio, victim.prio) {
+            (Some(having), Some(wanting)) if having > wanting => format!("not preempted: {}", holder.comm),
+            _ => format!("thread: {}", holder.comm),
+        }
+    };
+    if let Some(gap) = longest.filter(|gap| gap.length.0 * 20 >= total.0) {
+        sentence.push_str(&format!(
+            "; the longest step took {} ({}), {}",
+            gap.length,
+            percent(gap.length, total),
+            between(steps, gap)
+        ));
+    }
+    let gave_up = switched.and_then(|place| stack_of(steps, place)).and_then(stack::gave_up);
+    if let Some(gave_up) = gave_up {
+        sentence.push_str(&format!("; {gave_up}"));
+    }
+    let advice = advise(steps, longest, &holder, victim);
+    (sentence, was, advice)
+}
+
+/// The stack printed at `place` or behind it, before another crossing.
+fn stack_of(steps: &[Step], place: usize) -> Option<&[String]> {
+    let near = steps.get(place..)?.iter().take(3);
+    near.map(|step| step.stack.as_slice()).find(|stack| !stack.is_empty())
+}
+
+fn how_woken(steps: &[Step], place: usize) -> String {
+    let step = &steps[place];
+    let by_timer =
+        stack_of(steps, place).is_some_and(|stack| stack.iter().any(|frame| frame == "hrtimer_wakeup"));
+    match () {
+        () if by_timer => " after its timer woke it".to_owned(),
+        () if step.in_interrupt() => " after a hard interrupt woke it".to_owned(),
+        () if step.in_softirq() => " after a softirq woke it".to_owned(),
+        () => format!(" after {} woke it", step.task),
+    }
+}
+
+fn advise(steps: &[Step], longest: Option<&Gap>, holder: &Thread, victim: &Thread) -> String {
+    let below = matches!((holder.prio, victim.prio), (Some(having), Some(wanting)) if having > wanting);
+    let Some(gap) = longest else { return String::new() };
+    let from = &steps[gap.from];
+    let state = gap.to.map_or("", |to| steps::state(from, &steps[to]));
+    let place = from.place();
+    match state {
+        _ if holder.tid == Tid::IDLE => "forbid deep idle states (0 in /dev/cpu_dma_latency)".to_owned(),
+        ", interrupts off at both ends" if from.caller().is_some() => format!("{place} keeps interrupts off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
+        ", preemption off at both ends" if from.caller().is_some() => format!("{place} keeps preemption off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
+        ", in a hard interrupt" => "an interrupt took that long: move it to another CPU, or measure the hardware alone (lathunt hwlat)".to_owned(),
+        _ if below => format!("{} has the lower priority and was not preempted: find where it keeps preemption off, or keep it off this CPU", holder.comm),
+        _ => format!("{} has an equal or higher priority: lower it, shorten its runs, or let one of the two use another CPU", holder.comm),
+    }
+}
+
+/// A stretch with interrupts or preemption off.
+pub(super) fn section(text: &str, heading: &Heading) -> Report {
+    let steps = steps::read(text);
+    let names = Names::read(&steps, heading);
+    let last = steps.iter().rfind(|step| !step.is_stack()).map_or(Mono(0), |step| step.at);
+    let begin = begin_of(&steps, heading.latency.unwrap_or_default());
+    let total = heading.latency.unwrap_or_else(|| last.since(begin));
+    let what = match heading.tracer.as_str() {
+        "irqsoff" => "interrupts off",
+        "preemptoff" => "preemption off",
+        _ => "interrupts or preemption off",
+    };
+    let all = gaps(&steps, begin, begin + total);
+    let inside = parts(&steps, &all, total, |task| names.of(task));
+    let who =
+        heading.task.clone().or_else(|| steps.first().map(|step| names.of(&step.task))).unwrap_or_default();
+    let kind = if heading.tracer == "preemptoff" { Kind::Thread } else { Kind::IrqsOff };
+    let mut limits = Vec::new();
+    let inside = if steps.is_empty() {
+        limits.push("the text has a heading and no line: what happened meanwhile is not in it".to_owned());
+        vec![Segment::unexplained(kind, "no line of the trace is there", begin, total)]
+    } else {
+        inside
+    };
+    let mut tree = Segment::group(kind, format!("{what} in {who}"), begin, total, inside);
+    tree.thread = Some(who.clone());
+    let cpu = heading.cpu.or(steps.first().map(|step| step.cpu)).unwrap_or_default();
+    let place =
+        |place: &Option<String>| place.clone().unwrap_or_else(|| "a place that is not printed".to_owned());
+    let (started, ended) = (place(&heading.started), place(&heading.ended));
+    let mut sentence = format!("{what} for {total} on CPU {cpu} by {who}, from {started} to {ended}");
+    if let Some(gap) = all.iter().max_by_key(|gap| gap.length).filter(|gap| gap.length.0 * 20 >= total.0) {
+        let (length, share) = (gap.length, percent(gap.length, total));
+        sentence.push_str(&format!("; the longest step took {length} ({share}), {}", between(&steps, gap)));
+    }
+    let stack = steps.iter().rev().find(|step| !step.stack.is_empty()).map(|step| step.stack.as_slice());
+    if let Some(call) = stack.and_then(stack::call) {
+        sentence.push_str(&format!("; in system call {call}"));
+    }
+    tree.stack = stack.unwrap_or_default().to_vec();
+    if !steps.iter().skip(1).any(|step| step.caller().is_some()) {
+        limits.push(
+            "no functions are in the trace: `echo 1 > options/function-trace` would show where the time went"
+                .to_owned(),
+        );
+    }
+    let advice = format!("between {started} and {ended} a real-time thread cannot run on this CPU: bound what is done there, or keep {} off it", who.comm);
+    let told = (sentence, format!("{what}: {}", who.comm), advice);
+    finish(heading, &steps, who, cpu, begin, explanation(tree, told, limits))
+}
+
+/// The longest silence between two functions of one CPU.
+pub(super) fn function(text: &str, heading: &Heading) -> Report {
+    let steps = steps::read(text);
+    let mut longest: Option<(usize, usize)> = None;
+    let mut before: Vec<(Cpu, usize)> = Vec::new();
+    let length = |(from, to): (usize, usize)| steps[to].at.since(steps[from].at);
+    for (place, step) in steps.iter().enumerate() {
+        match before.iter_mut().find(|(cpu, _)| *cpu == step.cpu) {
+            Some((_, last)) => {
+                let gap = (*last, place);
+                let busy = steps[*last].task.tid != Tid::IDLE;
+                if busy && longest.is_none_or(|known| length(gap) > length(known)) {
+                    longest = Some(gap);
+                }
+                *last = place;
+            }
+            None => before.push((step.cpu, place)),
+        }
+    }
+    let Some((from, to)) = longest else {
+        return finish_without(heading, &steps, "no two functions of one CPU follow each other in the text");
+    };
+    let (begin, total) = (steps[from].at, length((from, to)));
+    let gap = Gap { begin, length: total, from, to: Some(to) };
+    let task = steps[from].task.clone();
+    let label = between(&steps, &gap);
+    let tree = Segment::leaf(Kind::Thread, format!("{task}: {label}"), begin, total);
+    let sentence =
+        format!("{task} had CPU {} for {total} without calling a traced function, {label}", steps[from].cpu);
+    let advice = "a function trace alone does not show what filled it: record function_graph, or scheduler and interrupt events".to_owned();
+    let told = (sentence, format!("thread: {}", task.comm), advice);
+    let cpu = steps[from].cpu;
+    finish(heading, &steps, task, cpu, begin, explanation(tree, told, Vec::new()))
+}
+
+fn finish(
+    heading: &Heading,
+    steps: &[Step],
+    thread: Thread,
+    cpu: Cpu,
+    begin: Mono,
+    mut explanation: crate::explain::segment::Explanation,
+) -> Report {
+    let tracer = &heading.tracer;
+    let rule = "who had the CPU is the task that the lines name; what filled the time between two lines is not recorded";
+    explanation.limits.push(rule.to_owned());
+    Report {
+        format: format!("text of the {tracer} tracer{}", heading.on()),
+        question: format!("latency of the {tracer} tracer"),
+        lines: steps.len() as u64,
+        count: 1,
+        worst: Some(Finding { thread, cpu, begin, explanation }),
+        limits: heading.missing(steps.len() as u64).into_iter().collect(),
+    }
+}
+
+fn finish_without(heading: &Heading, steps: &[Step], why: &str) -> Report {
+    let tracer = &heading.tracer;
+    Report {
+        format: format!("text of the {tracer} tracer{}", heading.on()),
+        question: format!("latency of the {tracer} tracer"),
+        lines: steps.len() as u64,
+        count: 0,
+        worst: None,
+        limits: vec![why.to_owned()],
+    }
+}
+
+/// `97 %`.
+pub(super) fn percent(part: Ns, total: Ns) -> String {
+    format!("{:.0} %", 100.0 * part.0 as f64 / total.0.max(1) as f64)
+}

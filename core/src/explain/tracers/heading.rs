@@ -1,0 +1,124 @@
+//! The heading of a tracer's text: which tracer, its latency, the victim, the CPU.
+
+use crate::report::printable;
+use crate::series::Thread;
+use crate::time::{Cpu, Ns, Prio, Tid};
+
+/// Lines among which the heading is.
+const LOOKED_AT: usize = 4_000;
+
+/// What the heading says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heading {
+    /// `wakeup_rt`.
+    pub tracer: String,
+    /// `6.1.0-rt`; empty where not printed.
+    pub release: String,
+    /// The latency of the trace.
+    pub latency: Option<Ns>,
+    /// Where it was measured.
+    pub cpu: Option<Cpu>,
+    /// `preempt_rt`, `desktop`; empty where not printed.
+    pub model: String,
+    /// The thread that is named: who was woken, or who kept interrupts or preemption off.
+    pub task: Option<Thread>,
+    /// Where a critical section began.
+    pub started: Option<String>,
+    /// Where it ended.
+    pub ended: Option<String>,
+    /// Entries printed, and entries recorded.
+    pub entries: Option<(u64, u64)>,
+}
+
+impl Heading {
+    /// The heading of `text`, if it has one.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Heading> {
+        let mut heading = Heading::default();
+        for line in text.lines().take(LOOKED_AT) {
+            let Some(said) = line.trim().strip_prefix('#') else { continue };
+            heading.line(said.trim());
+        }
+        (!heading.tracer.is_empty()).then_some(heading)
+    }
+
+    fn line(&mut self, said: &str) {
+        if let Some(tracer) = said.strip_prefix("tracer:").filter(|_| self.tracer.is_empty()) {
+            self.tracer = printable::line(tracer.trim()).into_owned();
+        } else if let Some((tracer, rest)) = said.split_once(" latency trace v") {
+            let release = rest.split_once(" on ").map_or("", |(_, release)| release);
+            self.release = printable::line(release.trim()).into_owned();
+            if self.tracer.is_empty() {
+                self.tracer = printable::line(tracer.trim()).into_owned();
+            }
+        } else if let Some(rest) = said.strip_prefix("latency:") {
+            self.latency(rest);
+        } else if let Some(rest) = said.strip_prefix("| task:") {
+            self.task = task(rest.trim());
+        } else if let Some(place) = said.strip_prefix("=> started at:") {
+            self.started = Some(printable::line(place.trim()).into_owned());
+        } else if let Some(place) = said.strip_prefix("=> ended at:") {
+            self.ended = Some(printable::line(place.trim()).into_owned());
+        } else if let Some(rest) = said.strip_prefix("entries-in-buffer/entries-written:") {
+            self.entries = pair(rest.split_whitespace().next().unwrap_or(""));
+        }
+    }
+
+    /// ` 1689 us, #6/6, CPU#0 | (M:preempt_rt VP:0, KP:0, SP:0 HP:0 #P:4)`
+    fn latency(&mut self, rest: &str) {
+        let mut words = rest.split_whitespace();
+        let number = words.next().and_then(|word| word.parse::<u64>().ok());
+        self.latency = number.map(Ns::from_us);
+        for word in rest.split([' ', ',', '|', '(', ')']) {
+            if let Some(cpu) = word.strip_prefix("CPU#") {
+                self.cpu = cpu.parse().ok().map(Cpu);
+            } else if let Some(model) = word.strip_prefix("M:") {
+                self.model = printable::line(model).into_owned();
+            } else if let Some(entries) = word.strip_prefix('#').filter(|word| word.contains('/')) {
+                self.entries = pair(entries);
+            }
+        }
+    }
+
+    /// ` on Linux 6.1.0`.
+    pub(super) fn on(&self) -> String {
+        match self.release.as_str() {
+            "" => String::new(),
+            release => format!(", Linux {release}"),
+        }
+    }
+
+    /// What is missing of the text, as far as the heading says how long it was.
+    pub(super) fn missing(&self, lines: u64) -> Option<String> {
+        let (printed, written) = self.entries?;
+        if lines < printed {
+            return Some(format!(
+                "the heading announces {printed} entries, the text has {lines}: it was cut or filtered"
+            ));
+        }
+        let lost = written.checked_sub(printed).filter(|lost| *lost > 0)?;
+        Some(format!("{lost} earlier entries were overwritten: enlarge the buffer (buffer_size_kb)"))
+    }
+}
+
+fn pair(text: &str) -> Option<(u64, u64)> {
+    let (printed, written) = text.split_once('/')?;
+    Some((printed.parse().ok()?, written.parse().ok()?))
+}
+
+/// `cyclictest-217 (uid:0 nice:0 policy:1 rt_prio:99)`
+fn task(text: &str) -> Option<Thread> {
+    let (who, rest) = text.rsplit_once(" (")?;
+    let (comm, tid) = who.rsplit_once('-')?;
+    let value = |name: &str| {
+        let word = rest.split([' ', ')']).find_map(|word| word.strip_prefix(name));
+        word.and_then(|word| word.parse::<i32>().ok())
+    };
+    let prio = match (value("policy:"), value("rt_prio:"), value("nice:")) {
+        (Some(1 | 2), Some(priority), _) => Some(Prio::from_rt(priority)),
+        (Some(6), ..) => Some(Prio(-1)),
+        (Some(_), _, Some(nice)) => Some(Prio(120 + nice)),
+        _ => None,
+    };
+    Some(Thread { tid: Tid(tid.parse().ok()?), comm: printable::line(comm).into_owned(), prio })
+}

@@ -1,0 +1,85 @@
+//! What one of the kernel's own latency tracers found, from its text: `wakeup*`, `irqsoff`, `preemptoff`,
+//! `preemptirqsoff`, `timerlat`, `osnoise`, `hwlat`, `function`, `function_graph`; and the reports of rtla.
+//!
+//! The total is the figure of the tracer itself. Its parts are the times between the lines; each belongs to the task that
+//! the earlier line names as running. That is the rule by which a culprit is named, and the text states it. What lies
+//! between two lines is not recorded by a tracer: the functions around the gap are evidence of where it is, not of what
+//! filled it.
+
+mod critical;
+mod graph;
+mod heading;
+mod noise;
+mod rtla;
+mod stack;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod timerlat;
+
+use super::segment::{Explanation, Segment};
+use crate::series::Thread;
+use crate::time::{Cpu, Mono};
+
+pub use graph::of_source as calls_of;
+pub use heading::Heading;
+
+/// One latency of a tracer, explained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Whose latency it is; an empty name where it is a CPU's.
+    pub thread: Thread,
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// When it began, on the clock of the text.
+    pub begin: Mono,
+    /// Its parts.
+    pub explanation: Explanation,
+}
+
+/// What a text of a tracer holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// `text of the wakeup_rt tracer, Linux 6.5.0`.
+    pub format: String,
+    /// What is answered: `latency of the wakeup_rt tracer`.
+    pub question: String,
+    /// Lines with a time.
+    pub lines: u64,
+    /// How many latencies the text holds.
+    pub count: u64,
+    /// The worst of them.
+    pub worst: Option<Finding>,
+    /// What limits the answer.
+    pub limits: Vec<String>,
+}
+
+/// The tracer that wrote `text`, and what it found; `None` for any other text.
+#[must_use]
+pub fn read(text: &str) -> Option<Report> {
+    if let Some(report) = rtla::read(text) {
+        return Some(report);
+    }
+    let heading = Heading::read(text)?;
+    let report = match heading.tracer.as_str() {
+        "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
+        "irqsoff" | "preemptoff" | "preemptirqsoff" => critical::section(text, &heading),
+        "timerlat" => timerlat::read(text, &heading),
+        "osnoise" => noise::osnoise(text, &heading),
+        "hwlat" => noise::hwlat(text, &heading),
+        "function_graph" => graph::read(text, &heading),
+        "function" => critical::function(text, &heading),
+        _ => return None,
+    };
+    Some(report)
+}
+
+/// An explanation of `tree` with its totals.
+fn explanation(
+    tree: Segment,
+    (sentence, cause, advice): (String, String, String),
+    limits: Vec<String>,
+) -> Explanation {
+    let (total_ns, unexplained_ns) = (tree.duration_ns, tree.total_unexplained());
+    Explanation { sentence, advice, tree, total_ns, unexplained_ns, cause, limits }
+}

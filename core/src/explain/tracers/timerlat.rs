@@ -1,0 +1,235 @@
+//! `timerlat`: the sample that stopped the trace, or the worst one, with the noise that the `osnoise` events report.
+//!
+//! The noise figures are net: an interrupt's time is taken out of the thread's that it interrupted. So they add up; the
+//! rest is the scheduler's and is shown as not explained.
+
+use std::collections::BTreeMap;
+
+use super::critical::percent;
+use super::steps::{self, Step};
+use super::{explanation, stack, Finding, Heading, Report};
+use crate::explain::segment::{Kind, Segment};
+use crate::report::printable;
+use crate::series::Thread;
+use crate::time::{Cpu, Mono, Ns, Tid};
+
+/// `#402268 context    irq timer_latency     13585 ns`
+struct Sample {
+    number: u64,
+    in_thread: bool,
+    latency: Ns,
+}
+
+fn sample(what: &str) -> Option<Sample> {
+    let (number, rest) = what.strip_prefix('#')?.split_once(" context")?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "timer_latency")?;
+    let latency = words.get(at + 1)?.parse().ok()?;
+    Some(Sample {
+        number: number.trim().parse().ok()?,
+        in_thread: words.first() != Some(&"irq"),
+        latency: Ns(latency),
+    })
+}
+
+/// `irq_noise: qxl:21 start 548.771085017 duration 7139 ns`: name, begin, duration.
+fn noise(what: &str) -> Option<(&str, &str, Mono, Ns)> {
+    let (event, rest) = what.split_once(": ")?;
+    let kind = event.strip_suffix("_noise")?;
+    let (name, rest) = rest.rsplit_once(" start ")?;
+    let (start, rest) = rest.split_once(" duration ")?;
+    let (seconds, nanos) = start.trim().split_once('.')?;
+    let nanos = format!("{nanos:0<9}").parse::<u64>().ok()?;
+    let start = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?;
+    let duration = rest.split_whitespace().next()?.parse().ok()?;
+    Some((kind, name.trim(), Mono(start), Ns(duration)))
+}
+
+/// The worst sample of the text; the last one, where tracing stopped at it.
+pub(super) fn read(text: &str, heading: &Heading) -> Report {
+    let steps = steps::read(text);
+    let samples: Vec<(usize, Sample)> =
+        steps.iter().enumerate().filter_map(|(place, step)| Some((place, sample(&step.what)?))).collect();
+    // The interrupt's sample counts where the thread's does not follow.
+    let is_followed = |place: usize, of: &Sample| {
+        let same = |step: &Step| step.cpu == steps[place].cpu;
+        let later = samples.iter().filter(|(later, _)| *later > place && same(&steps[*later]));
+        later.take(1).any(|(_, sample)| sample.in_thread && sample.number == of.number)
+    };
+    let whole = samples.iter().filter(|(place, sample)| sample.in_thread || !is_followed(*place, sample));
+    let count = whole.clone().count() as u64;
+    let worst = whole.max_by_key(|(_, sample)| sample.latency);
+    let mut limits: Vec<String> = heading.missing(steps.len() as u64).into_iter().collect();
+    let worst = worst.map(|(place, sample)| explained(&steps, &samples, *place, sample));
+    if worst.is_none() {
+        limits.push("no sample of timerlat is in the text".to_owned());
+    }
+    Report {
+        format: format!("text of the timerlat tracer{}", heading.on()),
+        question: "worst sample of the timerlat tracer".to_owned(),
+        lines: steps.len() as u64,
+        count,
+        worst,
+        limits,
+    }
+}
+
+fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: &Sample) -> Finding {
+    let step = &steps[place];
+    let cpu = step.cpu;
+    let total = sample.latency;
+    let begin = Mono(step.at.0.saturating_sub(total.0));
+    let timer = samples.iter().find(|(_, other)| !other.in_thread && other.number == sample.number);
+    let timer = timer.filter(|(at, _)| *at <= place && steps[*at].cpu == cpu);
+    let mut parts = Parts { left: total, parts: Vec::new(), told: Vec::new() };
+    let mut limits = Vec::new();
+    let within = || steps.iter().take(place + usize::from(!sample.in_thread)).filter(|step| step.cpu == cpu);
+    let noises: Vec<_> = within()
+        .filter_map(|step| noise(&step.what))
+        .filter(|(_, _, start, net)| *start + *net > begin)
+        .collect();
+    let fired = timer.map_or(begin, |(at, _)| steps[*at].at);
+    let own = noises.iter().find(|(kind, _, start, net)| {
+        *kind == "irq" && *start <= fired + Ns(1_000) && *start + *net >= fired
+    });
+    // What ran before the timer's interrupt kept it waiting; the rest of that time is its delay.
+    let mut delay = match (own, timer) {
+        (Some((_, _, start, _)), _) => start.since(begin),
+        (None, Some((_, timer))) => timer.latency,
+        (None, None) => total,
+    };
+    let own_start = own.map(|(_, _, start, _)| *start);
+    for &(kind, name, start, net) in noises.iter().filter(|(kind, _, start, _)| {
+        matches!(*kind, "irq" | "nmi") && own_start.is_some_and(|own| *start < own)
+    }) {
+        let net = (start + net).since(begin.max(start)).min(delay);
+        delay = delay.saturating_sub(net);
+        parts.add(
+            kind_of(kind),
+            &format!("{} ran when the timer was due", named(kind, name)),
+            start.max(begin),
+            net,
+        );
+    }
+    let what = match own {
+        Some(_) => "from the expiry to the timer's interrupt",
+        None => "from the expiry to the sample in the timer's interrupt",
+    };
+    let idle = timer.is_some_and(|(at, _)| steps[*at].task.tid == Tid::IDLE);
+    let (kind, exit) = if idle {
+        (Kind::Idle, " (the CPU was idle: includes the exit from idle)")
+    } else {
+        (Kind::TimerLate, "")
+    };
+    parts.add(kind, &format!("timer late: {what}{exit}"), begin, delay);
+    let mut threads: BTreeMap<(usize, String), (Mono, Ns, u32)> = BTreeMap::new();
+    for &(kind, name, start, net) in &noises {
+        if own_start.is_some_and(|own| start < own) || own_start.is_none() && start < fired.min(step.at) {
+            continue;
+        }
+        let is_own = Some(start) == own_start;
+        let name = if is_own { format!("the timer's interrupt ({name})") } else { named(kind, name) };
+        let order = ["irq", "nmi", "softirq", "thread"].iter().position(|known| *known == kind).unwrap_or(4);
+        let known = threads.entry((order, name)).or_insert((start, Ns::ZERO, 0));
+        *known = (known.0, known.1 + net, known.2 + 1);
+    }
+    for ((order, name), (start, net, count)) in threads {
+        parts.add_counted(kind_of(["irq", "nmi", "softirq", "thread", ""][order]), &name, start, net, count);
+    }
+    if noises.is_empty() {
+        limits.push("no osnoise:* event is in the text: what ran meanwhile was not recorded (echo 1 > events/osnoise/enable)".to_owned());
+    }
+    let stack = steps[place..]
+        .iter()
+        .find(|other| other.cpu == cpu && other.is_stack())
+        .map(|step| step.stack.as_slice());
+    let code = stack.map(stack::interrupted).unwrap_or_default();
+    let interrupted = timer.map(|(at, _)| steps[*at].task.clone()).filter(|task| task.tid != Tid::IDLE);
+    let who = Thread {
+        comm: if sample.in_thread { step.task.comm.clone() } else { String::new() },
+        ..step.task.clone()
+    };
+    let place = if sample.in_thread { "its thread" } else { "its interrupt" };
+    let mut sentence =
+        format!("timerlat on CPU {cpu}: {place} came {total} after the expiry (sample #{})", sample.number);
+    parts.told.sort_by_key(|(_, net)| std::cmp::Reverse(*net));
+    for (name, net) in parts.told.iter().take(4).filter(|(_, net)| net.0 * 20 >= total.0) {
+        sentence.push_str(&format!("; {name} took {net} ({})", percent(*net, total)));
+    }
+    if !code.is_empty() {
+        let task = interrupted.map_or("the interrupted task".to_owned(), |task| task.to_string());
+        let call = stack::call(code).map_or(String::new(), |call| format!(", system call {call}"));
+        let first: Vec<&str> = code.iter().take(3).map(String::as_str).collect();
+        sentence.push_str(&format!("; the timer interrupted {task} in {}{call}", first.join(" ← ")));
+    }
+    let (cause, advice) = match parts.told.first() {
+        Some((name, net)) if *net >= parts.left => (name.clone(), advice_for(name)),
+        _ => (
+            "unexplained".to_owned(),
+            "record the events osnoise:*, sched:sched_switch and irq:* beside it".to_owned(),
+        ),
+    };
+    let label = format!("expiry of the timer → {place}");
+    let mut tree = Segment::group(Kind::Passage, label, begin, total, parts.parts);
+    tree.stack = code.to_vec();
+    limits.push("times of the lines have µs, those of the noise ns: a part may be wrong by 1 µs".to_owned());
+    Finding { thread: who, cpu, begin, explanation: explanation(tree, (sentence, cause, advice), limits) }
+}
+
+/// Parts that may not be more than the whole.
+struct Parts {
+    left: Ns,
+    parts: Vec<Segment>,
+    told: Vec<(String, Ns)>,
+}
+
+impl Parts {
+    fn add(&mut self, kind: Kind, name: &str, begin: Mono, net: Ns) {
+        self.add_counted(kind, name, begin, net, 1);
+    }
+
+    fn add_counted(&mut self, kind: Kind, name: &str, begin: Mono, net: Ns, count: u32) {
+        let net = net.min(self.left);
+        if net == Ns::ZERO {
+            return;
+        }
+        self.left = self.left.saturating_sub(net);
+        let mut leaf = Segment::leaf(kind, name, begin, net);
+        leaf.count = count;
+        self.parts.push(leaf);
+        self.told.push((name.to_owned(), net));
+    }
+}
+
+fn kind_of(noise: &str) -> Kind {
+    match noise {
+        "irq" => Kind::HardIrq,
+        "nmi" => Kind::Nmi,
+        "softirq" => Kind::Softirq,
+        _ => Kind::Thread,
+    }
+}
+
+fn named(kind: &str, name: &str) -> String {
+    let name = printable::line(name);
+    match kind {
+        "thread" => format!("thread {}", name.replacen(':', "/", 1)),
+        "nmi" => "NMI".to_owned(),
+        kind => format!("{kind} {name}"),
+    }
+}
+
+fn advice_for(name: &str) -> String {
+    match name {
+        name if name.starts_with("thread ") => format!("{name} was not preempted: find where it keeps preemption off, or keep it off this CPU"),
+        name if name.starts_with("timer late") && name.contains("idle") => "forbid deep idle states (0 in /dev/cpu_dma_latency), or measure the hardware alone (lathunt hwlat)".to_owned(),
+        name if name.starts_with("timer late") => "interrupts were off on that CPU, or the hardware or the host was late: the irqsoff tracer, and lathunt hwlat, tell which".to_owned(),
+        name if name.starts_with("the timer's interrupt") => "timers of this CPU: keep what arms them on other CPUs (nohz_full)".to_owned(),
+        _ => "move the interrupt to another CPU: /proc/irq/N/smp_affinity".to_owned(),
+    }
+}
+
+/// The CPU that a text is about, for the reports of rtla.
+pub(super) fn on(cpu: Option<u32>) -> Cpu {
+    cpu.map_or_else(Cpu::default, Cpu)
+}
