@@ -99,7 +99,6 @@ fn what_is_no_trace_gets_one_clear_line() {
         assert!(ask(&file("cut", &whole[..cut])).contains("cannot read"));
     }
     let path = case("fsync");
-    assert!(refused(&[path.to_str().unwrap()]).contains("what is to be explained"));
     assert!(refused(&[path.to_str().unwrap(), "--syscall", "no_such_call"]).contains("no system call"));
 }
 
@@ -107,7 +106,8 @@ fn what_is_no_trace_gets_one_clear_line() {
 fn an_answer_from_a_damaged_trace_ends_with_3() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text");
-    let line = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
+    let line = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000
+  a-1  [000]  1.000003: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120\n";
     for (text, code) in [(line.to_owned(), 0), (line.to_owned() + "nothing known\n", 3)] {
         std::fs::write(&path, text).unwrap();
         for question in ["--wakeups", "--summary", "--periods"] {
@@ -120,6 +120,23 @@ fn an_answer_from_a_damaged_trace_ends_with_3() {
             );
         }
     }
+}
+
+#[test]
+fn a_tracers_text_is_answered_without_a_question_and_a_trace_without_switches_ends_with_3() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text");
+    let heading = "# tracer: wakeup_rt\r\n# wakeup_rt latency trace v1.1.5 on 6.5.0\r\n# latency: 90 us, #2/2, CPU#0 | (M:preempt_rt #P:4)\r\n";
+    let lines = "> a-1  0dN.h3.  1us+:  1:120:R   + [000]  2:  0:R b\r\n> a-1  0d..3.. 88us : 1:120:R ==> [000]  2:  0:R b\r\n";
+    std::fs::write(&path, heading.replace("# ", "> # ") + lines).unwrap();
+    let output = explain(&[path.to_str().unwrap()]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && said.contains("b/2 (RT 99) waited 90.0 µs for CPU 0"), "{said}");
+    let waking = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
+    std::fs::write(&path, waking).unwrap();
+    let output = explain(&[path.to_str().unwrap(), "--wakeups"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(3) && said.contains("sched_switch is not recorded"), "{said}");
 }
 
 #[test]
