@@ -57,8 +57,14 @@ enum Command {
     Inject(cmd::inject::InjectArgs),
     #[command(about = "How late is every real-time task of the running system, and whose fault is it?")]
     Record(cmd::record::RecordArgs),
+    #[command(about = "How long from a stimulus to its answer, seen from outside?")]
+    Box(cmd::latency_box::BoxArgs),
+    #[command(about = "Answer the stimuli of box, on the machine under test")]
+    Respond(cmd::respond::RespondArgs),
     #[command(about = "Draw the latency plot of one or more runs")]
     Plot(cmd::plot::PlotArgs),
+    #[command(about = "What may still come: observed, bound by path analysis, extrapolated")]
+    Bound(cmd::bound::BoundArgs),
     #[command(about = "Write the report of a run")]
     Report(cmd::report::ReportArgs),
     #[command(about = "Put runs side by side")]
@@ -126,7 +132,10 @@ pub fn main() -> ExitCode {
         Command::Munin(args) => cmd::munin::run(args),
         Command::Inject(args) => cmd::inject::run(args),
         Command::Record(args) => cmd::record::run(args),
+        Command::Box(args) => cmd::latency_box::run(args),
+        Command::Respond(args) => cmd::respond::run(args),
         Command::Plot(args) => cmd::plot::run(args),
+        Command::Bound(args) => cmd::bound::run(args),
         Command::Report(args) => cmd::report::run(args),
         Command::Compare(args) => cmd::compare::run(args),
         Command::Merge(args) => cmd::merge::run(args),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lathunt_core::report::printable;
 use lathunt_core::run::Run;
-use lathunt_core::series::{Quantity, Series};
+use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 use lathunt_core::verdict::{self, Outcome, Rules, Verdict};
 
@@ -15,35 +15,29 @@ pub const EXCEEDED: u8 = 2;
 /// Measured, but with losses that may hide what was asked for.
 pub const INCONCLUSIVE: u8 = 3;
 
-/// The verdict that the run of an instrument alone keeps, where a deadline was given: a PASS needs as many samples as
-/// anywhere else.
-pub fn verdict(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> Option<Verdict> {
-    deadline.map(|deadline| verdict::judge(run, Some(deadline), &Rules::instrument(quantity)))
+/// Judges the run of an instrument alone: a PASS needs as many samples as anywhere else, and what voids a measurement
+/// does so without a deadline, too.
+#[must_use]
+pub fn judged(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> Verdict {
+    verdict::judge(run, deadline, &Rules::instrument(quantity))
 }
 
-/// For an instrument alone: exceeded, or nothing to judge on some of what was to be measured, said on stderr.
-pub fn against(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> ExitCode {
-    let Some(deadline) = deadline else { return ExitCode::SUCCESS };
-    if let Some(max) = run.max_of(quantity).filter(|max| *max > deadline) {
-        let (max, deadline) = max.told_apart(deadline);
-        eprintln!("deadline exceeded: {max} is above {deadline}");
-        return EXCEEDED.into();
+/// The exit code of every command that ends with a verdict. A run without one claims nothing.
+#[must_use]
+pub fn of(verdict: Option<&Verdict>) -> ExitCode {
+    verdict.map_or(0, verdict::exit_code).into()
+}
+
+/// [`of`], where the result shows no verdict: why it is not 0 is said on stderr.
+#[must_use]
+pub fn told(verdict: &Verdict) -> ExitCode {
+    let why = verdict.reasons.first().map_or("no reason is known", String::as_str);
+    match verdict.outcome {
+        Some(Outcome::Fail) => eprintln!("deadline exceeded: {}", printable::line(why)),
+        Some(Outcome::Inconclusive) => eprintln!("inconclusive: {}", printable::line(why)),
+        Some(Outcome::Pass) | None => {}
     }
-    if run.of(quantity).next().is_none() {
-        eprintln!("no sample: nothing can be said about the deadline");
-        return INCONCLUSIVE.into();
-    }
-    let silent = |series: &&Series| series.histogram.count() == 0 || series.lost > 0;
-    if let Some(series) = run.of(quantity).find(silent) {
-        let (label, count, lost) = (series.label(), series.histogram.count(), series.lost);
-        eprintln!("{label}: {count} samples, {lost} lost: nothing can be said about the deadline");
-        return INCONCLUSIVE.into();
-    }
-    let open = run.verdict.as_ref().filter(|verdict| verdict.outcome == Some(Outcome::Inconclusive));
-    if let Some(reason) = open.and_then(|verdict| verdict.reasons.first()) {
-        eprintln!("note: within the deadline so far, but no PASS: {reason}");
-    }
-    ExitCode::SUCCESS
+    of(Some(verdict))
 }
 
 /// An error with its causes on one line. It may quote a file: no control character reaches the terminal.
@@ -62,17 +56,20 @@ pub fn one_line(error: &anyhow::Error) -> String {
 mod tests {
     use lathunt_core::conditions::Conditions;
     use lathunt_core::histogram::{Histogram, Layout};
+    use lathunt_core::series::Series;
 
     use super::*;
 
-    fn told(deadline: Option<u64>, all: &[(&[u64], u64)]) -> ExitCode {
+    /// Of CPUs with so many samples of 10 µs, one of so many µs, and so many lost ones.
+    fn code(deadline: Option<u64>, all: &[(u64, u64, u64)]) -> ExitCode {
         let mut run = Run::new(Conditions::default());
-        for (samples, lost) in all {
+        for &(samples, us, lost) in all {
             let mut histogram = Histogram::new(Layout::LATENCY);
-            samples.iter().for_each(|us| histogram.record(Ns::from_us(*us)));
-            run.series.push(Series { lost: *lost, ..Series::new(Quantity::Cyclic, None, histogram) });
+            (1..samples).for_each(|_| histogram.record(Ns::from_us(10)));
+            (samples > 0).then(|| histogram.record(Ns::from_us(us)));
+            run.series.push(Series { lost, ..Series::new(Quantity::Cyclic, None, histogram) });
         }
-        against(deadline.map(Ns::from_us), &run, Quantity::Cyclic)
+        told(&judged(deadline.map(Ns::from_us), &run, Quantity::Cyclic))
     }
 
     #[test]
@@ -82,13 +79,15 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_met_only_where_everything_was_sampled() {
+    fn a_deadline_is_met_only_where_everything_was_sampled_often_enough() {
         let (met, exceeded, open) = (ExitCode::SUCCESS, EXCEEDED.into(), INCONCLUSIVE.into());
-        assert_eq!(told(None, &[(&[900], 0)]), met);
-        assert_eq!(told(Some(50), &[(&[10, 50], 0), (&[20], 0)]), met);
-        assert_eq!(told(Some(50), &[(&[10], 0), (&[51], 3)]), exceeded, "a loss takes nothing back");
-        assert_eq!(told(Some(50), &[]), open);
-        assert_eq!(told(Some(50), &[(&[10], 0), (&[], 0)]), open, "one CPU gave none");
-        assert_eq!(told(Some(50), &[(&[10], 1)]), open, "the lost one may have been late");
+        assert_eq!(code(None, &[(1, 900, 0)]), met);
+        assert_eq!(code(None, &[(40_000, 900, 1)]), open, "void without a deadline, too");
+        assert_eq!(code(Some(50), &[(40_000, 50, 0), (40_000, 20, 0)]), met);
+        assert_eq!(code(Some(50), &[(3, 20, 0)]), open, "three samples carry no PASS");
+        assert_eq!(code(Some(50), &[(10, 10, 0), (10, 51, 3)]), exceeded, "a loss takes nothing back");
+        assert_eq!(code(Some(50), &[]), open);
+        assert_eq!(code(Some(50), &[(40_000, 10, 0), (0, 0, 0)]), open, "one CPU gave none");
+        assert_eq!(code(Some(50), &[(40_000, 10, 1)]), open, "the lost one may have been late");
     }
 }

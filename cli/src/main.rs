@@ -9,6 +9,7 @@ mod cmd;
 mod exit;
 mod file;
 mod hunt;
+mod latency_box;
 mod live;
 mod monitor;
 mod out;

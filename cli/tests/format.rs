@@ -34,6 +34,21 @@ fn the_schema_in_docs_is_the_one_of_the_code() {
     );
 }
 
+#[test]
+fn the_schema_of_bound_in_docs_is_the_one_of_the_code() {
+    let schema = schemars::schema_for!(lathunt_core::bound::answer::Answer).to_value();
+    let wanted = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    if std::env::var_os("LATHUNT_BLESS").is_some_and(|value| !value.is_empty()) {
+        fs::write(docs("bound.schema.json"), &wanted).unwrap();
+    }
+    let found = fs::read_to_string(docs("bound.schema.json")).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "docs/bound.schema.json is stale: LATHUNT_BLESS=1 cargo test -p lathunt --test format writes it anew; \
+         then bring docs/FORMAT.md up to date"
+    );
+}
+
 /// Names of all fields and of all values of enumerations.
 fn names(schema: &Value, found: &mut BTreeSet<String>) {
     match schema {

@@ -60,6 +60,50 @@ pub struct During {
     /// How the load ended before the measurement did; `None`: it did not.
     #[serde(default)]
     pub load_ended_early: Option<String>,
+    /// CPU time that the load used; `None`: no load of this tool, or not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_cpu_ns: Option<Ns>,
+    /// Why less was measured than was asked for, one line each: a signal, a measuring thread that ended, a program that
+    /// failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_early: Vec<String>,
+    /// Measuring threads that were not on their CPU all the time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_cpu: Vec<LeftCpu>,
+    /// By how much CLOCK_REALTIME was set while it was measured, each time; `None`: not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_set_ns: Option<Vec<i64>>,
+}
+
+/// A measuring thread that did not stay on its CPU: its samples are not those of that CPU alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeftCpu {
+    /// The CPU that it was to measure.
+    pub cpu: Cpu,
+    /// Samples taken on another CPU; `None`: not counted.
+    pub samples: Option<u64>,
+    /// The other CPU, of the last of these samples.
+    pub on: Option<Cpu>,
+    /// What was found to have changed: the thread's affinity, the CPUs online.
+    pub why: String,
+}
+
+impl std::fmt::Display for LeftCpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CPU {}: ", self.cpu)?;
+        match (self.samples, self.on) {
+            (Some(1), Some(on)) => write!(f, "1 sample was taken on CPU {on}")?,
+            (Some(samples), Some(on)) if samples > 0 => {
+                write!(f, "{samples} samples were taken on other CPUs, the last on CPU {on}")?;
+            }
+            _ => write!(f, "the measuring thread may have been on another CPU")?,
+        }
+        if !self.why.is_empty() {
+            write!(f, " ({})", self.why)?;
+        }
+        write!(f, ": the worst of CPU {} is not known", self.cpu)
+    }
 }
 
 /// Time that the host took from one CPU.

@@ -10,15 +10,18 @@
 //! - [`trace`]: recorded kernel events as one normalized stream.
 //! - [`check`]: is a machine set up for real time? Rules as data.
 //! - [`isolate`]: which settings keep a CPU free of everything else.
+//! - [`latency_box`]: stimuli and answers of an external measurement.
 //! - [`npt`]: turns of a loop that never stops, and who interrupted it.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`verdict`]: what may be claimed.
+//! - [`bound`]: what may still come, from what was seen.
 //! - [`monitor`]: windows of a measurement that never ends: what is stored, exported and shown of them.
 //! - [`tasks`]: real-time task sets: their grammar, their schedulability, a simulated scheduler.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod bound;
 pub mod check;
 pub mod clock;
 pub mod comm;
@@ -30,6 +33,7 @@ pub mod export;
 pub mod histogram;
 pub mod hwlat;
 pub mod isolate;
+pub mod latency_box;
 pub mod merge;
 pub mod monitor;
 pub mod npt;

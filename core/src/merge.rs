@@ -131,6 +131,7 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
         let mut first = Series::new(series.quantity, None, series.histogram.clone());
         first.replayed.clone_from(&series.replayed);
         (first.interval_ns, first.missed, first.lost) = (series.interval_ns, series.missed, series.lost);
+        first.counts = series.counts;
         first.lost_below_max = series.lost_below_max;
         all.push(first);
         return Ok(());
@@ -151,7 +152,14 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
     sum.replayed = replayed;
     sum.histogram.merge(&series.histogram).map_err(misfit)?;
     sum.interval_ns = sum.interval_ns.filter(|interval| series.interval_ns == Some(*interval));
-    sum.missed = sum.missed.saturating_add(series.missed);
+    sum.missed = sum.missed.zip(series.missed).map(|(all, more)| all.saturating_add(more));
+    sum.counts = match (sum.counts, series.counts) {
+        (Some(mut all), Some(one)) => {
+            all.add(&one);
+            Some(all)
+        }
+        (all, one) => all.or(one),
+    };
     let bounded = |one: &Series| one.lost == 0 || one.lost_below_max;
     sum.lost_below_max = bounded(sum) && bounded(series) && (sum.lost > 0 || series.lost > 0);
     sum.lost = sum.lost.saturating_add(series.lost);
@@ -268,13 +276,14 @@ mod tests {
             let mut histogram = Histogram::new(Layout::LATENCY);
             us.iter().for_each(|&us| histogram.record(Ns::from_us(us + cpu)));
             let mut series = Series::new(Quantity::Cyclic, Some(Cpu(cpu as u32)), histogram);
-            (series.missed, series.lost) = (1, 2);
+            (series.missed, series.lost) = (Some(1), 2);
             run.series.push(series);
         }
         run.verdict = Some(Verdict {
             outcome,
             deadline_ns: deadline_us.map(Ns::from_us),
             quantity: None,
+            judged_by: None,
             reasons: vec![format!("because of {host}")],
             model_free: None,
             rule_of_thumb: None,
@@ -301,7 +310,7 @@ mod tests {
         let runs = [run("a", &[5, 90], None, None), run("b", &[7, 7, 4_000], None, None)];
         let merged = merge(&runs).unwrap();
         let sum = &merged.series[0];
-        assert_eq!((merged.series.len(), sum.histogram.count(), sum.missed, sum.lost), (1, 10, 4, 8));
+        assert_eq!((merged.series.len(), sum.histogram.count(), sum.missed, sum.lost), (1, 10, Some(4), 8));
         let mut by_hand = Histogram::new(Layout::LATENCY);
         runs.iter().flat_map(|(_, run)| &run.series).for_each(|s| by_hand.merge(&s.histogram).unwrap());
         assert_eq!(sum.histogram, by_hand);
@@ -465,11 +474,11 @@ mod tests {
     fn missed_activations_of_all_runs_count_in_the_statement() {
         let (mut a, mut b) = (run("a", &[5], None, None), run("b", &[7], None, None));
         for series in a.1.series.iter_mut().chain(&mut b.1.series) {
-            (series.missed, series.lost) = (0, 0);
+            (series.missed, series.lost) = (Some(0), 0);
         }
         let mut replayed = a.1.series[0].histogram.clone();
         replayed.record(Ns::from_us(4));
-        (a.1.series[0].missed, a.1.series[0].replayed) = (1, Some(replayed));
+        (a.1.series[0].missed, a.1.series[0].replayed) = (Some(1), Some(replayed));
         let merged = merge(&[b, a]).unwrap();
         assert_eq!(merged.series[0].replayed.as_ref().unwrap().count(), 5);
         assert_eq!(merged.verdict.unwrap().model_free.unwrap().samples, 5);

@@ -7,7 +7,7 @@ use crate::conditions::Conditions;
 use crate::peak::Peak;
 use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Ns};
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::{self, Contradiction, Outcome, Verdict};
 
 /// Value of `format` in every run file.
 pub const FORMAT: &str = "lathunt-run";
@@ -170,6 +170,9 @@ pub enum NotARun {
     /// Written by a newer version.
     #[error("run file of version {0}; this lathunt reads up to {VERSION}: use a newer lathunt")]
     Version(u64),
+    /// Two parts of it exclude one another.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
 }
 
 impl Run {
@@ -193,7 +196,7 @@ impl Run {
         }
     }
 
-    /// Reads a run file.
+    /// Reads a run file, and judges again what it measured: a verdict is never taken from a file.
     ///
     /// # Errors
     /// Says whether it is damaged (with line and column), of another kind, or of a newer version.
@@ -211,7 +214,11 @@ impl Run {
         }
         match head.version.as_u64() {
             Some(version) if version > u64::from(VERSION) => Err(NotARun::Version(version)),
-            _ => Ok(serde_json::from_str(text)?),
+            _ => {
+                let mut run: Run = serde_json::from_str(text)?;
+                verdict::again(&mut run)?;
+                Ok(run)
+            }
         }
     }
 

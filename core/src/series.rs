@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::latency_box::Counts;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// What was measured, from which moment to which.
@@ -41,6 +42,12 @@ pub enum Quantity {
     Hardware,
     /// Stimulus → response seen from outside.
     Roundtrip,
+    /// Part of a round trip: stimulus sent → received by the responder's thread, where both have one clock.
+    Outward,
+    /// Part of a round trip: stimulus received → answer sent, in the responder.
+    Turnaround,
+    /// Part of a round trip: answer sent → received by the box, where both have one clock.
+    Return,
 }
 
 impl Quantity {
@@ -68,6 +75,9 @@ impl Quantity {
             Quantity::Npt => "npt",
             Quantity::Hardware => "hardware",
             Quantity::Roundtrip => "roundtrip",
+            Quantity::Outward => "outward",
+            Quantity::Turnaround => "turnaround",
+            Quantity::Return => "return",
         }
     }
 }
@@ -147,13 +157,19 @@ pub struct Series {
     /// Of how many seconds each entry of `seconds` is the maximum: 1 in the first hour of a run, a power of two later.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub seconds_stretch: u32,
-    /// Activations that passed inside a stall and gave no sample of their own.
-    pub missed: u64,
+    /// Activations that passed inside a stall and gave no sample of their own; `None`: not known.
+    pub missed: Option<u64>,
     /// Samples taken but lost before they were counted.
     pub lost: u64,
     /// Whether none of the lost samples is above the largest that is known, as a summary of another program says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost_below_max: bool,
+    /// Channel of a series of round trips (`udp:127.0.0.1:7777`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// Stimuli and answers, of a series of round trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
 }
 
 impl Series {
@@ -171,9 +187,11 @@ impl Series {
             variance_ns2: None,
             seconds: Vec::new(),
             seconds_stretch: 1,
-            missed: 0,
+            missed: Some(0),
             lost: 0,
             lost_below_max: false,
+            channel: None,
+            counts: None,
         }
     }
 
@@ -181,7 +199,7 @@ impl Series {
     #[must_use]
     pub fn activations(&self) -> Option<&Histogram> {
         let replayed = self.replayed.as_ref().filter(|all| all.count() >= self.histogram.count());
-        replayed.or_else(|| (self.missed == 0).then_some(&self.histogram))
+        replayed.or_else(|| (self.missed == Some(0)).then_some(&self.histogram))
     }
 
     /// Samples of which it is known that none is above the largest: those counted, and lost ones that were not above it.
@@ -197,9 +215,12 @@ impl Series {
         self.seconds_stretch = compact_seconds(&mut self.seconds);
     }
 
-    /// A short name for legends: `CPU 1` or `comm/tid`.
+    /// A short name for legends: the channel, `CPU 1`, or `comm/tid`.
     #[must_use]
     pub fn label(&self) -> String {
+        if let Some(channel) = &self.channel {
+            return channel.clone();
+        }
         match (&self.cpu, &self.thread) {
             (Some(cpu), _) => format!("CPU {cpu}"),
             (None, Some(thread)) => thread.to_string(),
@@ -269,7 +290,7 @@ mod tests {
         [5, 7].iter().for_each(|&us| series.histogram.record(Ns::from_us(us)));
         series.replayed = Some(Histogram::new(Layout::LATENCY));
         assert_eq!(series.activations(), Some(&series.histogram), "it missed none");
-        series.missed = 1;
+        series.missed = Some(1);
         assert_eq!(series.activations(), None);
         series.lost = 3;
         assert_eq!(series.samples_bounded(), 2);

@@ -6,11 +6,13 @@
 //! Extrapolation beyond the samples is not here.
 
 mod activations;
+mod again;
 mod application;
 mod doubts;
 mod judge;
 
 pub(crate) use activations::Activations;
+pub use again::{again, Contradiction};
 pub use application::{judge_recording, Asked, Ending};
 pub use judge::{exit_code, judge, Rules};
 
@@ -32,6 +34,24 @@ pub enum Outcome {
     Inconclusive,
 }
 
+/// The rules that a verdict was judged by, so that a reader can judge again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum JudgedBy {
+    /// Calibrated, under load.
+    Hunt,
+    /// One instrument alone.
+    Instrument,
+    /// The wake-ups of the real-time tasks of a system.
+    Tasks,
+    /// The response times of chosen threads.
+    Application,
+    /// The worst of the runs that were merged.
+    Merged,
+}
+
 /// A verdict with what it rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -43,6 +63,9 @@ pub struct Verdict {
     /// What was judged; of several the one that is worst beyond the deadline. `None`: written before this was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
+    /// By which rules. `None`: written before this was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged_by: Option<JudgedBy>,
     /// Why, one line each, the weightiest first.
     pub reasons: Vec<String>,
     /// What holds without any model of the tail.

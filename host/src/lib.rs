@@ -13,6 +13,8 @@ pub mod inject;
 pub mod instrument;
 pub mod isolate;
 pub mod knob;
+pub mod latency_box;
+pub mod link;
 pub mod load;
 pub mod mapped;
 pub mod monitor;

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use lathunt_core::time::Ns;
+
 use crate::error::{Error, Result};
 use crate::private_directory;
 
@@ -112,13 +114,13 @@ impl Load {
         self.ended.clone()
     }
 
-    /// Ends the load, waits until nothing of it is left, and says how it ended if that was early.
+    /// Ends the load, waits until nothing of it is left, and says how it ended if that was early, and what it used.
     ///
     /// # Errors
     /// When something is still left after some seconds (a process stuck in the kernel); it is named by its keeper's pid.
-    pub fn stop(mut self) -> Result<Option<String>> {
+    pub fn stop(mut self) -> Result<Ended> {
         let early = self.ended_early();
-        self.end().map(|()| early)
+        self.end().map(|cpu| Ended { early, cpu })
     }
 
     /// The keeper's first line says whether the job could be started.
@@ -129,7 +131,7 @@ impl Load {
             match self.keeper.as_mut().and_then(|keeper| keeper.line(0)) {
                 Some(line) if line == keeper::STARTED => return Ok(()),
                 Some(line) => {
-                    self.end()?;
+                    _ = self.end()?;
                     return Err(Error::refused("start", what, line));
                 }
                 None => std::thread::sleep(Duration::from_millis(2)),
@@ -138,16 +140,20 @@ impl Load {
         Err(Error::refused("start", what, "its keeper did not answer in 10 s"))
     }
 
-    fn end(&mut self) -> Result<()> {
-        let Some(mut keeper) = self.keeper.take() else { return Ok(()) };
+    /// Returned: the CPU time of everything that ran; `None` where there was nothing, or somebody else reaped it.
+    fn end(&mut self) -> Result<Option<Ns>> {
+        let Some(mut keeper) = self.keeper.take() else { return Ok(None) };
         keeper.lifeline = None;
         let deadline = Instant::now() + Duration::from_secs(15);
         loop {
-            // SAFETY: waitpid on our own child with no status wanted.
-            let waited = unsafe { libc::waitpid(keeper.pid, std::ptr::null_mut(), libc::WNOHANG) };
+            // SAFETY: plain old data, for which zeros are valid.
+            let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+            // SAFETY: wait4 on our own child with no status wanted; `used` is a local.
+            let waited =
+                unsafe { libc::wait4(keeper.pid, std::ptr::null_mut(), libc::WNOHANG, &raw mut used) };
             if waited != 0 {
                 let _ = std::fs::remove_dir_all(&keeper.directory); // almost always gone already
-                return Ok(()); // reaped, or reaped by somebody else
+                return Ok((waited > 0).then(|| cpu_time(&used)));
             }
             if Instant::now() > deadline {
                 return Err(Error::refused(
@@ -183,6 +189,21 @@ impl Drop for Load {
     fn drop(&mut self) {
         let _ = self.end(); // nobody is left to hear; the keeper goes on trying
     }
+}
+
+/// How a load ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How, if it was before it was told to.
+    pub early: Option<String>,
+    /// CPU time of all its processes; `None`: there was no load, or it is not known.
+    pub cpu: Option<Ns>,
+}
+
+/// Of a process and of all below it: the keeper waits for each of them.
+fn cpu_time(used: &libc::rusage) -> Ns {
+    let us = |time: libc::timeval| (time.tv_sec as u64).saturating_mul(1_000_000) + time.tv_usec as u64;
+    Ns::from_us(us(used.ru_utime).saturating_add(us(used.ru_stime)))
 }
 
 /// How much longer than the measurement the load may last.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lathunt_host::load::{Load, LoadSpec};
+use lathunt_core::time::Ns;
+use lathunt_host::load::{Ended, Load, LoadSpec};
 
 /// Set for the copy of this test program that plays the measuring process.
 const ROLE: &str = "LATHUNT_TEST_LOAD";
@@ -162,7 +163,10 @@ fn a_stopped_load_is_gone_and_did_not_end_early() {
     for spec in [LoadSpec::Builtin, LoadSpec::Command("sleep 61".into())] {
         let load = Load::start(&spec, Duration::from_secs(30)).unwrap();
         std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(load.stop().unwrap(), None, "{spec:?}");
+        let ended = load.stop().unwrap();
+        assert_eq!(ended.early, None, "{spec:?}");
+        let busy = ended.cpu.unwrap() > Ns::from_ms(30);
+        assert_eq!(busy, spec == LoadSpec::Builtin, "{spec:?}: {ended:?}");
     }
 }
 
@@ -177,7 +181,7 @@ fn a_command_that_fails_or_ends_early_is_said_with_its_last_words() {
     for (command, begin, end) in cases {
         let mut load = Load::start(&LoadSpec::Command(command.into()), Duration::from_secs(30)).unwrap();
         wait_for("the end is noticed", 10, || load.ended_early().is_some());
-        let said = load.stop().unwrap().unwrap();
+        let said = load.stop().unwrap().early.unwrap();
         assert!(said.starts_with(begin) && said.contains(end), "{command}: {said}");
     }
 }
@@ -186,7 +190,7 @@ fn a_command_that_fails_or_ends_early_is_said_with_its_last_words() {
 fn no_load_is_no_process_and_says_so() {
     let mut load = Load::start(&LoadSpec::None, Duration::from_secs(1)).unwrap();
     assert_eq!((load.describe().as_str(), load.ended_early()), ("none", None));
-    assert_eq!(load.stop().unwrap(), None);
+    assert_eq!(load.stop().unwrap(), Ended { early: None, cpu: None });
 }
 
 #[test]

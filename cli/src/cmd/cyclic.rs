@@ -134,11 +134,19 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     conditions.duration_s = Some(begun.elapsed().as_secs_f64());
     conditions.during = before.during(Path::new(facts::LIVE), &cpus);
     drop(held);
-    if let Some(error) = results.iter().find_map(|result| result.error.as_ref()) {
-        bail!("{error}");
+    let failed = || results.iter().filter_map(|result| Some((result.series.label(), result.error.as_ref()?)));
+    if results.iter().all(|result| result.series.histogram.count() == 0) {
+        if let Some((_, error)) = failed().next() {
+            bail!("{error}");
+        }
     }
+    conditions.during.left_cpu = results.iter().filter_map(|result| result.left.clone()).collect();
+    let ended_early = &mut conditions.during.ended_early;
+    ended_early.extend(failed().map(|(label, error)| format!("{label}: {error}")));
+    ended_early.extend(cut_short(&args, begun.elapsed()));
     let mut run = to_run(conditions, &results);
-    run.verdict = exit::verdict(args.deadline, &run, Quantity::Cyclic);
+    let verdict = exit::judged(args.deadline, &run, Quantity::Cyclic);
+    run.verdict = Some(verdict.clone());
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
     if let Some((thread, latency)) = broke {
         let who = results[thread].series.label();
@@ -159,8 +167,19 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     saved?;
     Ok(match broke {
         Some(_) => exit::EXCEEDED.into(),
-        None => exit::against(args.deadline, &run, Quantity::Cyclic),
+        None => exit::told(&verdict),
     })
+}
+
+/// The signal that ended it before its time; without a length, that is the end that was asked for.
+fn cut_short(args: &CyclicArgs, measured: Duration) -> Option<String> {
+    let signal = signals::stop_requested()?;
+    let planned = match (args.duration, args.loops) {
+        (Some(duration), _) => format!("{} s", duration.as_secs()),
+        (None, Some(loops)) => format!("{loops} activations"),
+        (None, None) => return None,
+    };
+    Some(format!("ended by signal {signal} after {:.1} s of {planned}", measured.as_secs_f64()))
 }
 
 fn options(args: &CyclicArgs) -> Result<Options> {
@@ -288,7 +307,7 @@ fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
         for cell in cells {
             let _ = write!(text, "{:>11}", shown(cell));
         }
-        let _ = writeln!(text, "{:>10}", series.missed);
+        let _ = writeln!(text, "{:>10}", series.missed.unwrap_or(0)); // the instrument counts them
         if args.histogram {
             for (low, high, count) in view.occupied() {
                 let _ = writeln!(text, "  {:>12.3} to {:>12.3} µs {count:>12}", low.as_us(), high.as_us());

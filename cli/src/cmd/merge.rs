@@ -8,10 +8,9 @@ use anyhow::{anyhow, bail, Result};
 use lathunt_core::merge;
 use lathunt_core::report::text;
 use lathunt_core::run::Run;
-use lathunt_core::verdict;
 
 use crate::file::{read_run, write_atomic, Loaded};
-use crate::out;
+use crate::{exit, out};
 
 /// Merges runs into one: histograms add exactly, the conditions of each stay listed.
 ///
@@ -51,7 +50,7 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
         true => text::verdict(&merged, &screen),
         false => text::summary(&merged, &screen),
     })?;
-    Ok(merged.verdict.as_ref().map_or(0, verdict::exit_code).into())
+    Ok(exit::of(merged.verdict.as_ref()))
 }
 
 /// The host's name where it is known, else that of the file; numbered where two are the same.

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and what it does with them. What is measured and judged lives in `host` and
 //! `core`.
 
+pub mod bound;
 pub mod check;
 pub mod clock;
 pub mod compare;
@@ -15,6 +16,7 @@ pub mod hwlatdetect;
 pub mod import;
 pub mod inject;
 pub mod isolate;
+pub mod latency_box;
 pub mod merge;
 pub mod monitor;
 pub mod munin;
@@ -22,6 +24,7 @@ pub mod npt;
 pub mod plot;
 pub mod record;
 pub mod report;
+pub mod respond;
 pub mod restore;
 pub mod tasks;
 pub mod trace;

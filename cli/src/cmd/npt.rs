@@ -162,7 +162,8 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     conditions.during = before.during(Path::new(facts::LIVE), &cpus);
     let gaps = gaps.map(|file| (file, csv(&found)));
     let mut run = to_run(conditions, &options, found);
-    run.verdict = exit::verdict(args.deadline, &run, Quantity::Npt);
+    let verdict = exit::judged(args.deadline, &run, Quantity::Npt);
+    run.verdict = Some(verdict.clone());
     let mut text = match args.json {
         true => run.to_json() + "\n",
         false => text::text(&run, args.worst, &run.conditions.notes[facts..]),
@@ -175,7 +176,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
     out::print(&text).context("cannot write to stdout")?;
     listed.and(saved)?;
-    Ok(exit::against(args.deadline, &run, Quantity::Npt))
+    Ok(exit::told(&verdict))
 }
 
 /// A thread that never stops wants a CPU that nobody else needs.
@@ -329,8 +330,11 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
         conditions.notes.push(format!("of the time of gaps above 5 µs{taken}, {share:.1} % has a name"));
     }
     conditions.notes.extend(found.notes);
+    conditions.during.ended_early.extend(found.ended_early);
+    conditions.during.left_cpu = found.left;
     if let Some(signal) = found.stopped_by {
         conditions.notes.push(format!("ended by signal {signal}"));
+        conditions.during.ended_early.push(format!("ended by signal {signal} before its turns were done"));
     }
     let mut run = Run::new(conditions);
     (run.series, run.peaks, run.interference, run.losses) =

@@ -7,6 +7,7 @@ use lathunt_core::verdict::{self, Rules};
 
 use super::measure::Measured;
 use super::Plan;
+use crate::exit;
 use crate::outdir::Output;
 
 /// Completes `run`, judges it, writes the files, prints the summary.
@@ -20,10 +21,9 @@ pub fn finish(plan: &Plan, mut run: Run, measured: Measured, output: &Output) ->
     run.interference = measured.interference;
     run.losses = measured.losses;
     run.peaks = measured.kept.into_iter().map(|kept| kept.peak).collect();
-    run.conditions.notes.extend(measured.failures);
     run.verdict = Some(verdict::judge(&run, plan.deadline, &Rules::hunt()));
     let written = output.write(&run, &flight);
     output.print(&run, plan.json, plan.quiet)?;
     written?;
-    Ok(run.verdict.as_ref().map_or(0, verdict::exit_code).into())
+    Ok(exit::of(run.verdict.as_ref()))
 }

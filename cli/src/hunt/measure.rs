@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use lathunt_core::conditions::LeftCpu;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Series, Thread};
@@ -64,6 +65,8 @@ pub struct Measured {
     pub duration: Ns,
     /// The signal that ended it early.
     pub stopped_by: Option<i32>,
+    /// Measuring threads that were not on their CPU all the time.
+    pub left: Vec<LeftCpu>,
     /// Why a measuring thread ended early.
     pub failures: Vec<String>,
 }
@@ -142,6 +145,7 @@ pub fn measure(
     }
     let mut losses = queue_losses(&receivers);
     let (mut series, mut failures) = (Vec::new(), Vec::new());
+    let left = results.iter().filter_map(|result| result.left.clone()).collect();
     for result in results {
         failures.extend(result.error);
         series.push(result.series);
@@ -153,7 +157,7 @@ pub fn measure(
         interference.sort_by_key(|taken| std::cmp::Reverse(taken.total_ns));
         losses.extend(recorder.losses());
     }
-    Ok(Measured { series, kept: peaks.finish(), interference, losses, duration, stopped_by, failures })
+    Ok(Measured { series, kept: peaks.finish(), interference, losses, duration, stopped_by, left, failures })
 }
 
 fn taken(by: recorder::Interference) -> Interference {

@@ -92,15 +92,22 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     })?;
     let mut during = before.during(Path::new(ROOT), &cpus);
     during.load_ended_early = load.ended_early();
-    let load_left = load.stop();
+    let load_left = match load.stop() {
+        Ok(ended) => {
+            during.load_cpu_ns = ended.cpu;
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    during.left_cpu.clone_from(&measured.left);
+    during.ended_early = measured.failures.iter().cloned().chain(early_end(&measured, plan)).collect();
     drop(recording);
     display.finish();
 
     let mut run = base;
     run.conditions.during = during;
     run.conditions.duration_s = Some(measured.duration.as_secs());
-    run.conditions.notes.extend(load_left.err().map(|error| error.to_string()));
-    run.conditions.notes.extend(early_end(&measured, plan));
+    run.conditions.notes.extend(load_left);
     finish::finish(plan, run, measured, &output)
 }
 

@@ -171,6 +171,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     session.base.conditions.notes.extend(session.recording.notes().iter().skip(noted).cloned());
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
+    session.base.conditions.during.ended_early.extend(cut_short(plan, elapsed));
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
@@ -178,7 +179,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet)?;
     written.and(old_files)?;
-    Ok(run.verdict.as_ref().map_or(0, verdict::exit_code).into())
+    Ok(crate::exit::of(run.verdict.as_ref()))
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
@@ -229,6 +230,8 @@ impl Session<'_> {
                 saved = elapsed;
                 let mut run = self.run(&snapshot);
                 run.conditions.duration_s = Some(elapsed.as_secs());
+                // A kill must not take the misses along that were seen until now.
+                run.verdict = Some(verdict::judge_recording(&run, &plan.asked(None)));
                 output.save(&run);
             }
             if display.is_due() {
@@ -262,4 +265,10 @@ impl Session<'_> {
         run.conditions.notes.extend(self.old_files.iter().flat_map(OldFiles::notes));
         run
     }
+}
+
+/// The signal that ended it before its time; without a duration, that is the end that was asked for.
+fn cut_short(plan: &Plan, elapsed: Ns) -> Option<String> {
+    let (signal, planned) = signals::stop_requested().zip(plan.duration)?;
+    Some(format!("ended by signal {signal} after {:.1} s of {:.0} s", elapsed.as_secs(), planned.as_secs()))
 }

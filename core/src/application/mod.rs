@@ -4,11 +4,13 @@
 //! the application is changed or asked. The one inference: a thread has a *main wait*, the place where it waits for its
 //! next turn (a timer, a semaphore, a socket); what ends anywhere else is an interruption of the same turn, and the
 //! place is an unexpected source of blocking. `turn` finds the main wait, `point` says what a place is, `places` numbers
-//! them, `sums` adds up, `misses` counts overruns, and `task` is what is told.
+//! them, `sums` adds up, `misses` counts overruns, `candidates` knows what another main wait would mean
+//! and what is in no turn, and `task` is what is told.
 //!
 //! Memory is bounded: [`Tasks`] keeps so many threads apart; a thread that was silent for long makes room for a new one, and
 //! what is not kept apart is added up as [`OTHERS`] (`others`).
 
+mod candidates;
 mod faulting;
 mod misses;
 mod others;
@@ -23,7 +25,7 @@ mod unfinished;
 pub use faulting::{FaultPlace, Faulting};
 pub use others::OTHERS;
 pub use point::{Class, Place};
-pub use task::{policy as policy_name, Blocking, Period, Span, Task};
+pub use task::{policy as policy_name, Blocking, OtherTurns, Period, Span, Task};
 pub use unfinished::{State, Unfinished};
 
 use std::collections::BTreeMap;

@@ -69,6 +69,8 @@ fn anonymous(task: Task) -> Task {
         unfinished: None,
         worst: None,
         blocking: Vec::new(),
+        other_turns: Vec::new(),
+        released_by: Vec::new(),
         series,
         ..task
     }
@@ -80,7 +82,7 @@ fn add(sum: &mut Task, task: Task) {
             Some(known) => {
                 // All are of one layout.
                 let _ = known.histogram.merge(&of.histogram);
-                known.missed += of.missed;
+                known.missed = known.missed.zip(of.missed).map(|(all, more)| all.saturating_add(more));
                 known.lost += of.lost;
             }
             None => sum.series.push(of),
@@ -94,4 +96,6 @@ fn add(sum: &mut Task, task: Task) {
     sum.miss_max_ns = sum.miss_max_ns.max(task.miss_max_ns);
     sum.late_sleeps += task.late_sleeps;
     sum.not_recorded += task.not_recorded;
+    sum.outside_ns = sum.outside_ns.max(task.outside_ns);
+    sum.polls_every_ns = sum.polls_every_ns.max(task.polls_every_ns);
 }

@@ -64,6 +64,10 @@ const WAITS: [&str; 16] = [
     "wait4",
     "waitid",
 ];
+/// Those of them whose first argument says for what: the address of the descriptors or of the signals, the number of
+/// descriptors, the queue.
+const BY_ARGUMENT: [&str; 8] =
+    ["msgrcv", "poll", "ppoll", "pselect6", "rt_sigtimedwait", "select", "semop", "semtimedop"];
 /// Calls whose first argument is a descriptor.
 const ON_DESCRIPTORS: [&str; 27] = [
     "accept",
@@ -127,11 +131,17 @@ impl Place {
                 let class = if WAITS.contains(&call) { Class::Wait } else { Class::Io };
                 (class, format!("{call} {}", point.argument as i32))
             }
+            call if BY_ARGUMENT.contains(&call) => (Class::Wait, format!("{call} {:#x}", point.argument)),
             call if WAITS.contains(&call) => (Class::Wait, call.to_owned()),
             call if ON_FILES.contains(&call) => (Class::Io, call.to_owned()),
             call => (Class::Other, call.to_owned()),
         };
         Place { class, name }
+    }
+
+    /// A sleep for some time, not until some time.
+    pub(super) fn is_relative_sleep(&self) -> bool {
+        matches!(self.name.as_str(), "nanosleep" | "clock_nanosleep")
     }
 
     /// Whether it is perhaps a mutex: a thread that waits elsewhere too does not wait there for its next turn.

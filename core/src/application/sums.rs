@@ -15,6 +15,8 @@ use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
 /// From so many distances on, starts are held against them.
 const KNOWN: usize = 16;
+/// Threads remembered that release it.
+const RELEASERS: usize = 16;
 /// A thread is periodic when half of its distances are within this part of a multiple of the period.
 const PERIODIC: f64 = 0.1;
 
@@ -53,6 +55,8 @@ pub(super) struct Sums {
     distances: VecDeque<(u64, u64)>, // of releases, of starts
     jitter_max: u64,
     blocking: Vec<(Id, Waits)>,
+    released_by: Vec<Tid>,
+    slept: Option<Ns>, // at most, before a turn
 }
 
 /// The waits in one place.
@@ -90,6 +94,8 @@ impl Sums {
             distances: VecDeque::new(),
             jitter_max: 0,
             blocking: Vec::new(),
+            released_by: Vec::new(),
+            slept: None,
         }
     }
 
@@ -155,6 +161,16 @@ impl Sums {
             self.turns_lost += u64::from(missing) + 1 + u64::from(open);
         }
         missing > 0
+    }
+
+    /// A turn begins after a wait of so long in the main place.
+    pub fn waited(&mut self, a: &Activation, waited: Ns) {
+        self.slept = self.slept.max(Some(waited));
+        let by = a.waker.tid;
+        if a.via == Via::Thread && by != a.thread.tid && !self.released_by.contains(&by) {
+            self.released_by.truncate(RELEASERS - 1);
+            self.released_by.push(by);
+        }
     }
 
     /// The next distance of releases is not known.
@@ -255,6 +271,11 @@ impl Sums {
             thread,
             process,
             policy,
+            outside_ns: None,
+            other_turns: Vec::new(),
+            released_by: self.released_by.clone(),
+            polls_every_ns: main
+                .and_then(|place| self.slept.filter(|_| places.get(place).is_relative_sleep())),
             waits_in: main.filter(|_| self.releases > 0).map(|place| places.get(place).name),
             timer_driven: self.timer_releases * 2 > self.releases,
             activations: response.map_or(0, |(_, histogram)| histogram.count()),
@@ -287,7 +308,7 @@ impl Sums {
         series.lost = self.not_recorded;
         if quantity == Quantity::Response {
             series.lost = self.turns_lost;
-            series.missed = period.map_or(0, |period| period.missed);
+            series.missed = Some(period.map_or(0, |period| period.missed));
         }
         series
     }

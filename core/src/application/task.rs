@@ -57,6 +57,20 @@ pub struct Task {
     /// Its last turn, where that was not over when the recording ended, or ended with the thread: in no response time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
+    /// The longest stretch that is in no response time: from its start to its first wait in [`Task::waits_in`], from its
+    /// last release to its end, or its whole life where it never waited there. `None`: none was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_ns: Option<Ns>,
+    /// How long its turns were at most if they began at another wait, the longest first; four at most. Where all waits are
+    /// in one place, that is its longest response.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_turns: Vec<OtherTurns>,
+    /// Threads that released it, where threads did: its response begins when they woke it. At most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released_by: Vec<Tid>,
+    /// The longest sleep by a relative time that it began its turns after: what it polls for was noticed that late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polls_every_ns: Option<Ns>,
     /// Its worst wake-up, with the circumstances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Box<Peak>>,
@@ -92,6 +106,18 @@ pub struct Span {
     pub mean_ns: f64,
     /// Largest.
     pub max_ns: Ns,
+}
+
+/// The longest span from a release at a place to the next wait there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OtherTurns {
+    /// The place.
+    pub place: String,
+    /// Only waits that timers ended; false: only those that something else ended.
+    pub after_timer: bool,
+    /// The longest span.
+    pub longest_ns: Ns,
 }
 
 /// A place that is not the thread's main wait, and what it cost.

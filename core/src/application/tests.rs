@@ -1,6 +1,7 @@
 //! Invented applications whose figures are known.
 
 mod bounds;
+mod coverage;
 
 use super::*;
 use crate::comm::Comm;

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::candidates::Candidates;
 use super::misses::Finished;
 use super::places::{Id, Places};
 use super::point::{Class, EXIT};
@@ -37,6 +38,8 @@ pub(super) struct Log {
     open: Option<(Activation, State)>,
     /// The turn that has no end.
     unfinished: Option<Unfinished>,
+    /// Turns at all places that may be the main wait, and what is in no turn.
+    candidates: Candidates,
 }
 
 /// A turn that goes on.
@@ -60,6 +63,7 @@ impl Log {
             late: None,
             open: None,
             unfinished: None,
+            candidates: Candidates::default(),
         }
     }
 
@@ -86,6 +90,7 @@ impl Log {
         self.before = self.learning.last().copied().or(self.before);
         self.learning.clear();
         self.sums.begin_window();
+        self.candidates.begin_window();
         // Places of a window that is over are forgotten, or a thread with ever new ones would soon have no room.
         let left = self.left.map(|(left, _)| left);
         let kept = self.places.forget_but([self.main, left]);
@@ -127,6 +132,9 @@ impl Log {
         if self.main.is_none() {
             self.decide(name);
         }
+        if let Some((activation, _)) = &self.open {
+            self.candidates.goes_on(activation.begin(), activation.blocked, self.turn.is_some());
+        }
         self.unfinished = match self.open.take() {
             Some((activation, state)) => self.unfinished_in(&activation, state),
             None => self.unfinished_behind(end, blocks),
@@ -161,13 +169,28 @@ impl Log {
 
     pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Task {
         if self.main.is_some() {
-            let unfinished = self.unfinished.clone();
-            return Task { unfinished, ..self.sums.report(self.main, &self.places) };
+            return self.report_decided();
         }
         let mut decided = self.clone();
         decided.decide(name);
-        let unfinished = self.unfinished.clone();
-        Task { unfinished, ..decided.sums.report(decided.main, &decided.places) }
+        decided.report_decided()
+    }
+
+    /// Where one of `stream` blocked that is its main wait.
+    #[cfg(test)]
+    pub fn main_point(&mut self, stream: &[Activation], name: fn(Point) -> Option<&'static str>) -> Point {
+        let main = self.main;
+        let found = stream.iter().find(|one| Some(self.places.of(one.point, name).0) == main);
+        found.map(|one| one.point).unwrap_or_default()
+    }
+
+    fn report_decided(&self) -> Task {
+        Task {
+            unfinished: self.unfinished.clone(),
+            outside_ns: self.candidates.outside(),
+            other_turns: self.candidates.report(&self.places),
+            ..self.sums.report(self.main, &self.places)
+        }
     }
 
     fn decide(&mut self, name: fn(Point) -> Option<&'static str>) {
@@ -186,13 +209,18 @@ impl Log {
             self.sums.overran(overran, None);
             (self.left, self.late) = (None, None);
             self.sums.forget_release();
+            self.candidates.forget(before);
         }
+        let left = self.left.map(|(left, since)| (left, self.places.get(left), since));
+        self.candidates.woken(activation, left.as_ref(), self.main);
         match self.left {
             Some((left, _)) if Some(left) == self.main => {
                 let late = self.late.take();
                 let begin = release(activation, late);
                 self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
                 self.sums.released(activation, begin, late);
+                let since = self.left.map_or(activation.waking, |(_, since)| since);
+                self.sums.waited(activation, activation.waking.since(since));
             }
             Some((left, since)) => {
                 self.sums.blocked(left, activation.waking.since(since), since, released_by(activation));
@@ -216,6 +244,13 @@ impl Log {
                 self.sums.overran(late, last);
             }
         }
+        let ended = self.places.get(place).name == EXIT;
+        self.candidates.blocked(
+            activation.blocked,
+            Some(place) == self.main,
+            ended,
+            self.turn.map(|t| t.begin),
+        );
         self.left = Some((place, activation.blocked));
     }
 }

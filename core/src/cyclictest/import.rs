@@ -77,7 +77,7 @@ struct FromFile {
     max: Option<u64>,
     rows: Vec<(u64, u64)>,
     overflows: Option<u64>,
-    missed: u64,
+    missed: Option<u64>,
     /// Single samples (`-v`).
     samples: Vec<u64>,
     /// Number of the single sample that comes next.

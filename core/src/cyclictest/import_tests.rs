@@ -87,7 +87,7 @@ fn what_is_damaged_is_named_with_its_line() {
         ("000000 1\n# Total: 000000007\n", Some(2), "add up to 1"),
         ("000000 1\t1\n# Min Latencies: 1\n# Max Latencies: 1 2 3\n", Some(3), "3 values for 1"),
         ("000000 1\n# Max Latencies: x\n", Some(2), "no number"),
-        ("T: 0 ( 12) P:80 I:1000 C: \n", Some(1), "' C:'"),
+        ("T: 0 ( 12) P:80 I:1000 C: \n", Some(1), "'C:'"),
         ("T:99999999 ( 12) P:80 I:1000 C:1 Min:1 Act:1 Avg:1 Max:1\n", Some(1), "not possible"),
         ("       0:       x:      19\n", Some(1), "thread:cycle:latency"),
     ] {

@@ -5,7 +5,7 @@ use crate::run::Run;
 use crate::series::Quantity;
 use crate::stats::model_free;
 use crate::time::Ns;
-use crate::verdict::{judge, Activations, Outcome, Rules, Verdict};
+use crate::verdict::{judge, Activations, JudgedBy, Outcome, Rules, Verdict};
 
 /// Confidence of the statement without a model.
 const CONFIDENCE: f64 = 0.95;
@@ -47,7 +47,8 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
         let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
         model_free::statement(Activations::of(std::iter::once(sum), level), level, CONFIDENCE)
     });
-    Verdict { outcome, deadline_ns, quantity: main, reasons, model_free, rule_of_thumb: None }
+    let judged_by = Some(JudgedBy::Merged);
+    Verdict { outcome, deadline_ns, quantity: main, judged_by, reasons, model_free, rule_of_thumb: None }
 }
 
 /// That of one run. A run without one has a doubt to tell where its measurement is void: samples that were lost, say.
@@ -62,6 +63,7 @@ fn of_one(run: &Run) -> Verdict {
         outcome: None,
         deadline_ns: None,
         quantity: None,
+        judged_by: None,
         reasons: Vec::new(),
         model_free: None,
         rule_of_thumb: None,

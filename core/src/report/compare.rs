@@ -199,7 +199,7 @@ fn row_lines(row: &Row, width: usize) -> Vec<String> {
             or_dash(f.median_ns),
             or_dash(f.p99_9_ns),
             or_dash(f.max_ns),
-            grouped(f.missed),
+            f.missed.map_or("?".to_owned(), grouped),
         ];
         lines.push(cells(label, &letter(i), values, width));
     }

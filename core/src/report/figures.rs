@@ -22,8 +22,8 @@ pub struct Figures {
     pub p99_9_ns: Option<Ns>,
     /// Largest latency, exact.
     pub max_ns: Option<Ns>,
-    /// Activations that passed inside a stall.
-    pub missed: u64,
+    /// Activations that passed inside a stall; `None`: not known.
+    pub missed: Option<u64>,
     /// Samples lost before they were counted.
     pub lost: u64,
 }
@@ -50,7 +50,7 @@ impl Figures {
             median_ns: quantile(histogram, lost, 0.5),
             p99_9_ns: quantile(histogram, lost, 0.999),
             max_ns: histogram.max(),
-            missed: 0,
+            missed: Some(0),
             lost,
         }
     }
@@ -63,7 +63,8 @@ impl Figures {
         let samples = total(series, |s| s.histogram.count());
         // A file may claim more samples than a counter holds: then nothing is added up.
         let mergeable = samples < u64::MAX && rest.iter().all(|other| merged.merge(&other.histogram).is_ok());
-        let (missed, lost) = (total(series, |s| s.missed), total(series, |s| s.lost));
+        let add = |sum: Option<u64>, s: &&Series| Some(sum?.saturating_add(s.missed?));
+        let (missed, lost) = (series.iter().fold(Some(0), add), total(series, |s| s.lost));
         let figures = if mergeable {
             Figures::with_losses(&merged, lost)
         } else {
@@ -133,6 +134,9 @@ pub fn meaning(quantity: Quantity) -> &'static str {
         Quantity::Npt => "one turn of a loop that never stops",
         Quantity::Hardware => "gap that no software explains",
         Quantity::Roundtrip => "stimulus → response, seen from outside",
+        Quantity::Outward => "stimulus sent → received by the responder",
+        Quantity::Turnaround => "stimulus received → answer sent, in the responder",
+        Quantity::Return => "answer sent → received by the box",
     }
 }
 
@@ -185,7 +189,7 @@ mod tests {
     fn series(layout: Layout, values: &[u64]) -> Series {
         let mut histogram = Histogram::new(layout);
         values.iter().for_each(|&v| histogram.record(Ns(v)));
-        Series { missed: 1, ..Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram) }
+        Series { missed: Some(1), ..Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram) }
     }
 
     #[test]
@@ -227,7 +231,7 @@ mod tests {
     fn different_classes_still_give_exact_extremes_but_no_quantile() {
         let (a, b) = (series(Layout::LATENCY, &[5_000, 7_000]), series(Layout::new(1, 32).unwrap(), &[9]));
         let both = Figures::of_all(&[&a, &b]);
-        assert_eq!((both.samples, both.missed), (3, 2));
+        assert_eq!((both.samples, both.missed), (3, Some(2)));
         assert_eq!((both.min_ns, both.max_ns, both.median_ns), (Some(Ns(9)), Some(Ns(7_000)), None));
         assert_eq!(Figures::of_all(&[&b, &a]).max_ns, both.max_ns, "in any order");
         let same = Figures::of_all(&[&a, &a]);

@@ -162,7 +162,7 @@ impl FigureRow {
             avg: mean(f.avg_ns),
             p99_9: or_dash(f.p99_9_ns),
             max: or_dash(f.max_ns),
-            missed: grouped(f.missed),
+            missed: f.missed.map_or("?".to_owned(), grouped),
             lost: grouped(f.lost),
             replayed_p99_9: or_dash(replayed.p99_9_ns),
             replayed_max: or_dash(replayed.max_ns),

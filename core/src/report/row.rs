@@ -22,7 +22,7 @@ pub fn figures(label: &str, f: &Figures, width: usize) -> String {
         mean(f.avg_ns),
         or_dash(f.p99_9_ns),
         or_dash(f.max_ns),
-        fitting(f.missed, missed),
+        f.missed.map_or("?".to_owned(), |count| fitting(count, missed)),
         fitting(f.lost, lost),
     ];
     row(label, cells, width)
@@ -58,7 +58,7 @@ mod tests {
     fn a_count_of_any_size_leaves_maximum_and_losses_on_the_screen() {
         let figures_of = |count| Figures {
             samples: count,
-            missed: count,
+            missed: Some(count),
             lost: count,
             min_ns: Some(Ns(1)),
             avg_ns: Some(2.0),

@@ -109,6 +109,12 @@ pub fn generate(wanted: &Wanted) -> Result<TaskSet, CannotGenerate> {
             (Ns::from_us(us.max(1)), period)
         })
         .collect();
+    let drawn: f64 = all.iter().map(|(work, period)| work.0 as f64 / period.0 as f64).sum();
+    if (drawn - utilisation).abs() > utilisation * 0.01 {
+        return Err(CannotGenerate::Range(
+            "executions would be below the 1 us that the file can state: fewer tasks, or longer periods",
+        ));
+    }
     all.sort_by_key(|(_, period)| *period);
     let most = all.len().min(97) as i32;
     let count = all.len();
@@ -275,6 +281,8 @@ mod tests {
             Wanted { utilisation: f64::NAN, ..wanted.clone() },
             Wanted { periods: (Ns::from_ms(2), Ns::from_ms(1)), ..wanted.clone() },
             Wanted { tasks: 1_001, ..wanted.clone() },
+            // Most would need less than a µs: rounded up, their sum would be 2.4.
+            Wanted { tasks: 10_000, utilisation: 0.7, method: Method::UuniFastDiscard, ..wanted.clone() },
         ] {
             assert!(generate(&bad).is_err());
         }

@@ -37,7 +37,7 @@ fn one(series: &Series, level: Ns) -> Activations {
     let samples = series.histogram.count();
     let (known, missed, unplaced) = match series.activations() {
         Some(all) => (all, all.count().saturating_sub(samples), 0),
-        None => (&series.histogram, series.missed, series.missed),
+        None => (&series.histogram, series.missed.unwrap_or(0), series.missed.unwrap_or(0)),
     };
     let all = known.count().saturating_add(unplaced).saturating_add(series.lost);
     let bounded = series.lost_below_max && series.histogram.max().is_some_and(|max| max <= level);

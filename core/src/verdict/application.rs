@@ -4,6 +4,8 @@
 //! What is asked is in [`Asked`]; all else is in the run. Turns without a response time are judged here too: those that
 //! were overrun, that went on at the end, or that were never seen to end.
 
+mod coverage;
+
 use super::{judge, Outcome, Rules, Verdict};
 use crate::application::{State, Task};
 use crate::run::Run;
@@ -103,6 +105,7 @@ fn with_turns(mut verdict: Verdict, tasks: &[Task], deadline: Ns) -> Verdict {
     for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
         doubt(&mut verdict, format!("{}: no turn of it was recorded from begin to end", task.thread));
     }
+    coverage::doubts(tasks, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
     verdict
 }
 

@@ -21,18 +21,22 @@ pub(super) struct Doubt {
 /// Every doubt about `run`.
 pub(super) fn all(run: &Run, rules: &Rules) -> Vec<Doubt> {
     type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
-    const RULES: [Rule; 14] = [
+    const RULES: [Rule; 18] = [
         cut_off,
+        left_its_cpu,
         calibration_absent,
         calibration_failed,
         cpu_unsampled,
         samples_lost,
         records_lost,
-        too_few_samples,
+        claim_too_weak,
+        releases_unknown,
         activations_missing,
+        ended_early,
         not_realtime,
         load_absent,
         load_died,
+        load_idle,
         steal,
         overheated,
         kernel_trouble,
@@ -118,18 +122,52 @@ fn records_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .collect()
 }
 
-fn too_few_samples(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let taken = judged(run, rules).map(Series::samples_bounded).fold(0, u64::saturating_add);
-    let Some(needed) = samples_needed(rules.claim_probability, rules.confidence) else { return Vec::new() };
-    if taken == 0 || taken >= needed {
-        return Vec::new(); // none at all is said by another rule
+/// The one rule of claims: no PASS is weaker than the probability that it claims, by its own statement.
+fn claim_too_weak(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let Some(said) = super::judge::model_free(run, None, rules) else {
+        return Vec::new(); // no sample at all is said by another rule
+    };
+    if said.probability_below <= rules.claim_probability {
+        return Vec::new();
     }
-    let (percent, one_in) = (rules.confidence * 100.0, (1.0 / rules.claim_probability).round());
+    let one_in = (1.0 / rules.claim_probability).round();
+    let needed = samples_needed(rules.claim_probability, rules.confidence).unwrap_or(u64::MAX);
+    if said.above > 0 {
+        return vec![weak(format!("{}: a PASS claims fewer than 1 in {one_in}", said.sentence))];
+    }
+    let (taken, percent) = (said.samples, rules.confidence * 100.0);
     vec![weak(format!(
         "too few samples: {taken}; {needed} without an exceedance are the least that show, with {percent} % confidence, \
          fewer than 1 late activation in {one_in}: measure longer{}",
         longer(run, taken, needed)
     ))]
+}
+
+/// A release without a sample of its own may have been late by any amount.
+fn releases_unknown(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let known = |series: &Series| series.activations().is_some();
+    rules
+        .limited(run)
+        .filter(|series| !known(series))
+        .map(|series| match series.missed {
+            Some(1) => weak(format!("{}: 1 release was missed; its latency is not known", series.label())),
+            Some(missed) => weak(format!(
+                "{}: {missed} releases were missed; their latencies are not known",
+                series.label()
+            )),
+            None => weak(format!("{}: the number of missed releases is not known", series.label())),
+        })
+        .collect()
+}
+
+/// What was asked for was not measured to its end: a signal, a thread that ended, a program that failed.
+fn ended_early(run: &Run, _: &Rules) -> Vec<Doubt> {
+    run.conditions.during.ended_early.iter().map(weak).collect()
+}
+
+/// Samples of a thread that was not on its CPU all the time are those of another CPU.
+fn left_its_cpu(run: &Run, _: &Rules) -> Vec<Doubt> {
+    run.conditions.during.left_cpu.iter().map(|left| void(left.to_string())).collect()
 }
 
 /// How long would be enough at the same pace.
@@ -155,7 +193,7 @@ fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
                 weak(format!(
                     "{}: {taken} samples where {due} activations were due ({} known as missed)",
                     series.label(),
-                    series.missed
+                    series.missed.map_or("an unknown number".to_owned(), |missed| missed.to_string())
                 ))
             })
         })
@@ -194,6 +232,25 @@ fn load_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
 fn load_died(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let ended = run.conditions.during.load_ended_early.as_ref().filter(|_| rules.require_load);
     ended.map(|how| weak(format!("the load did not last: {how}"))).into_iter().collect()
+}
+
+/// Least share of one CPU that a load takes.
+const LEAST_LOAD: f64 = 0.01;
+
+/// A load that sleeps is none.
+fn load_idle(run: &Run, rules: &Rules) -> Vec<Doubt> {
+    let during = &run.conditions.during;
+    let asked = rules.require_load && !matches!(run.conditions.load.as_deref(), None | Some("none" | ""));
+    let Some((used, seconds)) = during.load_cpu_ns.zip(run.conditions.duration_s).filter(|_| asked) else {
+        return Vec::new();
+    };
+    let idle = used.as_secs() < seconds * LEAST_LOAD;
+    idle.then(|| {
+        let why = "measured without a load: an idle machine shows its latencies rarely";
+        weak(format!("the load used {used} of CPU time in {seconds:.1} s: {why}"))
+    })
+    .into_iter()
+    .collect()
 }
 
 /// Stolen time at least as long as the worst latency: that may be its cause, and longer ones may come.

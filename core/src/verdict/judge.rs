@@ -2,7 +2,7 @@
 
 use super::activations::{possibly_above, Activations};
 use super::doubts::{self, Doubt};
-use super::{ModelFree, Outcome, Verdict};
+use super::{JudgedBy, ModelFree, Outcome, Verdict};
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -12,6 +12,8 @@ use crate::time::Ns;
 /// What a verdict demands of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
+    /// Their name in a verdict.
+    pub name: JudgedBy,
     /// The quantity that is judged.
     pub quantity: Quantity,
     /// Others that must not exceed the deadline either, and whose losses are doubts. The rest is claimed of `quantity`.
@@ -35,6 +37,7 @@ impl Rules {
     #[must_use]
     pub fn hunt() -> Rules {
         Rules {
+            name: JudgedBy::Hunt,
             quantity: Quantity::Cyclic,
             also: Vec::new(),
             confidence: 0.95,
@@ -49,7 +52,8 @@ impl Rules {
     /// For one instrument alone, whose load and calibration are the user's business.
     #[must_use]
     pub fn instrument(quantity: Quantity) -> Rules {
-        Rules { quantity, require_load: false, require_calibration: false, ..Rules::hunt() }
+        let name = if quantity == Quantity::Response { JudgedBy::Application } else { JudgedBy::Instrument };
+        Rules { name, quantity, require_load: false, require_calibration: false, ..Rules::hunt() }
     }
 
     /// For the real-time tasks of a system: who was woken by a timer is late from its expiry, who was woken otherwise from
@@ -58,7 +62,8 @@ impl Rules {
     pub fn tasks(run: &Run) -> Rules {
         let timed = run.max_of(Quantity::TimerWakeup).is_some();
         let quantity = if timed { Quantity::TimerWakeup } else { Quantity::Wakeup };
-        Rules { also: vec![Quantity::Wakeup, Quantity::SharedPrio], ..Rules::instrument(quantity) }
+        let also = vec![Quantity::Wakeup, Quantity::SharedPrio];
+        Rules { name: JudgedBy::Tasks, also, ..Rules::instrument(quantity) }
     }
 
     /// Series of all that must not exceed the deadline.
@@ -81,13 +86,8 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
         })
         .unwrap_or_default();
     let doubts = doubts::all(run, rules);
-    let outcome = match deadline {
-        Some(_) if !failures.is_empty() => Some(Outcome::Fail),
-        Some(_) if doubts.is_empty() => Some(Outcome::Pass),
-        Some(_) => Some(Outcome::Inconclusive),
-        None => doubts.iter().any(|doubt| doubt.voids).then_some(Outcome::Inconclusive),
-    };
     let model_free = model_free(run, deadline, rules);
+    let outcome = conclude(deadline, !failures.is_empty(), &doubts);
     let mut reasons = failures;
     if outcome == Some(Outcome::Pass) {
         // read alone, as with -q, it must not claim more than it rests on
@@ -98,7 +98,19 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
     let rule_of_thumb = worst
         .zip(run.conditions.machine.cpu_max_hz)
         .and_then(|(worst, max_hz)| rule_of_thumb::clock_periods(max_hz, worst));
-    Verdict { outcome, deadline_ns: deadline, quantity: Some(quantity), reasons, model_free, rule_of_thumb }
+    let judged_by = Some(rules.name);
+    let quantity = Some(quantity);
+    Verdict { outcome, deadline_ns: deadline, quantity, judged_by, reasons, model_free, rule_of_thumb }
+}
+
+/// The only place from which a PASS comes.
+fn conclude(deadline: Option<Ns>, exceeded: bool, doubts: &[Doubt]) -> Option<Outcome> {
+    match deadline {
+        Some(_) if exceeded => Some(Outcome::Fail),
+        Some(_) if doubts.is_empty() => Some(Outcome::Pass),
+        Some(_) => Some(Outcome::Inconclusive),
+        None => doubts.iter().any(|doubt| doubt.voids).then_some(Outcome::Inconclusive),
+    }
 }
 
 /// Exit code of a command that ends with `verdict`: 0 within the deadline or none given, 2 exceeded, 3 inconclusive.
@@ -166,7 +178,7 @@ fn blamed(peak: &Peak) -> Option<&str> {
 }
 
 /// About the deadline when it was exceeded, else about the observed maximum, which says more.
-fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Option<ModelFree> {
+pub(super) fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Option<ModelFree> {
     let worst = run.max_of(rules.quantity)?;
     let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(worst);
     model_free::statement(Activations::of(run.of(rules.quantity), level), level, rules.confidence)

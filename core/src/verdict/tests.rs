@@ -191,7 +191,7 @@ fn samples_in_the_deadlines_own_bin_are_counted_as_a_range() {
 /// What spoils a run, words its reason must contain, and whether the measurement is void without a deadline too.
 type Case = (fn(&mut Run), &'static str, bool);
 
-const SPOILT: [Case; 18] = [
+const SPOILT: [Case; 24] = [
     (|run| run.complete = false, "cut off", true),
     (|run| run.calibration.clear(), "not calibrated", false),
     (
@@ -206,7 +206,7 @@ const SPOILT: [Case; 18] = [
     (lose_records, "lost 4 ring_overrun: peaks without evidence", true),
     (|run| run.series = vec![series(0, 100, Ns(9)), series(1, 100, Ns(9))], "29956", false),
     (
-        |run| run.series[1] = Series { missed: 10_001, ..series(1, 9_999, Ns(9)) },
+        |run| run.series[1] = Series { missed: Some(10_001), ..series(1, 9_999, Ns(9)) },
         "CPU 1: 9999 samples where 20000 activations were due",
         false,
     ),
@@ -221,8 +221,34 @@ const SPOILT: [Case; 18] = [
         false,
     ),
     (|run| run.conditions.during.kernel_messages = Some(vec!["RT throttling".into()]), "said during", false),
+    (|run| run.series[1].missed = Some(12), "CPU 1: 12 releases were missed; their latencies are not known", false),
+    (|run| run.series[1].missed = None, "CPU 1: the number of missed releases is not known", false),
+    (|run| run.conditions.during.load_cpu_ns = Some(Ns::from_ms(3)), "used 3.000 ms of CPU time in 20.0 s", false),
+    (|run| run.conditions.during.ended_early = vec!["ended by signal 2".into()], "ended by signal 2", false),
+    (
+        |run| run.conditions.during.left_cpu = vec![left(7)],
+        "CPU 1: 7 samples were taken on other CPUs, the last on CPU 0 (its affinity was changed)",
+        true,
+    ),
+    (
+        |run| (run.series[0].lost, run.series[0].lost_below_max) = (3_009, false),
+        "3009 above 60.0 µs or not known: with 95 % confidence fewer than 1 in 13: a PASS claims fewer than 1 in 10000",
+        true,
+    ),
     (|run| run.conditions.duration_s = Some(41.0), "where 41000 activations were due", false),
 ];
+
+fn left(samples: u64) -> crate::conditions::LeftCpu {
+    let why = "its affinity was changed".to_owned();
+    crate::conditions::LeftCpu { cpu: Cpu(1), samples: Some(samples), on: Some(Cpu(0)), why }
+}
+
+/// 12 releases in stalls, each with the latency that it would have had.
+fn missed_within_the_deadline(run: &mut Run) {
+    let mut replayed = run.series[0].histogram.clone();
+    (0..12).for_each(|_| replayed.record(Ns(20_000)));
+    (run.series[0].missed, run.series[0].replayed) = (Some(12), Some(replayed));
+}
 
 fn lose_records(run: &mut Run) {
     let meaning = "peaks without evidence".to_owned();
@@ -254,7 +280,7 @@ fn what_does_not_touch_the_result_is_no_doubt() {
     let harmless: [fn(&mut Run); 5] = [
         |run| stolen(run, Ns(59_999)),
         |run| run.conditions.during.thermal_throttle = Some(vec![CpuCount { cpu: Cpu(0), count: 0 }]),
-        |run| run.series[0].missed = 12,
+        missed_within_the_deadline,
         |run| {
             run.losses.push(Loss {
                 counter: "ring_overrun".into(),
@@ -296,7 +322,7 @@ fn activations_that_a_stall_swallowed_count_as_late_as_they_would_have_been() {
     let stall = |run: &mut Run| {
         let series = &mut run.series[0];
         series.histogram.record(Ns::from_ms(20));
-        series.missed = 19;
+        series.missed = Some(19);
         let mut replayed = series.histogram.clone();
         (1..20).for_each(|ms| replayed.record(Ns::from_ms(ms)));
         series.replayed = Some(replayed);
@@ -304,7 +330,7 @@ fn activations_that_a_stall_swallowed_count_as_late_as_they_would_have_been() {
     let told = said(stall);
     assert_eq!((told.samples, told.above), (40_020, 20));
     assert!(told.sentence.starts_with("40020 activations (19 missed), 20 above 100 µs:"), "{told:?}");
-    let told = said(|run| (run.series[0].missed, run.series[1].lost) = (3, 2));
+    let told = said(|run| (run.series[0].missed, run.series[1].lost) = (Some(3), 2));
     assert_eq!((told.samples, told.above), (40_005, 5), "nobody knows how late they were");
     assert!(told.sentence.contains("5 above 60.0 µs or not known"), "{told:?}");
 }

@@ -61,7 +61,7 @@ fn series(quantity: Quantity, cpu: u32, samples: u64, typical_us: u64) -> Series
         begin: Some(BEGIN),
         interval_ns: Some(Ns::from_ms(1)),
         seconds: seconds.collect(),
-        missed: u64::from(cpu == 1),
+        missed: Some(u64::from(cpu == 1)),
         ..Series::new(quantity, Some(Cpu(cpu)), histogram)
     }
 }
@@ -210,6 +210,7 @@ fn verdict(run: &Run) -> Verdict {
         outcome: Some(Outcome::Pass),
         deadline_ns: Some(Ns::from_us(100)),
         quantity: None,
+        judged_by: None,
         reasons: vec![
             format!("no sample above the deadline of 100 µs; the largest was {max}"),
             "instrument and recorder saw the injected disturbances at their size on every CPU".into(),

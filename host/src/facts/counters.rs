@@ -50,7 +50,7 @@ impl Counters {
             smi: counts(self.smi.as_ref(), now.smi.as_ref()),
             thermal_throttle: counts(self.thermal.as_ref(), now.thermal.as_ref()),
             kernel_messages: self.log.map(matters_in),
-            load_ended_early: None,
+            ..During::default()
         }
     }
 }

@@ -18,6 +18,7 @@ use std::sync::{mpsc, Arc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use lathunt_core::conditions::LeftCpu;
 use lathunt_core::histogram::Layout;
 use lathunt_core::series::Series;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
@@ -29,7 +30,7 @@ use crate::signals;
 pub mod clock;
 mod hooks;
 mod measure;
-mod seconds;
+pub(crate) mod seconds;
 mod shared;
 pub mod tracemark;
 
@@ -163,6 +164,8 @@ pub struct ThreadResult {
     pub broke: Option<Ns>,
     /// Why the thread ended early.
     pub error: Option<String>,
+    /// That the thread was not on its CPU all the time.
+    pub left: Option<LeftCpu>,
 }
 
 /// Shared by all threads of one measurement.
@@ -228,7 +231,7 @@ impl Cyclic {
     }
 
     fn spawn(&mut self, index: usize, hooks: Hooks) -> Result<Gate> {
-        let shared = Arc::new(shared::Shared::new(&self.options));
+        let shared = Arc::new(shared::Shared::new(&self.options, self.options.threads[index].cpu));
         let (ready, is_ready) = mpsc::sync_channel(1);
         let (go, started) = mpsc::sync_channel(1);
         let task = measure::Task {

@@ -47,12 +47,27 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener> {
 /// # Errors
 /// When the thread cannot be started.
 pub fn serve(listener: TcpListener, metrics: impl Fn(&str) -> Answer + Send + 'static) -> Result<()> {
+    serve_pages(listener, move |path, accept| match path {
+        "/metrics" => Some(metrics(accept)),
+        "/" => Some(Answer { media_type: PLAIN, body: INDEX.as_bytes().to_vec() }),
+        _ => None,
+    })
+}
+
+/// Answers from now on, until the process ends. `pages` makes the page at a path for an `Accept` header.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub fn serve_pages(
+    listener: TcpListener,
+    pages: impl Fn(&str, &str) -> Option<Answer> + Send + 'static,
+) -> Result<()> {
     let failed = |error| Error::new("start", "a thread for metrics", error);
     listener.set_nonblocking(true).map_err(failed)?;
     let work = move || {
         let mut clients = Vec::new();
         loop {
-            turn(&listener, &mut clients, &metrics);
+            turn(&listener, &mut clients, &pages);
         }
     };
     let named = std::thread::Builder::new().name("metrics".to_owned()).stack_size(256 << 10);
@@ -60,13 +75,13 @@ pub fn serve(listener: TcpListener, metrics: impl Fn(&str) -> Answer + Send + 's
 }
 
 /// Waits until there is something to do, and does what can be done without waiting.
-fn turn(listener: &TcpListener, clients: &mut Vec<Client>, metrics: &impl Fn(&str) -> Answer) {
+fn turn(listener: &TcpListener, clients: &mut Vec<Client>, pages: &impl Fn(&str, &str) -> Option<Answer>) {
     let ready = wait(listener, clients);
     let now = Instant::now();
     let mut number = 0;
     clients.retain_mut(|client| {
         number += 1;
-        client.until > now && (!ready.get(number).is_some_and(|&ready| ready) || client.advance(metrics))
+        client.until > now && (!ready.get(number).is_some_and(|&ready| ready) || client.advance(pages))
     });
     if !ready[0] {
         return;
@@ -74,7 +89,7 @@ fn turn(listener: &TcpListener, clients: &mut Vec<Client>, metrics: &impl Fn(&st
     // No more at once than there is room for: those that are here have their turn, too.
     for _ in 0..MOST_CLIENTS {
         match listener.accept() {
-            Ok((stream, _)) => take(stream, clients, metrics),
+            Ok((stream, _)) => take(stream, clients, pages),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
             // Out of descriptors, mostly: try again, but not at once.
             Err(_) => return std::thread::sleep(Duration::from_millis(100)),
@@ -99,13 +114,13 @@ fn wait(listener: &TcpListener, clients: &[Client]) -> Vec<bool> {
 }
 
 /// Takes a new client, and answers at once where it has asked already.
-fn take(stream: TcpStream, clients: &mut Vec<Client>, metrics: &impl Fn(&str) -> Answer) {
+fn take(stream: TcpStream, clients: &mut Vec<Client>, pages: &impl Fn(&str, &str) -> Option<Answer>) {
     if stream.set_nonblocking(true).is_err() {
         return;
     }
     let mut client =
         Client { stream, phase: Phase::Asks, until: Instant::now() + LIMIT, bytes: Vec::new(), sent: 0 };
-    if !client.advance(metrics) {
+    if !client.advance(pages) {
         return;
     }
     if clients.len() >= MOST_CLIENTS {
@@ -142,15 +157,15 @@ impl Client {
     }
 
     /// As far as it gets without waiting; false: it is over.
-    fn advance(&mut self, metrics: &impl Fn(&str) -> Answer) -> bool {
+    fn advance(&mut self, pages: &impl Fn(&str, &str) -> Option<Answer>) -> bool {
         // What is left to do is told by the next poll.
-        match self.asks(metrics).and_then(|()| self.reads()).and_then(|()| self.leaves()) {
+        match self.asks(pages).and_then(|()| self.reads()).and_then(|()| self.leaves()) {
             Ok(left) => !left,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
 
-    fn asks(&mut self, metrics: &impl Fn(&str) -> Answer) -> std::io::Result<()> {
+    fn asks(&mut self, pages: &impl Fn(&str, &str) -> Option<Answer>) -> std::io::Result<()> {
         while self.phase == Phase::Asks {
             let mut buffer = [0; 1_024];
             let n = self.stream.read(&mut buffer)?;
@@ -158,7 +173,7 @@ impl Client {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
             self.bytes.extend_from_slice(&buffer[..n]);
-            if let Some((head_only, response)) = respond(&self.bytes, metrics) {
+            if let Some((head_only, response)) = respond(&self.bytes, pages) {
                 self.bytes = response.head().into_bytes();
                 self.bytes.extend(response.body.iter().filter(|_| !head_only));
                 (self.phase, self.until) = (Phase::Reads, Instant::now() + LIMIT);
@@ -204,13 +219,13 @@ impl Response {
 }
 
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
+const PLAIN: &str = "text/plain; charset=utf-8";
 const INDEX: &str = "lathunt monitor: /metrics has the figures (text 0.0.4, OpenMetrics 1.0, protobuf)\n";
 
 /// The answer, and whether only its head is wanted; `None`: the request is not complete.
-fn respond(request: &[u8], metrics: &impl Fn(&str) -> Answer) -> Option<(bool, Response)> {
+fn respond(request: &[u8], pages: &impl Fn(&str, &str) -> Option<Answer>) -> Option<(bool, Response)> {
     let plain = |status, text: &str| {
-        let media_type = "text/plain; charset=utf-8";
-        Some((false, Response { status, media_type, body: text.as_bytes().to_vec() }))
+        Some((false, Response { status, media_type: PLAIN, body: text.as_bytes().to_vec() }))
     };
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -226,15 +241,13 @@ fn respond(request: &[u8], metrics: &impl Fn(&str) -> Answer) -> Option<(bool, R
     if !head_only && parsed.method != Some("GET") {
         return plain(NOT_ALLOWED, "only GET and HEAD\n");
     }
-    let answer = match path(parsed.path.unwrap_or_default()) {
-        "/metrics" => {
-            let accept = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
-            let accept: Vec<_> = accept.map(|header| String::from_utf8_lossy(header.value)).collect();
-            let Answer { media_type, body } = metrics(&accept.join(","));
+    let accept = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+    let accept: Vec<_> = accept.map(|header| String::from_utf8_lossy(header.value)).collect();
+    let answer = match pages(path(parsed.path.unwrap_or_default()), &accept.join(",")) {
+        Some(Answer { media_type, body }) => {
             Some((head_only, Response { status: "200 OK", media_type, body }))
         }
-        "/" => plain("200 OK", INDEX),
-        _ => plain("404 Not Found", "there is only /metrics\n"),
+        None => plain("404 Not Found", "there is no such page\n"),
     };
     answer.map(|(_, response)| (head_only, response))
 }
@@ -257,9 +270,11 @@ mod tests {
     use super::*;
 
     fn answer(request: &[u8]) -> String {
-        let metrics =
-            |accept: &str| Answer { media_type: "x/y", body: format!("accepts {accept}").into_bytes() };
-        respond(request, &metrics).map_or_else(String::new, |(head, Response { status, body, .. })| {
+        let pages = |path: &str, accept: &str| {
+            let body = if path == "/" { INDEX.to_owned() } else { format!("accepts {accept}") };
+            ["/", "/metrics"].contains(&path).then(|| Answer { media_type: "x/y", body: body.into_bytes() })
+        };
+        respond(request, &pages).map_or_else(String::new, |(head, Response { status, body, .. })| {
             format!("{status} {} {}", if head { "head" } else { "all" }, String::from_utf8_lossy(&body))
         })
     }

@@ -221,6 +221,9 @@ impl Recording {
             if let Some(faulting) = &mut task.faulting {
                 faulting.name(|address| self.memory.of(task.process, address));
             }
+            for other in &mut task.other_turns {
+                other.place = self.files.describe(task.process, &other.place);
+            }
             for wait in &mut task.blocking {
                 wait.place = self.files.describe(task.process, &wait.place);
             }

@@ -56,7 +56,7 @@ pub fn last_state(result: &ThreadResult) -> Live {
         now: result.last,
         avg_ns: histogram.mean_ns(),
         max: histogram.max(),
-        missed: result.series.missed,
+        missed: result.series.missed.unwrap_or(0), // the instrument counts them
         done: true,
     }
 }
@@ -107,7 +107,7 @@ pub fn json_thread(
             .map(|(min, max)| (in_unit(min), in_unit(max), sum as f64 / histogram.count() as f64)),
         cpu: i64::from(thread.cpu.0),
         node: if options.smp { -1 } else { machine::node_of(thread.cpu) },
-        missed: result.series.missed,
+        missed: result.series.missed.unwrap_or(0), // the instrument counts them
         priority: thread.priority,
         interval_us: thread.interval_us,
     }

@@ -67,7 +67,7 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
     };
     let ended = load.stop();
     done?;
-    if let Some(early) = ended? {
+    if let Some(early) = ended?.early {
         watched.notes.push(format!("the load ended early: {early}"));
     }
     let restored = restored?;

@@ -44,8 +44,7 @@ struct Entry {
     cpu: Option<i64>,
     priority: Option<i32>,
     interval: Option<u64>,
-    #[serde(default)]
-    missed: u64,
+    missed: Option<u64>,
 }
 
 /// An object as it stands there: a name that is there twice must be seen, not one value lost.

@@ -45,16 +45,16 @@ fn ends_in_a_number_cut_short(line: &str) -> bool {
     line.starts_with("  ") && line.matches(':').count() == 2 && last_field.len() < 8
 }
 
-/// Without the escape sequences of a terminal.
+/// Without the escape sequences of a terminal and the ends of lines of another system. A carriage return inside a line
+/// stays: without it two numbers would become one.
 fn plain(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
-    let mut characters = line.chars();
+    let mut characters = line.trim_end_matches('\r').chars();
     while let Some(c) = characters.next() {
         match c {
             '\x1b' => {
                 let _ = characters.by_ref().skip_while(|c| *c == '[').find(|c| c.is_ascii_alphabetic());
             }
-            '\r' => {}
             other => out.push(other),
         }
     }

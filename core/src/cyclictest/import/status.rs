@@ -108,32 +108,79 @@ pub(super) fn find(line: &str) -> Option<(&str, &str)> {
 /// # Errors
 /// Names the figure that is not there.
 pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool), NotImportable> {
-    let value = |label: &str| -> Result<i64, NotImportable> {
-        let after = line.find(label).map(|found| line[found + label.len()..].trim_start_matches([' ', '(']));
-        let digits = after.map(|text| {
-            let end = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
-            &text[..end]
-        });
-        digits
-            .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| at(number, format!("a status line without a number after '{label}': {line}")))
-    };
-    let positive = |label: &str| value(label).map(|v| u64::try_from(v).unwrap_or(0));
-    let index = positive("T:")? as usize;
+    let mut fields = Fields { number, line, rest: line };
+    let index = fields.value("T:")? as usize;
+    let tid = fields.value("(")?;
+    fields.close()?;
+    let [priority, interval_us, cycles] = [fields.value("P:")?, fields.value("I:")?, fields.value("C:")?];
+    let [min, _, avg, max] =
+        [fields.value("Min:")?, fields.value("Act:")?, fields.value("Avg:")?, fields.value("Max:")?];
+    fields.end()?;
+    if cycles > 0 && max < min {
+        return Err(at(number, format!("the maximum is {max}, but the minimum is {min}: {line}")));
+    }
     // 5 columns in µs, 8 in ns; a latency of seconds fills 7 in µs
     let wide = ["Act:", "Avg:"].iter().all(|label| width_of(line, label).is_some_and(|width| width >= 8));
-    let cycles = positive(" C:")?;
     let figures = FromFile {
-        tid: Some(value("(")? as i32),
-        priority: Some(value(" P:")? as i32),
-        interval_us: Some(positive(" I:")?),
+        tid: i32::try_from(tid).ok(),
+        priority: i32::try_from(priority).ok(),
+        interval_us: Some(interval_us),
         cycles: Some(cycles),
-        min: Some(positive("Min:")?).filter(|_| cycles > 0),
-        avg: Some(value("Avg:")? as f64).filter(|_| cycles > 0),
-        max: Some(positive("Max:")?).filter(|_| cycles > 0),
+        min: Some(min).filter(|_| cycles > 0),
+        avg: Some(avg as f64).filter(|_| cycles > 0),
+        max: Some(max).filter(|_| cycles > 0),
         ..FromFile::default()
     };
     Ok((index, figures, wide))
+}
+
+/// The fields of a line, one after the other. After a number only a blank may follow, or the end: a decimal point, a
+/// separator of thousands, a sign or another line without its end would make another number of it.
+struct Fields<'l> {
+    number: usize,
+    line: &'l str,
+    rest: &'l str,
+}
+
+impl Fields<'_> {
+    fn value(&mut self, label: &str) -> Result<u64, NotImportable> {
+        let refuse =
+            |what: &str| Err(at(self.number, format!("a status line {what} '{label}': {}", self.line)));
+        let Some(text) = self.rest.trim_start_matches(' ').strip_prefix(label) else {
+            return refuse("without a number after");
+        };
+        let text = text.trim_start_matches(' ');
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (digits, rest) = text.split_at(end);
+        let Ok(value) = digits.parse() else { return refuse("without a number after") };
+        if !(rest.is_empty() || rest.starts_with([' ', ')'])) {
+            return refuse("with something else than a whole number after");
+        }
+        self.rest = rest;
+        Ok(value)
+    }
+
+    /// The bracket after the thread id.
+    fn close(&mut self) -> Result<(), NotImportable> {
+        let rest = self.rest.trim_start_matches(' ').strip_prefix(')');
+        self.rest =
+            rest.ok_or_else(|| at(self.number, format!("a status line without ')': {}", self.line)))?;
+        Ok(())
+    }
+
+    /// Nothing is left but the number of SMIs.
+    fn end(&mut self) -> Result<(), NotImportable> {
+        if self.rest.trim_start_matches(' ').starts_with("SMI:") {
+            self.value("SMI:")?;
+        }
+        match self.rest.trim() {
+            "" => Ok(()),
+            more => Err(at(
+                self.number,
+                format!("a status line goes on after its maximum with '{more}': {}", self.line),
+            )),
+        }
+    }
 }
 
 /// Characters between `label` and the blank before the next label: padding and digits.
@@ -147,6 +194,42 @@ pub(super) fn width_of(line: &str, label: &str) -> Option<usize> {
 mod tests {
     use super::super::{read, Unit};
     use crate::time::Ns;
+
+    #[test]
+    fn a_number_that_goes_on_is_refused_and_none_is_read_in_part() {
+        let line = |max: &str| {
+            format!("T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:{max}")
+        };
+        let good = read(&line("    2925"), Unit::Guess).unwrap();
+        assert_eq!(good.series[0].histogram.max(), Some(Ns::from_us(2_925)));
+        assert_eq!(good.series[0].missed, None, "the text does not say");
+        let other = line("    2925").replace("T: 0", "T: 1");
+        let wrong = [
+            "   2.925".to_owned(),
+            "   2,925".to_owned(),
+            "   2 925".to_owned(),
+            "   2'925".to_owned(),
+            "      -5".to_owned(),
+            "       3".to_owned(), // below the minimum
+            "    2925us".to_owned(),
+            "    2e3".to_owned(),
+            "    ".to_owned(),
+            "    99999999999999999999".to_owned(),
+            format!("      29 {other}"),
+            format!("      29{other}"),
+            format!("      29\r{other}"),
+            "      29\r25".to_owned(),
+        ];
+        for max in wrong {
+            let error = read(&line(&max), Unit::Guess).expect_err(&max);
+            assert_eq!(error.line, Some(1), "{max}: {error}");
+        }
+        for (good, bad) in
+            [("C:   1996", "C:  1.996"), ("Min:      4", "Min:     -4"), ("Avg:   18", "Avg: 18.5")]
+        {
+            assert!(read(&line("    2925").replace(good, bad), Unit::Guess).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn runs_that_wrote_into_one_text_in_turns_are_counted_once() {

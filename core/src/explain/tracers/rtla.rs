@@ -79,10 +79,11 @@ fn analysis(text: &str) -> Report {
                 under = None;
             }
             name if name.starts_with("Thread interference") => under = Some(Kind::Thread),
-            _ => match under {
-                Some(kind) => take(kind, label),
-                None => {}
-            },
+            _ => {
+                if let Some(kind) = under {
+                    take(kind, label);
+                }
+            }
         }
     }
     let in_thread = total.is_some();

@@ -10,7 +10,7 @@ pub(super) fn name(frame: &str) -> &str {
 }
 
 /// The code that the interrupt at the top of `frames` interrupted.
-pub(super) fn interrupted<'s>(frames: &'s [String]) -> &'s [String] {
+pub(super) fn interrupted(frames: &[String]) -> &[String] {
     let entry = frames.iter().position(|frame| is_interrupt_entry(frame) || is_other_entry(frame));
     entry.map_or(&[], |entry| &frames[entry + 1..])
 }

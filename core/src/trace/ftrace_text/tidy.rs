@@ -15,7 +15,7 @@ const LOOKED_AT: usize = 2_000;
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     let text = decoded(bytes);
     let mut first = text.lines().take(LOOKED_AT);
-    if first.any(|line| is_known(line)) {
+    if first.any(|line| is_known(line) && quoted(line.trim_start()).is_none()) {
         return text;
     }
     if !text.lines().take(LOOKED_AT).any(|line| is_known(&bare(line))) {

@@ -49,6 +49,7 @@ impl Task {
             return None;
         }
         let failure = self.measure(base);
+        self.shared.own_cpu.look_at_affinity();
         let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
         self.shared.end();
         failure
@@ -87,6 +88,7 @@ impl Task {
                 }
             };
             let now = clock.now();
+            self.shared.own_cpu.look();
             let latency = Ns(now.saturating_sub(due));
             let worst = state.is_worst(latency).then(|| self.peak(&mut state, now, latency));
             let broke = self.options.break_at.is_some_and(|limit| latency > limit);

@@ -13,13 +13,13 @@ const BLOCK: usize = 3_600;
 const BLOCKS: usize = 24 * 366; // one year; what comes after keeps no maxima per second
 
 /// One maximum per second since the beginning.
-pub(super) struct Seconds {
+pub(crate) struct Seconds {
     blocks: Box<[OnceLock<Box<[AtomicU64]>>]>, // 0: no sample; else maximum + 1
 }
 
 impl Seconds {
     /// With room for `length`, or for the first two hours when it is not known.
-    pub(super) fn new(length: Option<Ns>) -> Seconds {
+    pub(crate) fn new(length: Option<Ns>) -> Seconds {
         let seconds = Seconds { blocks: (0..BLOCKS).map(|_| OnceLock::new()).collect() };
         let blocks = length.map_or(1, |length| (length.as_secs() as usize / BLOCK).min(BLOCKS - 1));
         (0..=blocks).for_each(|block| seconds.add(block));
@@ -33,13 +33,13 @@ impl Seconds {
     }
 
     /// Makes room for the hour after `elapsed`. Called by the watcher, not by the measuring thread.
-    pub(super) fn extend(&self, elapsed: Ns) {
+    pub(crate) fn extend(&self, elapsed: Ns) {
         self.add((elapsed.0 / 1_000_000_000) as usize / BLOCK + 1);
     }
 
     /// Enters a latency of second `second`. Only the measuring thread calls this.
     #[inline]
-    pub(super) fn note(&self, second: u32, latency: Ns) {
+    pub(crate) fn note(&self, second: u32, latency: Ns) {
         let (block, at) = (second as usize / BLOCK, second as usize % BLOCK);
         let Some(slots) = self.blocks.get(block).and_then(OnceLock::get) else { return };
         let stored = latency.0.saturating_add(1);
@@ -49,7 +49,7 @@ impl Seconds {
     }
 
     /// The maxima so far, in time order; seconds without a sample are absent.
-    pub(super) fn collect(&self) -> Vec<SecondMax> {
+    pub(crate) fn collect(&self) -> Vec<SecondMax> {
         let filled = self.blocks.iter().enumerate().filter_map(|(block, slots)| Some((block, slots.get()?)));
         filled
             .flat_map(|(block, slots)| {

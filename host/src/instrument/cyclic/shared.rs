@@ -8,116 +8,16 @@
 use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-use lathunt_core::histogram::{Exact, Histogram, Layout};
+use crate::instrument::own_cpu::OwnCpu;
+use lathunt_core::histogram::Histogram;
 use lathunt_core::series::{Quantity, Series, Thread};
-use lathunt_core::time::{Mono, Ns, Prio, Tid};
+use lathunt_core::time::{Cpu, Mono, Ns, Prio, Tid};
 
+use super::super::counters::Counters;
 use super::seconds::Seconds;
 use super::{Live, Options, ThreadResult, WorstSample};
 
 const RELAXED: Ordering = Ordering::Relaxed;
-
-/// Adds without a locked instruction: right only because one thread writes.
-#[inline]
-fn bump(counter: &AtomicU64, by: u64) {
-    counter.store(counter.load(RELAXED).wrapping_add(by), RELAXED);
-}
-
-/// A histogram of atomics with exact extremes.
-struct Counters {
-    layout: Layout,
-    bins: Box<[AtomicU64]>,
-    count: AtomicU64,
-    sum_ns: AtomicU64,
-    min: AtomicU64, // u64::MAX while empty
-    max: AtomicU64,
-}
-
-impl Counters {
-    fn new(layout: Layout) -> Counters {
-        Counters {
-            layout,
-            bins: (0..layout.bins()).map(|_| AtomicU64::new(0)).collect(),
-            count: AtomicU64::new(0),
-            sum_ns: AtomicU64::new(0),
-            min: AtomicU64::new(u64::MAX),
-            max: AtomicU64::new(0),
-        }
-    }
-
-    #[inline]
-    fn record(&self, value: Ns) {
-        bump(&self.bins[self.layout.index(value)], 1);
-        bump(&self.count, 1);
-        self.sum_ns.store(self.sum_ns.load(RELAXED).saturating_add(value.0), RELAXED);
-        self.extend(value, value);
-    }
-
-    #[inline]
-    fn extend(&self, low: Ns, high: Ns) {
-        if low.0 < self.min.load(RELAXED) {
-            self.min.store(low.0, RELAXED);
-        }
-        if high.0 > self.max.load(RELAXED) {
-            self.max.store(high.0, RELAXED);
-        }
-    }
-
-    /// Records `first`, `first - step`, `first - 2 step`, … as long as they are above zero; says how many they were.
-    /// The cost is bounded by the number of bins, not by the length of the stall.
-    fn record_descending(&self, first: Ns, step: Ns) -> u64 {
-        let mut value = first.0;
-        let mut total = 0;
-        while value > 0 {
-            let bin = self.layout.index(Ns(value));
-            let lower = self.layout.lower(bin).0.max(1);
-            let n = (value - lower) / step.0 + 1;
-            let last = value - (n - 1) * step.0;
-            bump(&self.bins[bin], n);
-            bump(&self.count, n);
-            let sum = u128::from(value + last) * u128::from(n) / 2;
-            let sum = u64::try_from(sum).unwrap_or(u64::MAX);
-            self.sum_ns.store(self.sum_ns.load(RELAXED).saturating_add(sum), RELAXED);
-            self.extend(Ns(last), Ns(value));
-            total += n;
-            value = last.saturating_sub(step.0);
-        }
-        total
-    }
-
-    fn copy(&self) -> Copied {
-        Copied {
-            bins: self.bins.iter().map(|bin| bin.load(RELAXED)).collect(),
-            exact: Exact {
-                sum_ns: self.sum_ns.load(RELAXED),
-                min: Ns(self.min.load(RELAXED)),
-                max: Ns(self.max.load(RELAXED)),
-            },
-        }
-    }
-}
-
-/// A copy of [`Counters`], of one moment when the sequence counter says so.
-struct Copied {
-    bins: Vec<u64>,
-    exact: Exact,
-}
-
-impl Copied {
-    fn into_histogram(self, layout: Layout, and: &Histogram) -> Histogram {
-        let mut histogram = and.clone();
-        let occupied: Vec<(usize, u64)> = self.bins.into_iter().enumerate().filter(|(_, n)| *n > 0).collect();
-        if let (Some((first, _)), Some((last, _))) = (occupied.first(), occupied.last()) {
-            // Only a copy that could not be taken at one moment has extremes outside its outermost bins.
-            let within = |value: Ns, bin: usize| value.clamp(layout.lower(bin), layout.upper(bin));
-            let (min, max) = (within(self.exact.min, *first), within(self.exact.max, *last));
-            let exact = Exact { min: min.min(max), max, ..self.exact };
-            let added = histogram.add_counts(&occupied, exact);
-            debug_assert!(added.is_ok(), "{added:?}");
-        }
-        histogram
-    }
-}
 
 /// One entry of the list of worst samples.
 #[derive(Default)]
@@ -141,6 +41,7 @@ pub(super) struct Shared {
     begin: AtomicU64,
     tid: AtomicI32,
     done: AtomicBool,
+    pub(super) own_cpu: OwnCpu,
     comm: Mutex<String>, // written before the measurement begins
 }
 
@@ -155,7 +56,7 @@ pub(super) struct Entry {
 }
 
 impl Shared {
-    pub(super) fn new(options: &Options) -> Shared {
+    pub(super) fn new(options: &Options, cpu: Option<Cpu>) -> Shared {
         Shared {
             sequence: AtomicU64::new(0),
             samples: Counters::new(options.layout),
@@ -167,6 +68,7 @@ impl Shared {
             begin: AtomicU64::new(0),
             tid: AtomicI32::new(0),
             done: AtomicBool::new(false),
+            own_cpu: OwnCpu::new(cpu),
             comm: Mutex::new(String::new()),
         }
     }
@@ -276,7 +178,7 @@ impl Shared {
         let histogram = samples.into_histogram(layout, &Histogram::new(layout));
         let replayed = missed.into_histogram(layout, &histogram);
         let mut series = Series::new(Quantity::Cyclic, spec.cpu, histogram);
-        series.missed = replayed.count() - series.histogram.count();
+        series.missed = Some(replayed.count() - series.histogram.count());
         series.replayed = Some(replayed);
         series.interval_ns = Some(spec.interval);
         series.begin = Some(Mono(self.begin.load(Ordering::Acquire))).filter(|begin| begin.0 > 0);
@@ -285,7 +187,7 @@ impl Shared {
         let comm = self.comm.lock().map(|comm| comm.clone()).unwrap_or_default();
         series.thread = Some(Thread { tid: self.tid(), comm, prio: Some(prio) });
         let last = (series.histogram.count() > 0).then_some(Ns(last));
-        ThreadResult { series, worst, last, broke: None, error: None }
+        ThreadResult { series, worst, last, broke: None, error: None, left: self.own_cpu.left() }
     }
 
     fn worst_samples(&self) -> Vec<WorstSample> {
@@ -308,42 +210,10 @@ impl Shared {
 mod tests {
     use super::*;
 
-    fn histogram(counters: &Counters) -> Histogram {
-        counters.copy().into_histogram(counters.layout, &Histogram::new(counters.layout))
-    }
-
-    #[test]
-    fn counted_with_atomics_equals_counted_by_the_histogram_itself() {
-        let counters = Counters::new(Layout::LATENCY);
-        let mut plain = Histogram::new(Layout::LATENCY);
-        for value in [0, 1, 999, 1_000, 53_392_123, 7, 10_240_000, 1 << 40] {
-            counters.record(Ns(value));
-            plain.record(Ns(value));
-        }
-        assert_eq!(histogram(&counters), plain);
-    }
-
-    #[test]
-    fn replayed_activations_equal_those_counted_one_by_one() {
-        for (first, step) in
-            [(1_000_000, 200_000), (999, 100), (53_000_000, 7), (5, 200), (20_000_000_001, 999_983)]
-        {
-            let counters = Counters::new(Layout::LATENCY);
-            let mut plain = Histogram::new(Layout::LATENCY);
-            let mut value: u64 = first;
-            while value > 0 {
-                plain.record(Ns(value));
-                value = value.saturating_sub(step);
-            }
-            assert_eq!(counters.record_descending(Ns(first), Ns(step)), plain.count());
-            assert_eq!(histogram(&counters), plain, "{first} by {step}");
-        }
-    }
-
     #[test]
     fn a_reader_never_sees_half_a_sample() {
-        let options = Options::on([lathunt_core::time::Cpu(0)]);
-        let shared = &Shared::new(&options);
+        let options = Options::on([Cpu(0)]);
+        let shared = &Shared::new(&options, None);
         let enough = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(move || {

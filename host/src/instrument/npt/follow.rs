@@ -138,7 +138,7 @@ impl<'a> Follower<'a> {
             recorder,
         };
         for cpu in options.cpus.iter() {
-            let shared = Arc::new(Shared::new());
+            let shared = Arc::new(Shared::new(cpu));
             shared.follower.store(options.read.ticks(), Relaxed);
             let (armed, theirs, copy) = (session.arm()?, Arc::clone(&shared), options.clone());
             let freezer = follower.recorder.as_ref().map(|recorder| recorder.freezer(cpu));
@@ -234,7 +234,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn finish(mut self, mut notes: Vec<String>) -> Result<Found> {
+    fn finish(mut self, notes: Vec<String>) -> Result<Found> {
         let duration = now().since(self.begin);
         let mut series = Vec::new();
         let mut unfinished = 0;
@@ -246,8 +246,9 @@ impl<'a> Follower<'a> {
             series.push(self.lanes[index].series(&turns, self.options));
         }
         let stopped_by = signals::stop_requested();
+        let mut ended_early = None;
         if unfinished > 0 && stopped_by.is_none() {
-            notes.push("ended early: the follower was kept from its CPU for 10 s".to_owned());
+            ended_early = Some("ended early: the follower was kept from its CPU for 10 s".to_owned());
         }
         self.await_record();
         for lane in &mut self.lanes {
@@ -266,7 +267,9 @@ impl<'a> Follower<'a> {
             series.set_seconds(lane.largest.seconds());
         }
         let losses = self.losses();
+        let left = self.lanes.iter().filter_map(|lane| lane.shared.own_cpu.left()).collect();
         Ok(Found {
+            left,
             series,
             sources: self.ledger.rows(),
             worst: self.worst(),
@@ -277,6 +280,7 @@ impl<'a> Follower<'a> {
             notes,
             duration,
             stopped_by,
+            ended_early,
         })
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use lathunt_core::npt::turns::Turns;
 use lathunt_core::time::{Cpu, Ns, Tid};
 
+use super::super::own_cpu::OwnCpu;
 use super::probe::{self, Armed};
 use super::turn::{turns, Handling, OnGap, Probe, Read};
 use super::Options;
@@ -43,6 +44,8 @@ pub(super) struct Raw {
 /// What thread and follower share. Each word has one writer.
 pub(super) struct Shared {
     pub tid: AtomicU64,
+    /// Looked at in each chunk of turns and at each gap.
+    pub own_cpu: OwnCpu,
     /// Ticks when the measurement began; 0: not yet.
     pub begun: AtomicU64,
     pub done: AtomicU64,
@@ -78,8 +81,9 @@ struct SecondSlot {
 pub(super) const STOP: u64 = u64::MAX;
 
 impl Shared {
-    pub fn new() -> Shared {
+    pub fn new(cpu: Cpu) -> Shared {
         Shared {
+            own_cpu: OwnCpu::new(Some(cpu)),
             tid: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -165,6 +169,7 @@ struct Gaps<'a> {
 
 impl OnGap for Gaps<'_> {
     fn gap(&mut self, begin: u64, end: u64) {
+        self.shared.own_cpu.look();
         let faults = self.new_faults();
         let smi = self.smi.as_mut().and_then(|(device, before)| {
             let now = read_smi(device)?;
@@ -228,6 +233,7 @@ pub(super) fn run(
     let second = ((1e9 / tick_ns) as u64).max(1);
     let gaps = Gaps { shared, second, recorder, faults: 0, smi: smi_device(cpu) };
     lane.through(armed, gaps);
+    shared.own_cpu.look_at_affinity();
     if options.priority > 0 {
         sched::set_policy(Policy::Other, 0)?;
     }
@@ -281,6 +287,7 @@ impl Lane<'_> {
             last = turns(read, &mut probe, &mut self.table, &mut gaps, &mut handling, chunk, last);
             done += chunk;
             self.shared.done.store(done, Relaxed);
+            self.shared.own_cpu.look();
             let follower = self.shared.follower.load(Relaxed);
             if follower == STOP || last.saturating_sub(follower) > patience {
                 break;
@@ -308,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_largest_gap_of_a_second_is_kept_though_the_queue_is_full() {
-        let shared = Shared::new();
+        let shared = Shared::new(Cpu(0));
         let mut gaps = Gaps { shared: &shared, second: 1_000, recorder: None, faults: 0, smi: None };
         for turn in 0..WAITING as u64 + 10 {
             gaps.gap(turn % 900, turn % 900 + 5);

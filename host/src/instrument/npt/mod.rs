@@ -14,6 +14,7 @@ mod record;
 mod steal;
 mod turn;
 
+use lathunt_core::conditions::LeftCpu;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::npt::ledger::Told;
 use lathunt_core::peak::Peak;
@@ -72,8 +73,12 @@ pub struct Found {
     pub notes: Vec<String>,
     /// Length of the measurement.
     pub duration: Ns,
+    /// Threads that were not on their CPU all the time.
+    pub left: Vec<LeftCpu>,
     /// Ended by this signal.
     pub stopped_by: Option<i32>,
+    /// Why the threads did not make their turns, where no signal ended them.
+    pub ended_early: Option<String>,
 }
 
 /// Gaps kept in [`Found::gaps`] at most.

@@ -1,0 +1,269 @@
+//! `lathunt bound`: what may still come, from what was seen.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail, Context as _, Result};
+use lathunt_core::bound::analyse::{analyse, Input, Order, Request};
+use lathunt_core::bound::answer::Answer;
+use lathunt_core::bound::blocks::analyse_maxima;
+use lathunt_core::bound::of_run;
+use lathunt_core::bound::tail::{Distribution, Grid};
+use lathunt_core::bound::text::text;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::report::printable;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::stats::model_free::samples_needed;
+use lathunt_core::time::Ns;
+
+use super::units;
+use crate::file::{contents, read_run, Loaded};
+use crate::{exit, out};
+
+/// Says what may still come, in three answers that are never mixed: observed, bound, extrapolated.
+///
+/// Observed: the largest sample, and how rare larger ones must be, without any model of the tail; samples that come in
+/// clusters count once a cluster. Bound: a path analysis over measured terms of the kernel, where they were measured.
+/// Extrapolated: a generalised Pareto tail, printed only when every gate passes; the gate that refuses is named.
+///
+/// Exit codes: 0 done, or the deadline holds for all that was observed; 1 error or invalid arguments; 2 a sample was above
+/// the deadline; 3 lost samples or missed activations may be above the deadline.
+#[derive(Debug, clap::Args)]
+pub struct BoundArgs {
+    /// Run files of one configuration, or directories that hold run.lathunt.json
+    #[arg(value_name = "RUN", required_unless_present_any = ["values", "needed"], conflicts_with_all = ["values", "needed"])]
+    runs: Vec<PathBuf>,
+    /// Analyse plain numbers in time order, one per line, any unit; - is stdin
+    #[arg(long, value_name = "FILE")]
+    values: Option<PathBuf>,
+    /// The numbers of --values are maxima of blocks: fit a generalised extreme-value distribution
+    #[arg(long, requires = "values")]
+    block_maxima: bool,
+    /// The numbers of --values were rounded down to multiples of this
+    #[arg(long, value_name = "WIDTH", requires = "values", conflicts_with = "block_maxima")]
+    class_width: Option<f64>,
+    /// Threshold of the tail, in the unit of --values or µs of runs [default: chosen]
+    #[arg(long, value_name = "LEVEL", conflicts_with = "block_maxima", allow_negative_numbers = true)]
+    threshold: Option<f64>,
+    /// One-sided confidence of limits, from 0.5 to below 1
+    #[arg(long, default_value_t = 0.95)]
+    confidence: f64,
+    /// Probability per activation at which to extrapolate [default: 1e-9, or two decades beyond the data]
+    #[arg(long, value_name = "P", conflicts_with = "per")]
+    exceedance: Option<f64>,
+    /// Extrapolate to one exceedance per hour, day, year, or life=20y, at the interval of the run
+    #[arg(long, value_name = "TIME", conflicts_with = "values")]
+    per: Option<String>,
+    /// Extrapolate further than two decades beyond the data
+    #[arg(long)]
+    beyond: bool,
+    /// Deadline to hold observations against; a bare number counts in µs
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "values")]
+    deadline: Option<Ns>,
+    /// Which quantity (cyclic, timer, wakeup, …) [default: the first run's main one]
+    #[arg(long, value_name = "NAME", conflicts_with = "values")]
+    quantity: Option<String>,
+    /// Only these CPUs
+    #[arg(short, long, value_name = "LIST", conflicts_with = "values")]
+    cpus: Option<String>,
+    /// Accept runs of different configurations; each is analysed by itself
+    #[arg(long, conflicts_with = "values")]
+    mixed: bool,
+    /// Print the number of samples and hours that a claim needs, without measuring
+    #[arg(long)]
+    needed: bool,
+    /// Interval for --needed; a bare number counts in µs
+    #[arg(long, value_name = "TIME", value_parser = units::interval, default_value = "1ms", requires = "needed")]
+    interval: Ns,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads, analyses, prints.
+///
+/// # Errors
+/// One line: which option or file, and what is wrong with it.
+pub fn run(args: BoundArgs) -> Result<ExitCode> {
+    if !(0.5..1.0).contains(&args.confidence) {
+        bail!("--confidence {}: must be from 0.5 to below 1, for example 0.95", args.confidence);
+    }
+    if let Some(p) = args.exceedance.filter(|p| !(*p > 0.0 && *p < 1.0)) {
+        bail!("--exceedance {p}: must be between 0 and 1, for example 1e-9");
+    }
+    if let Some(level) = args.threshold.filter(|level| !level.is_finite()) {
+        bail!("--threshold {level}: must be a number");
+    }
+    if args.needed {
+        out::print(&needed(args.interval)).context("cannot write to stdout")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answers = match &args.values {
+        Some(path) => vec![of_values(path, &args)?],
+        None => of_runs(&args)?,
+    };
+    let printed = match (args.json, answers.as_slice()) {
+        (true, [one]) => serde_json::to_string_pretty(one)? + "\n",
+        (true, all) => serde_json::to_string_pretty(all)? + "\n",
+        (false, all) => all.iter().map(text).collect::<Vec<_>>().join("\n"),
+    };
+    out::print(&printed).context("cannot write to stdout")?;
+    Ok(judged(&args, &answers))
+}
+
+/// Observed beyond the deadline, or perhaps.
+fn judged(args: &BoundArgs, answers: &[Answer]) -> ExitCode {
+    let Some(deadline) = args.deadline else { return ExitCode::SUCCESS };
+    if answers.iter().any(|answer| answer.observed.max_ns > deadline.0 as f64) {
+        return exit::EXCEEDED.into();
+    }
+    match answers.iter().any(|answer| answer.observed.above > 0) {
+        true => exit::INCONCLUSIVE.into(),
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn request(args: &BoundArgs) -> Request {
+    Request {
+        confidence: args.confidence,
+        exceedance: args.exceedance,
+        deadline: args.deadline.map(|deadline| deadline.0 as f64),
+        threshold: args.threshold,
+        beyond: args.beyond,
+        ..Request::default()
+    }
+}
+
+fn of_values(path: &Path, args: &BoundArgs) -> Result<Answer> {
+    let bytes = contents(path)?;
+    let shown = path.display();
+    let text = std::str::from_utf8(&bytes).map_err(|_| anyhow!("cannot read {shown}: not UTF-8 text"))?;
+    let mut values = Vec::new();
+    for (at, line) in
+        text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+    {
+        match line.parse::<f64>() {
+            Ok(value) if value.is_finite() => values.push(value),
+            _ => bail!(
+                "cannot read {shown}: line {} is '{}', not a finite number; write one number per line",
+                at + 1,
+                printable::line(line)
+            ),
+        }
+    }
+    if values.is_empty() {
+        bail!("cannot read {shown}: no numbers; write one per line");
+    }
+    let about = format!("{} values of {shown}", values.len());
+    if args.block_maxima {
+        return analyse_maxima(&about, &values, &request(args))
+            .ok_or_else(|| anyhow!("cannot read {shown}: no numbers"));
+    }
+    let grid = match args.class_width {
+        None => Grid::Exact,
+        Some(width) if width > 0.0 && width.is_finite() => Grid::Width(width),
+        Some(width) => bail!("--class-width {width}: must be a number above 0"),
+    };
+    let distribution =
+        Distribution::of_values(&values, grid).ok_or_else(|| anyhow!("cannot read {shown}: no numbers"))?;
+    let input =
+        Input { about, unit: "as given".to_owned(), distribution, order: Order::Values(values), unknown: 0 };
+    Ok(analyse(&input, &request(args)))
+}
+
+fn of_runs(args: &BoundArgs) -> Result<Vec<Answer>> {
+    let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
+    if let Some(part) = loaded.iter().find(|one| !one.run.complete) {
+        bail!("{} is not complete: its measurement was going on, or was killed", part.path.display());
+    }
+    let first = loaded.first().ok_or_else(|| anyhow!("no run given"))?;
+    let quantity = match &args.quantity {
+        Some(name) => named(name)?,
+        None => of_run::main_quantity(&first.run)
+            .ok_or_else(|| anyhow!("{} has no sample: nothing can be said", first.path.display()))?,
+    };
+    let cpus = match &args.cpus {
+        Some(list) => {
+            let set: CpuSet = list.parse().map_err(|error| anyhow!("-c {list}: {error}"))?;
+            Some(set.iter().collect::<Vec<_>>())
+        }
+        None => None,
+    };
+    for other in loaded.iter().skip(1).filter(|_| !args.mixed) {
+        let differ = of_run::differences(&first.run, &other.run, quantity);
+        if !differ.is_empty() {
+            bail!("{} and {} are of different configurations ({}): their samples are not of one distribution; give --mixed to analyse each by itself", first.path.display(), other.path.display(), differ.join(", "));
+        }
+    }
+    let groups: Vec<Vec<&Loaded>> = match args.mixed {
+        true => loaded.iter().map(|one| vec![one]).collect(),
+        false => vec![loaded.iter().collect()],
+    };
+    groups.iter().map(|group| of_group(group, quantity, cpus.as_deref(), args)).collect()
+}
+
+fn of_group(
+    group: &[&Loaded],
+    quantity: Quantity,
+    cpus: Option<&[lathunt_core::time::Cpu]>,
+    args: &BoundArgs,
+) -> Result<Answer> {
+    let runs: Vec<&Run> = group.iter().map(|one| &one.run).collect();
+    let path = group.first().map(|one| one.path.display().to_string()).unwrap_or_default();
+    let mut input = of_run::input(&runs, quantity, cpus).map_err(|error| anyhow!("{path}: {error}"))?;
+    input.about = format!("{} ({path})", input.about);
+    let mut request = request(args);
+    request.threshold = args.threshold.map(|us| us * 1e3);
+    if let Some(per) = &args.per {
+        let interval = runs.iter().flat_map(|run| run.of(quantity)).find_map(|series| series.interval_ns);
+        let interval = interval
+            .ok_or_else(|| anyhow!("--per {per}: {path} has no fixed interval; give --exceedance"))?;
+        let level = interval.as_secs() / span(per)?;
+        request.exceedance = Some(level).filter(|p| *p > 0.0 && *p < 1.0);
+        if request.exceedance.is_none() {
+            bail!("--per {per}: shorter than the interval of {interval}");
+        }
+    }
+    let mut answer = analyse(&input, &request);
+    of_run::complete(&mut answer, &runs, quantity);
+    Ok(answer)
+}
+
+/// Seconds of `hour`, `day`, `year`, `life=20y`.
+fn span(text: &str) -> Result<f64> {
+    const YEAR: f64 = 365.25 * 86_400.0;
+    let years = text
+        .strip_prefix("life=")
+        .and_then(|life| life.strip_suffix('y'))
+        .and_then(|n| n.parse::<f64>().ok());
+    match (text, years) {
+        ("hour", _) => Ok(3_600.0),
+        ("day", _) => Ok(86_400.0),
+        ("year", _) => Ok(YEAR),
+        (_, Some(years)) if years.is_finite() && years > 0.0 => Ok(years * YEAR),
+        _ => bail!("--per {text}: write hour, day, year or life=20y"),
+    }
+}
+
+fn named(name: &str) -> Result<Quantity> {
+    serde_json::from_value(serde_json::Value::String(name.to_owned()))
+        .map_err(|_| anyhow!("--quantity {name}: no such quantity; write for example cyclic or timer"))
+}
+
+/// Claim × confidence → samples and hours without an exceedance.
+fn needed(interval: Ns) -> String {
+    let mut text = format!(
+        "independent samples without an exceedance, and the time they take at an interval of {interval}\n"
+    );
+    for claim in [1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9] {
+        text += &format!("fewer than {claim:.0e}");
+        for confidence in [0.9, 0.95, 0.99] {
+            let samples = samples_needed(claim, confidence).unwrap_or(0);
+            let hours = samples as f64 * interval.as_secs() / 3_600.0;
+            text += &format!("   {:>2.0} %: {samples:>11} {hours:>10.3} h", confidence * 100.0);
+        }
+        text.push('\n');
+    }
+    text
+}

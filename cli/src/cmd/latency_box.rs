@@ -1,0 +1,156 @@
+//! `lathunt box`: how long from a stimulus to its answer, seen from outside?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{bail, Result};
+use clap::Args;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::latency_box::channel::{Channel, Local};
+use lathunt_core::latency_box::schedule::Pattern;
+use lathunt_core::time::Ns;
+
+use super::units::{interval, microseconds, seconds};
+use crate::latency_box;
+
+/// Sends stimuli on an absolute schedule and measures the time until `lathunt respond` answers, on the same machine or
+/// another one.
+///
+/// CHANNEL is the same at both ends: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, vsock:CID:PORT, tty:DEVICE@RATE,
+/// virtio:DEVICE, ether:INTERFACE; on one machine pipe, pty, mqueue, eventfd, futex, futex-pi, mutex, semaphore,
+/// semaphore:sysv, signal, condvar. Answers pair with their stimuli by a random session key and a sequence number; late,
+/// lost, duplicated, out-of-order and damaged ones are counted.
+///
+/// Exit codes: 0 measured, and within the deadline where one was given; 1 could not measure; 2 deadline or -b exceeded; 3 answers
+/// were lost, or the responder went away: the worst may be among them.
+#[derive(Args)]
+pub struct BoxArgs {
+    /// Channels to measure, all at the same time
+    #[arg(value_name = "CHANNEL", required_unless_present = "pair")]
+    pub channels: Vec<Channel>,
+    /// Interval of the stimuli of a channel (bare numbers are µs)
+    #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = interval)]
+    pub interval: Ns,
+    /// How stimuli follow each other: periodic, random (0.5 to 1.5 intervals), `swept[:STEPS]` (0.5 to 1.5 intervals again and
+    /// again), burst:N (N at once each interval)
+    #[arg(long, value_name = "PATTERN", default_value = "periodic", value_parser = pattern)]
+    pub pattern: Pattern,
+    /// Length of the measurement (60s, 5m, 2h); without it until Ctrl-C
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Ns>,
+    /// CPUs of the box's own threads, one channel after the other [default: the last CPU that this process may use]
+    #[arg(short, long, value_name = "LIST")]
+    pub cpus: Option<CpuSet>,
+    /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
+    #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
+    pub priority: i32,
+    /// Round trip that must not be exceeded; exit code 2 when it is
+    #[arg(long, value_name = "TIME", value_parser = microseconds)]
+    pub deadline: Option<Ns>,
+    /// Stop at the first round trip above this; exit code 2
+    #[arg(short, long, value_name = "TIME", value_parser = microseconds)]
+    pub break_at: Option<Ns>,
+    /// How long an answer is waited for at the end, and on a channel that carries one stimulus at a time
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]
+    pub timeout: Ns,
+    /// How long the responder is waited for at the start
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    pub wait: Ns,
+    /// Before the measurement, ask the responder for known delays and check that each is seen at its size
+    #[arg(long)]
+    pub calibrate: bool,
+    /// Measure between two threads of this process instead, one waking the other: pipe, pty, mqueue, eventfd, futex, futex-pi,
+    /// mutex, semaphore, semaphore:sysv, signal, condvar
+    #[arg(long, value_name = "KIND", value_parser = local, conflicts_with = "channels")]
+    pub pair: Vec<Local>,
+    /// With --pair: both threads on one CPU, a pair on each CPU [default: on two CPUs]
+    #[arg(short = 'S', long, requires = "pair")]
+    pub smp: bool,
+    /// With --pair: each CPU to each CPU, one after the other; -D is the length of each
+    #[arg(long, requires = "pair", conflicts_with = "smp")]
+    pub matrix: bool,
+    /// Number of worst round trips to keep
+    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub worst: u16,
+    /// While measuring, serve /histogram (1000 lines), /metrics and /run over HTTP; a port alone is of 127.0.0.1
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<String>,
+    /// Write the histogram as 1000 lines: line N counts the round trips from N-1 to N µs, the last line the rest
+    #[arg(long, value_name = "FILE")]
+    pub lines: Option<PathBuf>,
+    /// Do not lock memory
+    #[arg(long)]
+    pub no_mlock: bool,
+    /// Write the run to run.lathunt.json in this directory, which is made, or to this file if its name ends in .json
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Print the run as JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, only the result
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Measures.
+///
+/// # Errors
+/// One line: no responder, no right, no such device, a file that cannot be written.
+pub fn run(args: BoxArgs) -> Result<ExitCode> {
+    if let Some((at, twice)) =
+        args.channels.iter().enumerate().find(|(at, channel)| args.channels[..*at].contains(channel))
+    {
+        bail!("{twice} is named twice (the second time as channel {}): each channel has one box", at + 1);
+    }
+    if args.pair.is_empty() && (args.smp || args.matrix) {
+        bail!("-S and --matrix are of pairs of threads: name one with --pair, for example --pair eventfd");
+    }
+    match args.matrix {
+        true => latency_box::matrix::run(&args),
+        false => latency_box::run(&args),
+    }
+}
+
+fn local(text: &str) -> Result<Local, String> {
+    match text.parse() {
+        Ok(Channel::Local(local)) => Ok(local),
+        Ok(_) => {
+            Err("two threads of one process need a channel of one machine, for example eventfd".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let (name, number) = text.split_once(':').unwrap_or((text, ""));
+    let number = |least: u32, default: Option<u32>| match (number, default) {
+        ("", Some(default)) => Ok(default),
+        (number, _) => number
+            .parse()
+            .ok()
+            .filter(|number| (least..=10_000).contains(number))
+            .ok_or_else(|| format!("'{text}': write a number from {least} to 10000 after the colon")),
+    };
+    match name {
+        "periodic" => Ok(Pattern::Periodic),
+        "random" => Ok(Pattern::Random { seed: u64::from(number(0, Some(1))?) }),
+        "swept" => Ok(Pattern::Swept { steps: number(2, Some(100))? }),
+        "burst" => Ok(Pattern::Burst { size: number(1, None)? }),
+        _ => Err(format!("'{text}' is not a pattern: periodic, random, swept or burst:N")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_read() {
+        assert_eq!(pattern("periodic"), Ok(Pattern::Periodic));
+        assert_eq!(pattern("swept"), Ok(Pattern::Swept { steps: 100 }));
+        assert_eq!(pattern("burst:5"), Ok(Pattern::Burst { size: 5 }));
+        for bad in ["burst", "burst:0", "swept:1", "often", "burst:99999999"] {
+            assert!(pattern(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Before a measurement: the responder delays its answers by a known time, and the median must move by exactly that.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use lathunt_core::run::Calibration;
+use lathunt_core::time::Ns;
+use lathunt_host::latency_box::{Finished, Options, Session};
+use lathunt_host::signals;
+
+use super::{open, Prepared};
+use crate::cmd::latency_box::BoxArgs;
+
+/// Delays that are asked for.
+const DELAYS: [Ns; 3] = [Ns::from_us(50), Ns::from_us(200), Ns::from_us(900)];
+/// Round trips of each.
+const ROUND_TRIPS: u64 = 200;
+const INTERVAL: Ns = Ns::from_ms(3);
+
+/// Each channel, or pair, in turn.
+///
+/// # Errors
+/// When a responder is not there.
+pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<Calibration>> {
+    let mut calibrations = Vec::new();
+    let (cpu, priority) = (prepared.place.cpus[0], prepared.place.priority);
+    for channel in &args.channels {
+        let mut median = |ask: Ns| -> Result<Option<Ns>> {
+            let link = open::connect(channel, args.wait)?;
+            let session = Session::start(link, options(args, ask, cpu, priority, channel.to_string()))?;
+            Ok(measure(session))
+        };
+        calibrations.extend(judge(&channel.to_string(), cpu, &mut median)?);
+    }
+    for &local in &args.pair {
+        let mut median = |ask: Ns| -> Result<Option<Ns>> {
+            let end =
+                open::pair(local, open::other(cpu), options(args, ask, cpu, priority, local.to_string()))?;
+            let found = measure(end.session);
+            drop(end.serving.map(lathunt_host::latency_box::responder::Serving::end));
+            Ok(found)
+        };
+        calibrations.extend(judge(local.name(), cpu, &mut median)?);
+    }
+    Ok(calibrations)
+}
+
+fn options(args: &BoxArgs, ask: Ns, cpu: lathunt_core::time::Cpu, priority: i32, name: String) -> Options {
+    let stimuli = Some(ROUND_TRIPS);
+    let base = open::options(args, name, cpu, priority);
+    Options { interval: INTERVAL, stimuli, duration: None, break_at: None, ask, worst: 0, ..base }
+}
+
+fn measure(session: Session) -> Option<Ns> {
+    while session.is_running() && signals::stop_requested().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let Finished { series, counts, .. } = session.finish();
+    // A median of a few would prove nothing.
+    (counts.answered >= ROUND_TRIPS / 2).then(|| series.first()?.histogram.quantile(0.5)).flatten()
+}
+
+/// A shift is as asked within 5 %, or within 10 µs where that is more: half of it is the class width of the histogram and the
+/// scatter of the median.
+fn judge(
+    name: &str,
+    cpu: lathunt_core::time::Cpu,
+    median: &mut dyn FnMut(Ns) -> Result<Option<Ns>>,
+) -> Result<Vec<Calibration>> {
+    let undisturbed = median(Ns::ZERO)?;
+    let mut found = Vec::new();
+    for delay in DELAYS {
+        let shifted = median(delay)?;
+        let seen = shifted.zip(undisturbed).map(|(with, without)| with.saturating_sub(without));
+        let tolerance = (delay.0 / 20).max(10_000);
+        let passed = seen.is_some_and(|seen| seen.0.abs_diff(delay.0) <= tolerance);
+        let note = match seen {
+            _ if passed => String::new(),
+            None => format!("{name}: too few answers"),
+            Some(seen) => format!(
+                "{name}: a delay of {delay} was seen as {seen}; is the responder older, or the machine busy?"
+            ),
+        };
+        found.push(Calibration {
+            cpu,
+            kind: "delay".to_owned(),
+            injected_ns: Some(delay),
+            instrument_ns: seen,
+            recorder_ns: None,
+            undisturbed_ns: undisturbed,
+            passed,
+            note,
+        });
+    }
+    Ok(found)
+}

@@ -1,0 +1,84 @@
+//! `lathunt box --pair KIND --matrix`: each CPU to each CPU, one after the other.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::signals;
+
+use super::{open, to_run, watch, Prepared};
+use crate::cmd::latency_box::BoxArgs;
+use crate::file::write_atomic;
+use crate::{exit, out};
+
+/// Length of one pair when none is given.
+const LENGTH: Ns = Ns::from_ms(2_000);
+
+/// Measures and prints the medians and maxima as tables.
+///
+/// # Errors
+/// As [`super::run`].
+pub fn run(args: &BoxArgs) -> Result<ExitCode> {
+    let file = args.output.as_deref().map(super::output).transpose()?;
+    let mut prepared = Prepared::new(args)?;
+    let cpus = prepared.place.cpus.clone();
+    let before = Counters::read(Path::new(facts::LIVE), &prepared.cpus);
+    let (mut finished, mut elapsed) = (Vec::new(), Ns::ZERO);
+    'all: for &local in &args.pair {
+        for &from in &cpus {
+            for &to in &cpus {
+                let name = format!("{local} CPU {from} to {to}");
+                let mut options = open::options(args, name, from, prepared.place.priority);
+                options.duration = Some(args.duration.unwrap_or(LENGTH));
+                let end = open::pair(local, Some(to), options)?;
+                let (one, length) = watch::follow(args, vec![end], None, &prepared.conditions);
+                finished.extend(one);
+                elapsed = Ns(elapsed.0.max(length.0));
+                if signals::stop_requested().is_some() {
+                    break 'all;
+                }
+            }
+        }
+    }
+    prepared.conditions.duration_s = Some(elapsed.as_secs());
+    prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
+    let mut run = to_run(prepared.conditions, &finished);
+    run.complete &= signals::stop_requested().is_none();
+    run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
+    let text = if args.json { run.to_json() + "\n" } else { table(args, &run, &cpus) };
+    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
+    out::print(&text).context("cannot write to stdout")?;
+    saved?;
+    let code = exit::of(run.verdict.as_ref());
+    let lost = run.of(Quantity::Roundtrip).any(|series| series.lost > 0);
+    Ok(if code == ExitCode::SUCCESS && lost { exit::INCONCLUSIVE.into() } else { code })
+}
+
+fn table(args: &BoxArgs, run: &Run, cpus: &[Cpu]) -> String {
+    let mut text = String::new();
+    for &local in &args.pair {
+        for (name, q) in [("median", 0.5), ("max", 1.0)] {
+            let _ = write!(text, "{local}, round trip, {name}: from the CPU of the row to the CPU of the column and back\n{:>8}", "");
+            for cpu in cpus {
+                let _ = write!(text, "{:>12}", format!("CPU {cpu}"));
+            }
+            text.push('\n');
+            for from in cpus {
+                let _ = write!(text, "{:>8}", format!("CPU {from}"));
+                for to in cpus {
+                    let label = format!("{local} CPU {from} to {to}");
+                    let found = run.of(Quantity::Roundtrip).find(|series| series.label() == label);
+                    let cell = found.and_then(|series| series.histogram.quantile(q));
+                    let _ = write!(text, "{:>12}", cell.map_or("-".to_owned(), |ns| ns.to_string()));
+                }
+                text.push('\n');
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,140 @@
+//! The sessions of a measurement: channels to responders, or pairs of threads of this process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, Result};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::latency_box::channel::{Channel, Local};
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::latency_box::responder::{Served, Service, Serving};
+use lathunt_host::latency_box::{self, Options, Session};
+use lathunt_host::link::{self, Link};
+use lathunt_host::topology::Topology;
+use lathunt_host::{facts, sched, signals};
+
+use super::Prepared;
+use crate::cmd::latency_box::BoxArgs;
+
+/// Where the box's threads run.
+pub struct Place {
+    /// One CPU a channel, again from the first when there are more channels.
+    pub cpus: Vec<Cpu>,
+    /// Real-time priority; 0: none.
+    pub priority: i32,
+}
+
+/// A session, and the responder of a pair.
+pub struct End {
+    /// The box's side.
+    pub session: Session,
+    /// The other side, where it is in this process.
+    pub serving: Option<Serving>,
+}
+
+/// CPUs of the box's threads.
+///
+/// # Errors
+/// When one does not exist.
+pub fn cpus(args: &BoxArgs) -> Result<CpuSet> {
+    // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
+    if let Some(named) = &args.cpus {
+        return Ok(Topology::read(std::path::Path::new(facts::LIVE))?.select(Some(named))?);
+    }
+    let allowed = sched::affinity()?;
+    Ok(if args.smp || args.matrix { allowed } else { allowed.iter().next_back().into_iter().collect() })
+}
+
+/// Opens all of them.
+///
+/// # Errors
+/// When a responder is not there in time, or a device is absent or refused.
+pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<End>> {
+    let place = &prepared.place;
+    if args.pair.is_empty() {
+        let mut ends = Vec::new();
+        for (at, channel) in args.channels.iter().enumerate() {
+            let link = connect(channel, args.wait)?;
+            let options =
+                options(args, channel.to_string(), place.cpus[at % place.cpus.len()], place.priority);
+            ends.push(End { session: Session::start(link, options)?, serving: None });
+        }
+        return Ok(ends);
+    }
+    let pairs: Vec<(Local, Cpu, Option<Cpu>)> = match args.smp {
+        true => args
+            .pair
+            .iter()
+            .flat_map(|&local| place.cpus.iter().map(move |&cpu| (local, cpu, Some(cpu))))
+            .collect(),
+        false => args.pair.iter().map(|&local| (local, place.cpus[0], other(place.cpus[0]))).collect(),
+    };
+    let start = |(local, from, to): (Local, Cpu, Option<Cpu>)| {
+        let name = match to {
+            Some(to) if args.smp => format!("{local} CPU {from} to {to}"),
+            _ => local.to_string(),
+        };
+        pair(local, to, options(args, name, from, place.priority))
+    };
+    pairs.into_iter().map(start).collect()
+}
+
+/// A CPU that is not `cpu`, if there is one.
+#[must_use]
+pub fn other(cpu: Cpu) -> Option<Cpu> {
+    sched::affinity().ok().and_then(|allowed| allowed.iter().find(|&other| other != cpu))
+}
+
+/// A pair of threads of this process; the one that answers runs on CPU `to`.
+///
+/// # Errors
+/// When the channel cannot be made or a CPU is refused.
+pub fn pair(local: Local, to: Option<Cpu>, options: Options) -> Result<End> {
+    let (mine, theirs) =
+        link::local::pair(local).map_err(|error| anyhow!("cannot make the channel {local}: {error}"))?;
+    let place = latency_box::Place { cpu: to, priority: options.place.priority };
+    let service = Service { place, delay: None, seed: 0, relay: None };
+    let serving = Serving::start(theirs, service, &Arc::new(Served::default()))?;
+    Ok(End { session: Session::start(mine, options)?, serving: Some(serving) })
+}
+
+/// Connects; again and again while the other end is not there yet.
+///
+/// # Errors
+/// When it is not there in time, or something else is wrong.
+pub fn connect(channel: &Channel, patience: Ns) -> Result<Link> {
+    let until = Instant::now() + Duration::from_nanos(patience.0);
+    loop {
+        match link::connect(channel) {
+            Ok(link) => return Ok(link),
+            Err(error) if link::is_absent(&error) && signals::stop_requested().is_none() => {
+                if Instant::now() > until {
+                    return Err(anyhow!(
+                        "{error}: no responder within {patience}; start `lathunt respond {channel}` there"
+                    ));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What a session measures.
+#[must_use]
+pub fn options(args: &BoxArgs, name: String, cpu: Cpu, priority: i32) -> Options {
+    Options {
+        name,
+        pattern: args.pattern,
+        interval: args.interval,
+        duration: args.duration,
+        stimuli: None,
+        timeout: args.timeout,
+        patience: args.wait,
+        late_above: args.deadline.unwrap_or(args.interval),
+        break_at: args.break_at,
+        ask: Ns::ZERO,
+        place: latency_box::Place { cpu: Some(cpu), priority },
+        worst: usize::from(args.worst),
+    }
+}

@@ -1,0 +1,148 @@
+//! `lathunt respond`: one answering thread a channel, one box after another.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use lathunt_core::latency_box::channel::Channel;
+use lathunt_host::latency_box::relay::Relay;
+use lathunt_host::latency_box::responder::{Served, Service, Serving};
+use lathunt_host::latency_box::{identity, Place};
+use lathunt_host::link::Listener;
+use lathunt_host::signals;
+
+use super::realtime;
+use crate::cmd::respond::RespondArgs;
+use crate::out;
+
+/// One channel.
+struct Post {
+    channel: Channel,
+    listener: Listener,
+    service: Option<Service>,
+    served: Arc<Served>,
+}
+
+/// Answers until it is told to end.
+///
+/// # Errors
+/// One line: a channel that is absent, busy or refused; a program that ended.
+pub fn run(args: &RespondArgs) -> Result<ExitCode> {
+    if args.channels.len() > 1 && !args.command.is_empty() {
+        bail!("-- COMMAND answers on one channel; start a responder for each");
+    }
+    signals::install()?;
+    let rights = realtime(args.priority, args.no_mlock);
+    rights.lines.iter().for_each(|line| eprintln!("warning: {line}"));
+    let priority = if rights.ordinary { 0 } else { args.priority };
+    let place = Place { cpu: args.cpu, priority };
+    let mut posts =
+        args.channels.iter().map(|channel| post(args, channel, place)).collect::<Result<Vec<_>>>()?;
+    if !args.quiet {
+        let names: Vec<String> = args.channels.iter().map(Channel::to_string).collect();
+        eprintln!("answering on {}", names.join(", "));
+    }
+    let begun = Instant::now();
+    let over = AtomicBool::new(false);
+    let is_over = || {
+        let late = args.duration.is_some_and(|length| begun.elapsed().as_nanos() > u128::from(length.0));
+        signals::stop_requested().is_some() || late || over.load(Ordering::Relaxed)
+    };
+    // Each place waits for its box without keeping the others from theirs.
+    let failed = std::thread::scope(|scope| {
+        let workers: Vec<_> = posts
+            .iter_mut()
+            .map(|post| {
+                scope.spawn(|| {
+                    let result = attend(post, &is_over);
+                    if result.is_err() {
+                        over.store(true, Ordering::Relaxed);
+                    }
+                    result
+                })
+            })
+            .collect();
+        workers.into_iter().filter_map(|worker| worker.join().ok()?.err()).next()
+    });
+    let text = if args.json { json(&posts) } else { told(&posts) };
+    if args.json || !args.quiet {
+        out::print(&text).context("cannot write to stdout")?;
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Result<Post> {
+    let relay = (!args.command.is_empty()).then(|| Relay::start(&args.command)).transpose()?;
+    let service = Service { place, delay: args.delay, seed: identity::random_key()?, relay };
+    let listener = Listener::open(channel)?;
+    let served = Arc::new(Served::default());
+    Ok(Post { channel: channel.clone(), listener, service: Some(service), served })
+}
+
+/// One box after another.
+fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> {
+    while !is_over() {
+        let Some(link) = post.listener.wait()? else {
+            if matches!(post.listener, Listener::Standing(_)) {
+                bail!("{}: the kernel holds the thread that answered", post.channel);
+            }
+            continue;
+        };
+        let Some(service) = post.service.take() else { bail!("{}: nobody is left to answer", post.channel) };
+        let serving = Serving::start(link, service, &post.served)?;
+        while serving.is_running() && !is_over() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let Some((link, service, broke)) = serving.end() else {
+            // A thread in a call that nothing ends, at the end or after the death of a box.
+            return Ok(());
+        };
+        post.service = Some(service);
+        if let Some(broke) = broke {
+            bail!("cannot answer on {}: {broke}", post.channel);
+        }
+        post.listener.back(link);
+    }
+    Ok(())
+}
+
+fn counts(served: &Served) -> [(&'static str, u64); 6] {
+    let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    [
+        ("sessions", of(&served.sessions)),
+        ("stimuli", of(&served.stimuli)),
+        ("answers", of(&served.answers)),
+        ("foreign", of(&served.foreign)),
+        ("damaged", of(&served.damaged)),
+        ("refused", of(&served.refused)),
+    ]
+}
+
+fn told(posts: &[Post]) -> String {
+    let mut text = String::new();
+    for post in posts {
+        let all: Vec<String> =
+            counts(&post.served).iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let _ = writeln!(text, "{}: {}", post.channel, all.join(", "));
+    }
+    text
+}
+
+fn json(posts: &[Post]) -> String {
+    let channels: Vec<serde_json::Value> = posts
+        .iter()
+        .map(|post| {
+            let mut one = serde_json::Map::new();
+            one.insert("channel".to_owned(), post.channel.to_string().into());
+            one.extend(counts(&post.served).map(|(what, count)| (what.to_owned(), count.into())));
+            one.into()
+        })
+        .collect();
+    serde_json::json!({ "channels": channels }).to_string() + "\n"
+}

@@ -1,0 +1,80 @@
+//! The result of `lathunt box` as text.
+
+use std::fmt::Write as _;
+
+use lathunt_core::run::Run;
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::time::Ns;
+
+/// A row a series, what became of the stimuli, the verdict.
+#[must_use]
+pub fn of(run: &Run, quiet: bool) -> String {
+    let mut text = String::new();
+    for series in run.of(Quantity::Roundtrip) {
+        channel(&mut text, run, series);
+    }
+    if let Some(verdict) = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_some()) {
+        let outcome =
+            verdict.outcome.map(|outcome| format!("{outcome:?}").to_uppercase()).unwrap_or_default();
+        let _ = writeln!(text, "{outcome}");
+        for reason in &verdict.reasons {
+            let _ = writeln!(text, "  {reason}");
+        }
+    }
+    if !quiet {
+        for calibration in &run.calibration {
+            let seen = calibration.instrument_ns.map_or("-".to_owned(), |ns| ns.to_string());
+            let asked = calibration.injected_ns.map_or("-".to_owned(), |ns| ns.to_string());
+            let how = if calibration.passed { "as asked" } else { "NOT as asked" };
+            let _ = writeln!(text, "calibration: a delay of {asked} was seen as {seen}, {how}");
+        }
+    }
+    text
+}
+
+const COLUMNS: [&str; 6] = ["count", "min", "median", "average", "p99.9", "max"];
+
+fn channel(text: &mut String, run: &Run, series: &Series) {
+    let label = series.label();
+    let _ = write!(text, "{label}\n{:<14}", "");
+    for column in COLUMNS {
+        let _ = write!(text, "{column:>12}");
+    }
+    text.push('\n');
+    let parts = run
+        .series
+        .iter()
+        .filter(|part| part.channel == series.channel && part.quantity != Quantity::Roundtrip);
+    for part in std::iter::once(series).chain(parts) {
+        row(text, part.quantity.name(), &part.histogram);
+    }
+    if let Some(all) = series.replayed.as_ref().filter(|_| series.missed != Some(0)) {
+        row(text, "per due", all);
+    }
+    if let Some(counts) = &series.counts {
+        let _ = writeln!(
+            text,
+            "  {} sent, {} answered, {} late, {} lost, {} duplicated, {} out of order, {} damaged, {} foreign; {} missed",
+            counts.sent,
+            counts.answered,
+            counts.late,
+            counts.lost,
+            counts.duplicated,
+            counts.out_of_order,
+            counts.damaged,
+            counts.foreign,
+            series.missed.map_or_else(|| "unknown".to_owned(), |missed| missed.to_string())
+        );
+    }
+}
+
+fn row(text: &mut String, name: &str, histogram: &lathunt_core::histogram::Histogram) {
+    let average = histogram.mean_ns().map(|ns| Ns(ns as u64));
+    let cells =
+        [histogram.min(), histogram.quantile(0.5), average, histogram.quantile(0.999), histogram.max()];
+    let _ = write!(text, "  {name:<12}{:>12}", histogram.count());
+    for cell in cells {
+        let _ = write!(text, "{:>12}", cell.map_or("-".to_owned(), |ns| ns.to_string()));
+    }
+    text.push('\n');
+}

@@ -1,0 +1,96 @@
+//! Follows running sessions: the live view, Ctrl-C, the pages for others.
+
+use std::time::Duration;
+
+use lathunt_core::conditions::Conditions;
+use lathunt_core::run::Run;
+use lathunt_core::time::Ns;
+use lathunt_host::latency_box::{Finished, Options};
+use lathunt_host::{sched, signals};
+
+use super::open::End;
+use super::serve::Server;
+use crate::cmd::latency_box::BoxArgs;
+use crate::live::state::{Progress, Row};
+use crate::live::Display;
+
+/// Until all sessions are over. What they measured, and how long.
+pub fn follow(
+    args: &BoxArgs,
+    ends: Vec<End>,
+    server: Option<&Server>,
+    conditions: &Conditions,
+) -> (Vec<(Options, Finished)>, Ns) {
+    let mut display = Display::new(args.quiet || args.json);
+    let mut asked_to_end = false;
+    loop {
+        let running = ends.iter().filter(|end| end.session.is_running()).count();
+        if running == 0 {
+            break;
+        }
+        let stop = signals::stop_requested().is_some() || sched::rt_time_exceeded();
+        // One that breaks off ends all.
+        let broke = args.break_at.is_some() && running < ends.len();
+        if (stop || broke) && !asked_to_end {
+            ends.iter().for_each(|end| end.session.end());
+            asked_to_end = true;
+        }
+        if display.is_due() || signals::take_status_request() {
+            display.show(&progress(args, &ends));
+        }
+        if let Some(server) = server {
+            server.publish(|| snapshot(conditions, &ends));
+        }
+        std::thread::sleep(Duration::from_millis(if asked_to_end { 5 } else { 20 }));
+    }
+    display.finish();
+    let elapsed = ends.iter().map(|end| end.session.elapsed()).max().unwrap_or_default();
+    let finished = ends.into_iter().map(|End { session, serving }| {
+        let options = session.options().clone();
+        let finished = session.finish();
+        drop(serving.map(lathunt_host::latency_box::responder::Serving::end));
+        (options, finished)
+    });
+    (finished.collect(), elapsed)
+}
+
+/// The run so far.
+fn snapshot(conditions: &Conditions, ends: &[End]) -> Run {
+    let mut run = Run::new(conditions.clone());
+    run.complete = false;
+    run.series = ends.iter().flat_map(|end| end.session.series()).collect();
+    run
+}
+
+fn progress(args: &BoxArgs, ends: &[End]) -> Progress {
+    let row = |end: &End| {
+        let tally = end.session.tally();
+        let counts = tally.counts();
+        let histogram = tally.histogram();
+        let lost = counts.lost.saturating_sub(end.session.under_way() as u64);
+        let trouble = [(lost, "lost"), (counts.late, "late"), (counts.damaged, "damaged")];
+        let told: Vec<String> = trouble
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        Row {
+            label: end.session.options().name.clone(),
+            count: counts.answered,
+            min: histogram.min(),
+            now: tally.extremes().map(|(_, last)| last),
+            mean_ns: histogram.mean_ns(),
+            p999: histogram.quantile(0.999),
+            max: histogram.max(),
+            missed: tally.skipped(),
+            culprit: told.join(", "),
+        }
+    };
+    let elapsed = ends.iter().map(|end| end.session.elapsed()).max().unwrap_or_default();
+    Progress {
+        phase: "round trips".to_owned(),
+        elapsed,
+        planned: args.duration,
+        rows: ends.iter().map(row).collect(),
+    }
+}

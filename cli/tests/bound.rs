@@ -1,0 +1,79 @@
+//! `lathunt bound`: the published fits through the command, exit codes, one-line errors.
+
+#[path = "../../core/tests/example/mod.rs"]
+mod example;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const RAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/data/bound/rain.txt");
+
+fn bound(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.current_dir(directory).arg("bound").args(arguments).output().unwrap()
+}
+
+fn refused(directory: &Path, arguments: &[&str], expected: &str) {
+    let output = bound(directory, arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(said.contains(expected) && said.lines().count() == 1, "{arguments:?}: {said}");
+}
+
+#[test]
+fn published_rain_goes_through_the_command() {
+    let place = tempfile::tempdir().unwrap();
+    let arguments = ["--values", RAIN, "--threshold", "30", "--exceedance", "2.739726e-5", "--json"];
+    let output = bound(place.path(), &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let near = |pointer: &str, want: f64, within: f64| {
+        let got = answer.pointer(pointer).and_then(Value::as_f64).unwrap();
+        assert!((got - want).abs() <= within, "{pointer}: {got}, not {want}");
+    };
+    near("/gpd/sigma", 7.440_269, 1e-3);
+    near("/gpd/xi", 0.184_499, 1e-3);
+    near("/gpd/nllh", 485.093_72, 1e-4);
+    near("/observed/theta", 0.941_94, 1e-4);
+    near("/extrapolated/value_ns", 106.328, 0.05);
+    near("/extrapolated/upper_ns", 164.619, 0.5);
+}
+
+#[test]
+fn bad_input_gets_one_line_and_a_short_run_no_number() {
+    let place = tempfile::tempdir().unwrap();
+    let run = example::run(2, 300);
+    fs::write(place.path().join("a.json"), run.to_json()).unwrap();
+    let mut other = run.clone();
+    other.conditions.load = Some("another".to_owned());
+    fs::write(place.path().join("b.json"), other.to_json()).unwrap();
+    fs::write(place.path().join("bad.txt"), "1\n2\nNaN\n").unwrap();
+    fs::write(place.path().join("none.txt"), "\n").unwrap();
+    refused(place.path(), &["a.json", "--confidence", "1"], "--confidence 1");
+    refused(place.path(), &["a.json", "--exceedance", "0"], "--exceedance 0");
+    refused(place.path(), &["a.json", "--per", "week"], "--per week");
+    refused(place.path(), &["a.json", "b.json"], "load");
+    refused(place.path(), &["--values", "bad.txt"], "line 3");
+    refused(place.path(), &["--values", "none.txt"], "no numbers");
+    refused(place.path(), &["a.json", "-c", "77"], "no sample");
+    refused(place.path(), &[], "see --help");
+    let output = bound(place.path(), &["a.json", "b.json", "--mixed", "--json"]);
+    let answers: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answers.as_array().map(Vec::len), Some(2));
+    for answer in answers.as_array().unwrap() {
+        assert_eq!(answer.pointer("/extrapolated/value_ns"), Some(&Value::Null), "{answer}");
+        assert_eq!(answer["criteria"].as_array().map(Vec::len), Some(4));
+    }
+    let output = bound(place.path(), &["a.json", "--deadline", "10us"]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn the_table_of_samples_needed_has_the_published_figure() {
+    let place = tempfile::tempdir().unwrap();
+    let text = String::from_utf8(bound(place.path(), &["--needed"]).stdout).unwrap();
+    assert!(text.contains("29957321") || text.contains("29957322"), "{text}");
+}

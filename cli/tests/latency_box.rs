@@ -1,0 +1,201 @@
+//! `lathunt box` and `lathunt respond`: the contract for scripts, exit codes, one-line errors, the pages.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use lathunt_core::run::Run;
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::verdict::Outcome;
+
+fn lathunt(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lathunt")).args(arguments).output().unwrap()
+}
+
+/// A process that does not outlive its test.
+struct Responder(Child);
+
+impl Responder {
+    fn start(arguments: &[&str]) -> Responder {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        command.args(["respond", "-p", "0", "-q"]).args(arguments).stdout(Stdio::null());
+        Responder(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn measured(directory: &Path) -> (Run, Series) {
+    let text = std::fs::read_to_string(directory.join("run.lathunt.json")).unwrap();
+    let run = Run::from_json(&text).unwrap();
+    let series = run.of(Quantity::Roundtrip).next().unwrap().clone();
+    (run, series)
+}
+
+#[test]
+fn a_script_gets_a_run_with_counts_over_any_channel() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", place.path().join("socket").display());
+    for channel in
+        [socket.as_str(), "udp:127.0.0.1:47411", "tcp:127.0.0.1:47411", "pty", "mqueue", "futex-pi", "signal"]
+    {
+        let _responder = Responder::start(&[channel]);
+        let directory = place.path().join(channel.replace(['/', ':'], "-"));
+        let shown = directory.display().to_string();
+        let output = lathunt(&["box", channel, "-p", "0", "-D", "500ms", "-i", "2ms", "-o", &shown]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{channel}: {stderr}");
+        let (run, series) = measured(&directory);
+        let counts = series.counts.unwrap();
+        assert!(counts.sent > 20 && counts.sent + series.missed.unwrap() <= 251, "{channel}: {counts:?}");
+        assert_eq!((counts.answered, counts.lost, counts.duplicated), (counts.sent, 0, 0), "{channel}");
+        assert_eq!(series.histogram.count(), counts.answered);
+        assert_eq!(series.channel.as_deref(), Some(channel));
+        assert!(run.complete && run.verdict.as_ref().is_none_or(|verdict| verdict.outcome.is_none()));
+    }
+}
+
+#[test]
+fn a_program_of_the_user_answers_and_its_death_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    let shown = place.path().display().to_string();
+    {
+        let _responder = Responder::start(&["udp:127.0.0.1:47412", "--", "cat"]);
+        let arguments = ["box", "udp:127.0.0.1:47412", "-p", "0", "-D", "300ms", "-i", "3ms", "-o", &shown];
+        assert_eq!(lathunt(&arguments).status.code(), Some(0));
+        assert_eq!(measured(place.path()).1.counts.unwrap().lost, 0);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["respond", "udp:127.0.0.1:47412", "-p", "0", "--", "true"]).stderr(Stdio::piped());
+    let responder = command.stdout(Stdio::null()).spawn().unwrap();
+    lathunt(&["box", "udp:127.0.0.1:47412", "-p", "0", "-D", "200ms", "-q", "--timeout", "100ms"]);
+    let output = responder.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && stderr.contains("program that answers has ended"), "{stderr}");
+}
+
+#[test]
+fn lost_answers_are_never_a_pass_and_a_known_delay_is_exceeded() {
+    let place = tempfile::tempdir().unwrap();
+    let shown = place.path().display().to_string();
+    // It welcomes each box and answers nothing else.
+    let socket = UdpSocket::bind("127.0.0.1:47413").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let silent = std::thread::spawn(move || {
+        use lathunt_core::latency_box::message::{Kind, Message};
+        let mut bytes = [0; 100];
+        while let Ok((n, from)) = socket.recv_from(&mut bytes) {
+            let Ok(message) = Message::decode(&bytes[..n]) else { continue };
+            match message.kind {
+                Kind::Hello => {
+                    drop(socket.send_to(&Message { kind: Kind::Welcome, ..message }.encode(), from))
+                }
+                Kind::Bye => return,
+                _ => {}
+            }
+        }
+    });
+    let box_of = |channel: &str, more: &[&str]| {
+        let all = ["box", channel, "-p", "0", "-D", "200ms", "-q", "--deadline", "500us", "-o", &shown];
+        lathunt(&[&all[..], more].concat())
+    };
+    let output = box_of("udp:127.0.0.1:47413", &["--timeout", "100ms"]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let (run, series) = measured(place.path());
+    assert_eq!(run.verdict.unwrap().outcome, Some(Outcome::Inconclusive));
+    assert!(series.lost > 100 && series.histogram.count() == 0);
+    silent.join().unwrap();
+    let _responder = Responder::start(&["eventfd", "--delay", "2ms"]);
+    let output = box_of("eventfd", &["-i", "5ms"]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let (run, series) = measured(place.path());
+    assert_eq!(run.verdict.unwrap().outcome, Some(Outcome::Fail));
+    assert!(series.histogram.min().unwrap().0 >= 2_000_000);
+    assert_eq!(series.counts.unwrap().late, series.counts.unwrap().answered);
+}
+
+#[test]
+fn bad_input_is_one_clear_line() {
+    for (arguments, says) in [
+        (vec!["box"], "CHANNEL"),
+        (vec!["box", "tape"], "there are udp:HOST:PORT"),
+        (vec!["box", "eventfd", "eventfd"], "named twice"),
+        (vec!["box", "udp:127.0.0.1:1", "--wait", "200ms"], "lathunt respond udp:127.0.0.1:1"),
+        (vec!["box", "tcp:127.0.0.1:1", "--wait", "200ms"], "lathunt respond tcp:127.0.0.1:1"),
+        (vec!["box", "condvar", "--wait", "200ms"], "lathunt respond condvar"),
+        (vec!["box", "tty:/dev/absent@9600"], "there is no such device"),
+        (vec!["box", "tty:/dev/null@9600"], "not a serial line"),
+        (vec!["box", "--pair", "udp:127.0.0.1:1"], "for example eventfd"),
+        (vec!["box", "-S", "signal"], "--pair"),
+        (vec!["box", "eventfd", "--pattern", "often"], "burst:N"),
+        (vec!["box", "--pair", "pipe", "--listen", "nowhere", "-D", "100ms"], "127.0.0.1:9746"),
+        (vec!["respond", "udp:203.0.113.9:1"], "address of its own machine"),
+        (vec!["respond", "tty:/dev/absent"], "there is no such device"),
+        (vec!["respond", "pipe", "--delay", "x"], "uniform:0us,500us"),
+        (vec!["respond", "pipe", "pty", "--", "cat"], "one channel"),
+        (vec!["respond", "pipe", "--", "/absent/program"], "/absent/program"),
+    ] {
+        let output = lathunt(&arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(says) && output.stdout.is_empty(), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().filter(|line| line.starts_with("lathunt: ")).count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn pairs_are_measured_calibrated_and_shown_as_a_matrix() {
+    let place = tempfile::tempdir().unwrap();
+    let shown = place.path().display().to_string();
+    let all = ["box", "--pair", "futex", "--pair", "semaphore", "-p", "0", "-D", "300ms", "-o", &shown];
+    let output = lathunt(&all);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("outward") && text.contains("0 lost"), "{text}");
+    assert_eq!(measured(place.path()).0.of(Quantity::Outward).count(), 2);
+    let text = lathunt(&["box", "--pair", "eventfd", "--matrix", "-p", "0", "-D", "100ms"]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("eventfd, round trip, median"));
+    lathunt(&["box", "--pair", "eventfd", "--calibrate", "-p", "0", "-D", "100ms", "-o", &shown]);
+    // Whether the machine was quiet enough to pass is not ours to say; that it was tried is.
+    let calibration = measured(place.path()).0.calibration;
+    assert_eq!(calibration.len(), 3);
+    assert!(calibration.iter().all(|one| one.passed || !one.note.is_empty()));
+}
+
+#[test]
+fn the_pages_of_a_running_measurement_have_its_figures() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["box", "--pair", "pipe", "-p", "0", "-q", "--listen", "47414"]);
+    let mut running = Responder(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let get = |path: &str| {
+        let begun = Instant::now();
+        loop {
+            if let Ok(mut stream) = TcpStream::connect("127.0.0.1:47414") {
+                write!(stream, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+                let mut text = String::new();
+                stream.read_to_string(&mut text).unwrap();
+                break text;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "nobody serves");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    get("/");
+    std::thread::sleep(Duration::from_millis(500));
+    let page = get("/histogram");
+    let lines: Vec<u64> =
+        page.split_once("\r\n\r\n").unwrap().1.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(lines.len() == 1_000 && lines.iter().sum::<u64>() > 50, "{lines:?}");
+    assert!(get("/metrics").contains("lathunt_box_stimuli_total{channel=\"pipe\",kind=\"sent\"}"));
+    assert!(get("/run").contains("\"roundtrip\"") && get("/x").starts_with("HTTP/1.1 404"));
+    // SAFETY: our own child, which was not waited for.
+    unsafe { libc::kill(running.0.id() as i32, libc::SIGINT) };
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+}

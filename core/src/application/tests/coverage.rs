@@ -1,0 +1,105 @@
+//! No work of a thread is longer than what its figures account for, whatever it does.
+
+use super::*;
+
+/// Numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+fn futex(argument: u64) -> Point {
+    Point { syscall: 202, argument, operation: 128 + 9, compat: false }
+}
+
+/// A thread that runs and waits at any of some places, at any time for any reason; its last one may be its end.
+fn stream(dice: &mut Dice) -> Vec<Activation> {
+    let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false };
+    let places = [SLEEP, futex(0x100), LOCK, FAULT];
+    let count = 2 + dice.below(100);
+    let used = 1 + dice.below(4);
+    let mut at = 1_000_000;
+    let mut all = Vec::new();
+    for number in 1..=count {
+        at += 10_000 + dice.below(2_000_000);
+        let via = [Via::Timer, Via::Thread, Via::Interrupt][dice.below(3) as usize];
+        let last = number == count && dice.below(2) == 0;
+        let point = if last { exits } else { places[dice.below(used) as usize] };
+        let ran = 1_000 + dice.below(3_000_000);
+        let one = activation(at, via, point);
+        all.push(Activation { blocked: Mono(at + 3_000 + ran), ..one });
+        at += 3_000 + ran;
+    }
+    all
+}
+
+/// From the words of the documentation alone: a turn begins when the wait in the main place ends, and ends at the next wait
+/// there; what is before the first and after the last of them is in none.
+struct Plain {
+    turns: u64,
+    longest: Option<Ns>,
+    outside: Vec<Ns>,
+}
+
+fn plain(stream: &[Activation], main: Point) -> Plain {
+    let waits: Vec<usize> = (0..stream.len()).filter(|&at| stream[at].point == main).collect();
+    let span = |from: usize, to: usize| stream[to].blocked.since(stream[from].begin());
+    let turns: Vec<Ns> = waits.windows(2).map(|pair| span(pair[0] + 1, pair[1])).collect();
+    let mut outside = Vec::new();
+    // A semaphore ended by a thread is a wait for its first job.
+    let mut begin = 0;
+    for at in 0..waits.first().map_or(stream.len(), |&first| first + 1) {
+        let by_thread = stream.get(at + 1).is_some_and(|next| next.via == Via::Thread);
+        let cut = stream[at].point == futex(0x100) && by_thread;
+        if cut || stream[at].point == main || at + 1 == stream.len() {
+            outside.push(span(begin, at));
+            begin = at + 1;
+        }
+    }
+    let last = stream.len() - 1;
+    let after = waits.last().filter(|&&wait| wait < last && stream[last].point.syscall == Point::EXITS);
+    outside.extend(after.map(|&wait| span(wait + 1, last)));
+    Plain { turns: turns.len() as u64, longest: turns.into_iter().max(), outside }
+}
+
+#[test]
+fn ten_thousand_streams_have_the_turns_of_a_plain_reading_and_no_work_is_longer_than_what_is_accounted_for() {
+    let mut dice = Dice(24);
+    for number in 0..10_000 {
+        let stream = stream(&mut dice);
+        let mut tasks = Tasks::new(4, Some(Ns::from_us(300)), name);
+        stream.iter().for_each(|one| {
+            tasks.add(one);
+        });
+        let log = tasks.logs.values().next().unwrap();
+        let mut decided = log.clone();
+        let end = stream[stream.len() - 1].blocked;
+        decided.end(end, name, || None);
+        let main = decided.main_point(&stream, name);
+        let task = decided.report(name);
+        let response = task.of(Quantity::Response).map(|series| &series.histogram);
+        let plain = plain(&stream, main);
+        assert_eq!(response.map_or(0, |histogram| histogram.count()), plain.turns, "stream {number}");
+        assert_eq!(response.and_then(|histogram| histogram.max()), plain.longest, "stream {number}");
+        assert_eq!(task.outside_ns, plain.outside.iter().copied().max(), "stream {number}");
+        let late = plain.longest.filter(|&longest| longest > Ns::from_us(300));
+        assert_eq!(task.miss_max_ns, late.map(|longest| longest.saturating_sub(Ns::from_us(300))));
+        // Each place where a job may begin, by who ended the wait.
+        for place in [SLEEP, futex(0x100)] {
+            let told = Place::of(place, name).name;
+            for timer in [true, false] {
+                let releases: Vec<usize> = (0..stream.len() - 1)
+                    .filter(|&at| stream[at].point == place && (stream[at + 1].via == Via::Timer) == timer)
+                    .collect();
+                let spans =
+                    releases.windows(2).map(|two| stream[two[1]].blocked.since(stream[two[0] + 1].begin()));
+                let found = task.other_turns.iter().find(|o| o.place == told && o.after_timer == timer);
+                assert_eq!(found.map(|other| other.longest_ns), spans.max(), "stream {number}, {told}");
+            }
+        }
+    }
+}

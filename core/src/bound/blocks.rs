@@ -1,0 +1,208 @@
+//! Block maxima: plain ones, and as the cross-check of a tail over a threshold.
+
+use super::analyse::{conclude, level_asked, Order, Request};
+use super::answer::{Answer, Extrapolated, Gate, Gev, Observed, PathBound, FORMAT, VERSION};
+use super::gate::{condition, tested_or_not};
+use super::gev::{self, Fit, Fixed};
+use super::order;
+use super::tail::Distribution;
+use crate::stats::model_free;
+
+/// Blocks of the cross-check.
+const BLOCKS: usize = 100;
+
+/// Maxima in time order, a hundred or fewer.
+pub(super) struct Blocks {
+    pub(super) maxima: Vec<f64>,
+    samples_each: f64,
+}
+
+/// Of samples, or of shorter blocks.
+pub(super) fn of(order: &Order) -> Blocks {
+    let (values, each) = match order {
+        Order::Unknown(_) => return Blocks { maxima: Vec::new(), samples_each: 1.0 },
+        Order::Values(values) => (values, 1.0),
+        Order::Maxima { values, per_block } => (values, *per_block),
+    };
+    let length = (values.len() / BLOCKS).max(1);
+    let maxima = values.chunks_exact(length).map(|block| block.iter().copied().fold(f64::MIN, f64::max));
+    Blocks { maxima: maxima.collect(), samples_each: each * length as f64 }
+}
+
+impl Blocks {
+    /// The tenth of the time that differs most, for a reader who looks for the cause.
+    pub(super) fn drift(&self) -> String {
+        let tenth = self.maxima.len() / 10;
+        if tenth == 0 {
+            return String::new();
+        }
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let whole = mean(&self.maxima);
+        let parts: Vec<f64> = self.maxima.chunks_exact(tenth).take(10).map(mean).collect();
+        let worst =
+            (0..parts.len()).max_by(|a, b| (parts[*a] - whole).abs().total_cmp(&(parts[*b] - whole).abs()));
+        worst.map_or(String::new(), |at| {
+            format!(
+                "; tenth {} of the time differs most: mean of maxima {:.1} against {whole:.1}",
+                at + 1,
+                parts[at]
+            )
+        })
+    }
+
+    /// Whether the level by block maxima agrees with the one over a threshold, whose interval is given.
+    pub(super) fn agree(
+        &self,
+        low: f64,
+        high: Option<f64>,
+        level: f64,
+        theta: Option<f64>,
+        request: &Request,
+    ) -> (Option<Gate>, Option<Gev>) {
+        if self.maxima.is_empty() {
+            return (None, None);
+        }
+        if self.maxima.len() < 50 {
+            let detail = format!("{} blocks, 50 are needed: measure longer", self.maxima.len());
+            return (Some(condition("block maxima", false, detail)), None);
+        }
+        let Some(fit) = gev::fit(&self.maxima) else {
+            return (
+                Some(condition("block maxima", false, "no distribution fits the block maxima".to_owned())),
+                None,
+            );
+        };
+        let p = -f64::exp_m1(self.samples_each * theta.unwrap_or(1.0) * f64::ln_1p(-level));
+        let q = request.two_sided();
+        let other = gev::interval(&self.maxima, &fit, Fixed::Level(p), q);
+        let overlap = other.0.is_none_or(|from| high.is_none_or(|high| from <= high))
+            && other.1.is_none_or(|to| to >= low);
+        let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| format!("{end:.1}"));
+        let detail =
+            format!("level by {} block maxima [{}, {}]", self.maxima.len(), shown(other.0), shown(other.1));
+        (Some(condition("block maxima", overlap, detail)), Some(described(&self.maxima, &fit, q)))
+    }
+}
+
+fn described(maxima: &[f64], fit: &Fit, q: f64) -> Gev {
+    let interval = |fixed| gev::interval(maxima, fit, fixed, q);
+    Gev {
+        mu: fit.mu,
+        sigma: fit.sigma,
+        xi: fit.xi,
+        nllh: fit.nllh,
+        blocks: maxima.len() as u64,
+        mu_interval: interval(Fixed::Mu),
+        sigma_interval: interval(Fixed::Sigma),
+        xi_interval: interval(Fixed::Xi),
+        endpoint: (fit.xi < 0.0).then(|| fit.mu - fit.sigma / fit.xi),
+        endpoint_interval: interval(Fixed::Endpoint),
+    }
+}
+
+/// Extremal index of a run: inside its blocks from how many of them have an exceedance, across them from their gaps.
+/// At the level that a fifth of the blocks exceed. `None` where that is not identified.
+pub(super) fn extremal_index(all: &Distribution, maxima: &[f64], per_block: f64) -> Option<f64> {
+    let mut sorted = maxima.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let level = all.grid.edge_from(*sorted.get(sorted.len() * 4 / 5)?);
+    let times: Vec<f64> =
+        (0u32..).zip(maxima).filter(|(_, max)| **max >= level).map(|(at, _)| f64::from(at)).collect();
+    let hit = times.len() as u64;
+    if hit < 10 {
+        return None;
+    }
+    let zeta = super::tail::total(&all.excesses(level)) as f64 / all.samples as f64;
+    let inside = order::index_by_blocks(maxima.len() as u64, hit, per_block, zeta)?;
+    Some(inside * order::extremal_index(&times).unwrap_or(1.0))
+}
+
+/// The answer from block maxima alone: `level` and samples are then blocks.
+#[must_use]
+pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<Answer> {
+    let max = maxima.iter().copied().reduce(f64::max)?;
+    let (level, note) = level_asked(request, maxima.len() as u64, "blocks");
+    let n = maxima.len() as u64;
+    let at = request.deadline.unwrap_or(max);
+    let above = maxima.iter().filter(|v| **v > at).count() as u64;
+    let kpss = order::kpss(maxima);
+    let box_test = order::ljung_box(maxima, 10);
+    let independent = box_test.is_some_and(|(_, p)| p >= 0.01);
+    let mut answer = Answer {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        about: about.to_owned(),
+        unit: "as given".to_owned(),
+        observed: Observed {
+            samples: n,
+            effective_samples: independent.then_some(n),
+            theta: independent.then_some(1.0),
+            max_ns: max,
+            level_ns: at,
+            above,
+            probability_upper: model_free::upper_limit(n, above, request.confidence),
+            confidence: request.confidence,
+            reason: "per block, for this workload and this configuration".to_owned(),
+        },
+        bound: PathBound {
+            value_ns: None,
+            reason: "no path analysis: block maxima do not hold its terms".to_owned(),
+            terms: Vec::new(),
+        },
+        extrapolated: Extrapolated { value_ns: None, upper_ns: None, level, reason: String::new() },
+        gates: vec![
+            tested_or_not(
+                "stationarity",
+                kpss.map(|(_, p)| p),
+                kpss.map_or(String::new(), |(k, _)| format!("KPSS {k:.3}")),
+                "fewer than 10 block maxima, or all equal",
+            ),
+            tested_or_not(
+                "independence",
+                box_test.map(|(_, p)| p),
+                box_test.map_or(String::new(), |(q, _)| format!("Ljung-Box(10) {q:.2}")),
+                "fewer than 30 block maxima, or all equal",
+            ),
+            condition("size", n >= 50, format!("{n} blocks (50)")),
+        ],
+        criteria: Vec::new(),
+        gpd: None,
+        gev: None,
+        notes: note.into_iter().collect(),
+    };
+    match gev::fit(maxima) {
+        Some(fit) => with_fit(&mut answer, maxima, &fit, request),
+        None => answer.gates.push(condition(
+            "fit",
+            false,
+            "no distribution fits: fewer than 5 maxima, all equal, or no optimum".to_owned(),
+        )),
+    }
+    conclude(&mut answer);
+    Some(answer)
+}
+
+fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
+    let level = answer.extrapolated.level;
+    let reach = 1.0 / (100.0 * maxima.len() as f64);
+    let inside = level >= reach * 0.999_999 || request.beyond;
+    answer.gates.push(condition(
+        "reach",
+        inside,
+        format!("{level:.2e} per block; two decades beyond the data is {reach:.2e}"),
+    ));
+    answer.gates.push(condition("shape", fit.xi.abs() < 0.5, format!("xi {:.3}", fit.xi)));
+    let (p, drawn) = super::goodness::bootstrap_maxima(maxima, fit, request.bootstrap.min(199));
+    answer.gates.push(tested_or_not(
+        "fit",
+        (drawn > 0).then_some(p),
+        format!("Anderson-Darling against {drawn} bootstrap samples"),
+        "no bootstrap sample could be fitted",
+    ));
+    let upper = gev::interval(maxima, fit, Fixed::Level(level), request.one_sided()).1;
+    answer.gates.push(condition("upper limit", upper.is_some(), "of the profile likelihood".to_owned()));
+    answer.extrapolated.value_ns = Some(fit.level(level));
+    answer.extrapolated.upper_ns = upper;
+    answer.extrapolated.reason = format!("generalised extreme-value distribution of {} block maxima; upper limit of the profile likelihood at {} %", maxima.len(), request.confidence * 100.0);
+    answer.gev = Some(described(maxima, fit, request.two_sided()));
+}

@@ -1,0 +1,54 @@
+//! Gates: each a named test with its figures; together held to one rate of false refusals (Holm, Scand. J. Stat. 6, 1979).
+
+use super::answer::Gate;
+
+/// Probability that gates refuse data that break no assumption, all tests together.
+pub const FAMILY: f64 = 0.05;
+
+/// A test of a hypothesis that has a p-value; [`holm`] decides whether it passed.
+#[must_use]
+pub fn tested(name: &str, p: f64, detail: String) -> Gate {
+    Gate { name: name.to_owned(), passed: true, p: Some(p), detail }
+}
+
+/// A condition that holds or not.
+#[must_use]
+pub fn condition(name: &str, passed: bool, detail: String) -> Gate {
+    Gate { name: name.to_owned(), passed, p: None, detail }
+}
+
+/// A test, or a refusal where it could not be made.
+#[must_use]
+pub fn tested_or_not(name: &str, p: Option<f64>, detail: String, otherwise: &str) -> Gate {
+    p.map_or_else(|| condition(name, false, otherwise.to_owned()), |p| tested(name, p, detail))
+}
+
+/// Decides all gates with a p-value, smallest first.
+pub fn holm(gates: &mut [Gate]) {
+    let mut order: Vec<usize> = (0..gates.len()).filter(|at| gates[*at].p.is_some()).collect();
+    order.sort_by(|a, b| gates[*a].p.unwrap_or(1.0).total_cmp(&gates[*b].p.unwrap_or(1.0)));
+    let (tests, mut refusing) = (order.len(), true);
+    for (rank, at) in order.into_iter().enumerate() {
+        let limit = FAMILY / (tests - rank) as f64;
+        refusing = refusing && gates[at].p.is_none_or(|p| p.is_nan() || p < limit);
+        gates[at].passed = !refusing;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holm_refuses_the_smallest_until_one_passes() {
+        let of = |p: &[f64]| {
+            let mut gates: Vec<Gate> = p.iter().map(|p| tested("x", *p, String::new())).collect();
+            gates.push(condition("y", false, String::new()));
+            holm(&mut gates);
+            gates.iter().map(|gate| gate.passed).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[0.0417, 0.5, 0.3]), [true, true, true, false], "0.0417 is above 0.05 / 3");
+        assert_eq!(of(&[0.001, 0.02, 0.06]), [false, false, true, false]);
+        assert_eq!(of(&[0.02, 0.02, 0.02]), [true, true, true, false]);
+    }
+}

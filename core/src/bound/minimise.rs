@@ -1,0 +1,213 @@
+//! Minimisation in one dimension and in few, without derivatives: for profiles, where a start is always at hand.
+
+/// A minimum with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Minimum<T> {
+    /// Where.
+    pub at: T,
+    /// How low.
+    pub value: f64,
+}
+
+const GOLDEN: f64 = 0.381_966_011_250_105_1;
+
+/// A local minimum of `f` near `start`, found by stepping downhill and golden sections to `tolerance`. Values that are
+/// not finite are walls. `None` when `f` is not finite at `start`, or falls without end.
+pub fn one(mut f: impl FnMut(f64) -> f64, start: f64, step: f64, tolerance: f64) -> Option<Minimum<f64>> {
+    let mut f = |x: f64| {
+        let value = f(x);
+        if value.is_nan() {
+            f64::INFINITY
+        } else {
+            value
+        }
+    };
+    let middle = f(start);
+    if !middle.is_finite() {
+        return None;
+    }
+    let (mut a, mut b, mut c) = (start - step, start, start + step);
+    let (mut fa, mut fb, mut fc) = (f(a), middle, f(c));
+    let mut grow = step;
+    for _ in 0..200 {
+        if fb <= fa && fb <= fc {
+            break;
+        }
+        grow *= 2.0;
+        if fa < fb {
+            (c, b) = (b, a);
+            (fc, fb) = (fb, fa);
+            a = b - grow;
+            fa = f(a);
+        } else {
+            (a, b) = (b, c);
+            (fa, fb) = (fb, fc);
+            c = b + grow;
+            fc = f(c);
+        }
+    }
+    if !(fb <= fa && fb <= fc) {
+        return None;
+    }
+    // `b` inside (a, c), lowest of the three
+    for _ in 0..200 {
+        if (c - a).abs() <= tolerance {
+            break;
+        }
+        let (left, right) = (b - a, c - b);
+        let x = if right > left { b + GOLDEN * right } else { b - GOLDEN * left };
+        let fx = f(x);
+        if fx <= fb {
+            if x > b {
+                a = b
+            } else {
+                c = b
+            }
+            (b, fb) = (x, fx);
+        } else if x > b {
+            c = x;
+        } else {
+            a = x;
+        }
+    }
+    Some(Minimum { at: b, value: fb })
+}
+
+/// A local minimum of `f` near `start` (Nelder and Mead, Computer Journal 7, 1965), started anew from its result until
+/// that gains nothing.
+pub fn many(mut f: impl FnMut(&[f64]) -> f64, start: &[f64], step: &[f64]) -> Option<Minimum<Vec<f64>>> {
+    let mut f = |x: &[f64]| {
+        let value = f(x);
+        if value.is_nan() {
+            f64::INFINITY
+        } else {
+            value
+        }
+    };
+    let mut best = Minimum { at: start.to_vec(), value: f(start) };
+    if !best.value.is_finite() {
+        return None;
+    }
+    let mut scale = 1.0;
+    for _ in 0..8 {
+        let before = best.value;
+        best = simplex(&mut f, &best, step, scale);
+        if before - best.value < 1e-9 {
+            break;
+        }
+        scale = 0.3;
+    }
+    Some(best)
+}
+
+fn simplex(
+    f: &mut impl FnMut(&[f64]) -> f64,
+    start: &Minimum<Vec<f64>>,
+    step: &[f64],
+    scale: f64,
+) -> Minimum<Vec<f64>> {
+    let n = start.at.len();
+    let mut points = vec![start.clone()];
+    for i in 0..n {
+        let mut at = start.at.clone();
+        at[i] += step[i] * scale;
+        let mut value = f(&at);
+        if !value.is_finite() {
+            at[i] = start.at[i] - step[i] * scale;
+            value = f(&at);
+        }
+        points.push(Minimum { at, value });
+    }
+    for _ in 0..400 * n {
+        points.sort_by(|a, b| a.value.total_cmp(&b.value));
+        let spread = points[n].value - points[0].value;
+        let width = (0..n).map(|i| ((points[n].at[i] - points[0].at[i]) / step[i]).abs()).fold(0.0, f64::max);
+        if spread < 1e-11 && width < 1e-6 {
+            break;
+        }
+        let centre: Vec<f64> =
+            (0..n).map(|i| points[..n].iter().map(|p| p.at[i]).sum::<f64>() / n as f64).collect();
+        let mut along = |t: f64| {
+            let at: Vec<f64> = (0..n).map(|i| centre[i] + t * (points[n].at[i] - centre[i])).collect();
+            let value = f(&at);
+            Minimum { at, value }
+        };
+        let reflected = along(-1.0);
+        let taken = if reflected.value < points[0].value {
+            let expanded = along(-2.0);
+            if expanded.value < reflected.value {
+                expanded
+            } else {
+                reflected
+            }
+        } else if reflected.value < points[n - 1].value {
+            reflected
+        } else {
+            let outside = reflected.value < points[n].value;
+            let contracted = along(if outside { -0.5 } else { 0.5 });
+            if contracted.value < points[n].value.min(reflected.value) {
+                contracted
+            } else {
+                let lowest = points[0].at.clone();
+                for point in &mut points[1..] {
+                    point.at.iter_mut().zip(&lowest).for_each(|(x, low)| *x = low + 0.5 * (*x - low));
+                    point.value = f(&point.at);
+                }
+                continue;
+            }
+        };
+        points[n] = taken;
+    }
+    points.sort_by(|a, b| a.value.total_cmp(&b.value));
+    points.swap_remove(0)
+}
+
+/// Where `f` climbs through `level` when one walks from `from` by steps of `step` (their sign is the direction):
+/// doubled until beyond, then halved. `None` when it is not reached within `steps` doublings.
+pub fn crossing(mut f: impl FnMut(f64) -> f64, from: f64, step: f64, level: f64, steps: u32) -> Option<f64> {
+    let (mut inside, mut reach) = (from, step);
+    let mut outside = None;
+    for _ in 0..steps {
+        let x = from + reach;
+        let value = f(x);
+        if value.is_nan() || value > level {
+            outside = Some(x);
+            break;
+        }
+        inside = x;
+        reach *= 1.6;
+    }
+    let mut outside = outside?;
+    for _ in 0..60 {
+        let middle = 0.5 * (inside + outside);
+        let value = f(middle);
+        if value.is_nan() || value > level {
+            outside = middle;
+        } else {
+            inside = middle;
+        }
+        if (outside - inside).abs() <= 1e-7 * (outside - from).abs() {
+            break;
+        }
+    }
+    Some(outside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minima_and_crossings_are_found_beside_walls() {
+        let wall = |x: f64| if x < 1.0 { f64::INFINITY } else { (x - 1.5).powi(2) };
+        assert!((one(wall, 8.0, 0.5, 1e-8).unwrap().at - 1.5).abs() < 1e-7);
+        assert_eq!(one(wall, 0.0, 0.5, 1e-8), None);
+        assert_eq!(one(|x| x, 0.0, 0.5, 1e-8), None, "it falls without end");
+        let valley = |x: &[f64]| 100.0 * (x[1] - x[0] * x[0]).powi(2) + (1.0 - x[0]).powi(2);
+        let found = many(valley, &[-1.2, 1.0], &[0.5, 0.5]).unwrap();
+        assert!((found.at[0] - 1.0).abs() < 1e-4, "{found:?}");
+        let edge = crossing(|x| x * x, 0.0, 0.1, 4.0, 60).unwrap();
+        assert!((edge - 2.0).abs() < 1e-5, "{edge}");
+        assert_eq!(crossing(|_| 0.0, 0.0, 0.1, 4.0, 60), None);
+    }
+}

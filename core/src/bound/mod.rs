@@ -1,0 +1,27 @@
+//! How sure can one be? What was observed, what a path analysis bounds, and what a fitted tail extrapolates.
+//!
+//! The three are never mixed. *Observed* needs no model of the tail, only independent samples, and is corrected where
+//! they come in clusters. *Bound* adds up measured terms of the kernel's paths. *Extrapolated* is a generalised Pareto
+//! tail that is printed only when every gate passes: a number without a basis is worse than none.
+
+pub mod analyse;
+pub mod answer;
+pub mod blocks;
+mod gate;
+pub mod gev;
+pub mod goodness;
+pub mod gpd;
+pub mod minimise;
+pub mod of_run;
+pub mod order;
+pub mod paths;
+pub mod random;
+pub mod special;
+pub mod tail;
+pub mod text;
+mod threshold;
+
+#[cfg(test)]
+mod oracles;
+#[cfg(test)]
+mod tests;

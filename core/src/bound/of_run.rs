@@ -1,0 +1,193 @@
+//! Which samples of runs belong together, and what else of a run the answer needs.
+
+use serde_json::Value;
+
+use super::analyse::{Input, Order};
+use super::answer::{Answer, Criterion, Term};
+use super::tail::Distribution;
+use crate::histogram::Histogram;
+use crate::run::Run;
+use crate::series::{Quantity, Series};
+use crate::time::Cpu;
+
+/// Paths of the conditions that differ: samples of such runs are not of one distribution.
+#[must_use]
+pub fn differences(a: &Run, b: &Run, quantity: Quantity) -> Vec<String> {
+    let interval = |run: &Run| run.of(quantity).next().and_then(|series| series.interval_ns);
+    let mut found = Vec::new();
+    let c = (&a.conditions, &b.conditions);
+    compare("machine", serde_json::to_value(&c.0.machine), serde_json::to_value(&c.1.machine), &mut found);
+    compare("kernel", serde_json::to_value(&c.0.kernel), serde_json::to_value(&c.1.kernel), &mut found);
+    compare("knobs", serde_json::to_value(&c.0.knobs), serde_json::to_value(&c.1.knobs), &mut found);
+    compare("load", serde_json::to_value(&c.0.load), serde_json::to_value(&c.1.load), &mut found);
+    if interval(a) != interval(b) {
+        found.push("interval".to_owned());
+    }
+    found
+}
+
+fn compare(name: &str, a: serde_json::Result<Value>, b: serde_json::Result<Value>, found: &mut Vec<String>) {
+    match (a, b) {
+        (Ok(Value::Object(a)), Ok(Value::Object(b))) => {
+            let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
+            found.extend(differ.map(|key| format!("{name}.{key}")));
+        }
+        (Ok(a), Ok(b)) if a != b => found.push(name.to_owned()),
+        _ => {}
+    }
+}
+
+/// The quantity that a run is mostly about.
+#[must_use]
+pub fn main_quantity(run: &Run) -> Option<Quantity> {
+    let judged =
+        run.verdict.as_ref().and_then(|verdict| verdict.quantity).filter(|q| run.of(*q).next().is_some());
+    let cyclic = run.of(Quantity::Cyclic).next().map(|_| Quantity::Cyclic);
+    judged.or(cyclic).or_else(|| run.series.iter().find(|s| s.histogram.count() > 0).map(|s| s.quantity))
+}
+
+/// Why runs give no input.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoInput {
+    /// Nothing there.
+    #[error("no sample of {0}; name another one with --quantity or other CPUs with -c")]
+    NoSample(&'static str),
+    /// Classes of different widths.
+    #[error("{0}")]
+    Layout(#[from] crate::histogram::LayoutMismatch),
+    /// More than 2^64.
+    #[error("more samples than can be counted")]
+    TooMany,
+}
+
+/// The samples of `quantity` on `cpus` (all when `None`) of runs of one configuration, in the order of the runs.
+///
+/// # Errors
+/// Without a sample, or where histograms do not add up.
+pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<Input, NoInput> {
+    let wanted = |series: &&Series| cpus.is_none_or(|cpus| series.cpu.is_some_and(|cpu| cpus.contains(&cpu)));
+    let mut all: Option<Histogram> = None;
+    let (mut unknown, mut maxima, mut why) = (0u64, Vec::new(), None);
+    for run in runs {
+        let series: Vec<&Series> = run.of(quantity).filter(wanted).collect();
+        for one in &series {
+            let replayed = one.activations();
+            let histogram = replayed.unwrap_or(&one.histogram);
+            // Missed activations whose lateness is not known, and lost samples.
+            // A file that does not say how many may lack one: at least that is not known.
+            let missed = if replayed.is_some() { 0 } else { one.missed.unwrap_or(1) };
+            let lost = if one.lost_below_max { 0 } else { one.lost };
+            unknown = unknown.saturating_add(missed).saturating_add(lost);
+            match &mut all {
+                Some(sum) if sum.count().checked_add(histogram.count()).is_none() => {
+                    return Err(NoInput::TooMany)
+                }
+                Some(sum) => sum.merge(histogram)?,
+                None => all = Some(histogram.clone()),
+            }
+        }
+        match in_time(&series) {
+            Ok(values) => maxima.extend(values),
+            Err(reason) => why = Some(reason),
+        }
+    }
+    let distribution =
+        all.as_ref().and_then(Distribution::of_histogram).ok_or(NoInput::NoSample(quantity.name()))?;
+    let per_block = distribution.samples as f64 / maxima.len().max(1) as f64;
+    let order = match why {
+        Some(reason) => Order::Unknown(reason.to_owned()),
+        None => Order::Maxima { values: maxima, per_block },
+    };
+    let whose = cpus.map_or("all CPUs".to_owned(), |cpus| {
+        format!("CPUs {}", cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+    });
+    let about = format!(
+        "{} of {whose}, {} run{}",
+        quantity.name(),
+        runs.len(),
+        if runs.len() == 1 { "" } else { "s" }
+    );
+    Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown })
+}
+
+/// Maxima of each stretch over all series of a run, in time order.
+fn in_time(series: &[&Series]) -> Result<Vec<f64>, &'static str> {
+    let filled: Vec<&&Series> = series.iter().filter(|s| s.histogram.count() > 0).collect();
+    if filled.iter().any(|s| s.seconds.is_empty()) {
+        return Err("this run has a histogram without the maxima of its seconds");
+    }
+    let stretch = filled.first().map_or(1, |s| s.seconds_stretch).max(1);
+    if filled.iter().any(|s| s.seconds_stretch != stretch) {
+        return Err("the maxima of its CPUs are of stretches of different lengths");
+    }
+    let mut at: std::collections::BTreeMap<u32, f64> = std::collections::BTreeMap::new();
+    for one in filled.iter().flat_map(|s| &s.seconds) {
+        let max = at.entry(one.second / stretch).or_insert(0.0);
+        *max = max.max(one.max_ns.0 as f64);
+    }
+    Ok(at.into_values().collect())
+}
+
+/// Adds what only a run knows: the terms of blocking that were observed, and how far the four criteria are met.
+pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity) {
+    answer.criteria = criteria(answer, runs, quantity);
+    let largest = |q: Quantity| runs.iter().filter_map(|run| run.max_of(q)).max();
+    let observed = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff, Quantity::Blocking];
+    let term =
+        |q: Quantity| Some(Term { name: format!("observed {} maximum", q.name()), value_ns: largest(q)?.0 });
+    answer.bound.terms = observed.into_iter().filter_map(term).collect();
+    answer.bound.reason = match answer.bound.terms.is_empty() {
+        true => "no path analysis in this run: it needs the preemptirq tracepoints (CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER), which distributions' kernels lack".to_owned(),
+        false => "no bound: the terms below are an observed-blocking estimate, without the scheduler's own terms and interference".to_owned(),
+    };
+}
+
+fn criteria(answer: &Answer, runs: &[&Run], quantity: Quantity) -> Vec<Criterion> {
+    let one = |name: &str, met: Option<bool>, have: String, want: &str| Criterion {
+        name: name.to_owned(),
+        met,
+        have,
+        want: want.to_owned(),
+    };
+    let samples = answer.observed.samples;
+    let series = || runs.iter().flat_map(move |run| run.of(quantity));
+    let interval = series().filter_map(|s| s.interval_ns).max();
+    let twice = 2.0 * answer.observed.max_ns;
+    let loads: Vec<&str> = runs.iter().filter_map(|run| run.conditions.load.as_deref()).collect();
+    let known = loads.len() == runs.len();
+    let loaded = known.then(|| loads.iter().all(|load| *load != "none" && !load.is_empty()));
+    let checks: Vec<bool> = runs.iter().flat_map(|run| &run.calibration).map(|c| c.passed).collect();
+    let every = runs.iter().all(|run| !run.calibration.is_empty());
+    vec![
+        one(
+            "long enough",
+            Some(samples >= 1_000_000_000),
+            format!("{:.1e} samples", samples as f64),
+            "1e9 samples",
+        ),
+        one(
+            "frequent enough",
+            interval.map(|interval| interval.0 as f64 <= twice),
+            interval.map_or("no fixed interval".to_owned(), |interval| format!("an interval of {interval}")),
+            &format!("at most {:.0} µs, twice the largest observed", twice / 1e3),
+        ),
+        one(
+            "under appropriate load",
+            loaded,
+            if known { loads.join("; ") } else { "not recorded".to_owned() },
+            "a load like that of production, or worse",
+        ),
+        one(
+            "calibrated",
+            Some(every && checks.iter().all(|passed| *passed)),
+            format!(
+                "{} of {} injected disturbances seen",
+                checks.iter().filter(|passed| **passed).count(),
+                checks.len()
+            ),
+            "each injected disturbance seen",
+        ),
+    ]
+}

@@ -1,0 +1,140 @@
+//! What only the order in time can tell: stationarity, independence, clusters.
+
+use super::special::{bridge_upper, chi2_upper, ks_two_sample};
+
+/// KPSS statistic for a constant level, with the lag `floor(4 (n / 100)^(1/4))`, and its p-value (Kwiatkowski,
+/// Phillips, Schmidt, Shin, J. Econometrics 54, 1992). `None` below ten values or when all are equal.
+#[must_use]
+pub fn kpss(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len();
+    if n < 10 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let residual: Vec<f64> = values.iter().map(|v| v - mean).collect();
+    let lag = (4.0 * (n as f64 / 100.0).powf(0.25)).floor() as usize;
+    let product = |k: usize| residual[k..].iter().zip(&residual).map(|(a, b)| a * b).sum::<f64>();
+    let mut variance = product(0);
+    for k in 1..=lag.min(n - 1) {
+        variance += 2.0 * (1.0 - k as f64 / (lag + 1) as f64) * product(k);
+    }
+    let (mut running, mut squares) = (0.0, 0.0);
+    for r in &residual {
+        running += r;
+        squares += running * running;
+    }
+    (variance > 0.0).then(|| {
+        let statistic = squares / (n as f64 * variance);
+        (statistic, bridge_upper(statistic))
+    })
+}
+
+/// Ljung and Box's statistic over `lags` autocorrelations, and its p-value (Biometrika 65, 1978). `None` with too few
+/// values or when all are equal.
+#[must_use]
+pub fn ljung_box(values: &[f64], lags: usize) -> Option<(f64, f64)> {
+    let n = values.len();
+    if n < 3 * lags {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let residual: Vec<f64> = values.iter().map(|v| v - mean).collect();
+    let product = |k: usize| residual[k..].iter().zip(&residual).map(|(a, b)| a * b).sum::<f64>();
+    let variance = product(0);
+    if variance.is_nan() || variance <= 0.0 {
+        return None;
+    }
+    let sum: f64 = (1..=lags).map(|k| (product(k) / variance).powi(2) / (n - k) as f64).sum();
+    let statistic = n as f64 * (n as f64 + 2.0) * sum;
+    Some((statistic, chi2_upper(lags as f64, statistic)))
+}
+
+/// Whether counts of equal stretches of time have one rate: chi-square and its p-value, the slice that differs most.
+#[must_use]
+pub fn homogeneous(counts: &[u64]) -> Option<(f64, f64, usize)> {
+    let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+    if counts.len() < 2 || mean < 1.0 {
+        return None;
+    }
+    let part = |count: &u64| (*count as f64 - mean).powi(2) / mean;
+    let statistic: f64 = counts.iter().map(part).sum();
+    let worst = (0..counts.len()).max_by(|a, b| part(&counts[*a]).total_cmp(&part(&counts[*b])))?;
+    Some((statistic, chi2_upper((counts.len() - 1) as f64, statistic), worst))
+}
+
+/// Kolmogorov and Smirnov's distance of two samples, and its p-value. Ties count on both sides before they are compared.
+#[must_use]
+pub fn ks(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    if a.len() < 5 || b.len() < 5 {
+        return None;
+    }
+    let (mut a, mut b) = (a.to_vec(), b.to_vec());
+    a.sort_by(f64::total_cmp);
+    b.sort_by(f64::total_cmp);
+    let (n, m) = (a.len() as f64, b.len() as f64);
+    let (mut i, mut j, mut distance) = (0, 0, 0.0f64);
+    while i < a.len() && j < b.len() {
+        let at = a[i].min(b[j]);
+        while i < a.len() && a[i] <= at {
+            i += 1;
+        }
+        while j < b.len() && b[j] <= at {
+            j += 1;
+        }
+        distance = distance.max((i as f64 / n - j as f64 / m).abs());
+    }
+    Some((distance, ks_two_sample(distance, n, m)))
+}
+
+/// Extremal index by the intervals estimator, from the times of the exceedances in units of samples (Ferro and Segers,
+/// J. R. Statist. Soc. B 65, 2003). `None` below three exceedances.
+#[must_use]
+pub fn extremal_index(times: &[f64]) -> Option<f64> {
+    let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).max(1.0)).collect();
+    if gaps.len() < 2 {
+        return None;
+    }
+    let n = gaps.len() as f64;
+    let longest = gaps.iter().copied().fold(0.0, f64::max);
+    let (sum, squares) = match longest > 2.0 {
+        true => (
+            gaps.iter().map(|t| t - 1.0).sum::<f64>(),
+            gaps.iter().map(|t| (t - 1.0) * (t - 2.0)).sum::<f64>(),
+        ),
+        false => (gaps.iter().sum(), gaps.iter().map(|t| t * t).sum()),
+    };
+    (squares > 0.0).then(|| (2.0 * sum * sum / (n * squares)).min(1.0))
+}
+
+/// Where clusters start: indices into `times`. The gaps between clusters are the `floor(n theta)` longest ones, so that
+/// the run length follows from the extremal index.
+#[must_use]
+pub fn cluster_starts(times: &[f64], theta: f64) -> Vec<usize> {
+    let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mut sorted = gaps.clone();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let clusters = ((times.len() as f64 * theta).floor() as usize).clamp(1, times.len().max(1));
+    let between = match clusters {
+        1 => f64::INFINITY,
+        n => sorted.get(n - 2).copied().unwrap_or(f64::INFINITY),
+    };
+    // A gap as long as the shortest one that separates does not separate where more gaps are that long than there is
+    // room for: fewer clusters are the careful side.
+    let ties = sorted.iter().filter(|gap| **gap >= between).count();
+    let separates = |gap: f64| if ties + 1 > clusters { gap > between } else { gap >= between };
+    let later = gaps.iter().enumerate().filter(|(_, gap)| separates(**gap)).map(|(at, _)| at + 1);
+    (!times.is_empty()).then_some(0).into_iter().chain(later).collect()
+}
+
+/// Extremal index inside blocks, from how many blocks have an exceedance: of `blocks` with `per_block` samples each,
+/// `hit` have one, where a share `zeta` of all samples exceeds (R. L. Smith and I. Weissman, J. R. Statist. Soc. B 56,
+/// 1994). `None` where every block has one, or none has: it is not identified then.
+#[must_use]
+pub fn index_by_blocks(blocks: u64, hit: u64, per_block: f64, zeta: f64) -> Option<f64> {
+    if hit == 0 || hit >= blocks || zeta <= 0.0 || zeta >= 1.0 || per_block <= 0.0 {
+        return None;
+    }
+    let seen = f64::ln_1p(-(hit as f64 / blocks as f64));
+    let independent = per_block * f64::ln_1p(-zeta);
+    Some((seen / independent).min(1.0))
+}

@@ -1,0 +1,82 @@
+//! The answer on one screen: observed, bound, extrapolated, the criteria, the gates.
+
+use std::fmt::Write as _;
+
+use super::answer::{Answer, Observed};
+use crate::time::Ns;
+
+/// The text. Numbers of unit `ns` as durations, rounded up.
+#[must_use]
+pub fn text(answer: &Answer) -> String {
+    let shown = |value: f64| match answer.unit.as_str() {
+        "ns" => Ns(value.max(0.0).ceil() as u64).rounded_up().to_string(),
+        _ => format!("{value:.6}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+    };
+    let mut out = format!("{}\n\n", answer.about);
+    let _ = writeln!(out, "observed      {}", observed(&answer.observed, &shown));
+    let bound = answer.bound.value_ns.map_or_else(
+        || answer.bound.reason.clone(),
+        |value| format!("{}: {}", shown(value), answer.bound.reason),
+    );
+    let _ = writeln!(out, "bound         {bound}");
+    for term in &answer.bound.terms {
+        let _ = writeln!(out, "              {}: {}", term.name, shown(term.value_ns as f64));
+    }
+    let far = &answer.extrapolated;
+    let _ = match (far.value_ns, far.upper_ns) {
+        (Some(value), Some(upper)) => writeln!(
+            out,
+            "extrapolated  1 in {:.3e} exceeds {} at most (most likely {}): {}",
+            1.0 / far.level,
+            shown(upper),
+            shown(value),
+            far.reason
+        ),
+        _ => writeln!(out, "extrapolated  {}", far.reason),
+    };
+    if !answer.criteria.is_empty() {
+        out.push_str("\ncriteria\n");
+    }
+    for one in &answer.criteria {
+        let mark = one.met.map_or("unknown", |met| if met { "met" } else { "not met" });
+        let _ = writeln!(out, "  {:<22} {mark:<8} {} (wanted: {})", one.name, one.have, one.want);
+    }
+    out.push_str("\ngates\n");
+    for gate in &answer.gates {
+        let p = gate.p.map_or(String::new(), |p| format!("p {p:.3}"));
+        let _ = writeln!(
+            out,
+            "  {:<22} {:<8} {p:<8} {}",
+            gate.name,
+            if gate.passed { "passed" } else { "refused" },
+            gate.detail
+        );
+    }
+    for note in &answer.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
+    let claim = match o.probability_upper {
+        Some(p) if p <= 0.5 => format!("fewer than 1 in {:.0}", (1.0 / p).floor()),
+        Some(p) => format!("fewer than {:.1} %", (p * 1e3).ceil() / 10.0),
+        None => "no statement".to_owned(),
+    };
+    let effective = match (o.effective_samples, o.theta) {
+        (Some(n), Some(theta)) if theta < 1.0 => {
+            format!(" (as good as {n} independent ones, theta {theta:.3})")
+        }
+        _ => String::new(),
+    };
+    format!(
+        "largest {} of {} samples{effective}; {} above {}: with {} % confidence {claim} exceed it, {}",
+        shown(o.max_ns),
+        o.samples,
+        o.above,
+        shown(o.level_ns),
+        o.confidence * 100.0,
+        o.reason
+    )
+}

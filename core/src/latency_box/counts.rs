@@ -1,0 +1,45 @@
+//! What became of the stimuli of a series.
+
+use serde::{Deserialize, Serialize};
+
+/// Stimuli and answers of a series of round trips.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Counts {
+    /// Stimuli that were sent.
+    pub sent: u64,
+    /// Of them, those with an answer; each has a sample.
+    pub answered: u64,
+    /// Answers later than the deadline, or without a deadline later than the next stimulus was due; those that came after their
+    /// stimulus was given up included.
+    pub late: u64,
+    /// Stimuli without an answer: `sent` − `answered`.
+    pub lost: u64,
+    /// Answers to a stimulus that had been answered.
+    pub duplicated: u64,
+    /// First answers that came after the answer to a later stimulus.
+    pub out_of_order: u64,
+    /// What came and was no message: wrong checksum, wrong length, garbage between messages.
+    pub damaged: u64,
+    /// Sound messages of another session, of a third party, or to stimuli that were never sent.
+    #[serde(default)]
+    pub foreign: u64,
+}
+
+impl Counts {
+    /// Adds those of another measurement.
+    pub fn add(&mut self, other: &Counts) {
+        for (into, from) in [
+            (&mut self.sent, other.sent),
+            (&mut self.answered, other.answered),
+            (&mut self.late, other.late),
+            (&mut self.lost, other.lost),
+            (&mut self.duplicated, other.duplicated),
+            (&mut self.out_of_order, other.out_of_order),
+            (&mut self.damaged, other.damaged),
+            (&mut self.foreign, other.foreign),
+        ] {
+            *into = into.saturating_add(from);
+        }
+    }
+}

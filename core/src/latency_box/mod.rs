@@ -1,0 +1,23 @@
+//! How long from a stimulus to its answer, seen from outside? The pure part of `lathunt box` and `lathunt respond`.
+//!
+//! - [`message`]: what goes over a channel, with the random key of a session and a sequence number.
+//! - [`deframe`]: messages out of a stream of bytes that may be damaged.
+//! - [`schedule`]: when stimuli are due; [`delay`]: the known delay of a responder.
+//! - [`flights`]: stimuli under way; [`ledger`]: what each answer is (first, duplicate, out of order, foreign).
+//! - [`lines`]: the histogram of 1000 lines of OSADL's Latency Box.
+//! - [`channel`]: the names of channels.
+//!
+//! Channels, threads and clocks are in `lathunt_host::link` and `lathunt_host::latency_box`.
+
+pub mod channel;
+pub mod counts;
+pub mod deframe;
+pub mod delay;
+pub mod flights;
+pub mod ledger;
+pub mod lines;
+pub mod message;
+pub mod random;
+pub mod schedule;
+
+pub use counts::Counts;

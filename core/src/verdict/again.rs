@@ -1,0 +1,155 @@
+//! A stored verdict is judged again when its file is read: it is never believed.
+//!
+//! The samples are judged by the rules of today. What a file says beyond its samples (a program that failed, rules of an
+//! older version) can only make the answer worse: the outcome is never better than the stored one. A file whose parts
+//! exclude one another was altered or damaged, and is refused with the contradiction.
+
+use std::collections::BTreeMap;
+
+use super::{judge, judge_recording, Asked, JudgedBy, Outcome, Rules, Verdict};
+use crate::run::{MergedRun, Run};
+use crate::series::{Quantity, Series};
+use crate::time::Ns;
+
+/// Two parts of a run file that exclude one another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the file contradicts itself: {0}")]
+pub struct Contradiction(pub String);
+
+/// Judges `run`, as it was read from a file, again.
+///
+/// # Errors
+/// What in it contradicts what else in it.
+pub fn again(run: &mut Run) -> Result<(), Contradiction> {
+    run.series.iter().chain(run.tasks.iter().flat_map(|task| &task.series)).try_for_each(consistent)?;
+    adds_up(run)?;
+    let Some(stored) = run.verdict.take() else { return Ok(()) };
+    if let Some(reason) = passed_though_late(run, &stored) {
+        return Err(Contradiction(reason));
+    }
+    let judged = rejudged(run, &stored);
+    let never_late = stored.outcome == Some(Outcome::Fail) && judged.outcome != Some(Outcome::Fail);
+    if never_late && matches!(stored.judged_by, Some(JudgedBy::Hunt | JudgedBy::Instrument | JudgedBy::Tasks))
+    {
+        return Err(Contradiction("its verdict is FAIL, but no sample is above the deadline".to_owned()));
+    }
+    run.verdict = Some(if badness(judged.outcome) >= badness(stored.outcome) { judged } else { stored });
+    Ok(())
+}
+
+/// By the rules that the verdict names; where it names none, by those of an instrument, the least strict ones.
+fn rejudged(run: &Run, stored: &Verdict) -> Verdict {
+    let quantity = stored.quantity.or_else(|| run.series.first().map(|series| series.quantity));
+    let instrument = |quantity| judge(run, stored.deadline_ns, &Rules::instrument(quantity));
+    match (stored.judged_by, quantity) {
+        (Some(JudgedBy::Hunt), _) => judge(run, stored.deadline_ns, &Rules::hunt()),
+        (Some(JudgedBy::Tasks), _) => judge(run, stored.deadline_ns, &Rules::tasks(run)),
+        (Some(JudgedBy::Instrument), Some(quantity)) => instrument(quantity),
+        (None, Some(quantity)) if run.merged.is_empty() && run.tasks.is_empty() => {
+            Verdict { judged_by: None, ..instrument(quantity) }
+        }
+        (Some(JudgedBy::Application), _) => {
+            let command = Some(String::new()); // how it ended is not in the file, but for the stored outcome
+            let asked =
+                Asked { is_application: true, deadline: stored.deadline_ns, command, ..Asked::default() };
+            judge_recording(run, &asked)
+        }
+        (Some(JudgedBy::Merged), _) => {
+            let worst = run.merged.iter().map(|one| one.outcome).max_by_key(|&outcome| badness(outcome));
+            let outcome = worst.flatten().filter(|_| badness(worst.flatten()) > badness(stored.outcome));
+            Verdict { outcome: outcome.or(stored.outcome), ..stored.clone() }
+        }
+        _ => stored.clone(),
+    }
+}
+
+/// Of two answers the larger one stands.
+fn badness(outcome: Option<Outcome>) -> u8 {
+    match outcome {
+        Some(Outcome::Pass) => 0,
+        None => 1, // nothing is claimed
+        Some(Outcome::Inconclusive) => 2,
+        Some(Outcome::Fail) => 3,
+    }
+}
+
+/// A sample or a worst case above the deadline of a verdict that does not say FAIL.
+fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
+    let deadline = stored.deadline_ns?;
+    let said = match stored.outcome {
+        Some(Outcome::Fail) => return None,
+        Some(Outcome::Pass) => "PASS",
+        Some(Outcome::Inconclusive) => "INCONCLUSIVE",
+        None => return None,
+    };
+    let quantity = stored.quantity?;
+    let limited = |one: Quantity| match stored.judged_by {
+        Some(JudgedBy::Tasks) => Rules::tasks(run).limited(run).any(|series| series.quantity == one),
+        _ => one == quantity,
+    };
+    let of_tasks = run.tasks.iter().filter_map(|task| task.of(Quantity::Response));
+    let series = run.series.iter().chain(of_tasks).filter(|series| limited(series.quantity));
+    let late = series.filter_map(|series| Some((series.histogram.max()?, series.label())));
+    let peaks = run.peaks.iter().filter(|peak| limited(peak.quantity) && run.complete);
+    let peaks = peaks.map(|peak| (peak.total_ns, format!("one of its worst cases on CPU {}", peak.cpu)));
+    let (worst, whose) = late.chain(peaks).max_by_key(|(worst, _)| *worst)?;
+    (worst > deadline).then(|| {
+        let (worst, deadline) = worst.told_apart(deadline);
+        format!("its verdict is {said} with a deadline of {deadline}, but {whose} took {worst}")
+    })
+}
+
+/// Parts of a series that say the same twice.
+fn consistent(series: &Series) -> Result<(), Contradiction> {
+    let refuse = |what: String| Err(Contradiction(format!("{}: {what}", series.label())));
+    let max = series.histogram.max().unwrap_or(Ns::ZERO);
+    if let Some(replayed) = &series.replayed {
+        let all = replayed.count();
+        if all < series.histogram.count() || replayed.max() < series.histogram.max() {
+            return refuse(format!(
+                "{} samples up to {max}, but {all} activations with the missed ones up to {}",
+                series.histogram.count(),
+                replayed.max().unwrap_or(Ns::ZERO)
+            ));
+        }
+    }
+    // Times of gaps are converted twice, with another rounding.
+    let rounded = max + Ns(max.0 / 1_000 + 1_000);
+    match series.seconds.iter().max_by_key(|second| second.max_ns).filter(|second| second.max_ns > rounded) {
+        Some(second) => refuse(format!(
+            "the largest latency is {max}, but that of second {} is {}",
+            second.second, second.max_ns
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The runs that were merged have, together, the samples of the whole.
+fn adds_up(run: &Run) -> Result<(), Contradiction> {
+    if run.merged.is_empty() || run.series.iter().any(|series| series.thread.is_some()) {
+        return Ok(()); // side by side, they stay apart
+    }
+    let mut parts: BTreeMap<Quantity, (u64, Option<Ns>)> = BTreeMap::new();
+    for series in run.merged.iter().flat_map(|MergedRun { series, .. }| series) {
+        let sum = parts.entry(series.quantity).or_default();
+        *sum = (sum.0.saturating_add(series.samples), sum.1.max(series.max_ns));
+    }
+    for series in &run.series {
+        let whole = (series.histogram.count(), series.histogram.max());
+        let Some(&part) = parts.get(&series.quantity).filter(|&&part| part != whole) else { continue };
+        let shown = |max: Option<Ns>| max.map_or("none".to_owned(), |max| max.to_string());
+        return Err(Contradiction(format!(
+            "{} samples of {}, the largest {}, but the merged runs have {}, the largest {}",
+            whole.0,
+            series.quantity.name(),
+            shown(whole.1),
+            part.0,
+            shown(part.1)
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "again_tests.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+//! One good file, and one way at a time in which somebody has altered it.
+
+use super::*;
+use crate::conditions::Conditions;
+use crate::histogram::{Histogram, Layout};
+use crate::peak::Peak;
+use crate::run::NotARun;
+use crate::series::{SecondMax, Thread};
+use crate::time::{Cpu, Mono};
+
+const DEADLINE: Ns = Ns(100_000);
+
+fn series(samples: u64, worst: Ns) -> Series {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    (1..samples).for_each(|_| histogram.record(Ns(9_000)));
+    histogram.record(worst);
+    Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram)
+}
+
+fn judged(samples: u64, worst: Ns) -> Run {
+    let mut run = Run::new(Conditions::default());
+    run.series = vec![series(samples, worst)];
+    run.verdict = Some(judge(&run, Some(DEADLINE), &Rules::instrument(Quantity::Cyclic)));
+    run
+}
+
+fn read(alter: impl FnOnce(&mut Run), mut run: Run) -> Result<Option<Outcome>, String> {
+    alter(&mut run);
+    match Run::from_json(&run.to_json()) {
+        Ok(run) => Ok(run.verdict.and_then(|verdict| verdict.outcome)),
+        Err(NotARun::Contradiction(contradiction)) => Err(contradiction.to_string()),
+        Err(other) => Err(format!("no contradiction, but: {other}")),
+    }
+}
+
+fn verdict(run: &mut Run) -> &mut Verdict {
+    run.verdict.as_mut().unwrap()
+}
+
+#[test]
+fn what_was_judged_is_judged_the_same_when_it_is_read() {
+    for run in [judged(40_000, Ns(60_000)), judged(40_000, Ns(523_400)), judged(3, Ns(60_000))] {
+        assert_eq!(Run::from_json(&run.to_json()).unwrap(), run);
+    }
+}
+
+#[test]
+fn a_pass_that_the_samples_do_not_carry_is_none() {
+    let pass = |run: &mut Run| verdict(run).outcome = Some(Outcome::Pass);
+    assert_eq!(read(pass, judged(3, Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
+    let lost = |run: &mut Run| run.series[0].lost = 1;
+    assert_eq!(read(lost, judged(40_000, Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
+    let old = |run: &mut Run| (verdict(run).judged_by, verdict(run).outcome) = (None, Some(Outcome::Pass));
+    assert_eq!(
+        read(old, judged(3, Ns(60_000))),
+        Ok(Some(Outcome::Inconclusive)),
+        "written by an old version"
+    );
+    let cut = |run: &mut Run| run.complete = false;
+    assert_eq!(read(cut, judged(40_000, Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
+}
+
+#[test]
+fn an_answer_that_is_worse_for_reasons_beyond_the_samples_stays() {
+    let open = |run: &mut Run| {
+        verdict(run).outcome = Some(Outcome::Inconclusive);
+        verdict(run).reasons = vec!["./app ended with exit code 3".to_owned()];
+    };
+    let mut run = judged(40_000, Ns(60_000));
+    open(&mut run);
+    let read = Run::from_json(&run.to_json()).unwrap().verdict.unwrap();
+    assert_eq!((read.outcome, read.reasons.len()), (Some(Outcome::Inconclusive), 1));
+}
+
+#[test]
+fn a_file_that_contradicts_itself_is_refused_with_the_contradiction() {
+    let late = || judged(40_000, Ns(523_400));
+    let in_time = || judged(40_000, Ns(60_000));
+    let refused = |alter: fn(&mut Run), run: Run, words: &str| {
+        let said = read(alter, run).expect_err(words);
+        assert!(said.starts_with("the file contradicts itself: ") && said.contains(words), "{said}");
+    };
+    let words = "verdict is PASS with a deadline of 100 µs, but CPU 0 took 523 µs";
+    refused(|run| verdict(run).outcome = Some(Outcome::Pass), late(), words);
+    let words = "verdict is INCONCLUSIVE with a deadline of 100 µs";
+    refused(|run| verdict(run).outcome = Some(Outcome::Inconclusive), late(), words);
+    refused(|run| run.series[0] = series(40_000, Ns(60_000)), late(), "FAIL, but no sample is above");
+    refused(|run| run.peaks = vec![peak()], in_time(), "one of its worst cases on CPU 0 took 900 µs");
+    let second = |run: &mut Run| run.series[0].seconds = vec![SecondMax { second: 7, max_ns: Ns(90_000) }];
+    refused(second, in_time(), "the largest latency is 60.0 µs, but that of second 7 is 90.0 µs");
+    let replayed = |run: &mut Run| run.series[0].replayed = Some(series(7, Ns(60_000)).histogram);
+    refused(replayed, in_time(), "40000 samples up to 60.0 µs, but 7 activations");
+}
+
+fn peak() -> Peak {
+    Peak {
+        quantity: Quantity::Cyclic,
+        cpu: Cpu(0),
+        begin: Mono(5),
+        total_ns: Ns(900_000),
+        victim: Thread::default(),
+        culprit: None,
+        explanation: None,
+        no_evidence: None,
+        context: None,
+    }
+}
+
+#[test]
+fn a_merged_file_has_the_samples_and_the_worst_answer_of_its_parts() {
+    let merged = |worst| {
+        let runs = [judged(40_000, Ns(60_000)), judged(30_000, worst)];
+        let [a, b] = runs;
+        let mut b = b;
+        b.conditions.host = Some("b".to_owned());
+        crate::merge::merge(&[("a".to_owned(), a), ("b".to_owned(), b)]).unwrap()
+    };
+    assert_eq!(read(|_| (), merged(Ns(60_000))), Ok(Some(Outcome::Pass)));
+    assert_eq!(read(|_| (), merged(Ns(523_400))), Ok(Some(Outcome::Fail)));
+    let said = read(|run| verdict(run).outcome = Some(Outcome::Pass), merged(Ns(523_400))).unwrap_err();
+    assert!(said.contains("verdict is PASS"), "{said}");
+    let part = |run: &mut Run| run.merged[1].outcome = Some(Outcome::Inconclusive);
+    assert_eq!(read(part, merged(Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
+    let fewer = |run: &mut Run| run.merged[1].series[0].samples = 1;
+    let said = read(fewer, merged(Ns(60_000))).unwrap_err();
+    assert!(
+        said.contains("70000 samples of cyclic, the largest 60.0 µs, but the merged runs have 40001"),
+        "{said}"
+    );
+}

@@ -1,0 +1,88 @@
+//! Is a measuring thread still on its CPU? Affinity, a cpuset or hotplug may move it after it was bound.
+//!
+//! The C library reads the CPU from the rseq area that the kernel keeps in each thread (the vDSO where there is none):
+//! a few ns a sample, no system call.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use lathunt_core::conditions::LeftCpu;
+use lathunt_core::time::Cpu;
+
+use crate::sched;
+
+/// What was seen of the CPUs of one thread; the thread writes, anybody reads.
+#[derive(Debug)]
+pub struct OwnCpu {
+    wanted: Option<Cpu>,
+    elsewhere: AtomicU64,
+    last: AtomicU64,    // number of the other CPU
+    unbound: AtomicU64, // 1: its affinity was another one at the end
+}
+
+impl OwnCpu {
+    /// Of a thread that is bound to `wanted`; `None`: it may move.
+    #[must_use]
+    pub fn new(wanted: Option<Cpu>) -> OwnCpu {
+        OwnCpu { wanted, elsewhere: AtomicU64::new(0), last: AtomicU64::new(0), unbound: AtomicU64::new(0) }
+    }
+
+    /// Notes where the calling thread is; once a sample.
+    #[inline]
+    pub fn look(&self) {
+        if let Some(wanted) = self.wanted {
+            // SAFETY: no preconditions; -1 where it cannot be known.
+            let on = unsafe { libc::sched_getcpu() };
+            if on >= 0 && on as u32 != wanted.0 {
+                self.elsewhere.fetch_add(1, Relaxed);
+                self.last.store(on as u64, Relaxed);
+            }
+        }
+    }
+
+    /// Notes whether the calling thread is still bound; a system call, at its end.
+    pub fn look_at_affinity(&self) {
+        let Some(wanted) = self.wanted else { return };
+        let bound = sched::affinity().map(|cpus| cpus.iter().eq([wanted])).unwrap_or(true);
+        self.unbound.store(u64::from(!bound), Relaxed);
+    }
+
+    /// What voids the CPU, if anything does.
+    #[must_use]
+    pub fn left(&self) -> Option<LeftCpu> {
+        let (samples, unbound) = (self.elsewhere.load(Relaxed), self.unbound.load(Relaxed) == 1);
+        let cpu = self.wanted.filter(|_| samples > 0 || unbound)?;
+        let on = (samples > 0).then(|| Cpu(self.last.load(Relaxed) as u32));
+        let why = if unbound { "its affinity was changed" } else { "it was moved and came back" };
+        Some(LeftCpu { cpu, samples: Some(samples), on, why: why.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_moved_is_seen_elsewhere_and_one_that_stays_is_not() {
+        let cpus: Vec<Cpu> = sched::affinity().unwrap().iter().collect();
+        let Some((&first, &last)) = cpus.first().zip(cpus.last()).filter(|(first, last)| first != last)
+        else {
+            eprintln!("skipped: a second CPU is needed");
+            return;
+        };
+        let thread = std::thread::spawn(move || {
+            let own = OwnCpu::new(Some(first));
+            sched::pin(first).unwrap();
+            own.look();
+            own.look_at_affinity();
+            assert_eq!(own.left(), None);
+            sched::pin(last).unwrap();
+            own.look();
+            own.look();
+            own.look_at_affinity();
+            own.left().unwrap()
+        });
+        let left = thread.join().unwrap();
+        assert_eq!((left.cpu, left.samples, left.on), (first, Some(2), Some(last)));
+        assert!(left.why.contains("affinity"), "{left:?}");
+    }
+}

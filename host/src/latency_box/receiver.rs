@@ -1,0 +1,135 @@
+//! The thread that receives answers: blocks, takes the time, counts.
+
+use std::io::{self, ErrorKind};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use lathunt_core::latency_box::deframe::Deframer;
+use lathunt_core::latency_box::flights::Flights;
+use lathunt_core::latency_box::ledger::Ledger;
+use lathunt_core::latency_box::message::{Kind, Message, NotAMessage, SIZE};
+use lathunt_core::time::Ns;
+
+use super::tally::Tally;
+use crate::link::{Framing, Inlet};
+use crate::{clock, sched};
+
+/// What the thread takes along.
+pub(super) struct Receiver {
+    pub(super) inlet: Box<dyn Inlet>,
+    pub(super) framing: Framing,
+    pub(super) flights: Arc<Flights>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) key: u64,
+    pub(super) boot: u64,
+    /// Answers above this are late.
+    pub(super) limit: Ns,
+    pub(super) break_at: Option<Ns>,
+}
+
+/// Longer than any message: a datagram that is too long must not look like one that fits.
+const LONGEST: usize = 4 * SIZE;
+
+impl Receiver {
+    /// Until it is stopped or the channel is closed.
+    pub(super) fn run(mut self) {
+        self.tally.receiver.store(sched::tid().0, Ordering::Release);
+        let mut ledger = Ledger::new(self.key, self.limit);
+        match self.framing {
+            Framing::Datagrams => self.datagrams(&mut ledger),
+            Framing::Stream => self.stream(&mut ledger),
+        }
+        self.tally.publish(&ledger);
+    }
+
+    fn datagrams(&mut self, ledger: &mut Ledger) {
+        let mut buffer = [0; LONGEST];
+        let mut damaged = 0;
+        while !self.tally.stop.load(Ordering::Relaxed) {
+            let received = self.inlet.receive(&mut buffer);
+            let now = clock::mono().0;
+            match received {
+                Ok(0) => return self.closed(None),
+                Ok(n) => match Message::decode(&buffer[..n]) {
+                    Ok(message) => self.take(&message, now, ledger),
+                    Err(error) => {
+                        self.other_version(error);
+                        damaged += 1;
+                        ledger.set_damaged(damaged);
+                    }
+                },
+                Err(error) if passes(&error) => {}
+                Err(error) => return self.closed(Some(&error)),
+            }
+            self.tally.publish(ledger);
+        }
+    }
+
+    fn stream(&mut self, ledger: &mut Ledger) {
+        let mut deframer = Deframer::default();
+        while !self.tally.stop.load(Ordering::Relaxed) {
+            let received = self.inlet.receive(deframer.space());
+            let now = clock::mono().0;
+            match received {
+                Ok(0) => return self.closed(None),
+                Ok(n) => {
+                    deframer.filled(n);
+                    while let Some(message) = deframer.next() {
+                        self.take(&message, now, ledger);
+                    }
+                    ledger.set_damaged(deframer.damaged());
+                    if let Some(version) = deframer.version() {
+                        self.other_version(NotAMessage::Version(version));
+                    }
+                }
+                Err(error) if passes(&error) => {}
+                // A terminal whose other side is gone says EIO.
+                Err(error) if error.raw_os_error() == Some(libc::EIO) => return self.closed(None),
+                Err(error) => return self.closed(Some(&error)),
+            }
+            self.tally.publish(ledger);
+        }
+    }
+
+    #[inline]
+    fn take(&self, message: &Message, now: u64, ledger: &mut Ledger) {
+        if message.kind == Kind::Welcome && message.key == self.key {
+            let same = message.second != 0 && message.second == self.boot;
+            self.tally.same_clock.store(same, Ordering::Relaxed);
+            self.tally.welcomed.store(true, Ordering::Release);
+            return;
+        }
+        let Some(sample) = ledger.take(message, now, &self.flights) else { return };
+        self.tally.enter(&sample);
+        if self.break_at.is_some_and(|limit| sample.latency > limit) {
+            let first = sample.latency.0.saturating_add(1);
+            let _ = self.tally.broke.compare_exchange(0, first, Ordering::AcqRel, Ordering::Relaxed);
+            self.tally.over.store(true, Ordering::Release);
+        }
+    }
+
+    fn other_version(&self, error: NotAMessage) {
+        if let NotAMessage::Version(_) = error {
+            self.tally.say(error.to_string());
+        }
+    }
+
+    fn closed(&self, error: Option<&io::Error>) {
+        let how = error.map_or("the responder closed the channel".to_owned(), |error| {
+            format!("the channel broke: {error}")
+        });
+        if !self.tally.stop.load(Ordering::Relaxed) {
+            self.tally.say(how);
+        }
+        self.tally.closed.store(true, Ordering::Release);
+        self.tally.over.store(true, Ordering::Release);
+    }
+}
+
+/// Errors after which a channel goes on: a signal, a time limit, and a responder of datagrams that is not there at the moment.
+fn passes(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+    )
+}

@@ -1,0 +1,286 @@
+//! The thread that answers. It knows one session at a time: the one whose box said hello last.
+
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lathunt_core::latency_box::deframe::Deframer;
+use lathunt_core::latency_box::delay::Distribution;
+use lathunt_core::latency_box::message::{Kind, Message, SIZE};
+use lathunt_core::latency_box::random::Random;
+use lathunt_core::time::Ns;
+
+use super::identity;
+use super::relay::Relay;
+use super::sender::sleep_until;
+use super::thread::{Place, Worker};
+use crate::clock;
+use crate::error::Result;
+use crate::link::{descriptor, Framing, Link};
+
+/// The longest delay that a box may ask for: it holds the CPU for the last part of it.
+const MOST_ASKED: u64 = 10_000_000;
+
+/// What the responder does with a stimulus.
+pub struct Service {
+    /// Where it runs.
+    pub place: Place,
+    /// Known delay.
+    pub delay: Option<Distribution>,
+    /// Seed of the delays.
+    pub seed: u64,
+    /// A program that answers instead.
+    pub relay: Option<Relay>,
+}
+
+/// Counters, readable by others at any time.
+#[derive(Debug, Default)]
+pub struct Served {
+    /// Sessions that began.
+    pub sessions: AtomicU64,
+    /// Stimuli of the session.
+    pub stimuli: AtomicU64,
+    /// Answers.
+    pub answers: AtomicU64,
+    /// Sound messages of nobody's or another's session.
+    pub foreign: AtomicU64,
+    /// What was no message.
+    pub damaged: AtomicU64,
+    /// Answers that the channel did not take.
+    pub refused: AtomicU64,
+    /// When something came last (ns of CLOCK_MONOTONIC).
+    last: AtomicU64,
+    /// A session is going on.
+    active: AtomicBool,
+    stop: AtomicBool,
+    /// Asks the thread to let others come: the box has been silent.
+    let_go: AtomicBool,
+}
+
+/// A box that is silent for so long is taken for dead: another one may come. Its session goes on if it comes back first.
+const SILENCE: Ns = Ns(1_000_000_000);
+
+/// A session with a box over a link, in a thread of its own.
+pub struct Serving {
+    worker: Worker<(Link, Service, Option<String>)>,
+    served: Arc<Served>,
+    lifeline: Option<std::os::fd::OwnedFd>,
+}
+
+impl Serving {
+    /// Starts to answer.
+    ///
+    /// # Errors
+    /// When the thread cannot get its CPU or priority.
+    pub fn start(mut link: Link, service: Service, served: &Arc<Served>) -> Result<Serving> {
+        served.stop.store(false, Ordering::Release);
+        let lifeline = link.lifeline.take();
+        let place = service.place;
+        let answering = Answering {
+            boot: identity::of_boot(),
+            random: Random::new(service.seed),
+            key: None,
+            adopted: false,
+            served: Arc::clone(served),
+            link,
+            service,
+        };
+        let worker = Worker::start("respond", place, move || answering.run())?;
+        Ok(Serving { worker, served: Arc::clone(served), lifeline })
+    }
+
+    /// Whether it goes on. Call it several times a second: it also sees that a box is silent or gone.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        if self.lifeline.as_ref().is_some_and(descriptor::hung_up) {
+            return false;
+        }
+        let silent = clock::mono().0.saturating_sub(self.served.last.load(Ordering::Relaxed)) > SILENCE.0;
+        if silent && self.served.active.load(Ordering::Relaxed) {
+            self.served.let_go.store(true, Ordering::Release);
+            self.worker.kick();
+        }
+        !self.worker.is_finished()
+    }
+
+    /// Ends it. The link and the service for the next one, and what broke; `None`: the kernel holds the thread.
+    pub fn end(mut self) -> Option<(Link, Service, Option<String>)> {
+        self.served.stop.store(true, Ordering::Release);
+        self.worker.end(Duration::from_millis(500))
+    }
+}
+
+struct Answering {
+    link: Link,
+    service: Service,
+    served: Arc<Served>,
+    boot: u64,
+    random: Random,
+    key: Option<u64>,
+    adopted: bool,
+}
+
+impl Answering {
+    fn run(mut self) -> (Link, Service, Option<String>) {
+        let broke = match self.link.framing {
+            Framing::Datagrams => self.datagrams(),
+            Framing::Stream => self.stream(),
+        };
+        self.let_go();
+        (self.link, self.service, broke.err().map(|error| error.to_string()))
+    }
+
+    fn is_over(&mut self) -> bool {
+        if self.served.let_go.swap(false, Ordering::Acquire) {
+            self.let_go();
+        }
+        self.served.stop.load(Ordering::Relaxed)
+    }
+
+    fn datagrams(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 4 * SIZE];
+        while !self.is_over() {
+            let received = self.link.inlet.receive(&mut buffer);
+            let now = clock::mono().0;
+            match received {
+                Ok(0) => return Ok(()),
+                Ok(n) => match Message::decode(&buffer[..n]) {
+                    Ok(message) => self.answer(&message, now)?,
+                    Err(_) => count(&self.served.damaged, 1),
+                },
+                Err(error) if passes(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self) -> io::Result<()> {
+        let mut deframer = Deframer::default();
+        while !self.is_over() {
+            let received = self.link.inlet.receive(deframer.space());
+            let now = clock::mono().0;
+            match received {
+                Ok(0) => return Ok(()),
+                Ok(n) => {
+                    deframer.filled(n);
+                    while let Some(message) = deframer.next() {
+                        self.answer(&message, now)?;
+                    }
+                    self.served.damaged.store(deframer.damaged(), Ordering::Relaxed);
+                }
+                Err(error) if passes(&error) => {}
+                // A terminal or socket whose other side is gone.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EIO | libc::ECONNRESET)) => {
+                    return Ok(())
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn answer(&mut self, message: &Message, now: u64) -> io::Result<()> {
+        self.served.last.store(now, Ordering::Relaxed);
+        match message.kind {
+            Kind::Stimulus if self.key == Some(message.key) => self.stimulus(message, now),
+            Kind::Hello => self.hello(message),
+            Kind::Bye if self.key == Some(message.key) => {
+                self.let_go();
+                self.key = None;
+                Ok(())
+            }
+            _ => {
+                count(&self.served.foreign, 1);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn stimulus(&mut self, message: &Message, now: u64) -> io::Result<()> {
+        if !self.adopted {
+            self.adopt()?; // it was silent, and comes back
+        }
+        count(&self.served.stimuli, 1);
+        let own = self.service.delay.map_or(0, |delay| delay.draw(&mut self.random).0);
+        let delay = own.saturating_add(message.first.min(MOST_ASKED));
+        if delay > 0 {
+            hold(now.saturating_add(delay), &self.served.stop);
+        }
+        if let Some(relay) = &mut self.service.relay {
+            relay.pass(message, &self.served.stop)?;
+        }
+        let times = Message { first: now, second: clock::mono().0, ..*message };
+        let answer = Message { kind: Kind::Answer, ..times }.encode();
+        self.emit(&answer)
+    }
+
+    fn emit(&mut self, bytes: &[u8; SIZE]) -> io::Result<()> {
+        match self.link.outlet.send(bytes) {
+            Ok(()) => count(&self.served.answers, 1),
+            Err(error) if passes(&error) || gone(&error) => count(&self.served.refused, 1),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn hello(&mut self, message: &Message) -> io::Result<()> {
+        self.adopt()?;
+        if self.key != Some(message.key) {
+            count(&self.served.sessions, 1);
+            self.key = Some(message.key);
+        }
+        let welcome = Message { second: self.boot, ..Message::new(Kind::Welcome, message.key, 0) };
+        match self.link.outlet.send(&welcome.encode()) {
+            Err(error) if !passes(&error) && !gone(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn adopt(&mut self) -> io::Result<()> {
+        self.link.inlet.adopt()?;
+        self.adopted = true;
+        self.served.active.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn let_go(&mut self) {
+        self.link.inlet.release();
+        self.adopted = false;
+        self.served.active.store(false, Ordering::Release);
+    }
+}
+
+/// One thread writes.
+#[inline]
+fn count(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+/// Waits until then: asleep as long as that is safe, the rest awake, so that the delay is exact.
+fn hold(until: u64, stop: &AtomicBool) {
+    const AWAKE: u64 = 200_000;
+    while clock::mono().0.saturating_add(AWAKE) < until && !stop.load(Ordering::Relaxed) {
+        sleep_until(until - AWAKE);
+    }
+    while clock::mono().0 < until && !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+fn passes(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+    )
+}
+
+fn gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EPIPE | libc::ECONNRESET | libc::EIO | libc::ESRCH | libc::ENOBUFS)
+    )
+}

@@ -1,0 +1,209 @@
+//! The thread that sends stimuli: sleeps until one is due, takes the time, sends.
+//!
+//! It never waits for an answer on a channel that queues. On a channel that can carry only one stimulus, what is due before the
+//! answer came is skipped, counted, and has its place in the view per stimulus due.
+
+use std::io::{self, ErrorKind};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use lathunt_core::latency_box::flights::{Flight, Flights};
+use lathunt_core::latency_box::message::{Kind, Message, SIZE};
+use lathunt_core::latency_box::schedule::Schedule;
+use lathunt_core::time::Ns;
+
+use super::tally::Tally;
+use crate::clock;
+use crate::instrument::counters::bump;
+use crate::link::Outlet;
+
+/// What the thread takes along.
+pub(super) struct Sender {
+    pub(super) outlet: Box<dyn Outlet>,
+    pub(super) queues: bool,
+    pub(super) schedule: Schedule,
+    pub(super) interval: Ns,
+    pub(super) flights: Arc<Flights>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) key: u64,
+    pub(super) boot: u64,
+    /// Length of the schedule.
+    pub(super) duration: Option<Ns>,
+    /// Number of stimuli.
+    pub(super) most: Option<u64>,
+    /// How long an answer is waited for: at the end, and on a channel that carries one stimulus.
+    pub(super) timeout: Ns,
+    /// How long the responder is waited for.
+    pub(super) patience: Ns,
+    /// Known delay that the responder is asked for.
+    pub(super) ask: Ns,
+}
+
+impl Sender {
+    /// Says hello, sends all stimuli, waits for the last answers, says goodbye.
+    pub(super) fn run(mut self) {
+        if self.hello() {
+            self.stimuli();
+            self.tally.ended.store(clock::mono().0, Ordering::Release);
+            self.await_answers();
+            let _ = self.put(&Message::new(Kind::Bye, self.key, 0).encode());
+        }
+        self.tally.over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.tally.stop.load(Ordering::Relaxed) || self.tally.over.load(Ordering::Relaxed)
+    }
+
+    /// Until the responder says welcome; again and again, because it may not be there yet or the channel may lose it.
+    fn hello(&mut self) -> bool {
+        let hello =
+            Message { first: self.interval.0, second: self.boot, ..Message::new(Kind::Hello, self.key, 0) };
+        let until = clock::mono().0.saturating_add(self.patience.0);
+        loop {
+            match self.put(&hello.encode()) {
+                Err(error) if !passes(&error) => {
+                    self.tally.say(format!("cannot send: {error}"));
+                    return false;
+                }
+                _ => {}
+            }
+            let again = clock::mono().0 + 100_000_000;
+            while clock::mono().0 < again {
+                if self.tally.welcomed.load(Ordering::Acquire) {
+                    return true;
+                }
+                if self.is_over() || clock::mono().0 > until {
+                    return false;
+                }
+                sleep_until(clock::mono().0 + 500_000);
+            }
+        }
+    }
+
+    fn stimuli(&mut self) {
+        let begin = clock::mono().0;
+        self.tally.begun.store(begin, Ordering::Release);
+        let end = self.duration.map_or(u64::MAX, |length| begin.saturating_add(length.0));
+        let mut sequence = 1;
+        let mut pending = Pending::default();
+        while !self.is_over() && self.most.is_none_or(|most| sequence <= most) {
+            let due = begin.saturating_add(self.schedule.due().0);
+            if due > end {
+                // The measurement lasts to its end, also on a schedule that has nothing more to send.
+                sleep_until(end);
+                break;
+            }
+            let stimulus =
+                Message { first: self.ask.0, ..Message::new(Kind::Stimulus, self.key, sequence) }.encode();
+            sleep_until(due);
+            if self.is_over() {
+                break;
+            }
+            let now = clock::mono().0;
+            let late = self.schedule.skip_until(Ns(now.saturating_sub(begin)));
+            pending.add(late.count, begin.saturating_add(late.first.0), &self.tally);
+            let due = begin.saturating_add(self.schedule.due().0);
+            if self.must_wait(sequence, now) {
+                pending.add(1, due, &self.tally);
+                self.schedule.advance();
+                continue;
+            }
+            let flight =
+                Flight { due, sent: clock::mono().0, skipped: pending.count, skipped_from: pending.first };
+            pending = Pending::default();
+            self.flights.depart(sequence, &flight);
+            self.tally.sent.store(sequence, Ordering::Release);
+            sequence += 1;
+            if let Err(error) = self.emit(&stimulus) {
+                self.tally.say(format!("cannot send: {error}"));
+                break;
+            }
+            self.schedule.advance();
+        }
+    }
+
+    /// Sends, and lets others see since when: a channel that takes nothing would hold this thread for ever.
+    #[inline]
+    fn put(&mut self, message: &[u8; SIZE]) -> io::Result<()> {
+        self.tally.sending.store(clock::mono().0, Ordering::Relaxed);
+        let sent = self.outlet.send(message);
+        self.tally.sending.store(0, Ordering::Relaxed);
+        sent
+    }
+
+    /// A stimulus that the channel does not take is sent and lost.
+    #[inline]
+    fn emit(&mut self, stimulus: &[u8; SIZE]) -> io::Result<()> {
+        match self.put(stimulus) {
+            Ok(()) => Ok(()),
+            // It tells of the datagram before; this one was not sent.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                self.put(stimulus).or_else(|error| if passes(&error) { Ok(()) } else { Err(error) })
+            }
+            Err(error) if passes(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the last stimulus is still under way on a channel that carries one.
+    #[inline]
+    fn must_wait(&self, sequence: u64, now: u64) -> bool {
+        !self.queues
+            && self.flights.is_open(sequence - 1)
+            && now.saturating_sub(self.flights.sent_at(sequence - 1)) < self.timeout.0
+    }
+
+    fn await_answers(&self) {
+        let until = clock::mono().0.saturating_add(self.timeout.0);
+        while clock::mono().0 < until {
+            let counts = self.tally.counts();
+            if counts.lost == 0
+                || self.tally.stop.load(Ordering::Relaxed)
+                || self.tally.closed.load(Ordering::Relaxed)
+            {
+                return;
+            }
+            sleep_until(clock::mono().0 + 1_000_000);
+        }
+    }
+}
+
+/// Stimuli that were due and not sent since the last one that was.
+#[derive(Default)]
+struct Pending {
+    count: u64,
+    first: u64,
+}
+
+impl Pending {
+    fn add(&mut self, count: u64, first: u64, tally: &Tally) {
+        if count > 0 {
+            if self.count == 0 {
+                self.first = first;
+            }
+            self.count += count;
+            bump(&tally.skipped, count);
+        }
+    }
+}
+
+fn passes(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+    ) || matches!(
+        error.raw_os_error(),
+        Some(libc::ENOBUFS | libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN)
+    )
+}
+
+/// Sleeps until then; a signal may end it early.
+pub(super) fn sleep_until(at: u64) {
+    let at = libc::timespec {
+        tv_sec: (at / 1_000_000_000) as libc::time_t,
+        tv_nsec: (at % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `at` is valid to read; the remaining time is not asked for.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &at, std::ptr::null_mut()) };
+}

@@ -1,0 +1,266 @@
+//! One measurement over one channel: started, watched, finished.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lathunt_core::comm::Comm;
+use lathunt_core::latency_box::flights::Flights;
+use lathunt_core::latency_box::schedule::{Pattern, Schedule};
+use lathunt_core::latency_box::Counts;
+use lathunt_core::series::{Quantity, Series, Thread};
+use lathunt_core::time::{Mono, Ns, Prio, Tid};
+
+use super::identity;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::tally::{plain, Tally, WorstTrip};
+use super::thread::{Place, Worker};
+use crate::error::Result;
+use crate::instrument::counters::Counters;
+use crate::link::{descriptor, Link};
+
+/// What to measure and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the channel in the results.
+    pub name: String,
+    /// How stimuli follow each other.
+    pub pattern: Pattern,
+    /// Their interval.
+    pub interval: Ns,
+    /// Length of the schedule; `None`: until [`Session::end`].
+    pub duration: Option<Ns>,
+    /// Number of stimuli; `None`: as many as the duration has.
+    pub stimuli: Option<u64>,
+    /// How long an answer is waited for.
+    pub timeout: Ns,
+    /// How long the responder is waited for.
+    pub patience: Ns,
+    /// Answers above this are late.
+    pub late_above: Ns,
+    /// The first round trip above this ends the measurement.
+    pub break_at: Option<Ns>,
+    /// Known delay that the responder is asked for.
+    pub ask: Ns,
+    /// Where both threads run.
+    pub place: Place,
+    /// Number of the worst round trips to keep.
+    pub worst: usize,
+}
+
+/// A running measurement. Dropping it ends it.
+pub struct Session {
+    options: Options,
+    tally: Arc<Tally>,
+    flights: Arc<Flights>,
+    lifeline: Option<std::os::fd::OwnedFd>,
+    facts: Vec<String>,
+    sender: Worker<()>,
+    receiver: Worker<()>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The round trips, then the parts of them that are known.
+    pub series: Vec<Series>,
+    /// Stimuli and answers.
+    pub counts: Counts,
+    /// The worst, the worst first.
+    pub worst: Vec<WorstTrip>,
+    /// Whether the responder ever said welcome.
+    pub welcomed: bool,
+    /// The latency that broke the measurement off.
+    pub broke: Option<Ns>,
+    /// The channel ended before the measurement did.
+    pub closed: bool,
+    /// What went wrong with the channel, and what is known of it.
+    pub trouble: Option<String>,
+    /// What is known of the channel.
+    pub facts: Vec<String>,
+}
+
+impl Session {
+    /// Starts both threads.
+    ///
+    /// # Errors
+    /// When a thread cannot get its CPU or priority, or there is no random key.
+    pub fn start(link: Link, options: Options) -> Result<Session> {
+        let key = identity::random_key()?;
+        let boot = identity::of_boot();
+        let tally = Arc::new(Tally::new(options.duration, options.worst));
+        let burst = if let Pattern::Burst { size } = options.pattern { size } else { 1 };
+        let flights = Arc::new(Flights::for_time(options.timeout, options.interval, burst));
+        let receiver = Receiver {
+            inlet: link.inlet,
+            framing: link.framing,
+            flights: Arc::clone(&flights),
+            tally: Arc::clone(&tally),
+            key,
+            boot,
+            limit: options.late_above,
+            break_at: options.break_at,
+        };
+        let sender = Sender {
+            outlet: link.outlet,
+            queues: link.queues,
+            schedule: Schedule::new(options.pattern, options.interval),
+            interval: options.interval,
+            flights: Arc::clone(&flights),
+            tally: Arc::clone(&tally),
+            key,
+            boot,
+            duration: options.duration,
+            most: options.stimuli,
+            timeout: options.timeout,
+            patience: options.patience,
+            ask: options.ask,
+        };
+        let receiver = Worker::start("box/answers", options.place, move || receiver.run())?;
+        let sender = match Worker::start("box/stimuli", options.place, move || sender.run()) {
+            Ok(sender) => sender,
+            Err(error) => {
+                tally.stop.store(true, Ordering::Release);
+                let mut receiver = receiver;
+                receiver.end(LIMIT);
+                return Err(error);
+            }
+        };
+        Ok(Session { options, tally, flights, lifeline: link.lifeline, facts: link.facts, sender, receiver })
+    }
+
+    /// What it has counted so far.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// What it measures.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether the measurement goes on. Call it several times a second: it also sees the death of the other end.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let begun = self.tally.begun.load(Ordering::Relaxed);
+        self.tally.seconds.extend(crate::clock::mono().since(Mono(begun)));
+        if self.lifeline.as_ref().is_some_and(descriptor::hung_up) && !self.sender.is_finished() {
+            self.tally.say("the responder is gone".to_owned());
+            self.tally.closed.store(true, Ordering::Release);
+            self.end();
+        }
+        let sending = self.tally.sending.load(Ordering::Relaxed);
+        let held = if sending > 0 { crate::clock::mono().since(Mono(sending)) } else { Ns::ZERO };
+        if held > self.options.timeout + self.options.timeout + Ns::from_ms(1_000) {
+            self.tally.say("the channel takes nothing more".to_owned());
+            self.tally.closed.store(true, Ordering::Release);
+            return false;
+        }
+        if self.tally.over.load(Ordering::Relaxed) || held > self.options.timeout {
+            self.sender.kick(); // it may sleep, or wait for a channel that takes nothing
+        }
+        !self.sender.is_finished()
+    }
+
+    /// Asks for the end: no more stimuli, then the last answers.
+    pub fn end(&self) {
+        self.tally.over.store(true, Ordering::Release);
+        self.sender.kick();
+    }
+
+    fn stop(&mut self) {
+        self.tally.over.store(true, Ordering::Release);
+        self.tally.stop.store(true, Ordering::Release);
+        self.sender.end(LIMIT);
+        self.receiver.end(LIMIT);
+    }
+
+    /// Ends at once and hands out what was measured.
+    #[must_use]
+    pub fn finish(mut self) -> Finished {
+        self.stop();
+        let broke = self.tally.broke.load(Ordering::Acquire).checked_sub(1).map(Ns);
+        Finished {
+            series: self.series(),
+            counts: self.tally.counts(),
+            worst: self.tally.worst(),
+            welcomed: self.tally.welcomed.load(Ordering::Acquire),
+            broke,
+            closed: self.tally.closed.load(Ordering::Acquire),
+            trouble: self.tally.trouble.lock().ok().and_then(|said| said.clone()),
+            facts: self.facts.clone(),
+        }
+    }
+
+    /// The series as they are now.
+    #[must_use]
+    pub fn series(&self) -> Vec<Series> {
+        let tally = &self.tally;
+        let counts = tally.counts();
+        let mut roundtrip = self.one(Quantity::Roundtrip, &tally.sent_view);
+        roundtrip.missed = Some(tally.skipped());
+        roundtrip.lost = counts.lost;
+        roundtrip.counts = Some(counts);
+        roundtrip.replayed = self.due_view();
+        roundtrip.set_seconds(tally.maxima());
+        let parts = [
+            (Quantity::Outward, &tally.outward),
+            (Quantity::Turnaround, &tally.turnaround),
+            (Quantity::Return, &tally.inward),
+        ];
+        let known = |counters: &&Counters| counters.count.load(Ordering::Relaxed) > 0;
+        let parts = parts.into_iter().filter(|(_, counters)| known(counters));
+        std::iter::once(roundtrip)
+            .chain(parts.map(|(quantity, counters)| self.one(quantity, counters)))
+            .collect()
+    }
+
+    fn one(&self, quantity: Quantity, counters: &Counters) -> Series {
+        let place = self.options.place;
+        let mut series = Series::new(quantity, place.cpu, plain(counters));
+        let begun = self.tally.begun.load(Ordering::Acquire);
+        series.begin = (begun > 0).then_some(Mono(begun));
+        let prio = if place.priority > 0 { Prio::from_rt(place.priority) } else { Prio(120) };
+        let comm = Comm::cut("box/answers").text();
+        let tid = Tid(self.tally.receiver.load(Ordering::Acquire));
+        series.thread = Some(Thread { tid, comm, prio: Some(prio) });
+        series.interval_ns = (self.options.pattern == Pattern::Periodic).then_some(self.options.interval);
+        series.channel = Some(self.options.name.clone());
+        series
+    }
+
+    /// Per stimulus due, if the place of each one that was skipped is known: the answer to the next one.
+    fn due_view(&self) -> Option<lathunt_core::histogram::Histogram> {
+        let placed = self.tally.placed.load(Ordering::Acquire);
+        (placed == self.tally.skipped()).then(|| plain(&self.tally.due_view))
+    }
+
+    /// Length of the schedule that was gone through.
+    #[must_use]
+    pub fn elapsed(&self) -> Ns {
+        let (begun, ended) = (&self.tally.begun, &self.tally.ended);
+        let ended = match ended.load(Ordering::Acquire) {
+            0 => crate::clock::mono().0,
+            ended => ended,
+        };
+        Ns(ended.saturating_sub(begun.load(Ordering::Acquire)))
+    }
+
+    /// Stimuli that still wait for their answers.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.flights.open().count()
+    }
+}
+
+/// How long a thread may take to end: a call that the kernel does not interrupt has a limit of 200 ms of its own.
+const LIMIT: Duration = Duration::from_millis(500);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

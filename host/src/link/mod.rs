@@ -1,0 +1,177 @@
+//! Channels between a box and its responder: one file a kind.
+//!
+//! A channel has two directions, each a thread's own: an [`Outlet`] sends whole messages, an [`Inlet`] blocks until bytes are
+//! there. No call allocates or makes another system call than the channel's own. What is sent and how it is judged is
+//! `lathunt_core::latency_box`; the threads are [`crate::latency_box`].
+//!
+//! How a blocked call ends: by a signal of ours that does nothing (`signals::wake_signal`, EINTR), or, where the kernel does
+//! not return for a signal, by a time limit of its own.
+
+pub mod descriptor;
+pub mod local;
+pub mod lock;
+pub mod memory;
+pub mod mqueue;
+pub mod rendezvous;
+pub mod stream;
+pub mod tty;
+pub mod udp;
+pub mod wake;
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use lathunt_core::latency_box::channel::Channel;
+use lathunt_core::latency_box::message::SIZE;
+
+use crate::error::Result;
+
+/// Sends messages.
+pub trait Outlet: Send {
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// As the system call. `WouldBlock`: the other side is not there yet or takes no more.
+    fn send(&mut self, message: &[u8; SIZE]) -> io::Result<()>;
+}
+
+/// Receives bytes.
+pub trait Inlet: Send {
+    /// Blocks until something came; number of bytes in `buffer`, 0: the other side closed the channel.
+    ///
+    /// # Errors
+    /// `Interrupted`: by a signal or a time limit, nothing was received. Else as the system call.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// From now on only the sender of the last message counts (a channel on which anybody may send).
+    ///
+    /// # Errors
+    /// As the system call.
+    fn adopt(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Anybody counts again.
+    fn release(&mut self) {}
+}
+
+/// Whether a channel keeps the borders of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// It does.
+    Datagrams,
+    /// A stream of bytes.
+    Stream,
+}
+
+/// Both directions of a channel, as one end sees them.
+pub struct Link {
+    /// To the other end.
+    pub outlet: Box<dyn Outlet>,
+    /// From the other end.
+    pub inlet: Box<dyn Inlet>,
+    /// Borders of messages.
+    pub framing: Framing,
+    /// Several stimuli may be under way.
+    pub queues: bool,
+    /// Closed by the kernel when the process at the other end dies; `None` where the channel itself tells.
+    pub lifeline: Option<OwnedFd>,
+    /// What is known of the channel and belongs into the run.
+    pub facts: Vec<String>,
+}
+
+/// Which end of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Sends stimuli.
+    Box,
+    /// Answers.
+    Responder,
+}
+
+impl Side {
+    /// Direction in which this side sends: 0 stimuli, 1 answers.
+    #[must_use]
+    pub fn sends(self) -> usize {
+        match self {
+            Side::Box => 0,
+            Side::Responder => 1,
+        }
+    }
+
+    /// Direction in which it receives.
+    #[must_use]
+    pub fn receives(self) -> usize {
+        1 - self.sends()
+    }
+}
+
+/// Opens the box's end of a channel.
+///
+/// # Errors
+/// One line: what is absent or refused, and what to do. An error for which waiting may help is [`is_absent`].
+pub fn connect(channel: &Channel) -> Result<Link> {
+    match channel {
+        Channel::Udp(address) => udp::connect(address),
+        Channel::Tcp(address) => stream::connect_tcp(address),
+        Channel::Unix(path) => stream::connect_unix(path),
+        Channel::Vsock(cid, port) => stream::connect_vsock(*cid, *port),
+        Channel::Tty(device, rate) => tty::open(device, *rate),
+        Channel::Virtio(device) => tty::open_port(device),
+        Channel::Local(local) => rendezvous::connect(*local),
+        _ => Err(crate::error::Error::refused("open", channel.to_string(), "this channel is not built in")),
+    }
+}
+
+/// Whether the other end may only not be there *yet*: refused, no such socket, nobody listens.
+#[must_use]
+pub fn is_absent(error: &crate::error::Error) -> bool {
+    matches!(error.errno(), Some(libc::ECONNREFUSED | libc::ENOENT | libc::ECONNRESET | libc::ENODEV))
+}
+
+/// The responder's end: a place where boxes come.
+pub enum Listener {
+    /// Streams, one box after another.
+    Streams(stream::Streams),
+    /// Channels of one machine.
+    Local(rendezvous::Rendezvous),
+    /// A device or socket that is there once and for all; taken by the first [`Listener::wait`], given back by
+    /// [`Listener::back`].
+    Standing(Option<Link>),
+}
+
+impl Listener {
+    /// Takes the responder's end of a channel.
+    ///
+    /// # Errors
+    /// One line: what is absent, busy or refused, and what to do.
+    pub fn open(channel: &Channel) -> Result<Listener> {
+        Ok(match channel {
+            Channel::Udp(address) => Listener::Standing(Some(udp::bind(address)?)),
+            Channel::Tcp(address) => Listener::Streams(stream::Streams::tcp(address)?),
+            Channel::Unix(path) => Listener::Streams(stream::Streams::unix(path)?),
+            Channel::Vsock(_, port) => Listener::Streams(stream::Streams::vsock(*port)?),
+            Channel::Local(local) => Listener::Local(rendezvous::Rendezvous::listen(*local)?),
+            other => Listener::Standing(Some(connect(other)?)),
+        })
+    }
+
+    /// Waits at most 100 ms for the next box.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    pub fn wait(&mut self) -> Result<Option<Link>> {
+        match self {
+            Listener::Streams(streams) => streams.wait(),
+            Listener::Local(rendezvous) => rendezvous.wait(),
+            Listener::Standing(link) => Ok(link.take()),
+        }
+    }
+
+    /// Gives back a link whose session is over.
+    pub fn back(&mut self, link: Link) {
+        if let Listener::Standing(place) = self {
+            *place = Some(link);
+        }
+    }
+}
