@@ -168,7 +168,7 @@ fn a_full_disk_gives_one_line_and_keeps_the_old_file() {
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&disk).status().unwrap();
     assert!(mounted.success());
     fs::write(disk.join("report.html"), "old").unwrap();
-    let output = lathunt(directory.path(), &["report", "b", "-o", "disk/report.html"]);
+    let output = lathunt(directory.path(), &["report", "b", "--force", "-o", "disk/report.html"]);
     let (left, old) = (fs::read_dir(&disk).unwrap().count(), fs::read(disk.join("report.html")).unwrap());
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     let said = String::from_utf8(output.stderr).unwrap();
