@@ -98,8 +98,9 @@ pub(super) fn raw_mode(fd: RawFd, rate: Option<u32>) -> io::Result<libc::termios
     mode.c_cflag &= !(libc::CRTSCTS | libc::CSTOPB | libc::PARENB);
     (mode.c_cc[libc::VMIN], mode.c_cc[libc::VTIME]) = (1, 0);
     if let Some(speed) = rate.and_then(speed) {
-        // SAFETY: `mode` was filled by tcgetattr.
-        done(unsafe { libc::cfsetspeed(&mut mode, speed) })?;
+        // By hand: libc binds cfsetspeed to a versioned symbol, which a static C library does not have.
+        mode.c_cflag = (mode.c_cflag & !libc::CBAUD) | speed;
+        (mode.c_ispeed, mode.c_ospeed) = (speed, speed);
     }
     // SAFETY: `mode` is valid to read; what is in the buffers is of another time.
     done(unsafe { libc::tcsetattr(fd, libc::TCSANOW, &mode) })?;
