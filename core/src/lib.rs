@@ -5,7 +5,7 @@
 //! any operating system, so every rule here is tested without root.
 //!
 //! Where to look:
-//! - [`time`], [`cpuset`]: quantities as types.
+//! - [`time`], [`cpuset`]: quantities as types; [`random`]: reproducible random numbers.
 //! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
 //! - [`trace`]: recorded kernel events as one normalized stream.
 //! - [`check`]: is a machine set up for real time? Rules as data.
@@ -38,6 +38,7 @@ pub mod merge;
 pub mod monitor;
 pub mod npt;
 pub mod peak;
+pub mod random;
 pub mod report;
 pub mod run;
 pub mod series;

@@ -7,17 +7,21 @@
 pub mod analyse;
 pub mod answer;
 pub mod blocks;
+mod exceedances;
 mod gate;
 pub mod gev;
 pub mod goodness;
 pub mod gpd;
 pub mod minimise;
+mod observed;
 pub mod of_run;
 pub mod order;
+mod order_gates;
 pub mod paths;
 pub mod random;
 pub mod special;
 pub mod tail;
+mod tail_gates;
 pub mod text;
 mod threshold;
 

@@ -7,14 +7,9 @@ pub struct Random([u64; 4]);
 impl Random {
     /// A stream of its own for each seed.
     #[must_use]
-    pub fn new(mut seed: u64) -> Random {
-        let mut next = || {
-            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        };
-        Random([next(), next(), next(), next()])
+    pub fn new(seed: u64) -> Random {
+        let mut seeds = crate::random::Random::new(seed);
+        Random(std::array::from_fn(|_| seeds.bits()))
     }
 
     /// 64 random bits.

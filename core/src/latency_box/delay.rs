@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::random::Random;
+use crate::random::Random;
 use crate::time::{parse_duration, Ns};
 
 /// How delays are distributed.

@@ -17,7 +17,6 @@ pub mod flights;
 pub mod ledger;
 pub mod lines;
 pub mod message;
-pub mod random;
 pub mod schedule;
 
 pub use counts::Counts;

@@ -3,7 +3,7 @@
 //! Times are ns since the start. A box that is late skips what has passed; each skipped stimulus is counted and has its place
 //! in the view per stimulus due.
 
-use super::random::Random;
+use crate::random::Random;
 use crate::time::Ns;
 
 /// How stimuli follow each other.

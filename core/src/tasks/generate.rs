@@ -2,38 +2,8 @@
 //! 2009) or Randfixedsum (Stafford 2006; Emberson, Stafford & Davis 2010), periods log-uniform.
 
 use super::set::{Event, Global, Phase, Policy, Sched, Task, TaskSet, Timer};
+use crate::random::Random;
 use crate::time::Ns;
-
-/// A small generator (splitmix64; Steele, Lea & Flood 2014): a set is reproduced by its seed on any machine.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// From a seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Uniform in (0, 1).
-    pub fn unit(&mut self) -> f64 {
-        ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
-    /// Uniform in 0 … `limit` − 1; 0 for a limit of 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
-    }
-}
 
 /// How utilisations are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

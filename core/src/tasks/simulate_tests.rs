@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::generate::Random;
 use super::super::load::{Load, Section};
 use super::super::set::Protocol;
 use super::super::{blocking, edf, fixed};
 use super::*;
+use crate::random::Random;
 use crate::time::Ns;
 
 struct Case {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lathunt_core::latency_box::deframe::Deframer;
 use lathunt_core::latency_box::delay::Distribution;
 use lathunt_core::latency_box::message::{Kind, Message, SIZE};
-use lathunt_core::latency_box::random::Random;
+use lathunt_core::random::Random;
 use lathunt_core::time::Ns;
 
 use super::identity;

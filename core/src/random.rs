@@ -1,5 +1,5 @@
-//! Random numbers for schedules and delays: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-//! generators", OOPSLA 2014). Repeatable from the seed; nothing secret comes from here.
+//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
+//! 2014). A schedule or a task set is reproduced by its seed on any machine; nothing secret comes from here.
 
 /// A generator.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ impl Random {
         Random(seed)
     }
 
-    /// 64 bits.
+    /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -27,9 +27,14 @@ impl Random {
         low + ((u128::from(self.bits()) * span) >> 64) as u64
     }
 
-    /// Above 0, at most 1.
+    /// Uniform in 0 … `limit` − 1; 0 for a limit of 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// Uniform in (0, 1), never an end.
     pub fn unit(&mut self) -> f64 {
-        ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
+        ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 }
 
@@ -44,5 +49,7 @@ mod tests {
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
         assert!((0..1_000).all(|_| (5..=7).contains(&random.between(5, 7))));
         assert_eq!(random.between(9, 9), 9);
+        assert!((0..1_000).all(|_| random.below(3) < 3 && (0.0..1.0).contains(&random.unit())));
+        assert_eq!(random.below(0), 0);
     }
 }

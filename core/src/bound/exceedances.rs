@@ -1,0 +1,64 @@
+//! The samples that are fitted: all above the threshold, or the largest of each cluster.
+
+use super::analyse::{Input, Order};
+use super::gpd::{self, Fit};
+use super::observed::times_above;
+use super::order;
+use super::tail::{total, Cell, Distribution, Grid};
+
+/// The excesses that are fitted.
+pub(super) struct Tail {
+    /// Excesses are over this.
+    pub(super) threshold: f64,
+    pub(super) cells: Vec<Cell>,
+    pub(super) grid: Grid,
+    /// Clusters per sample.
+    pub(super) zeta: f64,
+    /// In time order, where that is known.
+    pub(super) in_order: Vec<f64>,
+    pub(super) declustered: bool,
+    pub(super) fit: Fit,
+}
+
+impl Tail {
+    pub(super) fn of(input: &Input, threshold: f64, theta: Option<f64>) -> Option<Tail> {
+        let all = &input.distribution;
+        let samples = all.samples as f64;
+        let clustered = theta.is_some_and(|theta| theta < 0.9);
+        let (cells, grid, in_order) = match &input.order {
+            Order::Values(values) if clustered => {
+                let maxima = cluster_maxima(values, threshold, theta.unwrap_or(1.0));
+                let cells = Distribution::of_values(&maxima, all.grid)?.excesses(threshold);
+                (cells, all.grid, maxima.iter().map(|v| v - threshold).collect())
+            }
+            Order::Values(values) => {
+                let in_order = values.iter().filter(|v| **v > threshold).map(|v| v - threshold).collect();
+                (all.excesses(threshold), all.grid, in_order)
+            }
+            Order::Maxima { values, .. } if clustered => {
+                let cells = Distribution::of_values(values, Grid::Exact)?.excesses(threshold);
+                (
+                    cells,
+                    Grid::Exact,
+                    values.iter().filter(|v| **v > threshold).map(|v| v - threshold).collect(),
+                )
+            }
+            Order::Maxima { values, .. } => {
+                let in_order = values.iter().filter(|v| **v > threshold).map(|v| v - threshold).collect();
+                (all.excesses(threshold), all.grid, in_order)
+            }
+            Order::Unknown(_) => (all.excesses(threshold), all.grid, Vec::new()),
+        };
+        let fit = gpd::fit(&cells)?;
+        let zeta = total(&cells) as f64 / samples;
+        Some(Tail { threshold, cells, grid, zeta, in_order, declustered: clustered, fit })
+    }
+}
+
+fn cluster_maxima(values: &[f64], threshold: f64, theta: f64) -> Vec<f64> {
+    let above: Vec<f64> = values.iter().copied().filter(|v| *v > threshold).collect();
+    let starts = order::cluster_starts(&times_above(values, threshold), theta);
+    let ends = starts.iter().skip(1).copied().chain([above.len()]);
+    let largest = |(from, to): (&usize, usize)| above[*from..to].iter().copied().fold(f64::MIN, f64::max);
+    starts.iter().zip(ends).map(largest).collect()
+}

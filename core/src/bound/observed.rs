@@ -1,0 +1,61 @@
+//! What holds without a model of the tail, corrected for clusters.
+
+use super::analyse::{Input, Order, Request};
+use super::answer::Observed;
+use super::tail::{Cell, Grid};
+use super::{blocks, order};
+use crate::stats::model_free;
+
+/// The extremal index at a threshold; `None` where nothing tells it.
+pub(super) fn index(input: &Input, threshold: Option<f64>) -> Option<f64> {
+    match &input.order {
+        Order::Unknown(_) => None,
+        Order::Values(values) => order::extremal_index(&times_above(values, threshold?)),
+        Order::Maxima { values, per_block } => {
+            blocks::extremal_index(&input.distribution, values, *per_block)
+        }
+    }
+}
+
+pub(super) fn times_above(values: &[f64], threshold: f64) -> Vec<f64> {
+    values.iter().enumerate().filter(|(_, v)| **v > threshold).map(|(at, _)| at as f64).collect()
+}
+
+/// The statement for the deadline, or for the largest sample.
+pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> Observed {
+    let all = &input.distribution;
+    let level = request.deadline.unwrap_or(all.max);
+    let may_exceed = |cell: &&Cell| if cell.is_exact() { cell.lo > level } else { cell.hi - 1e-9 > level };
+    let classes = matches!(all.grid, Grid::Classes(_));
+    let may = |cell: &&Cell| if classes { cell.hi - 1.0 > level } else { may_exceed(cell) };
+    let seen = if all.max <= level { 0 } else { all.cells.iter().filter(may).map(|c| c.count).sum::<u64>() };
+    let (samples, above) = (all.samples.saturating_add(input.unknown), seen.saturating_add(input.unknown));
+    let effective = theta.map(|theta| ((theta * all.samples as f64).floor() as u64).max(1));
+    // Clusters count once each, on both sides.
+    let (n, k) = match (theta, effective) {
+        (Some(theta), Some(n)) => {
+            (n.saturating_add(input.unknown), (theta * seen as f64).ceil() as u64 + input.unknown)
+        }
+        _ => (samples, above),
+    };
+    let reason = match &input.order {
+        Order::Unknown(why) => format!("if late samples come independently, which cannot be tested: {why}"),
+        _ if theta.is_none() => {
+            "if late samples come independently: too few exceedances to test it".to_owned()
+        }
+        _ => {
+            "for this workload and this configuration; clusters of late samples counted once each".to_owned()
+        }
+    };
+    Observed {
+        samples,
+        effective_samples: effective,
+        theta,
+        max_ns: all.max,
+        level_ns: level,
+        above,
+        probability_upper: model_free::upper_limit(n, k.min(n), request.confidence),
+        confidence: request.confidence,
+        reason,
+    }
+}

@@ -1,0 +1,82 @@
+//! Gates of the fitted tail by itself: enough of it, fine enough, of the right form.
+
+use super::answer::Gate;
+use super::exceedances::Tail;
+use super::gate::{condition, tested};
+use super::goodness::Goodness;
+use super::gpd::{Ends, Fit};
+use super::tail::{total, Cell, Distribution, Grid};
+
+pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
+    let n = total(&tail.cells);
+    let distinct = tail.cells.len();
+    let enough = n >= 100 && tail.zeta <= 0.0500001 && distinct >= 30;
+    let advice = match enough {
+        true => String::new(),
+        false if n < 100 => format!("; measure {:.1} times as long", 200.0 / n.max(1) as f64),
+        false if distinct < 30 => "; record finer classes".to_owned(),
+        false => "; choose a higher threshold".to_owned(),
+    };
+    let detail = format!(
+        "{n} exceedances (100), {distinct} different (30), {:.4} of {samples} samples (0.05){advice}",
+        tail.zeta
+    );
+    condition("size", enough, detail)
+}
+
+/// Exact values that were in truth rounded: the spacing of ties against the scale of the tail.
+pub(super) fn resolution_gate(all: &Distribution, tail: &Tail) -> Gate {
+    let step = match all.grid {
+        Grid::Exact => spacing(&all.excesses(tail.threshold)),
+        _ => None,
+    };
+    match step.filter(|step| tail.fit.sigma < 5.0 * step) {
+        Some(step) => condition("resolution", false, format!("values are rounded to about {step}, too coarse for a tail of scale {:.3}: give --class-width {step}", tail.fit.sigma)),
+        None => condition("resolution", true, "values are fine enough, or enter as classes".to_owned()),
+    }
+}
+
+/// The smallest distance of two different values, where ties show that values were rounded.
+fn spacing(cells: &[Cell]) -> Option<f64> {
+    let tied = total(cells) - cells.len() as u64;
+    let closest = cells.windows(2).map(|pair| pair[1].lo - pair[0].lo).fold(f64::INFINITY, f64::min);
+    let step = (closest * 1e9).round() / 1e9;
+    (tied as f64 > 0.02 * total(cells) as f64 && step.is_finite() && step > 0.0).then_some(step)
+}
+
+pub(super) fn fit_gate(goodness: &Goodness, asked: u32) -> Gate {
+    let Goodness { statistics, p_a2, p_w2, drawn } = goodness;
+    let detail = format!(
+        "Anderson-Darling {:.3}, Cramér-von Mises {:.4} (p {p_w2:.3}), {drawn} bootstrap samples",
+        statistics.a2, statistics.w2
+    );
+    match drawn {
+        n if *n < asked - asked / 10 => {
+            // Those left over are not a sample of the fit.
+            condition(
+                "fit",
+                false,
+                format!("only {n} of {asked} bootstrap samples could be fitted: {detail}"),
+            )
+        }
+        _ if *p_a2 < 0.05 => condition(
+            "fit",
+            false,
+            format!(
+                "p {p_a2:.3} below 0.05: {detail}; choose a higher threshold or run explain on the peaks"
+            ),
+        ),
+        _ => tested("fit", *p_a2, detail),
+    }
+}
+
+pub(super) fn shape_gate(fit: &Fit, xi: Ends) -> Gate {
+    let heavy = xi.0.is_some_and(|low| low > 0.0) && xi.1.is_none_or(|high| high > 0.5);
+    let fine = fit.xi > -0.5 && fit.xi < 0.5 && !heavy;
+    let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| format!("{end:.3}"));
+    let detail = format!("xi {:.3} [{}, {}]", fit.xi, shown(xi.0), shown(xi.1));
+    condition("shape", fine, match fine {
+        true => detail,
+        false => format!("{detail}: a tail without finite variance, or with an end on the data; explain the largest samples"),
+    })
+}
