@@ -114,6 +114,7 @@ impl Plan {
             preemption,
             switch: self.switch,
             old_files: self.latency_hist.is_some(),
+            jobs: self.is_application(),
             ..Settings::on(cpus.clone())
         }
     }

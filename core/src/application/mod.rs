@@ -5,16 +5,19 @@
 //! next turn (a timer, a semaphore, a socket); what ends anywhere else is an interruption of the same turn, and the
 //! place is an unexpected source of blocking. `turn` finds the main wait, `point` says what a place is, `places` numbers
 //! them, `sums` adds up, `misses` counts overruns, `candidates` knows what another main wait would mean
-//! and what is in no turn, and `task` is what is told.
+//! and what is in no turn, `job` is a turn with all that it was made of and `parts` what that was, and `task` is what is
+//! told.
 //!
 //! Memory is bounded: [`Tasks`] keeps so many threads apart; a thread that was silent for long makes room for a new one, and
 //! what is not kept apart is added up as [`OTHERS`] (`others`).
 
 mod candidates;
 mod faulting;
+mod job;
 mod misses;
 mod others;
 mod paces;
+mod parts;
 mod places;
 mod point;
 mod sums;
@@ -23,9 +26,11 @@ mod turn;
 mod unfinished;
 
 pub use faulting::{FaultPlace, Faulting};
+pub use job::{Backlog, Job};
 pub use others::OTHERS;
+pub use parts::{explanation, main_cause, Part, What};
 pub use point::{Class, Place};
-pub use task::{policy as policy_name, Blocking, OtherTurns, Period, Span, Task};
+pub use task::{policy as policy_name, Blocking, LateCause, OtherTurns, Period, Span, Task};
 pub use unfinished::{State, Unfinished};
 
 use std::collections::BTreeMap;
@@ -49,6 +54,9 @@ pub struct Tasks {
     others: Others,
     not_kept: u64,
     looked: Option<Mono>,
+    /// Jobs are asked for from this total on; `None`: none is.
+    least: Option<Ns>,
+    jobs: Vec<Job>,
 }
 
 impl Tasks {
@@ -63,7 +71,19 @@ impl Tasks {
             others: Others::default(),
             not_kept: 0,
             looked: None,
+            least: None,
+            jobs: Vec::new(),
         }
+    }
+
+    /// From now on [`Tasks::take_jobs`] has the jobs that are longer than `least`, and the longest of each thread.
+    pub fn ask_for_jobs(&mut self, least: Ns) {
+        self.least = Some(least);
+    }
+
+    /// Jobs that ended since the last call and were asked for.
+    pub fn take_jobs(&mut self) -> Vec<Job> {
+        std::mem::take(&mut self.jobs)
     }
 
     /// Adds one activation; those of one thread come in the order of time. True when it blocked in a place that is new
@@ -78,7 +98,7 @@ impl Tasks {
                 .for_each(|log| self.others.fold(log.report(self.name)));
         }
         if let Some(log) = self.logs.get_mut(&tid) {
-            return log.add(activation, self.name);
+            return add(log, activation, self.name, self.least, &mut self.jobs);
         }
         if self.logs.len() >= self.limit && !self.make_room(activation.blocked) {
             self.others.woken(activation);
@@ -86,7 +106,7 @@ impl Tasks {
             return false;
         }
         let log = self.logs.entry(tid).or_insert_with(|| Log::new(self.deadline));
-        log.add(activation, self.name)
+        add(log, activation, self.name, self.least, &mut self.jobs)
     }
 
     /// The thread that has been silent for the longest time joins the others.
@@ -124,6 +144,7 @@ impl Tasks {
     pub fn end(&mut self, end: Mono, blocks: impl Fn(Tid) -> Option<u16>) {
         for (&tid, log) in &mut self.logs {
             log.end(end, self.name, || blocks(tid));
+            self.jobs.extend(log.take_jobs());
         }
     }
 
@@ -148,6 +169,21 @@ impl Tasks {
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.largest()), task.thread.tid));
         tasks
     }
+}
+
+fn add(
+    log: &mut Log,
+    activation: &Activation,
+    name: fn(Point) -> Option<&'static str>,
+    least: Option<Ns>,
+    jobs: &mut Vec<Job>,
+) -> bool {
+    log.ask_for_jobs(least);
+    let fresh = log.add(activation, name);
+    if least.is_some() {
+        jobs.extend(log.take_jobs());
+    }
+    fresh
 }
 
 #[cfg(test)]

@@ -293,6 +293,7 @@ impl Sums {
             unfinished: None,
             worst: None,
             blocking,
+            late_causes: Vec::new(),
         }
     }
 

@@ -77,6 +77,24 @@ pub struct Task {
     /// Where else it blocked, the longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocking: Vec<Blocking>,
+    /// What its late jobs were late for, the most frequent first; only where it has a deadline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late_causes: Vec<LateCause>,
+}
+
+/// What took most of the time of some late jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateCause {
+    /// `mutex without inheritance, held by logger`; a job that was late because the one before it was has the cause of
+    /// that one.
+    pub cause: String,
+    /// Late jobs of which it took more time than any other cause.
+    pub jobs: u64,
+    /// What it took of them together.
+    pub time_ns: Ns,
+    /// The longest of them, from its release to its end.
+    pub worst_ns: Ns,
 }
 
 /// A period that was found.

@@ -52,6 +52,7 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         before: thread(0, "swapper/0"),
         shared: false,
         armed_late: false,
+        contended: false,
         awake: false,
         stayed: false,
         after_unseen: false,

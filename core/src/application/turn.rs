@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::candidates::Candidates;
+use super::job::{Job, Jobs};
 use super::misses::Finished;
 use super::places::{Id, Places};
 use super::point::{Class, EXIT};
@@ -40,6 +41,9 @@ pub(super) struct Log {
     unfinished: Option<Unfinished>,
     /// Turns at all places that may be the main wait, and what is in no turn.
     candidates: Candidates,
+    /// Turns with all that they were made of, where they are asked for.
+    jobs: Option<Jobs>,
+    deadline: Option<Ns>,
 }
 
 /// A turn that goes on.
@@ -64,21 +68,52 @@ impl Log {
             open: None,
             unfinished: None,
             candidates: Candidates::default(),
+            jobs: None,
+            deadline,
         }
+    }
+
+    /// Jobs longer than `least` are asked for, and the longest of all; `None`: none is.
+    pub fn ask_for_jobs(&mut self, least: Option<Ns>) {
+        if let Some(least) = least {
+            self.jobs.get_or_insert_with(|| Jobs::new(self.deadline)).least = least;
+        }
+    }
+
+    /// Those that ended.
+    pub fn take_jobs(&mut self) -> Vec<Job> {
+        self.jobs.as_mut().map(Jobs::take).unwrap_or_default()
     }
 
     /// Whether it blocked where this thread had not blocked before.
     pub fn add(&mut self, activation: &Activation, name: fn(Point) -> Option<&'static str>) -> bool {
         let (place, fresh) = self.places.of(activation.point, name);
         if self.main.is_some() {
-            self.step(activation, place);
+            self.step(activation, place, name);
             return fresh;
         }
         self.learning.push(*activation);
+        self.perhaps_a_job(place, name);
         if self.learning.len() >= LEARNING {
             self.decide(name);
         }
         fresh
+    }
+
+    /// While the main wait is not known: the evidence of a job must be asked for before it is overwritten.
+    fn perhaps_a_job(&mut self, place: Id, name: fn(Point) -> Option<&'static str>) {
+        if self.jobs.is_none() {
+            return;
+        }
+        let places: Vec<Id> = self.learning.iter().map(|one| self.places.of(one.point, name).0).collect();
+        if main_wait(&self.learning, &places, &self.places) != Some(place) {
+            return;
+        }
+        let before = places[..places.len() - 1].iter().rposition(|one| *one == place);
+        let Some(turn) = before.and_then(|before| self.learning.get(before + 1..)) else { return };
+        if let (Some(jobs), Some(first)) = (&mut self.jobs, turn.first()) {
+            jobs.provisional(first.begin(), turn);
+        }
     }
 
     /// Counts anew, and goes on with what it knows; false when the thread did nothing since the last call.
@@ -91,6 +126,7 @@ impl Log {
         self.learning.clear();
         self.sums.begin_window();
         self.candidates.begin_window();
+        self.jobs.iter_mut().for_each(Jobs::begin_window);
         // Places of a window that is over are forgotten, or a thread with ever new ones would soon have no room.
         let left = self.left.map(|(left, _)| left);
         let kept = self.places.forget_but([self.main, left]);
@@ -189,6 +225,7 @@ impl Log {
             unfinished: self.unfinished.clone(),
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),
+            late_causes: self.jobs.as_ref().map(Jobs::causes).unwrap_or_default(),
             ..self.sums.report(self.main, &self.places)
         }
     }
@@ -197,10 +234,10 @@ impl Log {
         let learnt = std::mem::take(&mut self.learning);
         let places: Vec<Id> = learnt.iter().map(|one| self.places.of(one.point, name).0).collect();
         self.main = main_wait(&learnt, &places, &self.places);
-        learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place));
+        learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place, name));
     }
 
-    fn step(&mut self, activation: &Activation, place: Id) {
+    fn step(&mut self, activation: &Activation, place: Id, name: fn(Point) -> Option<&'static str>) {
         let before = self.before.replace(*activation);
         let open = self.turn.is_some();
         if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {
@@ -210,6 +247,7 @@ impl Log {
             (self.left, self.late) = (None, None);
             self.sums.forget_release();
             self.candidates.forget(before);
+            self.jobs.iter_mut().for_each(Jobs::forget);
         }
         let left = self.left.map(|(left, since)| (left, self.places.get(left), since));
         self.candidates.woken(activation, left.as_ref(), self.main);
@@ -218,6 +256,7 @@ impl Log {
                 let late = self.late.take();
                 let begin = release(activation, late);
                 self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
+                self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
                 self.sums.waited(activation, activation.waking.since(since));
@@ -232,6 +271,7 @@ impl Log {
         if let Some(turn) = &mut self.turn {
             turn.execution = turn.execution + activation.execution;
             turn.late = sum(turn.late, activation.late_sleeps);
+            self.jobs.iter_mut().for_each(|jobs| jobs.step(activation, name));
         }
         if Some(place) == self.main {
             let turn = self.turn.take();
@@ -239,6 +279,7 @@ impl Log {
             let last = late.map(|late| activation.blocked.since(late.last));
             if let Some(turn) = turn {
                 let response = Some(activation.blocked.since(turn.begin));
+                self.jobs.iter_mut().for_each(|jobs| jobs.ends(turn.begin, activation.blocked, name));
                 self.sums.finished(turn.execution, Finished { response, late, last });
             } else {
                 self.sums.overran(late, last);

@@ -48,4 +48,4 @@ mod waking;
 pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
 pub use standstill::Standstills;
-pub use story::explain_passage;
+pub use story::{explain_job, explain_passage, JobPassage};

@@ -117,6 +117,9 @@ pub struct Activation {
     pub shared: bool,
     /// The timer that woke it was due before it was armed.
     pub armed_late: bool,
+    /// It blocked in a system call whose third argument is 2: of a futex wait, that is a mutex of glibc (or a lock that is
+    /// built like it) that another thread has.
+    pub contended: bool,
     /// It was woken while it was still on its way to sleep: `switched_in` is its waking, and it was not switched in.
     pub awake: bool,
     /// It ended so: `blocked` is when the thread went to sleep until a time, or else when it was woken on its way.
@@ -176,6 +179,7 @@ impl Activation {
             before: thread(84, 92, 144),
             shared: byte(104) & 1 != 0,
             armed_late: byte(104) & 2 != 0,
+            contended: byte(104) & 64 != 0,
             awake: byte(104) & 4 != 0,
             stayed: byte(104) & 8 != 0,
             after_unseen: byte(104) & 16 != 0,

@@ -24,6 +24,7 @@ enum activation_flag {
 	ACT_AWAKE = 4,	/* it began before the thread had left the CPU: no wake-up, `in_at` is the waking */
 	ACT_STAYED = 8, /* it ended so: the kernel counts no block */
 	ACT_COMPAT = 32, /* `syscall` is of the 32-bit table */
+	ACT_CONTENDED = 64, /* it blocks in a futex call whose third argument is 2: what a waited-for mutex of glibc has */
 	ACT_AFTER_UNSEEN = 16, /* the one before it ended so, and was not seen to begin: it is not recorded */
 };
 /* Of a thread that was switched out runnable. */
@@ -90,7 +91,7 @@ struct pt_regs___syscall {
 	__u64 orig_x0;
 	__s32 syscallno;
 #else
-	unsigned long orig_ax, di, si, bx, cx;
+	unsigned long orig_ax, di, si, dx, bx, cx;
 #endif
 } CORE;
 /* Of them on the stack of a thread; 0: not known yet. */

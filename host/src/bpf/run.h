@@ -54,9 +54,13 @@ static __always_inline bool is_compat(struct task_struct *p)
 #endif
 }
 
+#define FUTEX_WAITERS_WORD 2 /* nptl/lowlevellock.h */
+
 /* Where `p` blocks. */
 static __always_inline void blocking_point(struct cpu_block *b, struct activation *a, struct task_struct *p)
 {
+	__u32 contended;
+
 	a->argument = 0;
 	a->operation = 0;
 	if (p->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER | PF_EXITING)) {
@@ -69,6 +73,7 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	a->syscall = BPF_CORE_READ(r, syscallno);
 	a->argument = BPF_CORE_READ(r, orig_x0);
 	a->operation = BPF_CORE_READ(r, regs[1]);
+	contended = BPF_CORE_READ(r, regs[2]);
 	if (is_compat(p))
 		a->flags |= ACT_COMPAT;
 #else
@@ -83,7 +88,9 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	}
 	a->argument = r->di;
 	a->operation = r->si;
+	contended = r->dx;
 #endif
+	a->flags |= contended == FUTEX_WAITERS_WORD ? ACT_CONTENDED : 0;
 }
 
 /* Not a wait of its own. Of version 2, the freezer has it sleep, as page faults do not. */

@@ -65,6 +65,11 @@ impl Chain {
 }
 
 impl Frozen {
+    /// Chunks of several CPUs, at which nobody came late.
+    pub(super) fn of_cpus(bytes: Vec<u8>, at: Mono) -> Frozen {
+        Frozen { cpu: Cpu::default(), id: 0, bytes, trigger: Trigger { victim: None, asked: true, at } }
+    }
+
     fn new(header: &Header, bytes: Vec<u8>) -> Frozen {
         let asked = header.trigger & flight::TRIGGER_USER != 0;
         let victim = header.victim.filter(|_| header.trigger & flight::TRIGGER_KERNEL != 0);
@@ -151,6 +156,72 @@ fn chunk(cpu: Cpu, buffer: &Buffer) -> (Header, Vec<u8>) {
     (header, bytes)
 }
 
+/// Records kept of the time before the one that is asked about: who had the CPU then.
+const CONTEXT: usize = 32;
+
+/// What the ring of `cpu` holds of the time since `from`, without freezing it: chunks as [`take`] has them, with those in
+/// `chain` that they join. Some 50 µs for a whole ring.
+pub(super) fn peek(cpu: Cpu, block: &CpuBlock, from: Mono, now: Mono, chain: Option<&Chain>) -> Vec<u8> {
+    let Some(active) = (0..3).find_map(|_| active(cpu, block, now)) else { return Vec::new() };
+    let mut chunks = vec![active];
+    // Frozen meanwhile, and not read yet.
+    let frozen = block.buffer.iter().filter(|buffer| buffer.state.load(Acquire) == FROZEN);
+    chunks.extend(frozen.map(|buffer| chunk(cpu, buffer)));
+    let known = chain.into_iter().flat_map(|chain| chain.chunks.iter());
+    chunks.extend(known.filter_map(|bytes| Some((Header::parse(bytes).ok()?, bytes.clone()))));
+    chunks.sort_by_key(|(header, _)| std::cmp::Reverse(header.id));
+    chunks.dedup_by_key(|(header, _)| header.id);
+    let mut wanted: Vec<(Header, Vec<u8>)> = Vec::new();
+    for (header, bytes) in chunks {
+        let joins =
+            wanted.last().is_none_or(|(later, _)| later.id == header.id + 1 && later.overwritten == 0);
+        if !joins || wanted.last().is_some_and(|(later, _)| later.begin <= from) {
+            break;
+        }
+        wanted.push((header, bytes));
+    }
+    if let Some((header, bytes)) = wanted.last_mut() {
+        trim(header, bytes, from);
+    }
+    wanted.into_iter().rev().flat_map(|(_, bytes)| bytes).collect()
+}
+
+/// The ring that is being written, as far as nothing was written over while it was read.
+fn active(cpu: Cpu, block: &CpuBlock, now: Mono) -> Option<(Header, Vec<u8>)> {
+    let (place, serial) = (block.active.load(Acquire), block.serial.load(Acquire));
+    let buffer = &block.buffer[place as usize % block.buffer.len()];
+    let stacks = buffer.stacks.load(Relaxed);
+    let (header, mut bytes) = chunk(cpu, buffer);
+    std::sync::atomic::fence(Acquire);
+    if block.active.load(Acquire) != place || buffer.stacks.load(Relaxed) != stacks {
+        return None;
+    }
+    // One more: the programs may be writing the next one.
+    let valid = (buffer.head.load(Relaxed) + 1).saturating_sub(SLOTS as u64);
+    let gone = valid.saturating_sub(header.first_seq).min(u64::from(header.records)) as usize;
+    let mut header = Header { id: serial + 1, frozen: now, trigger: 0, victim: None, ..header };
+    cut(&mut header, &mut bytes, gone);
+    Some((header, bytes))
+}
+
+/// Without what was recorded before `from`.
+fn trim(header: &mut Header, bytes: &mut Vec<u8>, from: Mono) {
+    let records =
+        bytes[flight::HEADER_BYTES..].chunks_exact(flight::RECORD_BYTES).take(header.records as usize);
+    let at = |record: &[u8]| record.first_chunk().map_or(0, |at| u64::from_le_bytes(*at));
+    let before = records.take_while(|record| at(record) < from.0).count();
+    cut(header, bytes, before.saturating_sub(CONTEXT));
+}
+
+/// Without its first `count` records.
+fn cut(header: &mut Header, bytes: &mut Vec<u8>, count: usize) {
+    header.first_seq += count as u64;
+    header.records -= count as u32;
+    header.overwritten += count as u64;
+    bytes.drain(flight::HEADER_BYTES..flight::HEADER_BYTES + count * flight::RECORD_BYTES);
+    bytes.splice(..flight::HEADER_BYTES, header.to_bytes());
+}
+
 fn append(bytes: &mut Vec<u8>, words: &[AtomicU64]) {
     words.iter().for_each(|word| bytes.extend(word.load(Relaxed).to_le_bytes()));
 }
@@ -235,5 +306,47 @@ mod tests {
             let (header, bytes) = chunk(id, 10);
             assert_eq!(rings(&chain.joined(&Header { overwritten, ..header }, bytes)), expected);
         }
+    }
+
+    #[test]
+    fn a_ring_that_goes_on_is_read_without_what_is_older_than_asked_or_being_written_over() {
+        let block = CpuBlock::zeroed();
+        let buffer = &block.buffer[0];
+        let head = SLOTS as u64 + 100;
+        buffer.head.store(head, Relaxed);
+        for seq in 100..head {
+            buffer.record[seq as usize % SLOTS][0].store(seq, Relaxed);
+        }
+        let read = |from| {
+            let bytes = peek(Cpu(0), &block, Mono(from), Mono(9_999), None);
+            let header = Header::parse(&bytes).unwrap();
+            assert_eq!(bytes.len(), header.chunk_bytes());
+            (
+                header.first_seq,
+                header.records as usize,
+                header.id,
+                header.frozen.0,
+                block.serial.load(Relaxed),
+            )
+        };
+        assert_eq!(read(0), (101, SLOTS - 1, 1, 9_999, 0), "the programs may be writing the oldest");
+        let from = head - 10;
+        let context = CONTEXT as u64;
+        assert_eq!(read(from), (from - context, 10 + CONTEXT, 1, 9_999, 0), "it was not frozen");
+    }
+
+    #[test]
+    fn a_ring_that_began_meanwhile_is_read_with_the_one_before_it() {
+        let block = CpuBlock::zeroed();
+        block.serial.store(7, Relaxed);
+        block.buffer[0].begin_at.store(500, Relaxed);
+        let mut chain = Chain::default();
+        let header = Header { id: 7, frozen: Mono(500), begin: Mono(100), ..Header::default() };
+        chain.joined(&header, header.to_bytes().to_vec());
+        let ids = |from| {
+            let bytes = peek(Cpu(0), &block, Mono(from), Mono(900), Some(&chain));
+            flight::headers(&bytes).into_iter().map(|header| header.id).collect::<Vec<_>>()
+        };
+        assert_eq!([ids(400), ids(600)], [vec![7, 8], vec![8]]);
     }
 }

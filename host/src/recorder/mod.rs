@@ -221,6 +221,16 @@ impl Recorder {
         }
     }
 
+    /// What the rings of all recorded CPUs hold of the time since `from`, where they do; they go on. For what is known to be
+    /// worth it only when it is over. Call it after [`Recorder::poll_each`].
+    #[must_use]
+    pub fn peek(&self, from: Mono) -> Frozen {
+        let now = clock::mono();
+        let cpus = self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?)));
+        let chunks = cpus.map(|(cpu, block)| frozen::peek(cpu, block, from, now, self.frozen.get(&cpu)));
+        Frozen::of_cpus(chunks.flatten().collect(), now)
+    }
+
     /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio` and `switch` of each recorded CPU, of every real-time task there.
     /// What is known to be missing, and not on which CPU, is missing in each.
     #[must_use]

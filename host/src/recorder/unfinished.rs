@@ -117,6 +117,7 @@ impl Recorder {
             before,
             shared: seen.who.prio.is_realtime() && (came || before.prio == seen.who.prio),
             armed_late: false,
+            contended: false,
             awake: false,
             stayed: false,
             after_unseen: false,

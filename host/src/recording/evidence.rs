@@ -61,7 +61,7 @@ impl Evidence {
     }
 }
 
-fn add_waking(window: &mut Window, a: &Activation) {
+pub(super) fn add_waking(window: &mut Window, a: &Activation) {
     if woken_at(window, a.thread.tid, a.waking) {
         return;
     }

@@ -11,6 +11,8 @@ mod evidence;
 mod extremes;
 mod files;
 mod found;
+mod job_evidence;
+mod jobs;
 mod memory;
 mod names;
 mod pending;
@@ -33,6 +35,7 @@ use crate::recorder::{self, Recorder};
 use crate::symbols::Symbols;
 use files::Files;
 use found::Found;
+use jobs::JobBook;
 use memory::Memory;
 use window::{Before, Largests};
 use worst::Book;
@@ -54,6 +57,7 @@ pub struct Recording {
     before: Before,
     largest: Largests,
     book: Book,
+    jobs: Option<JobBook>,
     tasks: Tasks,
     files: Files,
     memory: Memory,
@@ -88,7 +92,9 @@ impl Recording {
             Symbols::none()
         });
         let book = Book::new(&settings, symbols.with_code());
-        let tasks = Tasks::new(settings.threads, settings.deadline, recorder::syscall_name);
+        let jobs = settings.jobs.then(|| JobBook::new(&settings));
+        let mut tasks = Tasks::new(settings.threads, settings.deadline, recorder::syscall_name);
+        jobs.iter().for_each(|jobs| tasks.ask_for_jobs(jobs.useful_from()));
         let since_reset = settings.old_files.then(SinceReset::default);
         Ok(Recording {
             settings,
@@ -97,6 +103,7 @@ impl Recording {
             before: Before::default(),
             largest: Largests::default(),
             book,
+            jobs,
             tasks,
             files: Files::default(),
             memory: Memory::default(),
@@ -118,12 +125,24 @@ impl Recording {
             self.book.evidence(frozen);
         });
         self.activations(Mono(u64::MAX));
+        self.late_jobs();
         self.set_thresholds();
         for (key, max) in self.recorder.take_largest() {
             self.largest.larger(key, max);
             self.since_reset.iter_mut().for_each(|since| since.larger(key, max));
         }
         evidence
+    }
+
+    /// Jobs that are of the worst: what happened meanwhile is still in the rings.
+    fn late_jobs(&mut self) {
+        let Some(book) = &mut self.jobs else { return };
+        let ended = self.tasks.take_jobs();
+        if !ended.is_empty() {
+            book.ended(ended, |from| self.recorder.peek(from));
+            self.tasks.ask_for_jobs(book.useful_from());
+        }
+        book.make_room(self.book.evidence_of());
     }
 
     /// Counts the activations that came, but for those switched in behind `until`: they are counted next time.
@@ -176,6 +195,7 @@ impl Recording {
         self.largest.begin_window(|_| true);
         self.recorder.restart_seconds(snapshot.end);
         self.book.begin_window(self.begin);
+        self.jobs.iter_mut().for_each(JobBook::begin_window);
         self.set_thresholds();
         self.tasks.begin_window();
         self.begin = snapshot.end;
@@ -190,7 +210,9 @@ impl Recording {
         let end = clock::mono();
         let cumulative = self.recorder.series();
         self.activations(end);
+        self.late_jobs();
         self.book.explain_cases();
+        self.jobs.iter_mut().for_each(|jobs| jobs.explain_cases(self.book.evidence_of()));
         let taken = self.recorder.take_largest();
         self.since_reset.iter_mut().for_each(|since| since.meanwhile(&taken));
         self.largest.meanwhile(&taken);
@@ -206,7 +228,9 @@ impl Recording {
         let maximum =
             |series: &Series| self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?);
         let maxima = series.iter().filter_map(maximum).collect();
-        let (peaks, flight) = self.book.peaks();
+        let (mut peaks, flight) = self.book.peaks();
+        peaks.extend(self.jobs.iter().flat_map(JobBook::peaks));
+        peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
         let mut tasks = self.tasks.report();
         let of_tasks = tasks.iter().flat_map(|task| {
             let of_quantity = |series: &Series| {
@@ -272,6 +296,7 @@ impl Recording {
             self.tasks.goes_on(activation, *state);
         }
         self.tasks.end(end, recorder::blocks);
+        self.late_jobs();
         self.book.close();
     }
 

@@ -29,6 +29,8 @@ pub struct Settings {
     pub switch: bool,
     /// Keep what the files of the old latency histograms show, which may be reset ([`reset`](super::Recording::reset)).
     pub old_files: bool,
+    /// Keep the worst jobs, from a release to the next main wait, as cases: of an application.
+    pub jobs: bool,
     /// Keep the flight records of the worst cases ([`flight`](super::Snapshot::flight)), half a megabyte each.
     pub flight: bool,
 }
@@ -48,6 +50,7 @@ impl Settings {
             preemption: None,
             switch: false,
             old_files: false,
+            jobs: false,
             flight: true,
         }
     }

@@ -287,6 +287,12 @@ impl Book {
         frozen
     }
 
+    /// What it takes to explain beside a record.
+    #[must_use]
+    pub fn evidence_of(&self) -> &Evidence {
+        &self.evidence
+    }
+
     fn offer(&mut self, case: Case) {
         let limit = self.limit;
         let book = self.worst.entry(case.peak.cpu).or_insert_with(|| Worst::new(limit));

@@ -197,6 +197,11 @@ impl Walk<'_, '_> {
                     format!("the price of the critical section of {}: shorten it; inheritance already bounds the inversion", owner.comm),
                 )
             }
+            (Asked::Futex { mutex: true, .. }, Waker::Thread(owner)) => (
+                format!("{subject} was blocked {{}}{}, a mutex without priority inheritance, held by {owner}{by}", reason.text),
+                format!("mutex of {}", owner.comm),
+                format!("give the mutex priority inheritance (PTHREAD_PRIO_INHERIT), and shorten what {} does while it holds it", owner.comm),
+            ),
             (Asked::Futex { address, .. }, Waker::Thread(owner)) => {
                 let released = self.wakes(owner, *address, stretch.end);
                 let how = if released { "released by" } else { "woken by" };

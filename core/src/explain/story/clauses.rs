@@ -48,12 +48,26 @@ pub struct Clauses {
     all: Vec<Clause>,
     last: usize, // the one pushed last
     slept: Ns,
+    is_job: bool,
+    backlog: Ns,
 }
 
 impl Clauses {
+    /// What the thread does of itself in a job, its sleeps included, makes it long as anything else does.
+    pub fn of_job(&mut self) {
+        self.is_job = true;
+    }
+
+    /// So long the job before it went on.
+    pub fn backlog(&mut self, net: Ns) {
+        self.backlog = net;
+    }
+
     /// So long the thread of the passage slept because it wanted to: what came on top may be a small part of the whole.
     pub fn slept(&mut self, net: Ns) {
-        self.slept = self.slept + net;
+        if !self.is_job {
+            self.slept = self.slept + net;
+        }
     }
 
     /// One more.
@@ -97,6 +111,11 @@ impl Clauses {
         let (more, untold) = self.untold(&chosen);
         let told: Vec<String> = chosen.iter().map(|&place| said(&self.all[place], total)).collect();
         let mut sentence = format!("{victim} took {total}");
+        if self.is_worth(self.backlog, total, TOLD) && self.backlog > Ns::ZERO {
+            let (net, share) = (self.backlog, percent(self.backlog, total));
+            sentence
+                .push_str(&format!(", {net} ({share}) of it backlog of the job before, which had overrun"));
+        }
         if !told.is_empty() {
             sentence = format!("{sentence}: {}", told.join("; "));
         }
@@ -113,6 +132,12 @@ impl Clauses {
         let mut cause = main.map_or("unexplained", |clause| &clause.cause).to_owned();
         if main.is_some_and(|main| main.weight == Weight::Blame && main.net < untold) {
             cause.push_str(&format!(" and {more} more"));
+        }
+        if self.is_job && main.is_some_and(|main| main.weight == Weight::Wanted && main.hidden.faults > 0) {
+            let often = main.and_then(|main| hidden(main.hidden, main.net));
+            if often.is_some_and(|(text, _)| text.contains("page faults")) {
+                cause = "page faults".to_owned();
+            }
         }
         let advice = main.map_or("the record does not show it: see the limits below", |clause| {
             // Its own time, and what it can do about what is in it.
@@ -150,6 +175,9 @@ impl Clauses {
             self.is_worth(blame.net, total, A_CAUSE) || wanted.is_none_or(|wanted| wanted.net < all)
         });
         match (blame, wanted) {
+            (Some(blame), Some(wanted)) if self.is_job && wanted.net > blame.net.max(unexplained) => {
+                Some(wanted)
+            }
             (Some(blame), _) if blame.net.max(all) >= unexplained => Some(self.framed(blame)),
             (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),
             _ => None,

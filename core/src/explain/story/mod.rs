@@ -34,7 +34,7 @@ use super::share::{Phase, Share};
 use super::thread::{states, State, Stretch};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Kind as What, Window};
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
 use running::Hidden;
@@ -73,18 +73,42 @@ pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
     let mut tree =
         Segment::group(Kind::Passage, format!("passage of {root}"), begin, end.since(begin), parts);
     tree.thread = Some(root.clone());
-    let (sentence, cause, advice) = walk.clauses.conclude(&root, &tree);
-    let (total_ns, unexplained_ns) = (tree.duration_ns, tree.total_unexplained());
-    let scene = Scene { record, victim: root, cpu, total: total_ns, shares: walk.shares, tree };
-    let mut limits = limits::of(&scene, begin, end);
-    // A passage may well lie within one turn on the CPU.
-    limits.retain(|limit| !limit.ends_with("of the victim is recorded in the passage"));
-    for missing in walk.missing {
-        if !limits.contains(&missing) {
-            limits.push(missing);
-        }
+    walk.conclude(root, cpu, tree)
+}
+
+/// A job of a thread: from its release, which is its timer's expiry or its waking, to the wait for the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPassage {
+    /// Whose, from when to when, and where it ended.
+    pub of: TimerPassage,
+    /// Until when the job before it of the same thread went on, where that was not over at the release.
+    pub backlog_until: Option<Mono>,
+}
+
+/// Where the time of a job went. What its thread does of itself in it may be the cause, too.
+#[must_use]
+pub fn explain_job(window: &Window, job: &JobPassage) -> Explanation {
+    let record = &Record::new(window);
+    let TimerPassage { tid, cpu, begin, .. } = job.of;
+    let end = job.of.end.max(begin);
+    let root = thread_in(record, tid, begin, end);
+    let mut walk = Walk::new(record, &root);
+    walk.clauses.of_job();
+    let mut parts = Vec::new();
+    let mut from = begin;
+    if let Some(until) = job.backlog_until.map(|until| until.clamp(begin, end)).filter(|until| *until > begin)
+    {
+        let before = walk.life(&root, begin, until, 0);
+        let label = "backlog: the job before it was not over";
+        parts.push(Segment::group(Kind::Blocked, label, begin, until.since(begin), before));
+        walk.clauses.backlog(until.since(begin));
+        from = until;
     }
-    Explanation { sentence, advice, tree: scene.tree, total_ns, unexplained_ns, cause, limits }
+    parts.extend(walk.life(&root, from, end, 0));
+    let label = format!("job of {root}, from its release to its next wait");
+    let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);
+    tree.thread = Some(root.clone());
+    walk.conclude(root, cpu, tree)
 }
 
 /// What the victim of a live peak was blocked for in `stretch`, in state `bits`: the same walk, judged by the causes
@@ -131,6 +155,24 @@ impl<'r, 'w> Walk<'r, 'w> {
 }
 
 impl Walk<'_, '_> {
+    /// The answer: what was told on the way, and `tree`.
+    fn conclude(self, root: Thread, cpu: Cpu, tree: Segment) -> Explanation {
+        let (begin, end) = (tree.begin, tree.begin + tree.duration_ns);
+        let (sentence, cause, advice) = self.clauses.conclude(&root, &tree);
+        let (total_ns, unexplained_ns) = (tree.duration_ns, tree.total_unexplained());
+        let scene =
+            Scene { record: self.record, victim: root, cpu, total: total_ns, shares: self.shares, tree };
+        let mut limits = limits::of(&scene, begin, end);
+        // A passage may well lie within one turn on the CPU.
+        limits.retain(|limit| !limit.ends_with("of the victim is recorded in the passage"));
+        for missing in self.missing {
+            if !limits.contains(&missing) {
+                limits.push(missing);
+            }
+        }
+        Explanation { sentence, advice, tree: scene.tree, total_ns, unexplained_ns, cause, limits }
+    }
+
     /// What another thread did in `[a, b)`, before it `did` what was waited for.
     fn until(&mut self, who: &Thread, did: &str, (a, b): (Mono, Mono), depth: usize) -> Segment {
         let before = self.life(who, a, b, depth + 1);

@@ -1,0 +1,306 @@
+//! What the time of a job was spent on, from its activations alone: exact sums without any event.
+//!
+//! Each activation says when its thread was woken, switched in and blocked, how long it had a CPU, and who woke it. So
+//! every job has an explanation, also where the flight ring does not hold it: that of one is in
+//! [`explanation`]. What an activation does not say (who had the CPU meanwhile, what the holder of a lock did) only the
+//! ring tells: `explain::explain_job`.
+
+use super::job::Job;
+use super::point::{Class, Place};
+use crate::explain::{Explanation, Kind, Segment};
+use crate::series::Thread;
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::activation::{Activation, Point, Via};
+
+/// Kinds of parts that are kept apart in a sum.
+const APART: usize = 64;
+/// A part below this share of the whole is left out of the sentence.
+const TOLD: f64 = 0.05;
+/// A page fault that waits for nothing costs at least so much.
+const FAULT: Ns = Ns(1_000);
+
+/// What a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The job before it was not over.
+    Backlog,
+    /// Its timer was late.
+    TimerLate,
+    /// It waited for a CPU after it was woken.
+    WakeUp,
+    /// It had a CPU.
+    Runs,
+    /// It was runnable and had none.
+    Preempted,
+    /// It slept as it asked.
+    Sleeps,
+    /// It waited for something.
+    Blocked,
+}
+
+/// A part of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// What it is.
+    pub what: What,
+    /// For people: `blocked in futex FUTEX_WAIT 0x…, released by logger/7`.
+    pub label: String,
+    /// Its cause for rankings, without numbers of threads: `mutex without inheritance, held by logger`.
+    pub cause: String,
+    /// When it began.
+    pub begin: Mono,
+    /// How long.
+    pub net: Ns,
+    /// Occurrences.
+    pub count: u32,
+    /// Page faults in it.
+    pub faults: u32,
+    /// Who ended the wait.
+    pub by: Option<Thread>,
+}
+
+/// The parts of `job`.
+#[must_use]
+pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut cursor = job.begin;
+    if let Some(backlog) = &job.backlog {
+        let until = backlog.until.clamp(job.begin, job.end);
+        let label = match backlog.cause.as_str() {
+            "" => "backlog: the job before it was not over".to_owned(),
+            cause => format!("backlog: the job before it was not over ({cause})"),
+        };
+        let cause = if backlog.cause.is_empty() { "backlog of the job before" } else { &backlog.cause };
+        push(&mut parts, &mut cursor, until, What::Backlog, label, cause.to_owned());
+    }
+    let mut before = None;
+    for a in &job.steps {
+        step(before, a, &mut cursor, name, &mut parts);
+        before = Some(a);
+    }
+    parts.extend(job.more.iter().cloned());
+    parts
+}
+
+/// The time from `cursor` to the end of `a`, which follows `before` in the same job.
+pub(super) fn step(
+    before: Option<&Activation>,
+    a: &Activation,
+    cursor: &mut Mono,
+    name: fn(Point) -> Option<&'static str>,
+    parts: &mut Vec<Part>,
+) {
+    if let Some(before) = before {
+        waits(before, a, cursor, name, parts);
+    }
+    if a.timer.is_some() {
+        let (label, cause) = ("its timer was late".to_owned(), "timer late".to_owned());
+        push(parts, cursor, a.waking, What::TimerLate, label, cause);
+    }
+    let (label, cause) = match a.before.tid {
+        Tid(0) => ("woken, waits for an idle CPU to run it".to_owned(), "wake-up of an idle CPU".to_owned()),
+        _ if a.before.tid == a.thread.tid => ("woken on its way to sleep".to_owned(), "wake-up".to_owned()),
+        _ => (
+            format!("woken, waits for CPU {}, last held by {}", a.cpu, a.before.thread()),
+            format!("CPU held by {}", a.before.comm.text()),
+        ),
+    };
+    push(parts, cursor, a.switched_in, What::WakeUp, label, cause);
+    let ran = a.execution.min(a.blocked.since(*cursor));
+    let (faults, until) = (u32::from(a.faults), *cursor + ran);
+    if ran > Ns::ZERO {
+        let many = u64::from(faults) * FAULT.0 * 5 > ran.0 && faults > 1;
+        let cause = if many { "page faults in its own code" } else { "its own computation" };
+        let label = crate::explain::segment::with_faults("runs (interrupts included)", faults);
+        push(parts, cursor, until, What::Runs, label, cause.to_owned());
+        parts.iter_mut().last().into_iter().for_each(|part| part.faults = faults);
+    }
+    let times = match a.preemptions {
+        0 => "an interrupt's way out or in".to_owned(),
+        1 => "preempted once, waits for a CPU".to_owned(),
+        times => format!("preempted {times} times, waits for a CPU"),
+    };
+    push(parts, cursor, a.blocked, What::Preempted, times, "preempted".to_owned());
+}
+
+/// From where `before` blocked to the waking of `a`.
+fn waits(
+    before: &Activation,
+    a: &Activation,
+    cursor: &mut Mono,
+    name: fn(Point) -> Option<&'static str>,
+    parts: &mut Vec<Part>,
+) {
+    let place = Place::of(before.point, name);
+    if let Some((due, _)) = a.timer {
+        let label = format!("sleeps as it asked in {}", place.name);
+        push(parts, cursor, due, What::Sleeps, label, format!("its own sleep in {}", call(&place.name)));
+        return;
+    }
+    let by = (a.via == Via::Thread && a.waker.tid != a.thread.tid).then(|| a.waker.thread());
+    let who = a.waker.comm.text();
+    let (label, cause) = match (&by, place.class) {
+        (Some(by), Class::Lock) if is_pi(before.point) => (
+            format!("blocked on a mutex with priority inheritance, {}, held by {by}", place.name),
+            format!("mutex with inheritance, held by {who}"),
+        ),
+        (Some(by), Class::Lock) if before.contended && before.point.operation & 0x7f == 0 => (
+            format!("blocked on a mutex without priority inheritance, {}, held by {by}", place.name),
+            format!("mutex without inheritance, held by {who}"),
+        ),
+        (Some(by), Class::Lock) => (
+            format!("blocked in {} (a condition, a semaphore or a lock), until {by} woke it", place.name),
+            format!("condition or lock, released by {who}"),
+        ),
+        (_, Class::PageFault) => {
+            ("blocked in a page fault, until its page was there".to_owned(), "page fault".to_owned())
+        }
+        (Some(by), _) => (
+            format!("blocked in {}, until {by} woke it", place.name),
+            format!("{}, until {who} woke it", call(&place.name)),
+        ),
+        (None, _) => (
+            format!("blocked in {}, until an interrupt woke it", place.name),
+            format!("waited in {}", call(&place.name)),
+        ),
+    };
+    let had = parts.len();
+    push(parts, cursor, a.waking, What::Blocked, label, cause);
+    parts[had..].iter_mut().for_each(|part| part.by.clone_from(&by));
+}
+
+/// The name of the call without its arguments.
+fn call(place: &str) -> &str {
+    place.split_once(' ').map_or(place, |(call, _)| call)
+}
+
+fn is_pi(point: Point) -> bool {
+    matches!(point.operation & 0x7f, 6 | 8 | 11 | 13)
+}
+
+fn push(parts: &mut Vec<Part>, cursor: &mut Mono, until: Mono, what: What, label: String, cause: String) {
+    if until <= *cursor {
+        return;
+    }
+    let net = until.since(*cursor);
+    parts.push(Part { what, label, cause, begin: *cursor, net, count: 1, faults: 0, by: None });
+    *cursor = until;
+}
+
+/// Adds `fresh` to the sums, equal ones to each other.
+pub(super) fn add_up(sums: &mut Vec<Part>, fresh: Vec<Part>) {
+    for part in fresh {
+        let known = sums.iter().position(|known| known.what == part.what && known.cause == part.cause);
+        let at = known.or((sums.len() >= APART).then_some(APART - 1));
+        let Some(sum) = at.map(|at| &mut sums[at]) else {
+            sums.push(part);
+            continue;
+        };
+        if known.is_none() {
+            (sum.label, sum.cause) = ("other waits".to_owned(), "other waits".to_owned());
+        }
+        sum.net = sum.net + part.net;
+        sum.count = sum.count.saturating_add(1);
+        sum.faults = sum.faults.saturating_add(part.faults);
+    }
+}
+
+/// The cause that took most of the parts: its name and time.
+#[must_use]
+pub fn main_cause(parts: &[Part]) -> Option<(String, Ns)> {
+    by_cause(parts).into_iter().next().map(|(part, net)| (part.cause.clone(), net))
+}
+
+/// Each cause by its largest part, the one that took most first.
+fn by_cause(parts: &[Part]) -> Vec<(&Part, Ns)> {
+    let mut causes: Vec<(&Part, Ns)> = Vec::new();
+    for part in parts {
+        match causes.iter_mut().find(|(known, _)| known.cause == part.cause) {
+            Some((known, net)) => {
+                *net = *net + part.net;
+                if part.net > known.net {
+                    *known = part;
+                }
+            }
+            None => causes.push((part, part.net)),
+        }
+    }
+    causes.sort_by_key(|(part, net)| (std::cmp::Reverse(*net), part.begin));
+    causes
+}
+
+/// What the activations tell of `job`; `why` there is no more.
+#[must_use]
+pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str) -> Option<Explanation> {
+    let thread = job.steps.last()?.thread.thread();
+    let (parts, total) = (job.parts(name), job.total());
+    let leaves = parts.iter().map(leaf).collect();
+    let label = format!("job of {thread}, from its release to its next wait");
+    let mut tree = Segment::group(Kind::Passage, label, job.begin, total, leaves);
+    tree.thread = Some(thread.clone());
+    let causes = by_cause(&parts);
+    let told = causes.iter().filter(|(_, net)| net.0 as f64 >= TOLD * total.0 as f64).take(5);
+    let told: Vec<String> = told.map(|(part, net)| clause(part, *net)).collect();
+    let sentence = format!("{thread} took {total}: {}", told.join("; "));
+    let (cause, advice) = causes.first().map_or_else(
+        || ("unexplained".to_owned(), String::new()),
+        |(part, _)| (part.cause.clone(), advice(part, &thread)),
+    );
+    let unexplained_ns = tree.total_unexplained();
+    let limits = vec![format!("{why}: the parts are the sums that the recorder keeps of the thread")];
+    let total_ns = tree.duration_ns;
+    Some(Explanation { sentence, advice, tree, total_ns, unexplained_ns, cause, limits })
+}
+
+fn leaf(part: &Part) -> Segment {
+    let kind = match part.what {
+        What::Backlog | What::Blocked | What::Sleeps => Kind::Blocked,
+        What::TimerLate => Kind::TimerLate,
+        What::WakeUp | What::Preempted => Kind::WakeupWait,
+        What::Runs => Kind::Running,
+    };
+    let mut leaf = Segment::leaf(kind, part.label.clone(), part.begin, part.net);
+    (leaf.count, leaf.thread) = (part.count, part.by.clone());
+    leaf
+}
+
+fn clause(part: &Part, net: Ns) -> String {
+    match part.what {
+        What::Runs => part.label.replacen("runs", &format!("ran {net} itself"), 1),
+        What::Preempted => format!("was preempted for {net}"),
+        What::Sleeps => part.label.replacen("sleeps", &format!("slept {net}"), 1),
+        What::Blocked => part.label.replacen("blocked", &format!("was blocked {net}"), 1),
+        What::TimerLate => format!("its timer was {net} late"),
+        What::WakeUp => format!("waited {net} for a CPU ({})", part.cause),
+        What::Backlog => format!("{net} {}", part.label),
+    }
+}
+
+fn advice(part: &Part, thread: &Thread) -> String {
+    let comm = &thread.comm;
+    let by = part.by.as_ref().map_or("another thread", |by| by.comm.as_str());
+    match part.what {
+        What::Runs if part.cause.starts_with("page") => {
+            "lock and touch memory before it is needed (mlockall, MAP_POPULATE): each page that is touched first costs a fault".to_owned()
+        }
+        What::Runs => format!("the time is {comm}'s own: shorten what it does in a job"),
+        What::Preempted => format!("raise the priority of {comm}, or keep other real-time tasks and interrupts off its CPU"),
+        What::Sleeps => format!("{comm} sleeps within its job: let it wait once for each job"),
+        What::Blocked if part.cause.starts_with("mutex without") => format!(
+            "give the mutex priority inheritance (PTHREAD_PRIO_INHERIT), and shorten what {by} does while it holds it"
+        ),
+        What::Blocked if part.cause.starts_with("mutex with") => {
+            format!("shorten what {by} does while it holds the mutex; inheritance already bounds the inversion")
+        }
+        What::Blocked if part.cause == "page fault" => {
+            "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE)".to_owned()
+        }
+        What::Blocked => format!("let another thread wait for this, and not {comm} within its job"),
+        What::TimerLate | What::WakeUp => format!("see the wake-ups of {comm}: who had its CPU, or kept interrupts off there"),
+        What::Backlog => "one job that overran made the next ones late: see that one".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "parts_tests.rs"]
+mod tests;

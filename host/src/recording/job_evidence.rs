@@ -1,0 +1,82 @@
+//! What the rings of all CPUs tell of a job, together with its activations: those say in which system call its thread
+//! blocked, which the rings do not.
+
+use lathunt_core::application::{self, Job};
+use lathunt_core::explain::{self, Explanation, JobPassage, TimerPassage};
+use lathunt_core::time::Cpu;
+use lathunt_core::trace::activation::Activation;
+use lathunt_core::trace::event::{Event, Kind, Level, Window};
+use lathunt_core::trace::syscall_names::SyscallTable;
+
+use super::evidence::{add_waking, Evidence};
+use crate::recorder::{self, Frozen};
+
+/// Third argument of a futex call of which nothing is known.
+const NOT_KNOWN: u64 = u64::MAX;
+
+/// Where the time of `job` went: by the rings, or where they do not hold it by its activations. `None`: it has none.
+pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) -> Option<Explanation> {
+    let sums = |why: &str| application::explanation(job, recorder::syscall_name, why);
+    let Some(mut frozen) = frozen else { return sums("its flight record was not kept") };
+    frozen.note_code(&evidence.symbols);
+    let Ok(mut window) = frozen.decode(&evidence.symbols) else {
+        return sums("its flight record is damaged");
+    };
+    if !is_whole(job, &window) {
+        return sums("the flight rings do not hold all of it");
+    }
+    window.preemption.clone_from(&evidence.preemption);
+    window.from_arming = true; // as of late wake-ups
+    window.syscalls = SyscallTable::of_machine(std::env::consts::ARCH);
+    job.steps.iter().for_each(|a| add_waking(&mut window, a));
+    job.steps.iter().for_each(|a| add_call(&mut window, a));
+    let last = job.steps.last()?;
+    let of = TimerPassage { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
+    let backlog_until = job.backlog.as_ref().map(|backlog| backlog.until);
+    let told = explain::explain_job(&window, &JobPassage { of, backlog_until });
+    if told.unexplained_ns.0 * 4 <= told.total_ns.0 && told.total_ns == job.total() {
+        return Some(told);
+    }
+    let mut by_sums = sums("the flight rings show less of it")?;
+    by_sums.limits.push(format!("what the flight rings show: {}", told.sentence));
+    by_sums.limits.extend(told.limits);
+    Some(by_sums)
+}
+
+/// Whether each CPU that its thread was on was recorded from its release on.
+fn is_whole(job: &Job, window: &Window) -> bool {
+    let covers = |cpu: Cpu| window.complete_from.get(&cpu).is_some_and(|from| *from <= job.begin);
+    job.more.is_empty() && job.steps.iter().all(|step| covers(step.cpu))
+}
+
+/// The system call in which `a` blocked, between its last switch-in and the next one.
+fn add_call(window: &mut Window, a: &Activation) {
+    if a.point.syscall < 0 || a.point.compat {
+        return;
+    }
+    let (tid, id) = (a.thread.tid, i32::from(a.point.syscall));
+    let leaves = |event: &Event| matches!(event.kind, Kind::Switch { prev, .. } if prev.tid == tid);
+    let comes = |event: &Event| matches!(event.kind, Kind::Switch { next, .. } if next.tid == tid);
+    let first = window.events.partition_point(|event| event.at < a.blocked);
+    let mut later = window.events.iter().enumerate().skip(first);
+    let Some((at, out)) = later
+        .next()
+        .filter(|(_, event)| event.at == a.blocked)
+        .into_iter()
+        .chain(later.by_ref().take_while(|(_, event)| event.at == a.blocked))
+        .find(|(_, event)| leaves(event))
+    else {
+        return;
+    };
+    let third = if a.contended { 2 } else { NOT_KNOWN };
+    let args = [a.point.argument, u64::from(a.point.operation), third, 0, 0, 0];
+    let event = |at, cpu, kind| Event { at, cpu, current: Some(tid), level: Level::Unsaid, kind };
+    let enter = event(out.at, out.cpu, Kind::SysEnter { id, args });
+    let back = window.events[at + 1..].iter().position(comes).map(|after| at + 1 + after);
+    if let Some(back) = back {
+        let came = &window.events[back];
+        let exit = event(came.at, came.cpu, Kind::SysExit { id, ret: 0 });
+        window.events.insert(back + 1, exit);
+    }
+    window.events.insert(at, enter);
+}
