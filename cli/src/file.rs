@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::run::Run;
 use lathunt_host::beneath::{Directory, Foreign, Readers};
+use lathunt_host::mapped::Mapped;
 use lathunt_host::trusted::Owner;
 
 use crate::own::Kind;
@@ -27,7 +28,13 @@ const MOST_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// One line: which file, and why it cannot be read, or that it is too large.
-pub fn contents(path: &Path) -> Result<Vec<u8>> {
+pub fn contents(path: &Path) -> Result<Contents> {
+    // A large text of samples is paged in as it is read, not held.
+    let is_large = |found: &fs::Metadata| found.is_file() && (1 << 20..=MOST_BYTES).contains(&found.len());
+    if path != Path::new("-") && fs::metadata(path).is_ok_and(|found| is_large(&found)) {
+        let mapped = Mapped::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        return Ok(Contents::Mapped(mapped));
+    }
     let (source, shown): (Box<dyn Read>, _) = match path == Path::new("-") {
         true => (Box::new(std::io::stdin()), "stdin".to_owned()),
         false => {
@@ -35,7 +42,26 @@ pub fn contents(path: &Path) -> Result<Vec<u8>> {
             (Box::new(File::open(path).with_context(|| format!("cannot read {shown}"))?), shown)
         }
     };
-    at_most(MOST_BYTES, source, &shown)
+    at_most(MOST_BYTES, source, &shown).map(Contents::Held)
+}
+
+/// What is in a file.
+pub enum Contents {
+    /// Mapped from it.
+    Mapped(Mapped),
+    /// Read from it.
+    Held(Vec<u8>),
+}
+
+impl std::ops::Deref for Contents {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Contents::Mapped(mapped) => mapped.bytes(),
+            Contents::Held(bytes) => bytes,
+        }
+    }
 }
 
 fn at_most(most: u64, source: impl Read, shown: &str) -> Result<Vec<u8>> {

@@ -22,6 +22,7 @@ mod trace_file;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    lathunt_host::signals::survive_file_size_limit();
     let called_as = std::env::args_os().next().unwrap_or_default();
     match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
         Some("cyclictest") => cmd::cyclictest::main(std::env::args_os().collect(), &mut |measured| {

@@ -164,6 +164,53 @@ fn files_with_kernel_addresses_are_for_root_alone_and_nothing_of_others_is_overw
 }
 
 #[test]
+fn pipes_beside_a_trace_are_not_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let fifo = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    for directory in ["flight", "ctf", "ctf/index", "ctf/lathunt"] {
+        fs::create_dir(at(directory)).unwrap();
+    }
+    let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/data"));
+    fs::copy(data.join("flight/small.bin"), at("flight/flight.bin")).unwrap();
+    for file in ["metadata", "channel_0"] {
+        fs::copy(data.join("ctf/little").join(file), at("ctf").join(file)).unwrap();
+    }
+    for name in ["kallsyms", "maps", "interrupts", "conditions.json"] {
+        fifo(&at("flight").join(name));
+        fifo(&at("ctf/lathunt").join(name));
+    }
+    fifo(&at("ctf/index/channel_0.idx"));
+    fifo(&at("ctf/channel_1"));
+    for arguments in [
+        &["explain", "flight", "--wakeups"][..],
+        &["explain", "flight/flight.bin", "--summary"],
+        &["explain", "ctf", "--summary"],
+        &["explain", "ctf", "--wakeups"],
+    ] {
+        let output = lathunt(arguments, place.path(), None);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_read_ends_the_command_with_a_line() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("text");
+    fs::write(&path, "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n").unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(1 << 30).unwrap(); // it takes a second to read
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["explain", "text", "--summary"]).current_dir(place.path());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    file.set_len(100).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{:?}", output.status);
+    assert!(said(&output).contains("became shorter while it was read"), "{}", said(&output));
+}
+
+#[test]
 #[ignore = "needs root"]
 fn refused_threads_are_an_error_and_no_panic() {
     if !may_run("refused_threads_are_an_error_and_no_panic") {

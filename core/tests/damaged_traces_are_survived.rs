@@ -116,7 +116,7 @@ fn perf_data(parts: &[Vec<u8>]) -> Option<Met> {
     match plain(&parts[0]).ok()? {
         None => PerfData::open(&parts[0]).ok().map(|trace| walk(&trace, parts[0].len())),
         Some(plain) => {
-            assert!(plain.bytes.len() <= 1000 * parts[0].len() + (1 << 17), "{}", plain.bytes.len());
+            assert!(plain.bytes.len() <= 257 * parts[0].len() + (33 << 20), "{}", plain.bytes.len());
             let trace = PerfData::open(&plain.bytes).ok()?;
             Some(walk(&trace.with(plain.damage), plain.bytes.len()))
         }

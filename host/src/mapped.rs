@@ -5,6 +5,9 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Once;
+
+use crate::signals;
 
 /// A file mapped for reading. An empty one is no bytes.
 #[derive(Debug)]
@@ -21,12 +24,16 @@ unsafe impl Sync for Mapped {}
 impl Mapped {
     /// Maps the file at `path`.
     ///
-    /// A file that somebody shortens while it is mapped raises SIGBUS; traces are written once.
+    /// If somebody shortens the file while it is mapped, the process ends with one line and exit code 1.
     ///
     /// # Errors
-    /// It cannot be opened or mapped.
+    /// It cannot be opened or mapped, or is no regular file: a FIFO would wait for a writer.
     pub fn open(path: &Path) -> std::io::Result<Mapped> {
-        Mapped::of(&File::open(path)?)
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::other("it is not a regular file"));
+        }
+        Mapped::of(&file)
     }
 
     /// The bytes of what has no length and no place to go back to (a pipe), to its end: through a nameless temporary file.
@@ -59,6 +66,8 @@ impl Mapped {
         if length == 0 {
             return Ok(Mapped { address: std::ptr::null_mut(), length: 0 });
         }
+        static HANDLER: Once = Once::new();
+        HANDLER.call_once(|| signals::on_shortened(on_shortened));
         // SAFETY: a new private read-only mapping of an open file; the kernel checks the arguments.
         let address = unsafe {
             libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
@@ -86,6 +95,16 @@ impl Drop for Mapped {
             // SAFETY: the mapping made by `open`, unmapped once.
             unsafe { libc::munmap(self.address, self.length) };
         }
+    }
+}
+
+/// The file ended before a page of its mapping: nothing that reads it can go on.
+extern "C" fn on_shortened(_signal: libc::c_int) {
+    let said = "lathunt: a file became shorter while it was read; read it when its writer is done, or a copy of it\n";
+    // SAFETY: write and _exit may be called in a signal handler; the text is static.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len());
+        libc::_exit(1);
     }
 }
 

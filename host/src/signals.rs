@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 static STOP: AtomicI32 = AtomicI32::new(0);
 static STATUS: AtomicBool = AtomicBool::new(false);
 static STATUS_FILE: AtomicBool = AtomicBool::new(false);
+static BUS_ERRORS_KEPT: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_stop(signal: libc::c_int) {
     STOP.store(signal, Ordering::Relaxed);
@@ -38,6 +39,26 @@ pub fn install() -> Result<()> {
     }
     handle(libc::SIGUSR1, on_status)?;
     handle(libc::SIGUSR2, on_status)
+}
+
+/// SIGBUS has a handler that lets the process go on: [`on_shortened`] does nothing from now on.
+pub(crate) fn keep_bus_errors() {
+    BUS_ERRORS_KEPT.store(true, Ordering::Relaxed);
+}
+
+/// From now on a page of a mapped file that the file no longer has ends in `handler`.
+pub(crate) fn on_shortened(handler: extern "C" fn(libc::c_int)) {
+    // The consumer of instrumented programs has a handler of its own, which lets it go on.
+    if !BUS_ERRORS_KEPT.load(Ordering::Relaxed) {
+        let _ = handle(libc::SIGBUS, handler); // without it the kernel ends the process, too, without a word
+    }
+}
+
+/// From now on a write beyond the limit of file sizes (RLIMIT_FSIZE) fails as one to a full disk does, with a message.
+/// By a handler, not by ignoring the signal, which programs that are started would inherit.
+pub fn survive_file_size_limit() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let _ = handle(libc::SIGXFSZ, nothing); // without it the kernel ends the process at such a write
 }
 
 /// The signal that asked for the end, if one did.

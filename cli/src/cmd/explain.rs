@@ -116,7 +116,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     let mut source = file.source()?;
     if let Some(path) = &args.kallsyms {
         let text = files::bounded(path)?;
-        let symbols = Symbols::new(text);
+        let symbols = Symbols::new(&*text);
         if symbols.is_empty() {
             bail!("cannot use {}: no symbol in it (of /proc/kallsyms, read as root)", path.display());
         }

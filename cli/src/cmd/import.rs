@@ -31,7 +31,8 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
     let mut files: Vec<Loaded> = Vec::new();
     for path in &args.files {
         // A command line with other bytes may be in there; the figures are ASCII.
-        let text = String::from_utf8_lossy(&contents(path)?).into_owned();
+        let bytes = contents(path)?;
+        let text = String::from_utf8_lossy(&bytes);
         let run = read(&text, unit).with_context(|| format!("cannot import {}", path.display()))?;
         if let Some(same) = files.iter().find(|file| file.run == run) {
             let (path, same) = (path.display(), same.path.display());

@@ -51,11 +51,11 @@ pub fn run(args: TasksArgs) -> Result<ExitCode> {
 fn read(path: &Path) -> Result<TaskSet> {
     let bytes = file::contents(path)?;
     let shown = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
-    let Ok(text) = String::from_utf8(bytes) else { bail!("cannot read {shown}: it is not text (UTF-8)") };
+    let Ok(text) = std::str::from_utf8(&bytes) else { bail!("cannot read {shown}: it is not text (UTF-8)") };
     if text.trim().is_empty() {
         bail!("cannot read {shown}: it is empty");
     }
-    TaskSet::from_json(&text).with_context(|| format!("cannot read the task set {shown}"))
+    TaskSet::from_json(text).with_context(|| format!("cannot read the task set {shown}"))
 }
 
 /// At most this many warnings are printed; a set of thousands of tasks may have one for each.

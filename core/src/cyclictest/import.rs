@@ -18,6 +18,12 @@ mod rt_json;
 mod rt_text;
 mod status;
 
+/// Threads of one file: cyclictest has one a CPU, and Linux 8192 CPUs at most.
+const MOST_THREADS: usize = 8192;
+
+/// Bins of all threads together that are set aside for rows, 128 MiB: what a file of a few kilobytes may claim.
+const MOST_BINS: usize = 1 << 24;
+
 /// Why a file cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotImportable {
@@ -177,7 +183,9 @@ impl File {
     }
 
     fn layout(&self) -> Layout {
-        let rows = u32::try_from(self.rows.max(1_024)).unwrap_or(1 << 20).min(1 << 20);
+        // Above, rows are kept to 1/32 of their value.
+        let most = (MOST_BINS / self.threads.len().max(1)).clamp(1 << 10, 1 << 20) as u32;
+        let rows = u32::try_from(self.rows.max(1_024)).unwrap_or(most).min(most);
         Layout::new(self.unit as u32, rows).unwrap_or(Layout::LATENCY)
     }
 

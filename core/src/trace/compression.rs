@@ -8,6 +8,21 @@ use std::borrow::Cow;
 /// Densest possible zstd: a block of 128 KiB from 4 bytes. Whatever announces more than that lies.
 const MOST_EXPANSION: u64 = 32 * 1024;
 
+/// Bytes that the descriptions in one file (event formats, symbols, names) may have once decompressed. A distribution's kernel
+/// with all its modules has about 20 MiB of them.
+pub const MOST_METADATA: u64 = 64 << 20;
+
+/// Any trace may decompress to this many bytes, and beyond them to [`MOST_TIMES`] its size: event records with their
+/// rising times do not compress to a hundredth.
+const MOST_FREE: u64 = 32 << 20;
+const MOST_TIMES: u64 = 256;
+
+/// Bytes of events that a file of `packed` bytes may decompress to in all.
+#[must_use]
+pub fn most_events(packed: u64) -> u64 {
+    MOST_FREE.saturating_add(packed.saturating_mul(MOST_TIMES))
+}
+
 /// How a trace is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {

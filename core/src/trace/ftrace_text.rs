@@ -45,6 +45,8 @@ enum What {
     Lost { count: Option<u64> },
 }
 
+const NO_EVENT: &str = "a line that is no event";
+
 /// Lines that are looked at before a text is called foreign.
 const LINES_TO_RECOGNISE: usize = 2000;
 
@@ -103,6 +105,9 @@ struct Reading {
     /// The CPU whose buffer begins last.
     started: Option<u32>,
     last: u64,
+    /// Time of the last event of each CPU.
+    last_of: HashMap<u32, u64>,
+    backwards: bool,
 }
 
 impl Reading {
@@ -120,6 +125,15 @@ impl Reading {
                 fields.extend(own);
                 let (begin, class) = self.record(&name, &fields);
                 self.last = event.at;
+                let before = self.last_of.insert(event.cpu, event.at).unwrap_or(0);
+                if event.at < before && !self.backwards {
+                    self.backwards = true;
+                    let (cpu, before, now) = (event.cpu, Mono(before), Mono(event.at));
+                    let what = format!(
+                        "CPU {cpu}: time goes back from {before} to {now}: the lines were sorted or are of two recordings"
+                    );
+                    self.info.damage.push(Damage::new(offset, what));
+                }
                 let what = What::Event { class, begin, end: self.data.len() };
                 self.entries.push(Entry { at: event.at, cpu: event.cpu, what });
             }
@@ -137,7 +151,7 @@ impl Reading {
                 self.not_understood += 1;
                 if self.not_understood == 1 {
                     let shown: String = text.chars().take(60).collect();
-                    self.info.damage.push(Damage::new(offset, format!("a line that is no event: '{shown}'")));
+                    self.info.damage.push(Damage::new(offset, format!("{NO_EVENT}: '{shown}'")));
                 }
             }
         }
@@ -203,7 +217,8 @@ impl Reading {
     }
 
     fn finish(mut self) -> FtraceText {
-        if let (Some(first), 2..) = (self.info.damage.first_mut(), self.not_understood) {
+        let foreign = |damage: &&mut Damage| damage.what.starts_with(NO_EVENT);
+        if let (Some(first), 2..) = (self.info.damage.iter_mut().find(foreign), self.not_understood) {
             let more = self.not_understood - 1;
             let were = if more == 1 { "1 more line is" } else { &format!("{more} more lines are") };
             first.what.push_str(&format!("; {were} none: events are missing"));
@@ -307,6 +322,17 @@ mod tests {
         assert_eq!((within(&more), within(&whole)), (2, 2));
         assert!(damage(&more[..more.len() - 17])[0].contains("tells of 4 events, and 2 lines are here"));
         assert!(damage(whole.trim_end()).is_empty());
+    }
+
+    #[test]
+    fn time_that_goes_back_on_a_cpu_is_damage_and_between_cpus_is_none() {
+        let line = |cpu: u32, at: u32| {
+            format!("  a-1  [00{cpu}]  1.00000{at}: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n")
+        };
+        let text = |of: &[(u32, u32)]| of.iter().map(|&(cpu, at)| line(cpu, at)).collect::<String>();
+        assert_eq!(damage(&text(&[(0, 1), (1, 3), (0, 2), (1, 3)])), [""; 0]);
+        let told = damage(&text(&[(0, 1), (1, 3), (0, 2), (1, 2), (1, 1)]));
+        assert!(told.len() == 1 && told[0].contains("CPU 1: time goes back"), "{told:?}");
     }
 
     #[test]

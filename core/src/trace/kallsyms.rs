@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 /// No function is longer: farther behind the last symbol an address is unknown (modules that are not listed).
 const FARTHEST: u64 = 1 << 20;
 
+/// Symbols of one text; a kernel with all its modules has 300,000.
+const MOST: usize = 1 << 21;
+
 /// Symbols of one kernel.
 #[derive(Debug, Default)]
 pub struct Symbols {
@@ -68,6 +71,9 @@ fn sort(text: &[u8]) -> Vec<(u64, u32, u32)> {
             {
                 symbols.push((address, from, to));
             }
+        }
+        if symbols.len() >= MOST {
+            break;
         }
         begin += line.len() + 1;
     }

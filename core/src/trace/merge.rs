@@ -6,6 +6,8 @@
 //!
 //! A stream whose time goes backwards is not sorted: its items come as they stand, and the stream itself reports it.
 
+use std::cmp::Reverse;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::ops::ControlFlow;
 
 use super::source::{Events, Item, Span};
@@ -50,6 +52,9 @@ impl<S: Stream + ?Sized> Stream for Box<S> {
 #[derive(Debug)]
 pub struct Merged<S> {
     streams: Vec<S>,
+    /// Heads of all streams but `current`: time and number. Found in logarithmic time, because a hostile trace has
+    /// as many streams as events.
+    others: BinaryHeap<Reverse<(u64, usize)>>,
     /// The stream that gave the last item, which is still at hand there.
     current: usize,
     /// `current` may give up to this time (inclusive if it comes before the holder of that time).
@@ -62,27 +67,28 @@ impl<S: Stream> Merged<S> {
     /// Over `streams`, within `span`.
     #[must_use]
     pub fn new(streams: Vec<S>, span: Span) -> Self {
-        let mut merged = Merged { streams, current: 0, bound: 0, given: false, span };
-        merged.choose();
+        let heads = streams.iter().enumerate();
+        let others = heads.filter_map(|(index, stream)| Some(Reverse((stream.time()?, index)))).collect();
+        let mut merged = Merged { streams, others, current: 0, bound: 0, given: false, span };
+        let first = merged.others.pop();
+        merged.take(first);
         merged
     }
 
-    /// Finds the earliest stream and how far it may run.
-    fn choose(&mut self) {
-        let mut best: Option<(u64, usize)> = None;
-        let mut second = u64::MAX;
-        for (index, stream) in self.streams.iter().enumerate() {
-            let Some(time) = stream.time() else { continue };
-            match best {
-                Some((least, _)) if time >= least => second = second.min(time),
-                _ => {
-                    second = best.map_or(second, |(least, _)| second.min(least));
-                    best = Some((time, index));
-                }
-            }
-        }
-        self.current = best.map_or(self.streams.len(), |(_, index)| index);
-        self.bound = second;
+    fn take(&mut self, chosen: Option<Reverse<(u64, usize)>>) {
+        self.current = chosen.map_or(self.streams.len(), |Reverse((_, index))| index);
+        self.bound = self.others.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
+    }
+
+    /// Finds the earliest stream, after the current one has gone on to `time`, and how far it may run.
+    fn choose(&mut self, time: Option<u64>) {
+        let head = time.map(|time| Reverse((time, self.current)));
+        let chosen = match (head, self.others.peek_mut()) {
+            (Some(head), Some(mut first)) if *first > head => Some(std::mem::replace(&mut *first, head)),
+            (Some(head), _) => Some(head),
+            (None, first) => first.map(PeekMut::pop),
+        };
+        self.take(chosen);
     }
 }
 
@@ -92,8 +98,9 @@ impl<S: Stream> Events for Merged<S> {
             self.given = false;
             let stream = self.streams.get_mut(self.current)?;
             stream.advance();
-            if stream.time().is_none_or(|time| time >= self.bound) {
-                self.choose();
+            let time = stream.time();
+            if time.is_none_or(|time| time >= self.bound) {
+                self.choose(time);
             }
         }
         let stream = self.streams.get(self.current)?;

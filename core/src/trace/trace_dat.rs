@@ -18,12 +18,14 @@ mod pages;
 mod sections;
 mod stream;
 
+use std::sync::OnceLock;
+
 use super::catalogue::Catalogue;
 use super::merge::{self, Merged};
 use super::source::{About, Damage, Events, OpenError, Pieces, Source, Span};
 use crate::time::Cpu;
 use metadata::{Buffer, CpuData, Metadata};
-use pages::CpuPages;
+use pages::{CpuPages, Left};
 use stream::Stream;
 
 /// The first bytes of every such file.
@@ -40,6 +42,8 @@ pub struct TraceDat<'a> {
     class_of_id: Vec<u32>,
     time: TimeScale,
     cpus: Vec<CpuPages<'a>>,
+    /// Time of the last event, once it was asked for.
+    end: OnceLock<Option<u64>>,
 }
 
 /// From ring-buffer stamps to nanoseconds (options TSC2NSEC and OFFSET).
@@ -72,9 +76,10 @@ impl<'a> TraceDat<'a> {
         metadata.tells_time()?;
         let buffers = std::mem::take(&mut metadata.buffers);
         let mut cpus = Vec::new();
+        let mut left = Left::of(file);
         for (origin, buffer) in buffers.iter().enumerate() {
             for data in &buffer.cpus {
-                cpus.push(CpuPages::open(file, &metadata, buffer, *data, origin as u16));
+                cpus.push(CpuPages::open(file, &metadata, buffer, *data, origin as u16, &mut left));
             }
         }
         if metadata.info.damage.is_empty() && cpus.is_empty() {
@@ -95,7 +100,7 @@ impl<'a> TraceDat<'a> {
         let buffer = Buffer { page_size: metadata.page_size, ..Buffer::default() };
         let open = |&(Cpu(cpu), pages): &(Cpu, &'a [u8])| {
             let data = CpuData { cpu, offset: 0, size: pages.len() as u64 };
-            CpuPages::open(pages, &metadata, &buffer, data, 0)
+            CpuPages::open(pages, &metadata, &buffer, data, 0, &mut Left::of(pages))
         };
         let cpus: Vec<CpuPages<'a>> = pages.iter().map(open).collect();
         let what = "the recording did not come to its end: what the kernel still held then is missing";
@@ -117,7 +122,7 @@ impl<'a> TraceDat<'a> {
             metadata.info.damage.extend(pages.damage.iter().cloned());
         }
         let about = About { info: metadata.info, catalogue, symbols: metadata.symbols };
-        TraceDat { about, class_of_id, time: metadata.time, cpus }
+        TraceDat { about, class_of_id, time: metadata.time, cpus, end: OnceLock::new() }
     }
 }
 

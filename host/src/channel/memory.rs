@@ -128,6 +128,7 @@ unsafe impl Send for Memory {}
 fn survive_shrinking_files() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        crate::signals::keep_bus_errors();
         // SAFETY: the handler only calls mmap, which is safe in signal handlers on Linux.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();

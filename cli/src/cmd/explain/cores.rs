@@ -14,6 +14,9 @@ use lathunt_core::trace::source::{Pieces, Source};
 /// Batches of a stream, filled and to be filled: more where there are few streams, one of which may have most events.
 const MOST_BATCHES: usize = 6;
 
+/// Streams among which the next task is looked for, one after the other; a machine has fewer CPUs.
+const MOST_LANES: usize = 4096;
+
 /// Summarizes `source` with at most `cores` threads, this one among them.
 pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
     if cores < 2 {
@@ -21,6 +24,9 @@ pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
     }
     let pieces = source.pieces();
     let lanes = pieces.len();
+    if lanes > MOST_LANES {
+        return summarize(source);
+    }
     let batches = (16 / lanes.max(1)).clamp(2, MOST_BATCHES);
     let lane = |pieces| Lane::new(pieces, batches);
     let state = State { lanes: pieces.into_iter().map(lane).collect(), over: false };

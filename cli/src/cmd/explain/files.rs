@@ -10,9 +10,10 @@ use lathunt_core::trace::event::{Kind, Window};
 use lathunt_core::trace::source::Info;
 use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_host::recorder::parse_interrupts;
+use lathunt_host::trusted::{self, Owner};
 use serde_json::Value;
 
-use crate::file::contents;
+use crate::file::{contents, Contents};
 use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
 
 /// What is known of device and inode numbers.
@@ -136,17 +137,20 @@ impl Names {
 ///
 /// # Errors
 /// It cannot be read, is no file, or too large.
-pub fn bounded(path: &Path) -> Result<Vec<u8>> {
+pub fn bounded(path: &Path) -> Result<Contents> {
     if !fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.is_file() {
         bail!("cannot read {}: no regular file", path.display());
     }
     contents(path)
 }
 
+/// Most bytes of a file beside a trace.
+const MOST_SAVED: u64 = 64 << 20;
+
 /// A file that `lathunt trace` left, in its directory or beside the CTF made of it.
 pub fn saved(trace: &Path, name: &str) -> Option<String> {
     let places = [trace.join(name), trace.join(BESIDE_CTF).join(name)];
-    places.iter().find_map(|path| fs::read_to_string(path).ok())
+    places.iter().find_map(|path| trusted::read_text(path, Owner::Anyone, MOST_SAVED).ok())
 }
 
 /// What `lathunt trace` noted of the machine when it recorded.

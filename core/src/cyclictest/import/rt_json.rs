@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
 
-use super::{File, FromFile, NotImportable};
+use super::{File, FromFile, NotImportable, MOST_THREADS};
 
 #[derive(Deserialize)]
 struct Top {
@@ -107,6 +107,9 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     for (name, entry) in top.thread.0 {
         let number = name.parse().map_err(|_| wrong(format!("thread '{name}' is not a number")))?;
         threads.push((number, entry));
+    }
+    if threads.len() > MOST_THREADS {
+        return Err(wrong(format!("{} threads: no cyclictest has more than {MOST_THREADS}", threads.len())));
     }
     threads.sort_by_key(|(number, _)| *number);
     if let Some(number) = twice(&threads) {

@@ -1,7 +1,7 @@
 //! The text of cyclictest, line by line.
 
 use super::status::{self, width_of, Status};
-use super::{at, File, FromFile, NotImportable, Unit};
+use super::{at, File, FromFile, NotImportable, Unit, MOST_THREADS};
 
 type Line<'a> = (usize, &'a str);
 
@@ -140,8 +140,11 @@ impl Reader {
     }
 
     fn thread(&mut self, index: usize, line: usize) -> Result<&mut FromFile, NotImportable> {
-        if index >= 65_536 {
-            return Err(at(line, format!("thread number {index} is not possible")));
+        if index >= MOST_THREADS {
+            return Err(at(
+                line,
+                format!("thread number {index}: no cyclictest has more than {MOST_THREADS} threads"),
+            ));
         }
         let threads = &mut self.file.threads;
         if threads.len() <= index {

@@ -3,6 +3,9 @@
 //! The order is that of [`crate::trace::merge`]: equal times keep the order of the streams, and a stream whose time
 //! goes backwards is not sorted. It does not depend on who digests what, nor when.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::digest::{Batch, Digester, Walk};
 use super::reader::Reader;
 use super::Summary;
@@ -49,7 +52,12 @@ pub fn combine(source: &dyn Source, lanes: usize, mut refill: impl FnMut(usize, 
     for (index, lane) in all.iter_mut().enumerate() {
         lane.refill(index, &mut reader, &mut refill);
     }
-    while let Some((index, bound)) = earliest(&all) {
+    // The first step of each lane, the earliest on top: a hostile trace has as many streams as events.
+    let heads = all.iter().enumerate().filter_map(|(index, lane)| Some(Reverse((lane.time()?, index))));
+    let mut heads: BinaryHeap<_> = heads.collect();
+    while let Some(Reverse((_, index))) = heads.pop() {
+        // Up to there the lane may go on alone.
+        let bound = heads.peek().map_or(Mono(u64::MAX), |Reverse((time, _))| *time);
         let lane = &mut all[index];
         let mut steps = lane.batch.steps.get(lane.next..).unwrap_or_default().iter();
         // The first is the earliest, also where others have the same time.
@@ -62,25 +70,9 @@ pub fn combine(source: &dyn Source, lanes: usize, mut refill: impl FnMut(usize, 
         if lane.time().is_none() {
             lane.refill(index, &mut reader, &mut refill);
         }
+        heads.extend(lane.time().map(|time| Reverse((time, index))));
     }
     reader.finish(source)
-}
-
-/// The lane with the earliest step, and the time up to which it may go on alone.
-fn earliest(lanes: &[Lane]) -> Option<(usize, Mono)> {
-    let mut best: Option<(Mono, usize)> = None;
-    let mut bound = Mono(u64::MAX);
-    for (index, lane) in lanes.iter().enumerate() {
-        let Some(time) = lane.time() else { continue };
-        match best {
-            Some((least, _)) if time >= least => bound = bound.min(time),
-            _ => {
-                bound = best.map_or(bound, |(least, _)| bound.min(least));
-                best = Some((time, index));
-            }
-        }
-    }
-    best.map(|(_, index)| (index, bound))
 }
 
 impl Lane {

@@ -31,6 +31,7 @@ pub(super) struct Lanes {
     pub cpus: Option<u32>,
     timed_losses: u64,
     untimed_losses: u64,
+    is_disordered: bool,
     /// Lanes by the time of their last record.
     ends: std::collections::BTreeMap<(u64, usize), ()>,
 }
@@ -103,7 +104,11 @@ impl Lanes {
                 self.lanes.len() - 1
             }
             None => {
-                self.damage.push(Damage::new(run.begin as u64, "records too disordered to be sorted"));
+                if !self.is_disordered {
+                    self.is_disordered = true;
+                    self.damage
+                        .push(Damage::general(run.begin as u64, "records too disordered to be sorted"));
+                }
                 MOST_LANES - 1
             }
         };

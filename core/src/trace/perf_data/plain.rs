@@ -6,14 +6,13 @@
 //! files of the usual form are not touched.
 
 use super::super::bytes::Order;
-use super::super::compression::Inflater;
+use super::super::compression::{most_events, Inflater};
 use super::super::source::{Damage, OpenError};
 use super::header::TRACING_DATA;
 use super::sample::kind;
 
-/// What a stream may unfold to, and how many times its size: far more than traces do.
-const MOST: usize = 4 << 30;
-const MOST_TIMES: usize = 1000;
+/// What a stream may unfold to and be held in memory.
+const MOST: u64 = 4 << 30;
 /// Behind the header of a file: nothing is compressed or piped that is smaller.
 const FILE_HEADER: usize = 104;
 const PIPE_HEADER: usize = 16;
@@ -58,11 +57,11 @@ pub fn plain(file: &[u8]) -> Result<Option<Plain>, OpenError> {
         return Err(Damage::new(40, what).into());
     }
     let mut stream = Stream::new(order);
-    stream.read(file, begin, end);
     // What described the records stays as it is; they and the table of features behind them move to the end.
-    let mut bytes = [&file[..begin], &file[end..]].concat();
-    let data = bytes.len() as u64;
-    bytes.append(&mut stream.records);
+    stream.records = [&file[..begin], &file[end..]].concat();
+    let data = stream.records.len() as u64;
+    stream.read(file, begin, end);
+    let mut bytes = stream.records;
     let records = bytes.len() as u64 - data;
     let features: u32 = file[72..FILE_HEADER].iter().map(|byte| byte.count_ones()).sum();
     let table = file.get(end..end + 16 * features as usize).unwrap_or_default();
@@ -133,7 +132,7 @@ impl Stream {
     }
 
     fn read(&mut self, file: &[u8], begin: usize, end: usize) {
-        self.most = file.len().saturating_mul(MOST_TIMES).min(MOST);
+        self.most = usize::try_from(most_events(file.len() as u64).min(MOST)).unwrap_or(usize::MAX);
         let all = &file[..end];
         let mut at = begin;
         while at < end {
@@ -197,12 +196,12 @@ impl Stream {
     }
 
     fn unpack(&mut self, packed: &[u8], at: usize) -> Option<usize> {
-        if let Err(error) =
-            self.inflater.unpack(packed, self.most.saturating_sub(self.records.len()), &mut self.pending)
-        {
+        let left = self.most.saturating_sub(self.records.len());
+        let unpacked = self.inflater.unpack(packed, left, &mut self.pending);
+        if let Err(error) = &unpacked {
             self.broken(at, &format!("{error}; the rest of the file is not read"));
-            return None;
         }
+        // Also up to where it breaks off.
         let mut whole = 0;
         while let Some((_, size)) = head(&self.pending, whole, self.order) {
             if whole + size > self.pending.len() {
@@ -211,7 +210,7 @@ impl Stream {
             whole += size;
         }
         self.records.extend(self.pending.drain(..whole));
-        Some(0)
+        unpacked.is_ok().then_some(0)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::bytes::{Order, Reader};
-use super::super::compression::Compression;
+use super::super::compression::{Compression, MOST_METADATA};
 use super::super::kallsyms::Symbols;
 use super::super::ring_page::PageLayout;
 use super::super::source::{Damage, Info, OpenError};
@@ -12,6 +12,17 @@ use super::options::{self, Options};
 use super::{sections, TimeScale, MAGIC};
 use crate::report::printable;
 use crate::time::Tid;
+
+/// Event formats of one file: their numbers have 16 bits.
+const MOST_FORMATS: usize = 1 << 16;
+/// Fields of all formats together; a kernel with every event has 40,000.
+const MOST_FIELDS: usize = 1 << 19;
+/// Names of threads, and formats of trace_printk: `saved_cmdlines_size` ends at 32,768.
+const MOST_NAMES: usize = 1 << 18;
+/// Characters of a name of a thread, which has 15 in the kernel.
+const LONGEST_NAME: usize = 64;
+/// CPUs of all buffers together that have data: Linux has at most 8192.
+pub(super) const MOST_CPUS: usize = 1 << 16;
 
 /// What the file says before and beside its CPU data.
 #[derive(Debug)]
@@ -25,6 +36,9 @@ pub(crate) struct Metadata {
     pub(super) buffers: Vec<Buffer>,
     pub(super) time: TimeScale,
     pub info: Info,
+    /// Bytes of sections that may still be read.
+    pub(super) bytes_left: u64,
+    fields: usize,
 }
 
 /// One trace buffer: the top one or an instance.
@@ -106,7 +120,26 @@ impl Metadata {
             buffers: Vec::new(),
             time: TimeScale::default(),
             info: Info { format: format.to_owned(), ..Info::default() },
+            bytes_left: MOST_METADATA,
+            fields: 0,
         }
+    }
+
+    /// Takes `bytes` of descriptions at `offset` from what a file may have of them.
+    ///
+    /// # Errors
+    /// It is more than any kernel has.
+    pub(super) fn charge(&mut self, bytes: u64, offset: u64) -> Result<(), Damage> {
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.ok_or_else(|| {
+            let most = MOST_METADATA >> 20;
+            Damage::new(offset, format!("{bytes} bytes more of descriptions: no trace has over {most} MiB of them, the rest is not read"))
+        })?;
+        Ok(())
+    }
+
+    fn cpus(&self) -> usize {
+        self.buffers.iter().map(|buffer| buffer.cpus.len()).sum()
     }
 
     fn read_v6(&mut self, reader: &mut Reader<'_>, file: &[u8]) -> Result<(), OpenError> {
@@ -164,7 +197,7 @@ impl Metadata {
         file: &[u8],
         options: &Options,
     ) -> Result<(), Damage> {
-        let top = cpu_table(reader, options.cpus)?;
+        let top = cpu_table(reader, options.cpus, MOST_CPUS)?;
         self.buffers.push(Buffer { page_size: self.page_size, cpus: top, ..Buffer::default() });
         // Behind the table stands the trace clock, in files since 2012.
         if let Some(text) =
@@ -181,9 +214,10 @@ impl Metadata {
                 continue;
             };
             let mut reader = Reader::new(&file[start..], *offset, self.order);
+            self.charge(16 * u64::from(options.cpus), *offset)?;
             let table = reader
                 .expect(b"flyrecord\0", "table of a named buffer")
-                .and_then(|()| cpu_table(&mut reader, options.cpus));
+                .and_then(|()| cpu_table(&mut reader, options.cpus, MOST_CPUS - self.cpus()));
             match table {
                 Ok(cpus) => {
                     let name = name.clone();
@@ -260,8 +294,17 @@ impl Metadata {
         let offset = reader.offset();
         let len = reader.u64("size of an event format")?;
         let text = String::from_utf8_lossy(reader.take(len, "event format")?);
+        if self.formats.len() >= MOST_FORMATS || self.fields >= MOST_FIELDS {
+            let what = format!(
+                "more than {MOST_FORMATS} event formats or {MOST_FIELDS} fields: the rest is not read"
+            );
+            return Err(Damage::new(offset, what));
+        }
         match tracepoint_format::parse(&text, system, self.order) {
-            Some(format) => self.formats.push(format),
+            Some(format) => {
+                self.fields += format.class.fields.len();
+                self.formats.push(format);
+            }
             None => {
                 let what =
                     format!("a format of system '{system}' without name or id: its events are unknown");
@@ -290,9 +333,13 @@ impl Metadata {
         for line in text.lines() {
             if let Some((tid, comm)) = line.trim_start().split_once(' ') {
                 if let Ok(tid) = tid.parse() {
-                    let comm = printable::line(comm.trim_end_matches('\0')).into_owned();
+                    let comm = printable::cut(comm.trim_end_matches('\0'), LONGEST_NAME);
                     self.info.comms.insert(Tid(tid), comm);
                 }
+            }
+            if self.info.comms.len() >= MOST_NAMES {
+                let what = format!("more than {MOST_NAMES} names of threads: the rest is not read");
+                return Err(Damage::new(reader.offset(), what));
             }
         }
         Ok(())
@@ -307,15 +354,22 @@ fn printk_formats(text: &str) -> HashMap<u64, String> {
         let format = format.trim().trim_matches('"').replace("\\n", "");
         Some((address, format))
     };
-    text.lines().filter_map(line_parts).collect()
+    text.lines().filter_map(line_parts).take(MOST_NAMES).collect()
 }
 
 fn text_of(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-fn cpu_table(reader: &mut Reader<'_>, cpus: u32) -> Result<Vec<CpuData>, Damage> {
+/// At most `most` CPUs.
+fn cpu_table(reader: &mut Reader<'_>, cpus: u32, most: usize) -> Result<Vec<CpuData>, Damage> {
     let mut table = Vec::new();
+    if cpus as usize > most {
+        return Err(Damage::new(
+            reader.offset(),
+            format!("tables of {cpus} CPUs: more than {MOST_CPUS} in all"),
+        ));
+    }
     for cpu in 0..cpus {
         let offset = reader.u64("table of CPU data")?;
         let size = reader.u64("table of CPU data")?;

@@ -4,7 +4,7 @@
 //! into a buffer of the walk, so that memory does not grow with the trace.
 
 use super::super::bytes::Reader;
-use super::super::compression::{Compression, Decompressor};
+use super::super::compression::{most_events, Compression, Decompressor};
 use super::super::ring_page::PageLayout;
 use super::super::source::Damage;
 use super::metadata::{Buffer, CpuData, Metadata};
@@ -56,8 +56,30 @@ pub(super) struct PagePlace {
     unpacked: bool,
 }
 
+/// What the CPUs of a file may still have: of its bytes, and decompressed. Regions of CPUs do not overlap, so that reading
+/// all of them takes as long as the file is large.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    bytes: u64,
+    unpacked: u64,
+}
+
+impl Left {
+    pub fn of(file: &[u8]) -> Self {
+        let bytes = file.len() as u64;
+        Left { bytes, unpacked: most_events(bytes) }
+    }
+}
+
 impl<'a> CpuPages<'a> {
-    pub fn open(file: &'a [u8], metadata: &Metadata, buffer: &Buffer, data: CpuData, origin: u16) -> Self {
+    pub fn open(
+        file: &'a [u8],
+        metadata: &Metadata,
+        buffer: &Buffer,
+        data: CpuData,
+        origin: u16,
+        left: &mut Left,
+    ) -> Self {
         // The size of compressed data does not count the word in front of them, the number of chunks.
         let size = data.size.saturating_add(if buffer.compressed { 4 } else { 0 });
         let begin = (data.offset.min(file.len() as u64)) as usize;
@@ -80,16 +102,23 @@ impl<'a> CpuPages<'a> {
                 format!("CPU {cpu}: {size} bytes announced, the file has {} of them", pages.data.len());
             pages.damage.push(Damage::new(file.len() as u64, what));
         }
+        let own = pages.data.len() as u64;
+        let Some(bytes) = left.bytes.checked_sub(own) else {
+            let what = format!("CPU {}: its data overlap those of other CPUs and are not read", data.cpu);
+            pages.damage.push(Damage::new(data.offset, what));
+            return pages;
+        };
+        left.bytes = bytes;
         if pages.how == Compression::None {
             // The last page may be cut off: what is there of it can still be read.
             pages.pages = pages.data.len().div_ceil(pages.page_size);
-        } else if let Err(damage) = pages.index_chunks(metadata) {
+        } else if let Err(damage) = pages.index_chunks(metadata, left) {
             pages.damage.push(damage);
         }
         pages
     }
 
-    fn index_chunks(&mut self, metadata: &Metadata) -> Result<(), Damage> {
+    fn index_chunks(&mut self, metadata: &Metadata, left: &mut Left) -> Result<(), Damage> {
         let mut reader = Reader::new(self.data, self.offset, metadata.order);
         let count = reader.u32("number of compressed chunks")?;
         for _ in 0..count {
@@ -100,6 +129,11 @@ impl<'a> CpuPages<'a> {
             if unpacked > LARGEST_CHUNK {
                 return Err(Damage::new(reader.offset(), format!("a chunk of {unpacked} bytes")));
             }
+            left.unpacked = left.unpacked.checked_sub(unpacked.into()).ok_or_else(|| {
+                let cpu = self.cpu;
+                let what = "the events decompress to more than 256 times the file, as no recorded ones do; the rest is not read";
+                Damage::new(reader.offset(), format!("CPU {cpu}: {what}"))
+            })?;
             self.chunks.push(Chunk { begin, packed, unpacked, first_page: self.pages });
             self.pages += (unpacked as usize).div_ceil(self.page_size);
         }
@@ -116,10 +150,15 @@ impl<'a> CpuPages<'a> {
         self.pages
     }
 
-    /// How many pages are a piece: 256 KiB, a MiB where the page before it must be decompressed for it.
-    pub fn in_a_piece(&self) -> usize {
+    /// First page of the piece behind the one that begins at `page`: 256 KiB on, or a MiB of whole chunks, because a chunk
+    /// is decompressed by each piece that has a page of it, and once more for the page before the next piece.
+    pub fn next_piece(&self, page: usize) -> usize {
         let bytes = if self.how == Compression::None { 1 << 18 } else { 1 << 20 };
-        (bytes / self.page_size).max(1)
+        let next = page.saturating_add((bytes / self.page_size).max(1));
+        match self.chunk_of(next) {
+            Some(chunk) if self.chunks[chunk].first_page < next => self.next_chunk(next),
+            _ => next.min(self.pages),
+        }
     }
 
     /// Where in the file page `index` is, as far as compression lets one say.

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use super::super::bytes::Reader;
 use super::super::compression::{unpack_once, Compression};
 use super::super::source::{Damage, OpenError};
-use super::metadata::{Buffer, CpuData, Metadata};
+use super::metadata::{Buffer, CpuData, Metadata, MOST_CPUS};
 use super::options::{self, id, Options};
 
 const COMPRESSED: u16 = 1;
 /// Sections of options in one file; trace-cmd writes one, and one more for each buffer.
 const MOST_OPTION_SECTIONS: usize = 4096;
+/// Sections that options point at; trace-cmd writes one of each of six kinds.
+const MOST_SECTIONS: usize = 64;
 
 struct Section<'a> {
     id: u16,
@@ -36,17 +38,31 @@ pub(super) fn read_v7(
     let first = reader.u64("offset of the options")?;
     let is_whole = read_options(metadata, &mut options, first, file)?;
     metadata.apply(&options)?;
-    for &(section_id, offset) in &options.sections {
+    if let Some((_, offset)) = options.sections.get(MOST_SECTIONS) {
+        let what = format!(
+            "{} sections, no trace has more than {MOST_SECTIONS}: the rest is not read",
+            options.sections.len()
+        );
+        metadata.info.damage.push(Damage::new(*offset, what));
+    }
+    for &(section_id, offset) in options.sections.iter().take(MOST_SECTIONS) {
         let read =
             open(metadata, file, offset).and_then(|section| read_section(metadata, section_id, &section));
         if let Err(damage) = read {
             metadata.info.damage.push(damage);
         }
     }
+    let mut cpus = 0;
     if !is_whole {
         recover(metadata, &options, reader.offset(), file);
     }
     for (offset, mut buffer) in options.v7_buffers {
+        cpus += buffer.cpus.len();
+        if cpus > MOST_CPUS {
+            let what = format!("buffers of more than {MOST_CPUS} CPUs in all: the rest is not read");
+            metadata.info.damage.push(Damage::new(offset, what));
+            break;
+        }
         match header(metadata, file, offset) {
             Ok((section_id, flags, ..)) if section_id == id::BUFFER => {
                 buffer.compressed = flags & COMPRESSED != 0;
@@ -101,7 +117,7 @@ fn regions(metadata: &Metadata, file: &[u8], from: u64) -> Vec<CpuData> {
     let page = u64::from(metadata.page_size.max(1));
     let mut cpus = Vec::new();
     let mut offset = from.next_multiple_of(page);
-    for cpu in 0.. {
+    for cpu in 0..MOST_CPUS as u32 {
         let Some(bytes) = file.get(offset as usize..).filter(|bytes| bytes.len() > 4) else { break };
         let mut reader = Reader::new(bytes, offset, metadata.order);
         let chunks = reader.u32("number of compressed chunks").unwrap_or(0);
@@ -129,8 +145,10 @@ fn plain_regions(metadata: &Metadata, file: &[u8], from: u64, end: u64) -> Vec<C
     while let Some(bytes) = file.get(offset as usize..).filter(|bytes| bytes.len() >= 16) {
         let bytes = &bytes[..bytes.len().min(page as usize)];
         let stamp = metadata.order.u64_at(bytes, 0).unwrap_or(0);
+        let found = cpus.len();
         match cpus.last_mut() {
             Some(cpu) if stamp >= last => cpu.size += bytes.len() as u64,
+            _ if found >= MOST_CPUS => break,
             _ => cpus.push(CpuData { cpu: cpus.len() as u32, offset, size: bytes.len() as u64 }),
         }
         (last, offset) = (stamp, offset + page);
@@ -190,17 +208,19 @@ fn header(metadata: &Metadata, file: &[u8], offset: u64) -> Result<(u16, u16, u6
     Ok((section_id, flags, reader.offset(), size))
 }
 
-fn open<'a>(metadata: &Metadata, file: &'a [u8], at: u64) -> Result<Section<'a>, Damage> {
+fn open<'a>(metadata: &mut Metadata, file: &'a [u8], at: u64) -> Result<Section<'a>, Damage> {
     let (section_id, flags, offset, size) = header(metadata, file, at)?;
     let mut reader = Reader::new(&file[offset as usize..], offset, metadata.order);
     let stored = reader.take(size, "section")?;
     let body = if flags & COMPRESSED == 0 {
+        metadata.charge(stored.len() as u64, offset)?;
         Cow::Borrowed(stored)
     } else {
         let mut reader = Reader::new(stored, offset, metadata.order);
         let packed_size = reader.u32("compressed size")?;
         let unpacked_size = reader.u32("uncompressed size")?;
         let packed = reader.take(packed_size.into(), "compressed section")?;
+        metadata.charge(unpacked_size.into(), offset)?;
         unpack_once(metadata.compression, packed, unpacked_size.into())
             .map_err(|what| Damage::new(offset, what))?
     };

@@ -61,10 +61,11 @@ impl<'t> Stream<'t> {
         trace: &'t TraceDat<'t>,
         pages: &'t CpuPages<'t>,
     ) -> impl Iterator<Item = Self> + Send + 't {
-        (0..pages.len()).step_by(pages.in_a_piece()).map(move |page| {
+        let next = |page: &usize| Some(pages.next_piece(*page)).filter(|next| *next < pages.len());
+        std::iter::successors((pages.len() > 0).then_some(0), next).map(move |page| {
             let mut stream = Stream::nowhere(trace, pages);
             stream.page = page;
-            stream.end = (page + pages.in_a_piece()).min(pages.len());
+            stream.end = pages.next_piece(page);
             (stream.last, stream.hole) = stream.last_before(page);
             stream.start();
             stream
@@ -111,8 +112,12 @@ impl<'t> Stream<'t> {
         }
     }
 
-    /// Time of the last event that can be read, on any CPU.
+    /// Time of the last event that can be read, on any CPU; looked for once.
     fn end_of_trace(&self) -> Option<u64> {
+        *self.trace.end.get_or_init(|| self.find_end())
+    }
+
+    fn find_end(&self) -> Option<u64> {
         let last_of = |pages: &'t CpuPages<'t>| {
             let mut walk = Stream::nowhere(self.trace, pages);
             (1..=pages.len()).rev().find_map(|page| walk.last_before(page).0)
