@@ -132,7 +132,7 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
         first.replayed.clone_from(&series.replayed);
         (first.interval_ns, first.missed, first.lost) = (series.interval_ns, series.missed, series.lost);
         first.counts = series.counts;
-        first.lost_below_max = series.lost_below_max;
+        (first.lost_below_max, first.lost_within_ns) = (series.lost_below_max, series.lost_within_ns);
         all.push(first);
         return Ok(());
     };
@@ -141,18 +141,8 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
     }
     let quantity = series.quantity.name();
     let misfit = |source| CannotMerge::Layout { name: name.to_owned(), quantity, source };
-    // A series that missed nothing is its own replay: known for all, or not known.
-    let wanted = sum.replayed.is_some() || series.replayed.is_some();
-    let both = sum.activations().zip(series.activations()).filter(|_| wanted);
-    let both = both.filter(|(all, more)| all.count().checked_add(more.count()).is_some());
-    let mut replayed = both.as_ref().map(|(all, _)| (*all).clone());
-    if let (Some(all), Some((_, more))) = (&mut replayed, both) {
-        all.merge(more).map_err(misfit)?;
-    }
-    sum.replayed = replayed;
-    sum.histogram.merge(&series.histogram).map_err(misfit)?;
+    sum.add_samples(series).map_err(misfit)?;
     sum.interval_ns = sum.interval_ns.filter(|interval| series.interval_ns == Some(*interval));
-    sum.missed = sum.missed.zip(series.missed).map(|(all, more)| all.saturating_add(more));
     sum.counts = match (sum.counts, series.counts) {
         (Some(mut all), Some(one)) => {
             all.add(&one);
@@ -160,9 +150,6 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
         }
         (all, one) => all.or(one),
     };
-    let bounded = |one: &Series| one.lost == 0 || one.lost_below_max;
-    sum.lost_below_max = bounded(sum) && bounded(series) && (sum.lost > 0 || series.lost > 0);
-    sum.lost = sum.lost.saturating_add(series.lost);
     Ok(())
 }
 

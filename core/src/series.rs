@@ -1,5 +1,7 @@
 //! A series: one latency quantity on one CPU or of one thread, with everything that may be said of it.
 
+mod sum;
+
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
@@ -146,7 +148,8 @@ pub struct Series {
     /// All samples, nothing clipped.
     pub histogram: Histogram,
     /// The same with each missed activation counted at the latency it would have had, where the instrument knows
-    /// (the other view of a stall; Tene calls the difference coordinated omission).
+    /// (the other view of a stall; Tene calls the difference coordinated omission). Of the turns of a thread: at the
+    /// largest latency that is possible, up to the end of the next turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<Histogram>,
     /// Variance of all samples, ns², where the instrument computes it.
@@ -164,6 +167,9 @@ pub struct Series {
     /// Whether none of the lost samples is above the largest that is known, as a summary of another program says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost_below_max: bool,
+    /// No lost sample is above this, by what was recorded around them; `None`: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_within_ns: Option<Ns>,
     /// Channel of a series of round trips (`udp:127.0.0.1:7777`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
@@ -190,6 +196,7 @@ impl Series {
             missed: Some(0),
             lost: 0,
             lost_below_max: false,
+            lost_within_ns: None,
             channel: None,
             counts: None,
         }
@@ -200,6 +207,16 @@ impl Series {
     pub fn activations(&self) -> Option<&Histogram> {
         let replayed = self.replayed.as_ref().filter(|all| all.count() >= self.histogram.count());
         replayed.or_else(|| (self.missed == Some(0)).then_some(&self.histogram))
+    }
+
+    /// The most that a lost sample can have been; `None`: not known.
+    #[must_use]
+    pub fn lost_at_most(&self) -> Option<Ns> {
+        match self.lost {
+            0 => Some(Ns::ZERO),
+            _ if self.lost_below_max => self.histogram.max(),
+            _ => self.lost_within_ns,
+        }
     }
 
     /// Samples of which it is known that none is above the largest: those counted, and lost ones that were not above it.

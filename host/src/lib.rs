@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod channel;
 pub mod child;
 pub mod clock;
+pub mod clock_steps;
 pub mod debugfs;
 pub mod error;
 pub mod facts;

@@ -22,6 +22,7 @@ use lathunt_core::time::{Ns, Tid};
 use lathunt_core::verdict::{self, Asked, Ending};
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
+use lathunt_host::clock_steps::ClockSteps;
 use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
 use lathunt_host::topology::Topology;
@@ -127,6 +128,7 @@ struct Session<'a> {
     recording: Recording,
     potential: Running,
     old_files: Option<OldFiles>,
+    clock_steps: ClockSteps,
 }
 
 /// Records.
@@ -161,8 +163,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     conditions.notes.extend(recording.notes().iter().cloned());
     let noted = recording.notes().len();
     let before = Counters::read(Path::new(ROOT), &cpus);
-    let mut session =
-        Session { plan, base: Run { penalty, ..Run::new(conditions) }, recording, potential, old_files };
+    let base = Run { penalty, ..Run::new(conditions) };
+    let clock_steps = ClockSteps::watch();
+    let mut session = Session { plan, base, recording, potential, old_files, clock_steps };
     if let Some(child) = &mut child {
         child.go();
     }
@@ -172,6 +175,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     session.base.conditions.notes.extend(session.recording.notes().iter().skip(noted).cloned());
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
+    session.base.conditions.during.clock_set_ns = session.clock_steps.steps();
     session.base.conditions.during.ended_early.extend(cut_short(plan, elapsed));
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
@@ -209,6 +213,7 @@ impl Session<'_> {
         loop {
             std::thread::sleep(TURN);
             self.recording.poll();
+            self.clock_steps.look();
             let elapsed = clock::mono().since(begun);
             let over = plan.duration.is_some_and(|duration| elapsed >= duration);
             let quit = keys.as_ref().is_some_and(|keys| keys.pressed(b'q'));
@@ -231,6 +236,7 @@ impl Session<'_> {
                 saved = elapsed;
                 let mut run = self.run(&snapshot);
                 run.conditions.duration_s = Some(elapsed.as_secs());
+                run.conditions.during.clock_set_ns = self.clock_steps.steps();
                 // A kill must not take the misses along that were seen until now.
                 run.verdict = Some(verdict::judge_recording(&run, &plan.asked(None)));
                 output.save(&run);

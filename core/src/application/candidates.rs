@@ -43,10 +43,11 @@ impl Candidates {
         self.outside = None;
     }
 
-    /// Activations are missing after `before`: no span over them is known, and what follows is in no turn.
-    pub fn forget(&mut self, before: Option<Activation>) {
+    /// Activations are missing, of a turn that may have begun at `since`: no span over them is known, and what follows is in
+    /// no turn.
+    pub fn forget(&mut self, since: Option<Mono>) {
         self.places.iter_mut().for_each(|candidate| candidate.since = None);
-        self.outside_since = self.outside_since.or(before.map(|before| before.blocked));
+        self.outside_since = self.outside_since.or(since);
     }
 
     /// An activation begins; `left`: where it waited before, if that is known, and since when.
@@ -101,6 +102,11 @@ impl Candidates {
         }
     }
 
+    /// What it did from `begin` to `end` was not recorded.
+    pub fn unseen(&mut self, begin: Mono, end: Mono) {
+        self.ended(begin, end);
+    }
+
     fn ended(&mut self, begin: Mono, end: Mono) {
         self.outside = self.outside.max(Some(end.since(begin)));
     }
@@ -117,10 +123,15 @@ impl Candidates {
             Some(OtherTurns { place, after_timer: candidate.timer, longest_ns: candidate.longest? })
         });
         let mut told: Vec<OtherTurns> = told.collect();
-        told.sort_by(|a, b| (b.longest_ns, &a.place).cmp(&(a.longest_ns, &b.place)));
-        told.truncate(TOLD);
+        longest_first(&mut told);
         told
     }
+}
+
+/// As many as are told.
+pub(super) fn longest_first(told: &mut Vec<OtherTurns>) {
+    told.sort_by(|a, b| (b.longest_ns, &a.place).cmp(&(a.longest_ns, &b.place)));
+    told.truncate(TOLD);
 }
 
 /// Whether a thread may wait there for its next job.

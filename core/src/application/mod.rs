@@ -12,9 +12,12 @@
 //! what is not kept apart is added up as [`OTHERS`] (`others`).
 
 mod candidates;
+mod cycles;
 mod faulting;
 mod job;
+mod main_wait;
 mod misses;
+mod missing;
 mod others;
 mod paces;
 mod parts;
@@ -30,13 +33,13 @@ pub use job::{Backlog, Job};
 pub use others::OTHERS;
 pub use parts::{explanation, main_cause, Part, What};
 pub use point::{Class, Place};
-pub use task::{policy as policy_name, Blocking, LateCause, OtherTurns, Period, Span, Task};
+pub use task::{policy as policy_name, Blocking, LateCause, OtherTurns, Period, SeveralWaits, Span, Task};
 pub use unfinished::{State, Unfinished};
 
 use std::collections::BTreeMap;
 
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::activation::{Activation, Point};
+use crate::trace::activation::{Activation, Point, Who};
 use others::Others;
 use turn::Log;
 
@@ -116,10 +119,11 @@ impl Tasks {
         }
         let silent = self.logs.iter().min_by_key(|(_, log)| log.last());
         let silent = silent.filter(|(_, log)| now.since(log.last()) >= SILENT).map(|(&tid, _)| tid);
-        let Some(log) = silent.and_then(|tid| self.logs.remove(&tid)) else {
+        let Some(mut log) = silent.and_then(|tid| self.logs.remove(&tid)) else {
             self.looked = Some(now);
             return false;
         };
+        log.make_room(now, self.name);
         if !log.is_empty() {
             self.others.fold(log.report(self.name));
         }
@@ -137,6 +141,15 @@ impl Tasks {
             return;
         }
         self.logs.entry(tid).or_insert_with(|| Log::new(self.deadline)).goes_on(activation, state);
+    }
+
+    /// By the kernel's count a thread had so much time on a CPU. One that has no activation all the same neither blocked
+    /// nor was it woken: a program that is always busy.
+    pub fn ran(&mut self, who: Who, process: Tid, policy: u8, ran: Ns) {
+        if ran > Ns::ZERO && !self.logs.contains_key(&who.tid) && self.logs.len() < self.limit {
+            let log = self.logs.entry(who.tid).or_insert_with(|| Log::new(self.deadline));
+            log.never_waited(who, process, policy, ran);
+        }
     }
 
     /// The recording ended at `end`, and no activation comes any more. `blocks`: how often a thread has blocked by the

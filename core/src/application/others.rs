@@ -41,7 +41,7 @@ impl Others {
     /// Of all of them; `None`: there are none.
     pub fn report(&self) -> Option<Task> {
         let direct =
-            (!self.direct.is_empty()).then(|| anonymous(self.direct.report(None, &Places::default())));
+            (!self.direct.is_empty()).then(|| anonymous(self.direct.report(None, &Places::default(), false)));
         match (self.folded.clone(), direct) {
             (Some(mut folded), Some(direct)) => {
                 add(&mut folded, direct);
@@ -69,7 +69,6 @@ fn anonymous(task: Task) -> Task {
         unfinished: None,
         worst: None,
         blocking: Vec::new(),
-        other_turns: Vec::new(),
         released_by: Vec::new(),
         series,
         ..task
@@ -81,9 +80,7 @@ fn add(sum: &mut Task, task: Task) {
         match sum.series.iter_mut().find(|known| known.quantity == of.quantity) {
             Some(known) => {
                 // All are of one layout.
-                let _ = known.histogram.merge(&of.histogram);
-                known.missed = known.missed.zip(of.missed).map(|(all, more)| all.saturating_add(more));
-                known.lost += of.lost;
+                let _ = known.add_samples(&of);
             }
             None => sum.series.push(of),
         }
@@ -97,5 +94,7 @@ fn add(sum: &mut Task, task: Task) {
     sum.late_sleeps += task.late_sleeps;
     sum.not_recorded += task.not_recorded;
     sum.outside_ns = sum.outside_ns.max(task.outside_ns);
+    sum.other_turns.extend(task.other_turns);
+    super::candidates::longest_first(&mut sum.other_turns);
     sum.polls_every_ns = sum.polls_every_ns.max(task.polls_every_ns);
 }

@@ -1,5 +1,9 @@
 //! What is held against a thread's period: releases that fell out, and turns that were over too late.
 //!
+//! A release fell out where two of them lie more than a period apart and the thread was not seen to overrun one: it skipped
+//! its work, was released late by another, or its clock was set. A job that was due then was done by the end of the
+//! next turn at the latest, and counts with that latency; where that turn was not seen, it is not known.
+//!
 //! The period is the median of [`RECENT`] distances of releases, and each turn is judged when as many releases have followed
 //! it as lie before it in them: so a thread that changes its period has the turns before and behind the change held against
 //! their own, while a phase of overload, in which releases fall out, does not become the period.
@@ -7,6 +11,7 @@
 use std::collections::VecDeque;
 
 use super::misses::{Finished, Misses};
+use super::missing::Missing;
 use crate::time::Ns;
 
 /// Distances of releases from which the period is taken.
@@ -45,7 +50,7 @@ pub(super) struct Paces {
     steps: VecDeque<Step>,
     releases: usize, // among them
     misses: Misses,
-    missed: u64,
+    missing: Missing,
     by: Option<(u64, u64)>, // the shortest and the longest period that something was held against
 }
 
@@ -54,7 +59,7 @@ pub(super) struct Held {
     /// Turns that were over too late, and the most by which one was.
     pub misses: (u64, Option<Ns>),
     /// Whole periods without a release.
-    pub missed: u64,
+    pub missing: Missing,
     /// The period was another one for a while.
     pub changed: bool,
 }
@@ -99,7 +104,8 @@ impl Paces {
             whole.judge_first(period);
         }
         let changed = whole.by.is_some_and(|(least, most)| (most - least) as f64 > least as f64 * CHANGED);
-        Held { misses: whole.misses.report(self.deadline, found), missed: whole.missed, changed }
+        whole.missing.end();
+        Held { misses: whole.misses.report(self.deadline, found), missing: whole.missing, changed }
     }
 
     fn period(&self) -> Option<Ns> {
@@ -127,14 +133,19 @@ impl Paces {
             Some(Step::Released { asked_late, after }) => {
                 self.releases -= 1;
                 self.misses.released(asked_late, self.deadline, period);
+                self.missing.end();
                 if let (Some(Distance { ns, overrun }), Some(Ns(period))) = (after, period) {
                     let periods = (ns.saturating_add(period / 2) / period).max(1);
-                    self.missed += (periods - 1).saturating_sub(overrun);
+                    self.missing
+                        .before_turn((periods - 1).saturating_sub(overrun), Ns(ns.saturating_sub(period)));
                     let (least, most) = self.by.unwrap_or((period, period));
                     self.by = Some((least.min(period), most.max(period)));
                 }
             }
-            Some(Step::Finished(turn)) => self.misses.finished(turn, self.deadline, period),
+            Some(Step::Finished(turn)) => {
+                self.missing.finished(turn.response);
+                self.misses.finished(turn, self.deadline, period);
+            }
             None => {}
         }
     }
@@ -163,9 +174,9 @@ mod tests {
     #[test]
     fn each_turn_is_held_against_the_period_of_its_time() {
         let slower = of(&[(200, MS, MS / 10), (300, 10 * MS, 5 * MS)]);
-        assert_eq!((slower.missed, slower.misses, slower.changed), (0, (0, None), true));
+        assert_eq!((slower.missing.count(), slower.misses, slower.changed), (0, (0, None), true));
         let faster = of(&[(300, 10 * MS, 5 * MS), (200, MS, MS / 10)]);
-        assert_eq!((faster.missed, faster.misses, faster.changed), (0, (0, None), true));
+        assert_eq!((faster.missing.count(), faster.misses, faster.changed), (0, (0, None), true));
         let late = of(&[(200, MS, MS / 10), (1, MS, 3 * MS), (200, MS, MS / 10), (300, 10 * MS, 5 * MS)]);
         assert_eq!(late.misses, (1, Some(Ns(2 * MS))));
     }
@@ -184,13 +195,13 @@ mod tests {
     #[test]
     fn a_phase_of_overload_is_not_another_period() {
         let overload = of(&[(100, MS, MS / 10), (60, 2 * MS, 3 * MS / 2), (300, MS, MS / 10)]);
-        assert_eq!((overload.missed, overload.changed), (60, false));
+        assert_eq!((overload.missing.count(), overload.changed), (60, false));
         assert_eq!(overload.misses, (60, Some(Ns(MS / 2))));
     }
 
     #[test]
     fn what_few_turns_did_is_held_against_the_period_that_is_told() {
         let few = of(&[(8, MS, MS / 10), (1, 3 * MS, 2 * MS), (2, MS, MS / 10)]);
-        assert_eq!((few.missed, few.misses.0), (2, 1));
+        assert_eq!((few.missing.count(), few.misses.0), (2, 1));
     }
 }

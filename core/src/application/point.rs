@@ -124,7 +124,8 @@ impl Place {
             }
             "futex_wait" | "futex_waitv" => (Class::Lock, format!("{call} {:#x}", point.argument)),
             "clock_nanosleep" if point.operation & ABSOLUTE != 0 => {
-                (Class::Sleep, "clock_nanosleep TIMER_ABSTIME".to_owned())
+                let clock = clock(point.argument).map(|name| format!(" {name}")).unwrap_or_default();
+                (Class::Sleep, format!("clock_nanosleep{clock} TIMER_ABSTIME"))
             }
             call if SLEEPS.contains(&call) => (Class::Sleep, call.to_owned()),
             call if ON_DESCRIPTORS.contains(&call) => {
@@ -147,6 +148,17 @@ impl Place {
     /// Whether it is perhaps a mutex: a thread that waits elsewhere too does not wait there for its next turn.
     pub(super) fn may_be_mutex(&self) -> bool {
         OF_MUTEXES.iter().any(|begin| self.name.starts_with(begin))
+    }
+}
+
+/// Of clock_nanosleep, but for CLOCK_MONOTONIC, which is the usual one (include/uapi/linux/time.h).
+fn clock(id: u64) -> Option<&'static str> {
+    match id as i32 {
+        1 => None,
+        0 => Some("CLOCK_REALTIME"),
+        7 => Some("CLOCK_BOOTTIME"),
+        11 => Some("CLOCK_TAI"),
+        _ => Some("another clock"),
     }
 }
 

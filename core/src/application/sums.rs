@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::faulting::Faulting;
 use super::misses::Finished;
+use super::missing::Missing;
 use super::paces::{Held, Paces, RECENT};
 use super::places::{Id, Places};
 use super::point::Place;
@@ -18,7 +19,7 @@ const KNOWN: usize = 16;
 /// Threads remembered that release it.
 const RELEASERS: usize = 16;
 /// A thread is periodic when half of its distances are within this part of a multiple of the period.
-const PERIODIC: f64 = 0.1;
+pub(super) const PERIODIC: f64 = 0.1;
 
 impl Waits {
     fn report(&self, place: Place) -> Blocking {
@@ -49,6 +50,7 @@ pub(super) struct Sums {
     late_sleeps: u64,
     not_recorded: u64,
     turns_lost: u64,
+    lost_within: Option<Ns>, // the longest stretch in which turns were lost
     timer_releases: u64,
     releases: u64,
     last_release: Option<(Mono, Mono)>,
@@ -70,7 +72,7 @@ struct Waits {
 }
 
 /// Fine to 1 ms, then within 3 %: a fifth of the memory of the histograms of CPUs.
-fn layout() -> Layout {
+pub(super) fn layout() -> Layout {
     Layout::new(1_000, 1_024).unwrap_or(Layout::LATENCY)
 }
 
@@ -88,6 +90,7 @@ impl Sums {
             late_sleeps: 0,
             not_recorded: 0,
             turns_lost: 0,
+            lost_within: None,
             timer_releases: 0,
             releases: 0,
             last_release: None,
@@ -112,6 +115,11 @@ impl Sums {
     /// Whether there is anything to report.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
+    }
+
+    /// Whose figures these are; each wake-up says so anew.
+    pub fn is_of(&mut self, who: Who, process: Tid, policy: u8) {
+        self.last = Some((who, process, policy));
     }
 
     fn record(&mut self, quantity: Quantity, value: Ns) {
@@ -161,6 +169,11 @@ impl Sums {
             self.turns_lost += u64::from(missing) + 1 + u64::from(open);
         }
         missing > 0
+    }
+
+    /// Turns were lost within a stretch of so long.
+    pub fn lost_within(&mut self, stretch: Ns) {
+        self.lost_within = self.lost_within.max(Some(stretch));
     }
 
     /// A turn begins after a wait of so long in the main place.
@@ -231,6 +244,11 @@ impl Sums {
         }
     }
 
+    /// The last distances of releases that were recorded, ns.
+    pub fn distances(&self) -> Vec<u64> {
+        self.distances.iter().map(|&(release, _)| release).collect()
+    }
+
     fn period(&self) -> Option<Period> {
         let period = self.paces.median()?;
         let off = |&(release, _): &(u64, u64)| {
@@ -250,7 +268,8 @@ impl Sums {
         })
     }
 
-    pub fn report(&self, main: Option<Id>, places: &Places) -> Task {
+    /// `lost`: a stretch in which turns may be lost goes on.
+    pub fn report(&self, main: Option<Id>, places: &Places, lost: bool) -> Task {
         let (thread, process, policy) = self.last.map_or_else(Default::default, |(who, process, number)| {
             (who.thread(), process, policy(number).to_owned())
         });
@@ -258,21 +277,28 @@ impl Sums {
         let deadline_ns = self.deadline.or(period.as_ref().map(|period| period.median_ns));
         let response = self.series.iter().find(|(quantity, _)| *quantity == Quantity::Response);
         let found = period.as_ref().map(|period| period.median_ns);
-        let Held { misses, missed, changed } = self.paces.held(found);
+        let Held { misses, missing, changed } = self.paces.held(found);
         let (misses, miss_max_ns) = if deadline_ns.is_some() { misses } else { (0, None) };
-        period.iter_mut().for_each(|period| (period.missed, period.changed) = (missed, changed));
+        period.iter_mut().for_each(|period| (period.missed, period.changed) = (missing.count(), changed));
         let mut blocking: Vec<Blocking> =
             self.blocking.iter().map(|(place, waits)| waits.report(places.get(*place))).collect();
         blocking.sort_by(|a, b| (b.max_ns, &a.place).cmp(&(a.max_ns, &b.place)));
-        let mut series: Vec<Series> =
-            self.series.iter().map(|(of, h)| self.one(*of, h, &thread, period.as_ref())).collect();
+        let mut series: Vec<Series> = self
+            .series
+            .iter()
+            .map(|(of, h)| self.one(*of, h, &thread, period.as_ref().map(|_| &missing)))
+            .collect();
         series.sort_by_key(|series| series.quantity);
+        if lost {
+            series.iter_mut().for_each(|series| series.lost_within_ns = None);
+        }
         Task {
             thread,
             process,
             policy,
             outside_ns: None,
             other_turns: Vec::new(),
+            several_waits: None,
             released_by: self.released_by.clone(),
             polls_every_ns: main
                 .and_then(|place| self.slept.filter(|_| places.get(place).is_relative_sleep())),
@@ -302,14 +328,16 @@ impl Sums {
         quantity: Quantity,
         histogram: &Histogram,
         thread: &Thread,
-        period: Option<&Period>,
+        missing: Option<&Missing>,
     ) -> Series {
         let mut series = Series::new(quantity, None, histogram.clone());
         series.thread = Some(thread.clone());
         series.lost = self.not_recorded;
         if quantity == Quantity::Response {
             series.lost = self.turns_lost;
-            series.missed = Some(period.map_or(0, |period| period.missed));
+            series.lost_within_ns = self.lost_within;
+            series.missed = Some(missing.map_or(0, Missing::count));
+            series.replayed = missing.and_then(|missing| missing.with(histogram));
         }
         series
     }

@@ -58,13 +58,17 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
     /// The longest stretch that is in no response time: from its start to its first wait in [`Task::waits_in`], from its
-    /// last release to its end, or its whole life where it never waited there. `None`: none was recorded.
+    /// last release to its end, where activations were lost, or its whole life where it never waited there. `None`: none
+    /// was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_ns: Option<Ns>,
     /// How long its turns were at most if they began at another wait, the longest first; four at most. Where all waits are
     /// in one place, that is its longest response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_turns: Vec<OtherTurns>,
+    /// It is released at irregular times: several waits may belong to one job. `None`: nothing speaks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub several_waits: Option<SeveralWaits>,
     /// Threads that released it, where threads did: its response begins when they woke it. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released_by: Vec<Tid>,
@@ -156,6 +160,16 @@ pub struct Blocking {
     pub max_at: Mono,
     /// Who ended the longest of those that a thread ended (the holder of a lock); `None`: timers or interrupts did.
     pub released_by: Option<Thread>,
+}
+
+/// Turns that may be parts of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SeveralWaits {
+    /// Releases are regular when so many distances are taken together; `None`: they are never regular.
+    pub waits: Option<u8>,
+    /// From a release to the end of the last of so many turns (of up to four), at most.
+    pub longest_ns: Ns,
 }
 
 impl Task {

@@ -4,17 +4,17 @@
 //! place where it blocked most often, but a place from which timers woke it wins when it has half as many, and so does
 //! one where threads wait on purpose over what may be a mutex. A thread that never comes to so many is judged by those it has.
 
-use std::collections::HashMap;
-
 use super::candidates::Candidates;
+use super::cycles::Cycles;
 use super::job::{Job, Jobs};
+use super::main_wait::main_wait;
 use super::misses::Finished;
 use super::places::{Id, Places};
-use super::point::{Class, EXIT};
+use super::point::EXIT;
 use super::sums::Sums;
 use super::task::Task;
 use super::unfinished::{State, Unfinished};
-use crate::time::{Mono, Ns};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
 const LEARNING: usize = 64;
@@ -35,6 +35,8 @@ pub(super) struct Log {
     before: Option<Activation>,
     /// Sleeps that had passed since the last release.
     late: Option<LateSleeps>,
+    /// Since when turns may lie in which activations were lost.
+    lost_since: Option<Mono>,
     /// What goes on at the end.
     open: Option<(Activation, State)>,
     /// The turn that has no end.
@@ -44,6 +46,8 @@ pub(super) struct Log {
     /// Turns with all that they were made of, where they are asked for.
     jobs: Option<Jobs>,
     deadline: Option<Ns>,
+    /// Turns that may be parts of one job.
+    cycles: Cycles,
 }
 
 /// A turn that goes on.
@@ -65,11 +69,13 @@ impl Log {
             left: None,
             before: None,
             late: None,
+            lost_since: None,
             open: None,
             unfinished: None,
             candidates: Candidates::default(),
             jobs: None,
             deadline,
+            cycles: Cycles::default(),
         }
     }
 
@@ -127,6 +133,7 @@ impl Log {
         self.sums.begin_window();
         self.candidates.begin_window();
         self.jobs.iter_mut().for_each(Jobs::begin_window);
+        self.cycles.begin_window();
         // Places of a window that is over are forgotten, or a thread with ever new ones would soon have no room.
         let left = self.left.map(|(left, _)| left);
         let kept = self.places.forget_but([self.main, left]);
@@ -149,13 +156,28 @@ impl Log {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.sums.is_empty() && self.learning.is_empty()
+        self.sums.is_empty() && self.learning.is_empty() && self.candidates.outside().is_none()
+    }
+
+    /// It ran for so long and has no activation.
+    pub fn never_waited(&mut self, who: Who, process: Tid, policy: u8, ran: Ns) {
+        self.sums.is_of(who, process, policy);
+        self.candidates.unseen(Mono(0), Mono(ran.0));
     }
 
     /// The activation that it is in at the end.
     pub fn goes_on(&mut self, activation: &Activation, state: State) {
         self.sums.woken(activation);
         self.open = Some((*activation, state));
+    }
+
+    /// What it did until `now` is all that will be told of it: a turn that goes on is in none of its figures.
+    pub fn make_room(&mut self, now: Mono, name: fn(Point) -> Option<&'static str>) {
+        let blocks = self.learning.last().or(self.before.as_ref()).map(|last| last.blocks);
+        self.end(now, name, || blocks);
+        if let Some(unfinished) = self.unfinished.take() {
+            self.candidates.unseen(unfinished.since, now);
+        }
     }
 
     /// Nothing comes any more. `blocks`: how often the thread has blocked by now; `None`: it has ended.
@@ -173,13 +195,46 @@ impl Log {
         }
         self.unfinished = match self.open.take() {
             Some((activation, state)) => self.unfinished_in(&activation, state),
-            None => self.unfinished_behind(end, blocks),
+            None => {
+                let blocks = blocks();
+                if self.went_on_unseen(blocks) {
+                    self.lost_behind(self.before);
+                    self.candidates.unseen(self.lost_since.unwrap_or(end), end);
+                }
+                self.unfinished_behind(end, blocks)
+            }
         };
+        self.lost_until(end);
+    }
+
+    /// Whether it did something after its last activation that was not recorded; `blocks`: see [`Log::end`].
+    fn went_on_unseen(&self, blocks: Option<u16>) -> bool {
+        let Some(last) = &self.before else { return false };
+        match blocks {
+            Some(blocks) => blocks != last.blocks,
+            None => last.point.syscall != Point::EXITS,
+        }
+    }
+
+    /// Activations were lost behind `before`: perhaps of the turn that goes on, or of one that was asked for earlier.
+    fn lost_behind(&mut self, before: Option<Activation>) {
+        let begun = self.turn.map(|turn| turn.begin).or(before.map(|before| before.blocked));
+        let late = self.turn.map_or(self.late, |turn| turn.late).map(|late| late.last);
+        let since = [begun, late, self.lost_since].into_iter().flatten().min();
+        self.lost_since = since;
+    }
+
+    /// Turns that were lost were over by then.
+    fn lost_until(&mut self, end: Mono) {
+        self.lost_since.take().into_iter().for_each(|since| self.sums.lost_within(end.since(since)));
     }
 
     fn unfinished_in(&mut self, a: &Activation, state: State) -> Option<Unfinished> {
-        let known =
-            self.before.is_none_or(|before| !self.sums.lacks_between(&before, a, self.turn.is_some()));
+        let before = self.before;
+        let known = before.is_none_or(|before| !self.sums.lacks_between(&before, a, self.turn.is_some()));
+        if !known {
+            self.lost_behind(before);
+        }
         let left_main = known && self.left.is_some_and(|(left, _)| Some(left) == self.main);
         let released = left_main || state == State::Waits;
         let begin = match self.turn.take().filter(|_| known) {
@@ -191,13 +246,12 @@ impl Log {
     }
 
     /// The last activation is over, its turn is not.
-    fn unfinished_behind(&self, end: Mono, blocks: impl Fn() -> Option<u16>) -> Option<Unfinished> {
+    fn unfinished_behind(&self, end: Mono, blocks: Option<u16>) -> Option<Unfinished> {
         let (turn, (left, since)) = (self.turn?, self.left?);
         let place = self.places.get(left).name;
         let (state, until) = if place == EXIT { (State::Ended, since) } else { (State::Blocked, end) };
-        // It may have gone on unseen.
-        if state == State::Blocked && blocks() != self.before.map(|before| before.blocks) {
-            return None;
+        if state == State::Blocked && blocks != self.before.map(|before| before.blocks) {
+            return None; // see went_on_unseen()
         }
         let place = (state == State::Blocked).then_some(place);
         Some(Unfinished { state, since: turn.begin, after_ns: until.since(turn.begin), place })
@@ -226,7 +280,8 @@ impl Log {
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),
             late_causes: self.jobs.as_ref().map(Jobs::causes).unwrap_or_default(),
-            ..self.sums.report(self.main, &self.places)
+            several_waits: self.cycles.report(&self.sums.distances()),
+            ..self.sums.report(self.main, &self.places, self.lost_since.is_some())
         }
     }
 
@@ -242,11 +297,13 @@ impl Log {
         let open = self.turn.is_some();
         if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {
             // What the turn overran is known, however it ended.
+            self.lost_behind(before);
             let overran = self.turn.take().and_then(|turn| turn.late);
             self.sums.overran(overran, None);
             (self.left, self.late) = (None, None);
             self.sums.forget_release();
-            self.candidates.forget(before);
+            self.cycles.forget();
+            self.candidates.forget(self.lost_since);
             self.jobs.iter_mut().for_each(Jobs::forget);
         }
         let left = self.left.map(|(left, since)| (left, self.places.get(left), since));
@@ -258,6 +315,7 @@ impl Log {
                 self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
+                self.cycles.released(begin);
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
                 self.sums.waited(activation, activation.waking.since(since));
             }
@@ -274,10 +332,12 @@ impl Log {
             self.jobs.iter_mut().for_each(|jobs| jobs.step(activation, name));
         }
         if Some(place) == self.main {
+            self.lost_until(activation.blocked);
             let turn = self.turn.take();
             let late = turn.map_or(self.late, |turn| turn.late);
             let last = late.map(|late| activation.blocked.since(late.last));
             if let Some(turn) = turn {
+                self.cycles.finished(activation.blocked);
                 let response = Some(activation.blocked.since(turn.begin));
                 self.jobs.iter_mut().for_each(|jobs| jobs.ends(turn.begin, activation.blocked, name));
                 self.sums.finished(turn.execution, Finished { response, late, last });
@@ -310,32 +370,4 @@ fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
 /// Who ended the wait; `None` for a timer or an interrupt.
 fn released_by(activation: &Activation) -> Option<Who> {
     (activation.via == Via::Thread).then_some(activation.waker)
-}
-
-/// `at`: where each of `activations` blocked.
-fn main_wait(activations: &[Activation], at: &[Id], places: &Places) -> Option<Id> {
-    let mut count: HashMap<Id, (usize, usize)> = HashMap::new();
-    for (number, place) in at.iter().enumerate() {
-        let woken_by_timer = activations.get(number + 1).is_some_and(|next| next.via == Via::Timer);
-        let (blocked, timed) = count.entry(*place).or_default();
-        *blocked += 1;
-        *timed += usize::from(woken_by_timer);
-    }
-    let most = count.values().map(|&(blocked, _)| blocked).max()?;
-    // A thread that is behind sleeps until what has passed, and does not block.
-    let late =
-        activations.iter().filter_map(|one| one.late_sleeps).map(|late| late.count as usize).sum::<usize>();
-    let timed = count.iter().filter(|(_, &(_, timed))| timed > 0 && (timed + late) * 2 >= most);
-    let name = |place: Id| std::cmp::Reverse(places.get(place).name);
-    let timed = timed.max_by_key(|(place, &(_, timed))| (timed, name(**place)));
-    let plain = count.iter().max_by_key(|(place, &(blocked, _))| (blocked, name(**place)))?;
-    let of_mutex = places.get(*plain.0).may_be_mutex();
-    let on_purpose = count.iter().filter(|(place, &(blocked, _))| {
-        let place = places.get(**place);
-        let enough = if place.class == Class::Io { most } else { most.div_ceil(2) };
-        let waits = matches!(place.class, Class::Sleep | Class::Wait | Class::Lock | Class::Io);
-        of_mutex && waits && !place.may_be_mutex() && blocked >= enough
-    });
-    let on_purpose = on_purpose.max_by_key(|(place, &(blocked, _))| (blocked, name(**place)));
-    timed.or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
 }

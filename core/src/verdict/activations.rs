@@ -40,7 +40,7 @@ fn one(series: &Series, level: Ns) -> Activations {
         None => (&series.histogram, series.missed.unwrap_or(0), series.missed.unwrap_or(0)),
     };
     let all = known.count().saturating_add(unplaced).saturating_add(series.lost);
-    let bounded = series.lost_below_max && series.histogram.max().is_some_and(|max| max <= level);
+    let bounded = series.lost_at_most().is_some_and(|most| most <= level);
     let unknown = unplaced.saturating_add(if bounded { 0 } else { series.lost });
     Activations { all, missed, above: possibly_above(known, level).saturating_add(unknown), unknown }
 }

@@ -73,13 +73,14 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
             loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
         }
         let verdict = judge(&of_tasks, asked.deadline, &Rules::instrument(Quantity::Response));
-        return asked.deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, &run.tasks, deadline));
+        return asked.deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, run, deadline));
     }
     judge(run, asked.deadline, &Rules::tasks(run))
 }
 
 /// Turns that have no response time: some were overrun all the same, and of some threads none was seen to end.
-fn with_turns(mut verdict: Verdict, tasks: &[Task], deadline: Ns) -> Verdict {
+fn with_turns(mut verdict: Verdict, run: &Run, deadline: Ns) -> Verdict {
+    let tasks = run.tasks.as_slice();
     let seen_late = |task: &Task| {
         let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
         response.is_some_and(|max| max > deadline)
@@ -105,7 +106,7 @@ fn with_turns(mut verdict: Verdict, tasks: &[Task], deadline: Ns) -> Verdict {
     for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
         doubt(&mut verdict, format!("{}: no turn of it was recorded from begin to end", task.thread));
     }
-    coverage::doubts(tasks, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
+    coverage::doubts(run, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
     verdict
 }
 

@@ -19,18 +19,15 @@ pub(super) struct Doubt {
 }
 
 /// Every doubt about `run`.
-pub(super) fn all(run: &Run, rules: &Rules) -> Vec<Doubt> {
+pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
-    const RULES: [Rule; 18] = [
+    const RULES: [Rule; 15] = [
         cut_off,
         left_its_cpu,
         calibration_absent,
         calibration_failed,
         cpu_unsampled,
-        samples_lost,
         records_lost,
-        claim_too_weak,
-        releases_unknown,
         activations_missing,
         ended_early,
         not_realtime,
@@ -41,7 +38,11 @@ pub(super) fn all(run: &Run, rules: &Rules) -> Vec<Doubt> {
         overheated,
         kernel_trouble,
     ];
-    RULES.iter().flat_map(|rule| rule(run, rules)).collect()
+    let mut doubts: Vec<Doubt> = RULES.iter().flat_map(|rule| rule(run, rules)).collect();
+    doubts.extend(claim_too_weak(run, deadline, rules));
+    doubts.extend(samples_lost(run, deadline, rules));
+    doubts.extend(releases_missed(run, deadline, rules));
+    doubts
 }
 
 fn void(reason: impl Into<String>) -> Doubt {
@@ -98,14 +99,19 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
     silent.into_iter().map(|label| void(format!("{label} was to be measured and gave no sample"))).collect()
 }
 
-fn samples_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
+/// Samples that were lost, but for those that were in time by what was recorded around them.
+fn samples_lost(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     let mut told = std::collections::BTreeSet::new();
+    let in_time = |most: Ns| deadline.is_some_and(|deadline| most <= deadline);
     rules
         .limited(run)
         .filter(|series| series.lost > 0 && !series.lost_below_max)
+        .filter(|series| !series.lost_at_most().is_some_and(in_time))
         .map(|series| {
             let were = if series.lost == 1 { "sample was" } else { "samples were" };
-            format!("{}: {} {were} lost; the worst may be among them", series.label(), series.lost)
+            let most =
+                series.lost_within_ns.map(|most| format!(", within at most {most}")).unwrap_or_default();
+            format!("{}: {} {were} lost{most}; the worst may be among them", series.label(), series.lost)
         })
         .filter(|doubt| told.insert(doubt.clone())) // one wake-up is in several quantities
         .map(void)
@@ -123,8 +129,9 @@ fn records_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
 }
 
 /// The one rule of claims: no PASS is weaker than the probability that it claims, by its own statement.
-fn claim_too_weak(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let Some(said) = super::judge::model_free(run, None, rules) else {
+fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
+    let kept = deadline.filter(|&deadline| run.max_of(rules.quantity).is_some_and(|worst| worst <= deadline));
+    let Some(said) = super::judge::model_free(run, kept, rules) else {
         return Vec::new(); // no sample at all is said by another rule
     };
     if said.probability_below <= rules.claim_probability {
@@ -143,21 +150,23 @@ fn claim_too_weak(run: &Run, rules: &Rules) -> Vec<Doubt> {
     ))]
 }
 
-/// A release without a sample of its own may have been late by any amount.
-fn releases_unknown(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let known = |series: &Series| series.activations().is_some();
-    rules
-        .limited(run)
-        .filter(|series| !known(series))
-        .map(|series| match series.missed {
-            Some(1) => weak(format!("{}: 1 release was missed; its latency is not known", series.label())),
-            Some(missed) => weak(format!(
-                "{}: {missed} releases were missed; their latencies are not known",
-                series.label()
-            )),
-            None => weak(format!("{}: the number of missed releases is not known", series.label())),
-        })
-        .collect()
+/// A release without a sample of its own may have been late by any amount, or by as much as is known of it.
+fn releases_missed(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
+    let doubt = |series: &Series| {
+        let label = series.label();
+        let (missed, their) = match series.missed {
+            None => return Some(weak(format!("{label}: the number of missed releases is not known"))),
+            Some(1) => ("1 release was missed".to_owned(), "its latency is"),
+            Some(missed) => (format!("{missed} releases were missed"), "their latencies are"),
+        };
+        let Some(all) = series.activations() else {
+            return Some(weak(format!("{label}: {missed}; {their} not known")));
+        };
+        let (most, sampled) = (all.max()?, series.histogram.max()?);
+        let late = deadline.is_some_and(|deadline| sampled <= deadline && most > deadline);
+        late.then(|| weak(format!("{label}: {missed}; what was due then may have come up to {most} late")))
+    };
+    rules.limited(run).filter_map(doubt).collect()
 }
 
 /// What was asked for was not measured to its end: a signal, a thread that ended, a program that failed.

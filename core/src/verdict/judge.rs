@@ -85,7 +85,7 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
             late.iter().map(|&(max, series)| exceedance(run, deadline, rules, series, max)).collect()
         })
         .unwrap_or_default();
-    let doubts = doubts::all(run, rules);
+    let doubts = doubts::all(run, deadline, rules);
     let model_free = model_free(run, deadline, rules);
     let outcome = conclude(deadline, !failures.is_empty(), &doubts);
     let mut reasons = failures;
@@ -177,10 +177,15 @@ fn blamed(peak: &Peak) -> Option<&str> {
     peak.explanation.as_ref().map(|why| why.sentence.as_str()).or(peak.culprit.as_deref())
 }
 
-/// About the deadline when it was exceeded, else about the observed maximum, which says more.
+/// About the deadline when it was exceeded, else about the largest that is known, which says more: of a sample, and of
+/// those that were missed or lost as long as they were in time.
 pub(super) fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Option<ModelFree> {
     let worst = run.max_of(rules.quantity)?;
-    let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(worst);
+    let missed = run.of(rules.quantity).filter_map(|series| series.activations()?.max());
+    let lost = run.of(rules.quantity).filter_map(Series::lost_at_most);
+    let in_time = |most: &Ns| deadline.is_some_and(|deadline| *most <= deadline);
+    let known = missed.chain(lost).filter(in_time).chain([worst]).max()?;
+    let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(known);
     model_free::statement(Activations::of(run.of(rules.quantity), level), level, rules.confidence)
 }
 

@@ -55,7 +55,7 @@ pub use names::parse_interrupts;
 pub use options::{Calls, Options};
 pub use parity::kernel_bins;
 pub use syscalls::name as syscall_name;
-pub(crate) use unfinished::blocks;
+pub(crate) use unfinished::{blocks, cpu_time};
 
 use crate::clock;
 use crate::error::{Error, Result};

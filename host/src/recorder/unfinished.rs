@@ -55,6 +55,13 @@ impl Recorder {
         (end, open)
     }
 
+    /// The threads that are measured and still there, with the time that each has had on a CPU in its life.
+    pub(crate) fn measured(&self) -> Vec<(Who, Tid, u8, Ns)> {
+        let tids = self.chosen.slots().iter().map(|slot| Tid(slot.tid.load(Acquire)));
+        let seen = tids.filter(|tid| tid.0 > 0).filter_map(|tid| Some((look(tid)?, cpu_time(tid)?)));
+        seen.map(|(seen, ran)| (seen.who, seen.tgid, seen.policy, ran)).collect()
+    }
+
     /// Those that wait for a CPU; their waits so far are counted.
     fn waiting(&self, end: Mono) -> Vec<Activation> {
         let pending = |slot: &&Waking| slot.at.load(Acquire) > 0;
@@ -66,13 +73,11 @@ impl Recorder {
         }
         // Who had its CPU already, by a switch that the kernel did not report, runs on with its waking left. Who gets it
         // meanwhile waited until the end all the same.
-        let used =
-            |tid: Tid| std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok().and_then(of_runtime);
-        let before: Vec<Option<u64>> = found.iter().map(|(_, a)| used(a.thread.tid)).collect();
+        let before: Vec<Option<Ns>> = found.iter().map(|(_, a)| cpu_time(a.thread.tid)).collect();
         std::thread::sleep(LOOK);
         let mut waiting = Vec::new();
         for ((slot, a), before) in found.into_iter().zip(before) {
-            let had_it = slot.at.load(Acquire) == a.waking.0 && used(a.thread.tid) != before;
+            let had_it = slot.at.load(Acquire) == a.waking.0 && cpu_time(a.thread.tid) != before;
             if let Some(block) = self.blocks.of(a.cpu).filter(|_| !had_it) {
                 figures::add_wait(block, &a);
                 waiting.push(a);
@@ -157,9 +162,10 @@ fn as_if_blocked(mut words: [u64; WORDS], end: Mono, jobs: u16) -> Option<Activa
     Some(Activation { blocks: seen.blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
 }
 
-/// Of a line of /proc/TID/schedstat: ns on a CPU.
-fn of_runtime(line: String) -> Option<u64> {
-    line.split_whitespace().next()?.parse().ok()
+/// Since the thread began, from /proc/TID/schedstat; it grows with each tick and switch.
+pub(crate) fn cpu_time(tid: Tid) -> Option<Ns> {
+    let line = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    line.split_whitespace().next()?.parse().ok().map(Ns)
 }
 
 fn look(tid: Tid) -> Option<Seen> {

@@ -1,17 +1,19 @@
 //! Threads that are looked for by name or control group while recording: what they did before they were found is in no
 //! figure, and is counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lathunt_core::time::Tid;
+use lathunt_core::time::{Ns, Tid};
 use procfs::process::Process;
 
 use crate::clock;
+use crate::recorder::cpu_time;
 
 /// The threads found so far that are still there.
 pub(super) struct Found {
     begin_ns: i64, // of the recording, since boot
     known: BTreeSet<Tid>,
+    ran: BTreeMap<Tid, Ns>,
     /// How often they had blocked; of a thread older than the recording, once.
     pub missed: u64,
     /// Those for which there was no room.
@@ -24,6 +26,7 @@ impl Found {
         Found {
             begin_ns: clock::read(libc::CLOCK_BOOTTIME),
             known: BTreeSet::new(),
+            ran: BTreeMap::new(),
             missed: 0,
             without_room: BTreeSet::new(),
         }
@@ -40,10 +43,18 @@ impl Found {
                 continue;
             };
             self.known.insert(tid);
+            self.ran.extend(cpu_time(tid).map(|ran| (tid, ran)));
             if newly {
                 self.missed += blocked_before(tid, self.begin_ns);
             }
         }
+    }
+}
+
+impl Found {
+    /// Time that `tid` had had on a CPU when it was found; 0 for one that began to be measured with its life.
+    pub fn ran_before(&self, tid: Tid) -> Ns {
+        self.ran.get(&tid).copied().unwrap_or_default()
     }
 }
 

@@ -295,6 +295,12 @@ impl Recording {
             }
             self.tasks.goes_on(activation, *state);
         }
+        if self.settings.is_application() {
+            for (who, process, policy, ran) in self.recorder.measured() {
+                let ran = ran.saturating_sub(self.found.ran_before(who.tid));
+                self.tasks.ran(who, process, policy, ran);
+            }
+        }
         self.tasks.end(end, recorder::blocks);
         self.late_jobs();
         self.book.close();

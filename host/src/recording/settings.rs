@@ -74,6 +74,11 @@ impl Settings {
         }
     }
 
+    /// Whether threads were chosen, not all real-time tasks of the system.
+    pub(super) fn is_application(&self) -> bool {
+        self.command.is_some() || !matches!(self.selection, Selection::RealTime | Selection::All)
+    }
+
     fn follow(&self) -> recorder::Follow {
         match self.command {
             Some(_) => recorder::Follow::Forks,

@@ -78,7 +78,7 @@ fn ten_thousand_streams_have_the_turns_of_a_plain_reading_and_no_work_is_longer_
         let log = tasks.logs.values().next().unwrap();
         let mut decided = log.clone();
         let end = stream[stream.len() - 1].blocked;
-        decided.end(end, name, || None);
+        decided.end(end, name, || Some(stream[stream.len() - 1].blocks));
         let main = decided.main_point(&stream, name);
         let task = decided.report(name);
         let response = task.of(Quantity::Response).map(|series| &series.histogram);
@@ -102,4 +102,41 @@ fn ten_thousand_streams_have_the_turns_of_a_plain_reading_and_no_work_is_longer_
             }
         }
     }
+}
+
+#[test]
+fn no_turn_is_longer_than_what_is_accounted_for_when_activations_are_lost() {
+    let mut dice = Dice(25);
+    let (mut lost, mut bounded) = (0, 0);
+    for number in 0..10_000 {
+        let mut stream = stream(&mut dice);
+        for (blocks, one) in stream.iter_mut().enumerate() {
+            one.blocks = blocks as u16;
+        }
+        let kept: Vec<Activation> = stream.iter().filter(|_| dice.below(10) > 0).copied().collect();
+        if kept.len() < 2 {
+            continue;
+        }
+        let mut tasks = Tasks::new(4, Some(Ns::from_us(300)), name);
+        kept.iter().for_each(|one| {
+            tasks.add(one);
+        });
+        let last = &stream[stream.len() - 1];
+        let blocks = (last.point.syscall != Point::EXITS).then_some(last.blocks);
+        tasks.end(last.blocked, |_| blocks);
+        let main = tasks.logs.values().next().unwrap().clone().main_point(&kept, name);
+        let task = tasks.report().remove(0);
+        let response = task.of(Quantity::Response);
+        let longest = response.and_then(|series| series.histogram.max());
+        let unfinished = task.unfinished.as_ref().map(|end| end.after_ns);
+        let within = response.map_or(task.outside_ns, Series::lost_at_most);
+        lost += task.not_recorded;
+        bounded += u64::from(task.not_recorded > 0 && within.is_some());
+        // A begin that was lost is not known to the plain reading either.
+        let first = stream.iter().position(|one| one.waking == kept[0].waking).unwrap();
+        let truth = plain(&stream[first..], main).longest;
+        let accounted = longest.max(task.outside_ns).max(unfinished).max(within);
+        assert!(truth <= accounted, "stream {number}: {truth:?} is more than {accounted:?}");
+    }
+    assert!(lost > 10_000 && bounded > 1_000, "{lost} lost, {bounded} bounded");
 }

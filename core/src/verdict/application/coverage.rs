@@ -6,12 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::application::Task;
+use crate::conditions::Machine;
+use crate::cpuset::CpuSet;
+use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::{Ns, Tid};
 
-/// Why `tasks` may have been later than `deadline` without a late turn.
-pub(super) fn doubts(tasks: &[Task], deadline: Ns) -> Vec<String> {
+/// Why the tasks of `run` may have been later than `deadline` without a late turn.
+pub(super) fn doubts(run: &Run, deadline: Ns) -> Vec<String> {
+    let tasks = run.tasks.as_slice();
     let mut doubts: Vec<String> = tasks.iter().flat_map(|task| of_one(task, deadline)).collect();
+    doubts.extend(not_recorded(&run.conditions.machine));
+    doubts.extend(clock_set(run));
     doubts.extend(tasks.iter().filter_map(|task| released_late(task, tasks, deadline)));
     doubts
 }
@@ -20,9 +26,11 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let name = &task.thread;
     let mut doubts = Vec::new();
     let wait = task.waits_in.as_deref().unwrap_or("one place twice");
-    if let Some(outside) = task.outside_ns.filter(|&outside| outside > deadline) {
+    let shown = |longer: Ns| longer.told_apart(deadline).0;
+    if let Some(outside) = task.outside_ns.filter(|&outside| outside > deadline).map(shown) {
         doubts.push(format!(
-            "{name}: up to {outside} before its first or after its last wait in {wait} is in no response time"
+            "{name}: up to {outside} is in no response time: before its first wait in {wait}, after its last, or where \
+             activations were lost"
         ));
     }
     for other in task.other_turns.iter().filter(|other| other.longest_ns > deadline) {
@@ -33,7 +41,18 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         doubts.push(format!(
             "{name}: if its jobs begin when {by} end its wait in {}, one took up to {}: it is not known which wait \
              begins a job",
-            other.place, other.longest_ns
+            other.place,
+            shown(other.longest_ns)
+        ));
+    }
+    if let Some(several) = task.several_waits.filter(|of| task.timer_driven && of.longest_ns > deadline) {
+        let how = match several.waits {
+            Some(waits) => format!("at regular times only every {waits} waits"),
+            None => "at irregular times".to_owned(),
+        };
+        let longest = shown(several.longest_ns);
+        doubts.push(format!(
+            "{name}: timers end its wait in {wait} {how}: if these waits are of one job, one took up to {longest}"
         ));
     }
     if let Some(every) = task.polls_every_ns.filter(|&every| every > deadline) {
@@ -45,6 +64,33 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         doubts.push(format!("{name}: {} activations of it were not recorded", task.not_recorded));
     }
     doubts
+}
+
+/// CPUs that were left out: threads may have run there.
+fn not_recorded(machine: &Machine) -> Option<String> {
+    let cpus = |list: &Option<String>| list.as_deref()?.parse::<CpuSet>().ok();
+    let (online, measured) = (cpus(&machine.cpus_online)?, cpus(&machine.cpus_measured)?);
+    let left_out: CpuSet = online.iter().filter(|&cpu| !measured.contains(cpu)).collect();
+    (!left_out.is_empty())
+        .then(|| format!("CPU {left_out} was not recorded: what the application did there is in no figure"))
+}
+
+/// Who sleeps until a time of the clock that was set is released at another time than its program meant. Sleeps on
+/// CLOCK_MONOTONIC are named without a clock, and those for some time are on it.
+fn clock_set(run: &Run) -> Option<String> {
+    let steps = run.conditions.during.clock_set_ns.as_deref().filter(|steps| !steps.is_empty())?;
+    let other = |task: &&Task| match task.waits_in.as_deref() {
+        Some("clock_nanosleep TIMER_ABSTIME" | "clock_nanosleep" | "nanosleep") => false,
+        Some(_) => true,
+        None => task.of(Quantity::Response).is_some(),
+    };
+    let name = &run.tasks.iter().find(other)?.thread;
+    let times = if steps.len() == 1 { "once".to_owned() } else { format!("{} times", steps.len()) };
+    let most = steps.iter().map(|step| step.unsigned_abs()).max().map(Ns).unwrap_or_default();
+    Some(format!(
+        "{name}: CLOCK_REALTIME was set {times}, by {most} at most: if it waits for a time of that clock, its releases \
+         moved"
+    ))
 }
 
 /// A thread that is released by others: its response and theirs, and of those that released these, may add up. At most

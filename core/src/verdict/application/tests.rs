@@ -1,6 +1,7 @@
 //! By what an application and a system are judged.
 
 use super::*;
+use crate::application::SeveralWaits;
 use crate::conditions::Conditions;
 use crate::histogram::{Histogram, Layout};
 use crate::run::Loss;
@@ -98,4 +99,65 @@ fn a_program_that_failed_passes_nothing_and_saves_nothing() {
         reasons[0].contains("worst 2.000 ms") && reasons[1].starts_with("./app ended with exit code 3"),
         "{reasons:?}"
     );
+}
+
+/// Each alone makes a good application inconclusive, and says why.
+#[test]
+fn work_that_no_response_time_covers_is_a_doubt() {
+    let doubted = |change: fn(&mut Run), said: &str| {
+        let mut run = run(task(DEADLINE));
+        change(&mut run);
+        let Verdict { outcome, reasons, .. } = judge_recording(&run, &asked(true));
+        assert_eq!(outcome, Some(Outcome::Inconclusive), "{said}");
+        assert!(reasons.iter().any(|reason| reason.contains(said)), "{said}: {reasons:?}");
+    };
+    let cpus = |run: &mut Run, online: &str| {
+        run.conditions.machine.cpus_online = Some(online.to_owned());
+        run.conditions.machine.cpus_measured = Some("0".to_owned());
+    };
+    let mut whole = run(task(DEADLINE));
+    cpus(&mut whole, "0");
+    assert_eq!(judge_recording(&whole, &asked(true)).outcome, Some(Outcome::Pass));
+    doubted(
+        |run| {
+            run.conditions.machine.cpus_online = Some("0-2".to_owned());
+            run.conditions.machine.cpus_measured = Some("0".to_owned());
+        },
+        "CPU 1-2 was not recorded",
+    );
+    let set = |run: &mut Run| run.conditions.during.clock_set_ns = Some(vec![-1_500_000_000, 0]);
+    doubted(set, "CLOCK_REALTIME was set 2 times, by 1.500 s at most");
+    let several = |longest_ns| Some(SeveralWaits { waits: Some(2), longest_ns });
+    doubted(
+        |run| {
+            run.tasks[0].several_waits = Some(SeveralWaits { waits: Some(2), longest_ns: DEADLINE + Ns(1) })
+        },
+        "at regular times only every 2 waits: if these waits are of one job, one took up to 1000.001 µs",
+    );
+    whole.tasks[0].several_waits = several(DEADLINE);
+    (whole.tasks[0].waits_in, whole.conditions.during.clock_set_ns) =
+        (Some("clock_nanosleep TIMER_ABSTIME".to_owned()), Some(vec![5_000_000]));
+    assert_eq!(judge_recording(&whole, &asked(true)).outcome, Some(Outcome::Pass));
+}
+
+#[test]
+fn what_was_lost_or_missed_counts_by_what_is_known_of_it() {
+    let with = |lost_within: Option<Ns>, missed: Option<Ns>| {
+        let mut task = task(Ns(30_000));
+        let response = &mut task.series[1];
+        (response.lost, response.lost_within_ns) = (u64::from(lost_within.is_some()), lost_within);
+        if let Some(latency) = missed {
+            let mut all = response.histogram.clone();
+            all.record(latency);
+            (response.missed, response.replayed) = (Some(1), Some(all));
+        }
+        judged(task)
+    };
+    let pass = with(Some(DEADLINE), None);
+    assert_eq!(pass.0, Some(Outcome::Pass), "{:?}", pass.1);
+    assert!(pass.1[0].contains("none above 1.000 ms"), "as far as it is known: {:?}", pass.1);
+    assert_eq!(with(None, Some(DEADLINE)).0, Some(Outcome::Pass));
+    for (outcome, reasons) in [with(Some(DEADLINE + Ns(1)), None), with(None, Some(DEADLINE + Ns(1)))] {
+        assert_eq!(outcome, Some(Outcome::Inconclusive), "{reasons:?}");
+    }
 }

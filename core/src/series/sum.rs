@@ -1,0 +1,33 @@
+//! Two series as one.
+
+use super::Series;
+use crate::histogram::LayoutMismatch;
+use crate::time::Ns;
+
+impl Series {
+    /// Adds the samples of `other`, with what is known of those that were missed or lost: known of both, or not known.
+    ///
+    /// # Errors
+    /// When their histograms have different widths; nothing is added then.
+    pub fn add_samples(&mut self, other: &Series) -> Result<(), LayoutMismatch> {
+        // A series that missed nothing is its own replay.
+        let wanted = self.replayed.is_some() || other.replayed.is_some();
+        let both = self.activations().zip(other.activations()).filter(|_| wanted);
+        let both = both.filter(|(all, more)| all.count().checked_add(more.count()).is_some());
+        let mut replayed = both.map(|(all, _)| all.clone());
+        if let (Some(all), Some((_, more))) = (&mut replayed, both) {
+            all.merge(more)?;
+        }
+        let lost_at_most = self.lost_at_most().zip(other.lost_at_most()).map(|(a, b)| a.max(b));
+        let below_max = |one: &Series| one.lost == 0 || one.lost_below_max;
+        let below_max = below_max(self) && below_max(other);
+        self.histogram.merge(&other.histogram)?;
+        self.replayed = replayed;
+        self.missed = self.missed.zip(other.missed).map(|(all, more)| all.saturating_add(more));
+        self.lost = self.lost.saturating_add(other.lost);
+        self.lost_below_max = below_max && self.lost > 0;
+        self.lost_within_ns =
+            lost_at_most.filter(|&most: &Ns| self.lost > 0 && !below_max && most > Ns::ZERO);
+        Ok(())
+    }
+}
