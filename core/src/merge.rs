@@ -271,6 +271,7 @@ mod tests {
             deadline_ns: deadline_us.map(Ns::from_us),
             quantity: None,
             judged_by: None,
+            failures: 0,
             reasons: vec![format!("because of {host}")],
             model_free: None,
             rule_of_thumb: None,

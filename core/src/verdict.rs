@@ -66,12 +66,37 @@ pub struct Verdict {
     /// By which rules. `None`: written before this was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged_by: Option<JudgedBy>,
-    /// Why, one line each, the weightiest first.
+    /// Why, one line each, the weightiest first; of a FAIL the first `failures` say what was too late, and the others limit
+    /// the result.
     pub reasons: Vec<String>,
+    /// How many of `reasons` say what was too late.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: usize,
     /// What holds without any model of the tail.
     pub model_free: Option<ModelFree>,
     /// A rule of thumb, for orientation only.
     pub rule_of_thumb: Option<RuleOfThumb>,
+}
+
+impl Verdict {
+    /// What was too late, and what limits the result; of another answer than FAIL the latter is why.
+    #[must_use]
+    pub fn split(&self) -> (&[String], &[String]) {
+        self.reasons.split_at(self.failures.min(self.reasons.len()))
+    }
+
+    /// One more reason of a FAIL, before all others.
+    fn fails(&mut self, reason: String) {
+        self.reasons.insert(0, reason);
+        self.failures += 1;
+        self.outcome = Some(Outcome::Fail);
+    }
+}
+
+// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// "N samples, k above X: with confidence c fewer than 1 in M", if late activations come independently of each other;

@@ -1,13 +1,16 @@
 //! `lathunt record`: how late is every real-time task of the running system, and whose fault is it?
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
+use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 use lathunt_host::recording::Selection;
+use lathunt_host::trusted::{self, Owner};
 
 use crate::cmd::units::{microseconds, seconds};
 use crate::record::{self, Plan};
@@ -44,9 +47,15 @@ pub struct RecordArgs {
     /// Latency (of an application: response time) that must not be exceeded; a bare number counts in µs
     ///
     /// Of a task that a timer wakes it counts from the programmed expiry, of others from the waking. A wait behind a task
-    /// of the same priority counts, too.
-    #[arg(long, value_name = "TIME", value_parser = microseconds)]
-    deadline: Option<Ns>,
+    /// of the same priority counts, too. Of an application it is the deadline of its real-time threads, or of all where none
+    /// is real time. Patterns of the shell name threads, and the first that fits decides:
+    /// `control=500us,io-*=10ms,*=none`. `period` stands for the period of the thread, which is detected. Threads without a
+    /// deadline are not judged, and the verdict lists them.
+    #[arg(long, value_name = "TIME", value_parser = deadlines)]
+    deadline: Option<Deadlines>,
+    /// Read the deadlines from this file: one a line, as for --deadline; # begins a comment
+    #[arg(long, value_name = "FILE", conflicts_with = "deadline")]
+    deadlines: Option<PathBuf>,
     /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
     ///
     /// DIR may be that of an earlier recording, whose files are written over; others by these names are not, and nothing is
@@ -97,13 +106,24 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         args.tasks.is_none() || args.command.is_empty(),
         "--tasks and COMMAND exclude each other: a started program is what is recorded"
     );
+    let deadlines = match (args.deadline, &args.deadlines) {
+        (Some(deadlines), _) => deadlines,
+        (None, Some(path)) => read_deadlines(path)?,
+        (None, None) => Deadlines::default(),
+    };
+    let is_application =
+        !args.command.is_empty() || !matches!(args.tasks, None | Some(Selection::RealTime | Selection::All));
+    anyhow::ensure!(
+        is_application || deadlines.is_empty() || deadlines.plain().is_some(),
+        "a deadline for each thread needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
+    );
     record::run(&Plan {
         selection: args.tasks.unwrap_or(Selection::RealTime),
         cpus: args.cpus,
         duration: args.duration,
         peaks: usize::from(args.peaks),
         threshold: args.threshold,
-        deadline: args.deadline,
+        deadlines,
         latency_hist: args.latency_hist,
         potential: args.potential,
         penalty: args.penalty,
@@ -114,4 +134,17 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         quiet: args.quiet,
         command: args.command,
     })
+}
+
+fn deadlines(text: &str) -> Result<Deadlines, String> {
+    Deadlines::parse(text, microseconds)
+}
+
+/// Deadlines of this size fit in any file of them.
+const DEADLINES_BYTES: u64 = 1 << 20;
+
+fn read_deadlines(path: &Path) -> anyhow::Result<Deadlines> {
+    let doing = || format!("cannot read the deadlines in {}", path.display());
+    let text = trusted::read_text(path, Owner::MeOrRoot, DEADLINES_BYTES).with_context(doing)?;
+    Deadlines::parse_file(&text, microseconds).map_err(anyhow::Error::msg).with_context(doing)
 }

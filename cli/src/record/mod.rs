@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
+use lathunt_core::application::{Deadlines, Task};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist::Recorded;
@@ -51,7 +52,7 @@ pub struct Plan {
     /// Flight records from here on.
     pub threshold: Ns,
     /// What must not be exceeded.
-    pub deadline: Option<Ns>,
+    pub deadlines: Deadlines,
     /// Directory of the old files.
     pub latency_hist: Option<PathBuf>,
     /// Potential latencies wanted.
@@ -79,17 +80,26 @@ impl Plan {
     }
 
     /// Its part in the verdict; `ending`: of the command, when it has ended.
-    fn asked(&self, ending: Option<ExitStatus>) -> Asked {
+    fn asked(&self, tasks: &[Task], ending: Option<ExitStatus>) -> Asked {
         let command = self.command.first().map(|program| program.to_string_lossy().into_owned());
         Asked {
             tasks: self.selection.to_string(),
             is_application: self.is_application(),
-            deadline: self.deadline,
+            deadline: self.deadlines.plain().or(self.deadlines.shortest()),
+            unused: self.deadlines.unused(tasks).into_iter().map(str::to_owned).collect(),
             command,
             ending: ending.map(|ending| match ending.signal() {
                 Some(signal) => Ending::Killed(signal),
                 None => Ending::Exited(ending.code().unwrap_or_default()),
             }),
+        }
+    }
+
+    /// A system has one for all of its tasks.
+    fn deadlines_in_force(&self) -> Deadlines {
+        match self.is_application() {
+            true => self.deadlines.clone(),
+            false => Deadlines::of_all(self.deadlines.plain()),
         }
     }
 
@@ -111,7 +121,7 @@ impl Plan {
             command,
             peaks: self.peaks,
             threshold: self.threshold,
-            deadline: self.deadline,
+            deadlines: self.deadlines_in_force(),
             preemption,
             switch: self.switch,
             old_files: self.latency_hist.is_some(),
@@ -180,7 +190,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
-    run.verdict = Some(verdict::judge_recording(&run, &plan.asked(ending)));
+    run.verdict = Some(verdict::judge_recording(&run, &plan.asked(&run.tasks, ending)));
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet)?;
     written.and(old_files)?;
@@ -238,7 +248,7 @@ impl Session<'_> {
                 run.conditions.duration_s = Some(elapsed.as_secs());
                 run.conditions.during.clock_set_ns = self.clock_steps.steps();
                 // A kill must not take the misses along that were seen until now.
-                run.verdict = Some(verdict::judge_recording(&run, &plan.asked(None)));
+                run.verdict = Some(verdict::judge_recording(&run, &plan.asked(&run.tasks, None)));
                 output.save(&run);
             }
             if display.is_due() {

@@ -91,6 +91,11 @@ impl Jobs {
         Jobs { deadline, least: Ns(u64::MAX), ..Jobs::default() }
     }
 
+    /// From now on these are late.
+    pub fn set_deadline(&mut self, deadline: Option<Ns>) {
+        self.deadline = deadline;
+    }
+
     #[cfg(test)]
     pub fn ask_for_all(&mut self) {
         self.least = Ns::ZERO;

@@ -13,6 +13,7 @@
 
 mod candidates;
 mod cycles;
+mod deadlines;
 mod faulting;
 mod job;
 mod main_wait;
@@ -28,6 +29,7 @@ mod task;
 mod turn;
 mod unfinished;
 
+pub use deadlines::{Deadlines, HeldTo, Limit};
 pub use faulting::{FaultPlace, Faulting};
 pub use job::{Backlog, Job};
 pub use others::OTHERS;
@@ -51,7 +53,7 @@ const LOOK_EVERY: Ns = Ns::from_ms(1_000);
 /// The threads of a recording.
 pub struct Tasks {
     limit: usize,
-    deadline: Option<Ns>,
+    deadlines: Deadlines,
     name: fn(Point) -> Option<&'static str>,
     logs: BTreeMap<Tid, Log>,
     others: Others,
@@ -68,7 +70,7 @@ impl Tasks {
     pub fn new(limit: usize, deadline: Option<Ns>, name: fn(Point) -> Option<&'static str>) -> Tasks {
         Tasks {
             limit,
-            deadline,
+            deadlines: Deadlines::of_all(deadline),
             name,
             logs: BTreeMap::new(),
             others: Others::default(),
@@ -77,6 +79,12 @@ impl Tasks {
             least: None,
             jobs: Vec::new(),
         }
+    }
+
+    /// The same with a deadline for each thread.
+    #[must_use]
+    pub fn with_deadlines(self, deadlines: Deadlines) -> Tasks {
+        Tasks { deadlines, ..self }
     }
 
     /// From now on [`Tasks::take_jobs`] has the jobs that are longer than `least`, and the longest of each thread.
@@ -101,6 +109,7 @@ impl Tasks {
                 .for_each(|log| self.others.fold(log.report(self.name)));
         }
         if let Some(log) = self.logs.get_mut(&tid) {
+            log.named(activation, &self.deadlines);
             return add(log, activation, self.name, self.least, &mut self.jobs);
         }
         if self.logs.len() >= self.limit && !self.make_room(activation.blocked) {
@@ -108,7 +117,8 @@ impl Tasks {
             self.not_kept += 1;
             return false;
         }
-        let log = self.logs.entry(tid).or_insert_with(|| Log::new(self.deadline));
+        let log = self.logs.entry(tid).or_insert_with(|| Log::new(None));
+        log.named(activation, &self.deadlines);
         add(log, activation, self.name, self.least, &mut self.jobs)
     }
 
@@ -140,14 +150,17 @@ impl Tasks {
             self.others.woken(activation);
             return;
         }
-        self.logs.entry(tid).or_insert_with(|| Log::new(self.deadline)).goes_on(activation, state);
+        let log = self.logs.entry(tid).or_insert_with(|| Log::new(None));
+        log.named(activation, &self.deadlines);
+        log.goes_on(activation, state);
     }
 
     /// By the kernel's count a thread had so much time on a CPU. One that has no activation all the same neither blocked
     /// nor was it woken: a program that is always busy.
     pub fn ran(&mut self, who: Who, process: Tid, policy: u8, ran: Ns) {
         if ran > Ns::ZERO && !self.logs.contains_key(&who.tid) && self.logs.len() < self.limit {
-            let log = self.logs.entry(who.tid).or_insert_with(|| Log::new(self.deadline));
+            let deadline = self.deadlines.while_running(&who.comm.text());
+            let log = self.logs.entry(who.tid).or_insert_with(|| Log::new(deadline));
             log.never_waited(who, process, policy, ran);
         }
     }
@@ -179,6 +192,7 @@ impl Tasks {
         let active = self.logs.values().filter(|log| !log.is_empty());
         let mut tasks: Vec<Task> = active.map(|log| log.report(self.name)).collect();
         tasks.extend(self.others.report());
+        self.deadlines.tell(&mut tasks);
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.largest()), task.thread.tid));
         tasks
     }

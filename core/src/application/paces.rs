@@ -69,6 +69,11 @@ impl Paces {
         Paces { deadline, ..Paces::default() }
     }
 
+    /// From now on turns are held against this one.
+    pub fn set_deadline(&mut self, deadline: Option<Ns>) {
+        self.deadline = deadline;
+    }
+
     /// Counts anew; what is known of the period stays.
     pub fn begin_window(&mut self) {
         let Paces { deadline, distances, sorted, .. } = std::mem::take(self);

@@ -102,6 +102,12 @@ impl Sums {
         }
     }
 
+    /// From now on responses after this are misses.
+    pub fn set_deadline(&mut self, deadline: Option<Ns>) {
+        self.deadline = deadline;
+        self.paces.set_deadline(deadline);
+    }
+
     /// Counts anew; what is known of the period stays.
     pub fn begin_window(&mut self) {
         let known = std::mem::replace(self, Sums::new(self.deadline));
@@ -320,6 +326,7 @@ impl Sums {
             worst: None,
             blocking,
             late_causes: Vec::new(),
+            held_to: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::deadlines::HeldTo;
 use super::faulting::Faulting;
 use super::point::Class;
 use super::unfinished::{State, Unfinished};
@@ -81,6 +82,9 @@ pub struct Task {
     /// Where else it blocked, the longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocking: Vec<Blocking>,
+    /// What it was held to in the verdict; absent: to the deadline of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_to: Option<HeldTo>,
     /// What its late jobs were late for, the most frequent first; only where it has a deadline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late_causes: Vec<LateCause>,

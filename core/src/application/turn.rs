@@ -6,6 +6,7 @@
 
 use super::candidates::Candidates;
 use super::cycles::Cycles;
+use super::deadlines::Deadlines;
 use super::job::{Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
@@ -14,6 +15,7 @@ use super::point::EXIT;
 use super::sums::Sums;
 use super::task::Task;
 use super::unfinished::{State, Unfinished};
+use crate::comm::Comm;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
@@ -48,6 +50,7 @@ pub(super) struct Log {
     deadline: Option<Ns>,
     /// Turns that may be parts of one job.
     cycles: Cycles,
+    comm: Option<Comm>,
 }
 
 /// A turn that goes on.
@@ -76,7 +79,18 @@ impl Log {
             jobs: None,
             deadline,
             cycles: Cycles::default(),
+            comm: None,
         }
+    }
+
+    /// The deadline goes by the name, which may be another one from `activation` on.
+    pub fn named(&mut self, activation: &Activation, deadlines: &Deadlines) {
+        if self.comm.replace(activation.thread.comm) == Some(activation.thread.comm) {
+            return;
+        }
+        self.deadline = deadlines.while_running(&activation.thread.comm.text());
+        self.sums.set_deadline(self.deadline);
+        self.jobs.iter_mut().for_each(|jobs| jobs.set_deadline(self.deadline));
     }
 
     /// Jobs longer than `least` are asked for, and the longest of all; `None`: none is.

@@ -48,7 +48,16 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
         model_free::statement(Activations::of(std::iter::once(sum), level), level, CONFIDENCE)
     });
     let judged_by = Some(JudgedBy::Merged);
-    Verdict { outcome, deadline_ns, quantity: main, judged_by, reasons, model_free, rule_of_thumb: None }
+    Verdict {
+        outcome,
+        deadline_ns,
+        quantity: main,
+        judged_by,
+        reasons,
+        failures: 0,
+        model_free,
+        rule_of_thumb: None,
+    }
 }
 
 /// That of one run. A run without one has a doubt to tell where its measurement is void: samples that were lost, say.
@@ -64,6 +73,7 @@ fn of_one(run: &Run) -> Verdict {
         deadline_ns: None,
         quantity: None,
         judged_by: None,
+        failures: 0,
         reasons: Vec::new(),
         model_free: None,
         rule_of_thumb: None,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{judge, judge_recording, Asked, JudgedBy, Outcome, Rules, Verdict};
 use crate::run::{MergedRun, Run};
 use crate::series::{Quantity, Series};
-use crate::time::Ns;
+use crate::time::{Ns, Tid};
 
 /// Two parts of a run file that exclude one another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,16 +87,25 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
         Some(JudgedBy::Tasks) => Rules::tasks(run).limited(run).any(|series| series.quantity == one),
         _ => one == quantity,
     };
+    // A thread may have a deadline of its own, or none.
+    let limit = |tid: Option<Tid>| {
+        let of_it = run.tasks.iter().find(|task| Some(task.thread.tid) == tid);
+        of_it.and_then(|task| task.held_to).map_or(Some(deadline), |held| held.deadline_ns)
+    };
     let of_tasks = run.tasks.iter().filter_map(|task| task.of(Quantity::Response));
     let series = run.series.iter().chain(of_tasks).filter(|series| limited(series.quantity));
-    let late = series.filter_map(|series| Some((series.histogram.max()?, series.label())));
+    let tid = |series: &Series| series.thread.as_ref().map(|thread| thread.tid);
+    let late =
+        series.filter_map(|series| Some((series.histogram.max()?, limit(tid(series))?, series.label())));
     let peaks = run.peaks.iter().filter(|peak| limited(peak.quantity) && run.complete);
-    let peaks = peaks.map(|peak| (peak.total_ns, format!("one of its worst cases on CPU {}", peak.cpu)));
-    let (worst, whose) = late.chain(peaks).max_by_key(|(worst, _)| *worst)?;
-    (worst > deadline).then(|| {
-        let (worst, deadline) = worst.told_apart(deadline);
-        format!("its verdict is {said} with a deadline of {deadline}, but {whose} took {worst}")
-    })
+    let peaks = peaks.filter_map(|peak| {
+        let tid = Some(peak.victim.tid).filter(|_| peak.quantity == Quantity::Response);
+        Some((peak.total_ns, limit(tid)?, format!("one of its worst cases on CPU {}", peak.cpu)))
+    });
+    let (worst, deadline, whose) =
+        late.chain(peaks).filter(|(worst, deadline, _)| worst > deadline).max_by_key(|(worst, ..)| *worst)?;
+    let (worst, deadline) = worst.told_apart(deadline);
+    Some(format!("its verdict is {said} with a deadline of {deadline}, but {whose} took {worst}"))
 }
 
 /// Parts of a series that say the same twice.

@@ -6,6 +6,8 @@
 
 mod coverage;
 
+use std::collections::BTreeMap;
+
 use super::{judge, Outcome, Rules, Verdict};
 use crate::application::{State, Task};
 use crate::run::Run;
@@ -14,6 +16,8 @@ use crate::time::{Ns, Prio};
 
 /// Losses of what an application is judged by: activations that are in the figures of no thread.
 const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];
+/// Threads named in a list.
+const LISTED: usize = 16;
 
 /// What a recording was to find out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct Asked {
     pub is_application: bool,
     /// What must not be exceeded.
     pub deadline: Option<Ns>,
+    /// Patterns for names of threads that were given a deadline, and that no thread fitted.
+    pub unused: Vec<String>,
     /// The program that was started for it.
     pub command: Option<String>,
     /// How that ended; `None`: it had not.
@@ -44,7 +50,7 @@ pub enum Ending {
 #[must_use]
 pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
     let mut verdict = judge_tasks(run, asked);
-    let first = usize::from(verdict.outcome == Some(Outcome::Fail)).min(verdict.reasons.len());
+    let first = verdict.failures.min(verdict.reasons.len());
     if run.tasks.is_empty() && asked.command.is_none() {
         verdict.reasons.insert(first, format!("{}: none of them woke up while it was recorded", asked.tasks));
     }
@@ -66,37 +72,97 @@ pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
 
 /// An application is judged by its response times, a system by its wake-ups.
 fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
-    if asked.is_application {
-        let response = run.tasks.iter().filter_map(|task| task.of(Quantity::Response)).cloned();
-        let mut of_tasks = Run { series: response.collect(), ..run.clone() };
-        for loss in &mut of_tasks.losses {
-            loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
-        }
-        let verdict = judge(&of_tasks, asked.deadline, &Rules::instrument(Quantity::Response));
-        return asked.deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, run, deadline));
+    if !asked.is_application {
+        return judge(run, asked.deadline, &Rules::tasks(run));
     }
-    judge(run, asked.deadline, &Rules::tasks(run))
+    let mut groups: BTreeMap<Option<Ns>, Vec<Task>> = BTreeMap::new();
+    for task in &run.tasks {
+        let deadline = task.held_to.map_or(asked.deadline, |held| held.deadline_ns);
+        groups.entry(deadline).or_default().push(task.clone());
+    }
+    let without = if groups.len() > 1 { groups.remove(&None) } else { None };
+    let is_asked = asked.deadline.is_some() || run.tasks.iter().any(|task| task.held_to.is_some());
+    let of_groups = groups.iter().map(|(deadline, tasks)| judge_group(run, tasks, *deadline));
+    let mut verdict = of_groups.reduce(together).unwrap_or_else(|| judge_group(run, &[], asked.deadline));
+    if is_asked && verdict.deadline_ns.is_none() {
+        verdict.outcome = Some(Outcome::Inconclusive);
+        verdict.reasons.insert(0, "no thread that was recorded has a deadline".to_owned());
+    } else if run.tasks.iter().any(|task| task.held_to.is_some()) {
+        verdict.reasons.push(held_to(&groups, without.as_deref().unwrap_or_default()));
+    }
+    for pattern in &asked.unused {
+        doubt(
+            &mut verdict,
+            format!("no thread that was recorded is called '{pattern}', which has a deadline"),
+        );
+    }
+    verdict
+}
+
+/// Threads with the same deadline.
+fn judge_group(run: &Run, tasks: &[Task], deadline: Option<Ns>) -> Verdict {
+    let response = tasks.iter().filter_map(|task| task.of(Quantity::Response)).cloned();
+    let mut of_tasks = Run { series: response.collect(), ..run.clone() };
+    for loss in &mut of_tasks.losses {
+        loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
+    }
+    let verdict = judge(&of_tasks, deadline, &Rules::instrument(Quantity::Response));
+    deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, run, tasks, deadline))
+}
+
+/// The worse of two answers, with the reasons of both.
+fn together(a: Verdict, b: Verdict) -> Verdict {
+    let badness = |verdict: &Verdict| match verdict.outcome {
+        Some(Outcome::Fail) => 2,
+        Some(Outcome::Inconclusive) => 1,
+        _ => 0,
+    };
+    let (worse, other) = if badness(&b) > badness(&a) { (b, a) } else { (a, b) };
+    let passes_alone = other.outcome == Some(Outcome::Pass) && worse.outcome != Some(Outcome::Pass);
+    let mut reasons: Vec<String> = worse.split().0.iter().chain(other.split().0).cloned().collect();
+    let failures = reasons.len();
+    let more = if passes_alone { &[][..] } else { other.split().1 };
+    for reason in worse.split().1.iter().chain(more) {
+        if !reasons.contains(reason) {
+            reasons.push(reason.clone());
+        }
+    }
+    Verdict { reasons, failures, ..worse }
+}
+
+/// `deadlines: control/7 (RT 80) 500 µs; not judged, without a deadline: logger/8 (nice 0)`.
+fn held_to(groups: &BTreeMap<Option<Ns>, Vec<Task>>, without: &[Task]) -> String {
+    let names = |tasks: &[Task]| {
+        let mut names: Vec<String> = tasks.iter().take(LISTED).map(|task| task.thread.to_string()).collect();
+        if tasks.len() > LISTED {
+            names.push(format!("{} more", tasks.len() - LISTED));
+        }
+        names.join(", ")
+    };
+    let held =
+        groups.iter().filter_map(|(deadline, tasks)| Some(format!("{} for {}", (*deadline)?, names(tasks))));
+    let held = held.collect::<Vec<_>>().join("; ");
+    match without {
+        [] => format!("deadlines: {held}"),
+        without => format!("deadlines: {held}; not judged, without a deadline: {}", names(without)),
+    }
 }
 
 /// Turns that have no response time: some were overrun all the same, and of some threads none was seen to end.
-fn with_turns(mut verdict: Verdict, run: &Run, deadline: Ns) -> Verdict {
-    let tasks = run.tasks.as_slice();
+fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> Verdict {
     let seen_late = |task: &Task| {
         let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
         response.is_some_and(|max| max > deadline)
     };
     for task in tasks.iter().filter(|task| task.misses > 0 && !seen_late(task)) {
         let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
-        let late = format!("{}: {} turns were not over in time{most}", task.thread, task.misses);
-        verdict.reasons.insert(0, late);
-        verdict.outcome = Some(Outcome::Fail);
+        verdict.fails(format!("{}: {} turns were not over in time{most}", task.thread, task.misses));
     }
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);
         // Who waits elsewhere or has ended has perhaps left its loop.
         if !matches!(end.state, State::Blocked | State::Ended) {
-            verdict.reasons.insert(0, reason);
-            verdict.outcome = Some(Outcome::Fail);
+            verdict.fails(reason);
             continue;
         }
         doubt(&mut verdict, reason);
@@ -106,7 +172,7 @@ fn with_turns(mut verdict: Verdict, run: &Run, deadline: Ns) -> Verdict {
     for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
         doubt(&mut verdict, format!("{}: no turn of it was recorded from begin to end", task.thread));
     }
-    coverage::doubts(run, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
+    coverage::doubts(run, tasks, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
     verdict
 }
 

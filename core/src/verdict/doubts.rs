@@ -16,6 +16,8 @@ pub(super) struct Doubt {
     pub reason: String,
     /// Whether the measurement itself is void, so that it is inconclusive also without a deadline.
     pub voids: bool,
+    /// Whether it asks for more samples to claim a PASS: of a failure that is no question.
+    pub asks_for_more: bool,
 }
 
 /// Every doubt about `run`.
@@ -46,11 +48,15 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
 }
 
 fn void(reason: impl Into<String>) -> Doubt {
-    Doubt { reason: reason.into(), voids: true }
+    Doubt { reason: reason.into(), voids: true, asks_for_more: false }
 }
 
 fn weak(reason: impl Into<String>) -> Doubt {
-    Doubt { reason: reason.into(), voids: false }
+    Doubt { reason: reason.into(), voids: false, asks_for_more: false }
+}
+
+fn too_few(reason: String) -> Doubt {
+    Doubt { asks_for_more: true, ..weak(reason) }
 }
 
 fn judged<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = &'r Series> + use<'r> {
@@ -140,10 +146,10 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     let one_in = (1.0 / rules.claim_probability).round();
     let needed = samples_needed(rules.claim_probability, rules.confidence).unwrap_or(u64::MAX);
     if said.above > 0 {
-        return vec![weak(format!("{}: a PASS claims fewer than 1 in {one_in}", said.sentence))];
+        return vec![too_few(format!("{}: a PASS claims fewer than 1 in {one_in}", said.sentence))];
     }
     let (taken, percent) = (said.samples, rules.confidence * 100.0);
-    vec![weak(format!(
+    vec![too_few(format!(
         "too few samples: {taken}; {needed} without an exceedance are the least that show, with {percent} % confidence, \
          fewer than 1 late activation in {one_in}: measure longer{}",
         longer(run, taken, needed)

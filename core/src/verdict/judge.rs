@@ -85,10 +85,13 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
             late.iter().map(|&(max, series)| exceedance(run, deadline, rules, series, max)).collect()
         })
         .unwrap_or_default();
-    let doubts = doubts::all(run, deadline, rules);
+    let mut doubts = doubts::all(run, deadline, rules);
     let model_free = model_free(run, deadline, rules);
     let outcome = conclude(deadline, !failures.is_empty(), &doubts);
-    let mut reasons = failures;
+    let (failures, mut reasons) = (failures.len(), failures);
+    if outcome == Some(Outcome::Fail) {
+        doubts.retain(|doubt| !doubt.asks_for_more);
+    }
     if outcome == Some(Outcome::Pass) {
         // read alone, as with -q, it must not claim more than it rests on
         let claims = model_free.iter().map(|said| &said.sentence);
@@ -100,7 +103,16 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
         .and_then(|(worst, max_hz)| rule_of_thumb::clock_periods(max_hz, worst));
     let judged_by = Some(rules.name);
     let quantity = Some(quantity);
-    Verdict { outcome, deadline_ns: deadline, quantity, judged_by, reasons, model_free, rule_of_thumb }
+    Verdict {
+        outcome,
+        deadline_ns: deadline,
+        quantity,
+        judged_by,
+        reasons,
+        failures,
+        model_free,
+        rule_of_thumb,
+    }
 }
 
 /// The only place from which a PASS comes.
@@ -169,8 +181,13 @@ fn peak_of<'r>(run: &'r Run, series: &Series, max: Ns) -> Option<&'r Peak> {
     run.peaks.iter().find(|peak| {
         peak.quantity == series.quantity
             && peak.total_ns == max
+            && (peak.quantity != Quantity::Response || is_of(series, peak))
             && series.cpu.is_none_or(|cpu| cpu == peak.cpu)
     })
+}
+
+fn is_of(series: &Series, peak: &Peak) -> bool {
+    series.thread.as_ref().is_some_and(|thread| thread.tid == peak.victim.tid)
 }
 
 fn blamed(peak: &Peak) -> Option<&str> {

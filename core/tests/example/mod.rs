@@ -211,6 +211,7 @@ fn verdict(run: &Run) -> Verdict {
         deadline_ns: Some(Ns::from_us(100)),
         quantity: None,
         judged_by: None,
+        failures: 0,
         reasons: vec![
             format!("no sample above the deadline of 100 µs; the largest was {max}"),
             "instrument and recorder saw the injected disturbances at their size on every CPU".into(),

@@ -1,5 +1,6 @@
 //! What a recording is to record.
 
+use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Ns, Tid};
 
@@ -19,8 +20,8 @@ pub struct Settings {
     pub peaks: usize,
     /// Flight records are kept, and cases explained, from here on.
     pub threshold: Ns,
-    /// Responses after this are misses; `None`: after the period.
-    pub deadline: Option<Ns>,
+    /// Responses after these are misses; of threads without one, those after their period.
+    pub deadlines: Deadlines,
     /// Threads whose figures are kept apart, about 100 KB each; those of others are added up as one.
     pub threads: usize,
     /// Preemption model in force, for explanations (`rt`, `full`, …).
@@ -45,7 +46,7 @@ impl Settings {
             command: None,
             peaks: 8,
             threshold: Ns::from_us(200),
-            deadline: None,
+            deadlines: Deadlines::default(),
             threads: 512,
             preemption: None,
             switch: false,

@@ -12,13 +12,12 @@ use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::{Ns, Tid};
 
-/// Why the tasks of `run` may have been later than `deadline` without a late turn.
-pub(super) fn doubts(run: &Run, deadline: Ns) -> Vec<String> {
-    let tasks = run.tasks.as_slice();
+/// Why `tasks`, of those of `run`, may have been later than `deadline` without a late turn.
+pub(super) fn doubts(run: &Run, tasks: &[Task], deadline: Ns) -> Vec<String> {
     let mut doubts: Vec<String> = tasks.iter().flat_map(|task| of_one(task, deadline)).collect();
     doubts.extend(not_recorded(&run.conditions.machine));
     doubts.extend(clock_set(run));
-    doubts.extend(tasks.iter().filter_map(|task| released_late(task, tasks, deadline)));
+    doubts.extend(tasks.iter().filter_map(|task| released_late(task, &run.tasks, deadline)));
     doubts
 }
 

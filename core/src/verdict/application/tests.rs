@@ -1,6 +1,7 @@
 //! By what an application and a system are judged.
 
 use super::*;
+use crate::application::HeldTo;
 use crate::application::SeveralWaits;
 use crate::conditions::Conditions;
 use crate::histogram::{Histogram, Layout};
@@ -160,4 +161,43 @@ fn what_was_lost_or_missed_counts_by_what_is_known_of_it() {
     for (outcome, reasons) in [with(Some(DEADLINE + Ns(1)), None), with(None, Some(DEADLINE + Ns(1)))] {
         assert_eq!(outcome, Some(Outcome::Inconclusive), "{reasons:?}");
     }
+}
+
+#[test]
+fn each_thread_is_held_to_its_own_deadline_and_those_without_one_are_listed() {
+    let held = |name: &str, tid: i32, max: Ns, deadline: Option<Ns>| {
+        let mut task = Task { held_to: Some(HeldTo { deadline_ns: deadline }), ..task(max) };
+        task.thread = Thread { tid: Tid(tid), comm: name.to_owned(), ..task.thread };
+        task.series.iter_mut().for_each(|series| series.thread = Some(task.thread.clone()));
+        task
+    };
+    let verdict = |tasks: &[Task], unused: &[&str]| {
+        let run = Run { tasks: tasks.to_vec(), ..run(tasks[0].clone()) };
+        let unused = unused.iter().map(|one| (*one).to_owned()).collect();
+        let verdict = judge_recording(&run, &Asked { unused, ..asked(true) });
+        let mut again = Run { verdict: Some(verdict.clone()), complete: true, ..run };
+        crate::verdict::again(&mut again).unwrap();
+        assert_eq!(again.verdict.unwrap().outcome, verdict.outcome);
+        verdict
+    };
+    let logger = held("logger", 8, Ns::from_ms(20), None);
+    let control = |max| held("control", 7, max, Some(DEADLINE));
+    let io = |max| held("io", 9, max, Some(Ns::from_ms(5)));
+    let passed = verdict(&[control(DEADLINE), io(Ns::from_ms(5)), logger.clone()], &[]);
+    assert_eq!((passed.outcome, passed.failures), (Some(Outcome::Pass), 0), "{passed:?}");
+    let told = "deadlines: 1.000 ms for control/7 (RT 80); 5.000 ms for io/9 (RT 80); not judged, without a deadline: \
+                logger/8 (RT 80)";
+    assert_eq!(passed.reasons.last().unwrap(), told);
+    let failed = verdict(&[control(DEADLINE + Ns(1)), io(Ns::from_ms(6)), logger.clone()], &[]);
+    assert_eq!((failed.outcome, failed.failures), (Some(Outcome::Fail), 2), "{failed:?}");
+    let late = verdict(&[control(DEADLINE), io(Ns::from_ms(6))], &[]);
+    assert_eq!(
+        (late.outcome, late.failures, late.deadline_ns),
+        (Some(Outcome::Fail), 1, Some(Ns::from_ms(5)))
+    );
+    assert!(late.split().0[0].starts_with("io/9 (RT 80): 1 sample of 40001 above"), "{late:?}");
+    assert!(late.reasons.iter().all(|reason| !reason.contains("none above")), "{late:?}");
+    assert_eq!(verdict(&[control(DEADLINE)], &["contrl"]).outcome, Some(Outcome::Inconclusive));
+    let none = verdict(&[logger], &[]);
+    assert_eq!(none.outcome, Some(Outcome::Inconclusive), "{none:?}");
 }

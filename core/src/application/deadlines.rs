@@ -1,0 +1,298 @@
+//! Which deadline a thread of an application has.
+//!
+//! `500us` is that of the real-time threads, or of all where there are none; `control=500us,io-*=10ms,*=none` names threads by
+//! patterns of the shell, of which the first that fits decides. Threads without a deadline are not judged, and the verdict
+//! lists them.
+
+use serde::{Deserialize, Serialize};
+
+use super::task::Task;
+use crate::time::Ns;
+
+/// What a thread is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Nothing.
+    None,
+    /// Its response times may be as long as this.
+    At(Ns),
+    /// The same, as long as its period is.
+    Period,
+}
+
+/// What a thread was held to, as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HeldTo {
+    /// The deadline; null: none.
+    pub deadline_ns: Option<Ns>,
+}
+
+/// The deadlines of an application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Patterns for names of threads, in the order in which they are tried.
+    named: Vec<(String, Limit)>,
+    /// Of the real-time threads that no pattern fits, or of all where none is.
+    default: Option<Limit>,
+    /// Of all threads alike.
+    of_all: Option<Ns>,
+}
+
+impl Deadlines {
+    /// The same for each thread, of whatever policy.
+    #[must_use]
+    pub fn of_all(deadline: Option<Ns>) -> Deadlines {
+        Deadlines { of_all: deadline, ..Deadlines::default() }
+    }
+
+    /// Whether none is given.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.default.is_none() && self.of_all.is_none()
+    }
+
+    /// The one of all threads, where none is named.
+    #[must_use]
+    pub fn plain(&self) -> Option<Ns> {
+        match (self.named.as_slice(), self.default, self.of_all) {
+            ([], Some(Limit::At(deadline)), _) | ([], None, Some(deadline)) => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// The shortest of them.
+    #[must_use]
+    pub fn shortest(&self) -> Option<Ns> {
+        let all =
+            self.named.iter().map(|(_, limit)| *limit).chain(self.default).chain(self.of_all.map(Limit::At));
+        let times = all.filter_map(|limit| match limit {
+            Limit::At(deadline) => Some(deadline),
+            Limit::None | Limit::Period => None,
+        });
+        times.min()
+    }
+
+    /// Reads `500us`, `period`, `control=500us,io-*=10ms,*=none`; `duration` reads a time.
+    ///
+    /// # Errors
+    /// One line: what cannot be read, or is said twice.
+    pub fn parse(text: &str, duration: fn(&str) -> Result<Ns, String>) -> Result<Deadlines, String> {
+        let mut all = Deadlines::default();
+        for part in text.split(',') {
+            all.add(part.trim(), duration)?;
+        }
+        Ok(all)
+    }
+
+    /// Reads a file: one entry a line; `#` begins a comment.
+    ///
+    /// # Errors
+    /// One line with the number of the line that cannot be read.
+    pub fn parse_file(text: &str, duration: fn(&str) -> Result<Ns, String>) -> Result<Deadlines, String> {
+        let mut all = Deadlines::default();
+        for (nth, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if !line.is_empty() {
+                all.add(line, duration).map_err(|error| format!("line {nth}: {error}"))?;
+            }
+        }
+        if all.is_empty() {
+            return Err("it has no deadline: write lines such as 'control=500us'".to_owned());
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, part: &str, duration: fn(&str) -> Result<Ns, String>) -> Result<(), String> {
+        let limit = |text: &str| match text.trim() {
+            "none" => Ok(Limit::None),
+            "period" => Ok(Limit::Period),
+            time => duration(time).map(Limit::At),
+        };
+        match part.rsplit_once('=') {
+            Some((pattern, _)) if pattern.trim().is_empty() => Err(format!("'{part}' names no thread")),
+            Some((pattern, time)) => {
+                self.named.push((pattern.trim().to_owned(), limit(time)?));
+                Ok(())
+            }
+            None if self.default.is_some() => {
+                Err(format!("'{part}' is a second deadline for all threads: name threads (control={part})"))
+            }
+            None => {
+                self.default = Some(limit(part)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// What a thread of this name is held to while it runs; whether it is that of a pattern.
+    fn named(&self, comm: &str) -> Option<Limit> {
+        self.named
+            .iter()
+            .find(|(pattern, _)| fits(pattern.as_bytes(), comm.as_bytes()))
+            .map(|(_, limit)| *limit)
+    }
+
+    /// The time after which a response of a thread of this name is a miss, as far as is known before the end.
+    #[must_use]
+    pub fn while_running(&self, comm: &str) -> Option<Ns> {
+        let limit = self.named(comm).or(self.default).or(self.of_all.map(Limit::At))?;
+        match limit {
+            Limit::At(deadline) => Some(deadline),
+            Limit::None | Limit::Period => None,
+        }
+    }
+
+    /// Tells each of `tasks` what it is held to. Misses of one that is held to nothing do not count.
+    pub(super) fn tell(&self, tasks: &mut [Task]) {
+        if self.named.is_empty() && self.default.is_none() {
+            return;
+        }
+        let any = tasks.iter().any(is_real_time);
+        for task in tasks {
+            let limit = match (self.named(&task.thread.comm), self.default) {
+                (Some(limit), _) => limit,
+                (None, Some(default)) if !any || is_real_time(task) => default,
+                _ => Limit::None,
+            };
+            let deadline_ns = match limit {
+                Limit::None => None,
+                Limit::At(deadline) => Some(deadline),
+                Limit::Period => task.period.as_ref().map(|period| period.median_ns),
+            };
+            task.held_to = Some(HeldTo { deadline_ns });
+            if deadline_ns.is_none() {
+                (task.deadline_ns, task.misses, task.miss_max_ns) = (None, 0, None);
+                task.late_causes.clear();
+            }
+        }
+    }
+
+    /// Patterns that no name of `tasks` fits.
+    #[must_use]
+    pub fn unused<'d>(&'d self, tasks: &[Task]) -> Vec<&'d str> {
+        let is_used =
+            |pattern: &str| tasks.iter().any(|task| fits(pattern.as_bytes(), task.thread.comm.as_bytes()));
+        self.named.iter().map(|(pattern, _)| pattern.as_str()).filter(|pattern| !is_used(pattern)).collect()
+    }
+}
+
+/// By its policy: a priority may only be lent.
+fn is_real_time(task: &Task) -> bool {
+    matches!(task.policy.as_str(), "SCHED_FIFO" | "SCHED_RR" | "SCHED_DEADLINE")
+}
+
+/// Whether `name` is of the shell's `pattern`: `*`, `?`, `[a-z]`, `[!a-z]`; a `\` takes the next character as it is.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern, name) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => fits(rest, name) || !name.is_empty() && fits(pattern, &name[1..]),
+        ([b'?', rest @ ..], [_, more @ ..]) => fits(rest, more),
+        ([b'\\', wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits(rest, more),
+        ([b'[', set @ ..], [given, more @ ..]) => match set.iter().skip(1).position(|&byte| byte == b']') {
+            Some(end) => in_set(&set[..=end], *given) && fits(&set[end + 2..], more),
+            None => *given == b'[' && fits(set, more),
+        },
+        ([wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits(rest, more),
+        _ => false,
+    }
+}
+
+fn in_set(set: &[u8], given: u8) -> bool {
+    let (set, inverted) = match set {
+        [b'!' | b'^', rest @ ..] if !rest.is_empty() => (rest, true),
+        _ => (set, false),
+    };
+    let mut rest = set;
+    let mut found = false;
+    while let Some((&first, more)) = rest.split_first() {
+        match more {
+            [b'-', last, after @ ..] => {
+                found |= (first..=*last).contains(&given);
+                rest = after;
+            }
+            _ => {
+                found |= first == given;
+                rest = more;
+            }
+        }
+    }
+    found != inverted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micro(text: &str) -> Result<Ns, String> {
+        let number = text.strip_suffix("us").and_then(|number| number.parse().ok());
+        number.map(Ns::from_us).ok_or_else(|| format!("'{text}' is no time"))
+    }
+
+    fn parse(text: &str) -> Result<Deadlines, String> {
+        Deadlines::parse(text, micro)
+    }
+
+    fn task(comm: &str, policy: &str) -> Task {
+        let task = serde_json::json!({
+            "thread": { "tid": 7, "comm": comm, "prio": null }, "process": 7, "policy": policy,
+            "waits_in": null, "timer_driven": true, "activations": 2,
+            "period": {"median_ns": 900_000, "jitter_median_ns": 0, "jitter_max_ns": 0, "missed": 0}, "series": [],
+            "execution": null, "preemptions": 0, "page_faults": 0, "deadline_ns": 500_000, "misses": 3
+        });
+        serde_json::from_value(task).unwrap()
+    }
+
+    fn told(text: &str, tasks: &[(&str, &str)]) -> Vec<Option<u64>> {
+        let mut tasks: Vec<Task> = tasks.iter().map(|(comm, policy)| task(comm, policy)).collect();
+        parse(text).unwrap().tell(&mut tasks);
+        tasks.iter().map(|task| task.held_to.unwrap().deadline_ns.map(|ns| ns.0 / 1_000)).collect()
+    }
+
+    #[test]
+    fn a_plain_deadline_is_that_of_the_real_time_threads_or_of_all() {
+        let both = [("control", "SCHED_FIFO"), ("logger", "SCHED_OTHER")];
+        assert_eq!(told("500us", &both), [Some(500), None]);
+        assert_eq!(told("500us", &both[1..]), [Some(500)]);
+        assert_eq!(told("period", &both), [Some(900), None]);
+    }
+
+    #[test]
+    fn the_first_pattern_that_fits_decides_and_misses_without_a_deadline_do_not_count() {
+        let tasks = [("control", "SCHED_FIFO"), ("io-3", "SCHED_OTHER"), ("main", "SCHED_FIFO")];
+        assert_eq!(told("control=50us, io-[0-9]=70us,*=none", &tasks), [Some(50), Some(70), None]);
+        assert_eq!(told("control=50us,9us", &tasks), [Some(50), None, Some(9)]);
+        let mut main = [task("main", "SCHED_FIFO")];
+        let deadlines = parse("control=50us").unwrap();
+        deadlines.tell(&mut main);
+        assert_eq!((main[0].misses, main[0].deadline_ns), (0, None));
+        assert_eq!(deadlines.unused(&main), ["control"]);
+    }
+
+    #[test]
+    fn patterns_are_those_of_the_shell() {
+        let is_of = |pattern: &str, name: &str| fits(pattern.as_bytes(), name.as_bytes());
+        for (pattern, yes, no) in [
+            ("io-*", "io-", "io"),
+            ("?b", "ab", "b"),
+            ("[!a-c]x", "dx", "bx"),
+            ("\\*", "*", "a"),
+            ("[x", "[x", "x"),
+        ] {
+            assert!(is_of(pattern, yes) && !is_of(pattern, no), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_line() {
+        for (text, expected) in
+            [("1us,2us", "second deadline"), ("=5us", "names no thread"), ("a=b", "'b' is no time")]
+        {
+            assert!(parse(text).unwrap_err().contains(expected), "{text}");
+        }
+        let file = Deadlines::parse_file("# loops\ncontrol = 50us # fast\n\n7us\n", micro).unwrap();
+        assert_eq!(file, parse("control=50us,7us").unwrap());
+        assert!(Deadlines::parse_file("a=1us\nb=\n", micro).unwrap_err().starts_with("line 2:"));
+        assert!(Deadlines::parse_file("# nothing\n", micro).is_err());
+    }
+}
