@@ -22,12 +22,14 @@ pub fn print_or_say(text: &str) -> bool {
     written.is_ok()
 }
 
-/// The screen of stdout: its width where it is a terminal, colour only there.
+/// The screen of stdout: its size where it is a terminal, colour only there. Elsewhere, and with `all`, everything is shown.
 #[must_use]
-pub fn screen<'a>(paths: &'a [(&'a str, &'a str)]) -> Screen<'a> {
-    let terminal = io::stdout().is_terminal();
-    let width = lathunt_host::terminal::columns().filter(|_| terminal).unwrap_or(100).clamp(60, 120);
-    Screen { width, colour: has_colour(), paths, ..Screen::default() }
+pub fn screen<'a>(paths: &'a [(&'a str, &'a str)], all: bool) -> Screen<'a> {
+    let size = io::stdout().is_terminal().then(lathunt_host::terminal::size_of_stdout).flatten();
+    let width = size.map_or(100, |(columns, _)| columns).clamp(60, 160);
+    // The prompt takes one.
+    let lines = size.map_or(0, |(_, lines)| if lines == 0 { 24 } else { lines.max(24) - 1 });
+    Screen { width, lines: if all { 0 } else { lines }, colour: has_colour(), paths }
 }
 
 /// Whether stdout is a terminal on which colours are wanted (no-color.org) and possible.

@@ -89,7 +89,7 @@ impl Output {
     ///
     /// # Errors
     /// When stdout cannot be written.
-    pub fn print(&self, run: &Run, json: bool, quiet: bool) -> anyhow::Result<()> {
+    pub fn print(&self, run: &Run, json: bool, quiet: bool, all: bool) -> anyhow::Result<()> {
         let (report, file) = (self.path(REPORT_FILE), self.path(file::RUN_FILE));
         // Only those that could be written.
         let paths = [("report", report), ("run", file)].map(|(what, path)| (what, path.exists(), path));
@@ -97,15 +97,20 @@ impl Output {
         let paths: Vec<(&str, String)> =
             paths.map(|(what, _, path)| (*what, path.to_string_lossy().into_owned())).collect();
         let paths: Vec<(&str, &str)> = paths.iter().map(|(what, path)| (*what, path.as_str())).collect();
-        let screen = out::screen(&paths);
+        let screen = out::screen(&paths, all);
         let text = match (json, quiet) {
             (true, _) => run.to_json() + "\n",
             (false, true) => text::verdict(run, &screen),
             (false, false) => {
-                tasks::text(run, screen.width)
+                let details = tasks::text(run, screen.width)
                     + &worst::text(run, screen.width)
-                    + &blocking::text(run, screen.width)
-                    + &text::summary(run, &screen)
+                    + &blocking::text(run, screen.width);
+                let summary = text::summary(run, &screen);
+                // On a terminal the last screen is seen, elsewhere the beginning is read.
+                match screen.lines {
+                    0 => format!("{summary}\n{details}").trim_end().to_owned() + "\n",
+                    _ => details + &summary,
+                }
             }
         };
         Ok(out::print(&text)?)

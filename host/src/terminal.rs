@@ -3,12 +3,22 @@
 /// Columns of the terminal on stderr; `None` when it is none or does not say.
 #[must_use]
 pub fn columns() -> Option<usize> {
+    size(libc::STDERR_FILENO).map(|(columns, _)| columns)
+}
+
+/// Columns and lines of the terminal on stdout; `None` when it is none or does not say.
+#[must_use]
+pub fn size_of_stdout() -> Option<(usize, usize)> {
+    size(libc::STDOUT_FILENO)
+}
+
+fn size(fd: libc::c_int) -> Option<(usize, usize)> {
     // SAFETY: winsize is plain data, and TIOCGWINSZ writes one of it to the pointer given.
     let size = unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
-        (libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
+        (libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
     };
-    size.map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0)
+    size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row))).filter(|&(columns, _)| columns > 0)
 }
 
 /// Single keys from the terminal on stdin, without Enter and without echo; dropping it puts the terminal back.

@@ -45,7 +45,7 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
     write_atomic(&args.output, merged.to_json().as_bytes())?;
     let path = args.output.to_string_lossy();
     let paths = [("run", path.as_ref())];
-    let screen = out::screen(&paths);
+    let screen = out::screen(&paths, false);
     out::print(&match args.quiet {
         true => text::verdict(&merged, &screen),
         false => text::summary(&merged, &screen),

@@ -92,6 +92,9 @@ pub struct RecordArgs {
     /// Print only the verdict and its reasons
     #[arg(short = 'q', long)]
     quiet: bool,
+    /// Print every case and reason, also those beyond the height of the terminal
+    #[arg(long)]
+    all: bool,
     /// Start this program and record it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -132,6 +135,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         output: args.output,
         json: args.json,
         quiet: args.quiet,
+        all: args.all,
         command: args.command,
     })
 }

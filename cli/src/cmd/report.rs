@@ -23,6 +23,9 @@ pub struct ReportArgs {
     /// Print the summary on the terminal; writes no HTML unless -o is given
     #[arg(long)]
     text: bool,
+    /// Print every case and reason, also those beyond the height of the terminal
+    #[arg(long)]
+    all: bool,
     /// Print only the verdict and its reasons
     #[arg(short, long)]
     quiet: bool,
@@ -34,7 +37,7 @@ pub struct ReportArgs {
 /// One line about the file that cannot be read or written.
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
     let loaded = read_run(&args.run)?;
-    let screen = out::screen(&[]);
+    let screen = out::screen(&[], args.all);
     let text = if args.quiet {
         text::verdict(&loaded.run, &screen)
     } else if args.text {

@@ -23,7 +23,7 @@ pub fn finish(plan: &Plan, mut run: Run, measured: Measured, output: &Output) ->
     run.peaks = measured.kept.into_iter().map(|kept| kept.peak).collect();
     run.verdict = Some(verdict::judge(&run, plan.deadline, &Rules::hunt()));
     let written = output.write(&run, &flight);
-    output.print(&run, plan.json, plan.quiet)?;
+    output.print(&run, plan.json, plan.quiet, false)?;
     written?;
     Ok(exit::of(run.verdict.as_ref()))
 }

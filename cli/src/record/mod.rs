@@ -67,6 +67,8 @@ pub struct Plan {
     pub json: bool,
     /// Only the verdict on stdout.
     pub quiet: bool,
+    /// Print every case.
+    pub all: bool,
     /// Measure the switch itself, too.
     pub switch: bool,
     /// A program to start.
@@ -192,7 +194,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     run.complete = true;
     run.verdict = Some(verdict::judge_recording(&run, &plan.asked(&run.tasks, ending)));
     let written = output.write(&run, &snapshot.flight);
-    output.print(&run, plan.json, plan.quiet)?;
+    output.print(&run, plan.json, plan.quiet, plan.all)?;
     written.and(old_files)?;
     Ok(crate::exit::of(run.verdict.as_ref()))
 }

@@ -15,6 +15,7 @@ pub mod facts;
 pub mod figures;
 pub mod history;
 pub mod html;
+pub mod late;
 pub mod latency;
 pub mod plot;
 pub mod printable;

@@ -4,6 +4,7 @@
 //! and say how many they leave out. Causes and CPUs are ordered so that what is left out is the harmless part.
 
 use super::figures::{grouped, quantities, Figures};
+use super::late::{self, Late};
 use super::printable::{cut, wrap};
 use super::{causes, row};
 use crate::peak::Peak;
@@ -34,7 +35,7 @@ impl Default for Screen<'_> {
 /// The verdict with all its reasons, nothing else (`-q`).
 #[must_use]
 pub fn verdict(run: &Run, screen: &Screen) -> String {
-    let mut lines = vec![headline(run, screen)];
+    let mut lines = headline(run, screen, late::of(run).as_ref());
     for reason in run.verdict.iter().flat_map(|verdict| &verdict.reasons) {
         lines.extend(bullet(reason, screen.width));
     }
@@ -44,24 +45,55 @@ pub fn verdict(run: &Run, screen: &Screen) -> String {
 /// The whole summary.
 #[must_use]
 pub fn summary(run: &Run, screen: &Screen) -> String {
-    let mut top = vec![headline(run, screen)];
-    let reasons: Vec<String> = run
-        .verdict
-        .iter()
-        .flat_map(|verdict| &verdict.reasons)
-        .flat_map(|reason| bullet(reason, screen.width))
-        .collect();
-    top.extend(limited(reasons, if screen.lines == 0 { usize::MAX } else { 4 }, "reasons"));
-    top.extend(warnings(run, screen.width));
+    let late = late::of(run);
+    let mut top = headline(run, screen, late.as_ref());
+    let all = run.verdict.as_ref().map_or(&[][..], |verdict| &verdict.reasons);
+    let most = if screen.lines == 0 { usize::MAX } else { 4 };
+    let bullets = |reasons: &[String]| {
+        let lines = reasons.iter().flat_map(|reason| bullet(reason, screen.width)).collect();
+        limited(lines, most, "reasons")
+    };
+    let mut doubts = Vec::new();
+    if let Some(late) = &late {
+        top.extend(late.lines(screen.width));
+        let limits = run.verdict.as_ref().map_or(&[][..], |verdict| verdict.split().1);
+        if !limits.is_empty() {
+            doubts.push("Limits of this result".to_owned());
+            doubts.extend(bullets(limits));
+        }
+        doubts.extend(warnings(run, screen.width));
+    } else {
+        top.extend(bullets(all));
+        top.extend(warnings(run, screen.width));
+    }
     let bottom = closing(run, screen);
     let (heading, rows) = table(run, screen.width);
-    let (peaks, causes) = (peak_lines(run, screen.width), cause_lines(run, screen.width));
+    let peaks = peak_lines(run, screen.width);
+    let (of_causes, causes) = match &late {
+        Some(_) => late::cause_lines(run, screen.width),
+        None => cause_lines(run, screen.width),
+    };
     // Headings and the empty lines between the parts.
-    let fixed =
-        top.len() + bottom.len() + 2 + if peaks.is_empty() { 0 } else { 2 } + usize::from(!causes.is_empty());
+    let fixed = top.len()
+        + doubts.len()
+        + bottom.len()
+        + 2
+        + if peaks.is_empty() { 0 } else { 2 }
+        + usize::from(!causes.is_empty());
     let room = if screen.lines == 0 { usize::MAX } else { screen.lines.saturating_sub(fixed) };
-    let shares = share(room, &[(rows.len(), 3), (peaks.len(), 3), (causes.len(), 3)]);
+    let shares = share(room, &[(rows.len(), 3), (peaks.iter().map(Vec::len).sum(), 3), (causes.len(), 3)]);
     let mut lines = top;
+    let causes = limited(causes, shares[2], "causes");
+    let tell_causes = |lines: &mut Vec<String>| {
+        if !causes.is_empty() {
+            lines.push(of_causes.clone());
+            lines.extend(causes.iter().cloned());
+        }
+    };
+    if late.is_some() {
+        tell_causes(&mut lines);
+        lines.extend(doubts);
+    }
     lines.push(String::new());
     lines.push(cut(&heading, screen.width));
     lines.extend(limited(
@@ -72,12 +104,10 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     if !peaks.is_empty() {
         lines.push(String::new());
         lines.push("Worst cases".to_owned());
-        lines.extend(limited(peaks, shares[1], "cases"));
+        lines.extend(late::whole(peaks, shares[1], "cases"));
     }
-    if !causes.is_empty() {
-        let name = cause_width(screen.width) + 2;
-        lines.push(format!("{:<name$} {:>10}  {:>7} {:>10}", "Causes", "worst", "cases", "total"));
-        lines.extend(limited(causes, shares[2], "causes"));
+    if late.is_none() {
+        tell_causes(&mut lines);
     }
     lines.extend(bottom);
     joined(&lines)
@@ -113,20 +143,22 @@ fn share(room: usize, wanted: &[(usize, usize)]) -> Vec<usize> {
 }
 
 /// `PASS  deadline 100 µs, largest cyclic latency 43.1 µs`.
-fn headline(run: &Run, screen: &Screen) -> String {
+fn headline(run: &Run, screen: &Screen, late: Option<&Late>) -> Vec<String> {
     let verdict = run.verdict.as_ref();
     let (word, colour) = outcome(verdict);
     let mut said = Vec::new();
-    said.extend(deadline_and_largest(run));
+    match late {
+        Some(late) => said.push(late.headline.clone()),
+        None => said.extend(deadline_and_largest(run)),
+    }
     if !run.complete {
         said.push("INCOMPLETE: the measurement did not end by itself".to_owned());
     }
-    let rest = cut(&said.join(", "), screen.width.saturating_sub(word.len() + 2));
+    let mut lines = late::hanging(&format!("{word}  "), &said.join(", "), screen.width);
     if screen.colour {
-        format!("\x1b[1;{colour}m{word}\x1b[0m  {rest}")
-    } else {
-        format!("{word}  {rest}")
+        lines[0] = lines[0].replacen(word, &format!("\x1b[1;{colour}m{word}\x1b[0m"), 1);
     }
+    lines
 }
 
 /// The word for an outcome, and its ANSI colour.
@@ -183,7 +215,9 @@ fn worst_of_merged(run: &Run) -> Option<(&str, Ns, Quantity, Ns)> {
 
 fn largest_of(run: &Run) -> Option<(Quantity, Ns)> {
     let judged = run.verdict.as_ref().and_then(|verdict| verdict.quantity).and_then(|quantity| {
-        let of_tasks = run.tasks.iter().filter_map(|task| task.of(quantity)?.histogram.max());
+        let judged =
+            run.tasks.iter().filter(|task| task.held_to.is_none_or(|held| held.deadline_ns.is_some()));
+        let of_tasks = judged.filter_map(|task| task.of(quantity)?.histogram.max());
         // Those of a task are in the series of its CPU, if there is one.
         Some((quantity, run.max_of(quantity).or_else(|| of_tasks.max())?))
     });
@@ -204,12 +238,7 @@ pub fn largest(run: &Run) -> String {
 }
 
 fn bullet(text: &str, width: usize) -> Vec<String> {
-    let lines = wrap(text, width.saturating_sub(4));
-    lines
-        .into_iter()
-        .enumerate()
-        .map(|(i, line)| format!("  {} {line}", if i == 0 { '·' } else { ' ' }))
-        .collect()
+    late::hanging("  · ", text, width)
 }
 
 /// Failed calibration and losses: what makes the rest doubtful.
@@ -225,7 +254,7 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
             first.kind,
             first.note
         );
-        lines.push(format!("  ! {}", cut(&text, width.saturating_sub(4))));
+        lines.extend(late::hanging("  ! ", &text, width));
     }
     if let Some(loss) = run.losses.iter().max_by_key(|loss| loss.count) {
         let text = match run.losses.len() {
@@ -237,7 +266,7 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
                 loss.meaning
             ),
         };
-        lines.push(format!("  ! {}", cut(&text, width.saturating_sub(4))));
+        lines.extend(late::hanging("  ! ", &text, width));
     }
     lines
 }
@@ -271,23 +300,22 @@ pub fn begin(run: &Run) -> Option<Mono> {
     run.series.iter().filter_map(|series| series.begin).min()
 }
 
-fn peak_lines(run: &Run, width: usize) -> Vec<String> {
+fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
     let begin = begin(run);
-    let line = |(nth, index): (usize, usize)| {
+    let lines = |(nth, index): (usize, usize)| {
         let peak = &run.peaks[index];
         let at = begin.map(|b| format!("+{:.3}s", peak.begin.since(b).as_secs())).unwrap_or_default();
         let told = sentence(peak);
         let already_shown = format!("waited {}: ", peak.total_ns);
-        let text = format!(
-            "{:>2} {:>8} CPU {:<2} {at:>9}  {}",
+        let first = format!(
+            "{:>2} {:>8} CPU {:<2} {at:>9}  ",
             nth + 1,
             peak.total_ns.to_string(),
-            peak.cpu.to_string(),
-            told.strip_prefix(&already_shown).unwrap_or(&told)
+            peak.cpu.to_string()
         );
-        cut(&text, width)
+        late::hanging(&first, told.strip_prefix(&already_shown).unwrap_or(&told), width)
     };
-    causes::distinct(&run.peaks).into_iter().enumerate().map(line).collect()
+    late::judged_first(run, causes::distinct(&run.peaks)).into_iter().enumerate().map(lines).collect()
 }
 
 /// What is known about a peak in one sentence.
@@ -319,8 +347,9 @@ fn cause_width(width: usize) -> usize {
     width.saturating_sub(33).min(42)
 }
 
-fn cause_lines(run: &Run, width: usize) -> Vec<String> {
+fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
     let name = cause_width(width);
+    let heading = format!("{:<1$} {2:>10}  {3:>7} {4:>10}", "Causes", name + 2, "worst", "cases", "total");
     let total = causes::distinct(&run.peaks).iter().filter(|&&i| run.peaks[i].explanation.is_some()).count();
     let line = |cause: &causes::Cause| {
         let text = format!(
@@ -332,7 +361,7 @@ fn cause_lines(run: &Run, width: usize) -> Vec<String> {
         );
         cut(&text, width)
     };
-    causes::rank(&run.peaks).iter().map(line).collect()
+    (heading, causes::rank(&run.peaks).iter().map(line).collect())
 }
 
 /// What a statement without a model rests on all the same.

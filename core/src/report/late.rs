@@ -1,0 +1,299 @@
+//! "Why was it late?" for an application that missed a deadline: who, how often, the cause of the worst case in one
+//! sentence, what to do about it, and the causes of all late jobs.
+
+use super::figures::grouped;
+use super::printable::{cut, wrap};
+use crate::application::Task;
+use crate::peak::Peak;
+use crate::run::Run;
+use crate::series::Quantity;
+use crate::time::Ns;
+use crate::verdict::{JudgedBy, Outcome};
+
+/// A thread that missed its deadline.
+struct Missed<'r> {
+    task: &'r Task,
+    deadline: Ns,
+    max: Ns,
+}
+
+/// The answer, for the head of a view.
+pub struct Late {
+    /// `control/7 (RT 80) missed its deadline of 500 µs in 102 of 5 951 jobs, worst 2.247 ms`.
+    pub headline: String,
+    /// The worst case in one sentence.
+    pub why: Option<String>,
+    /// What to do about it.
+    pub fix: Option<String>,
+    /// The same as the headline, of other threads.
+    pub others: Vec<String>,
+    /// Reasons of the failure that are about something else than a response time.
+    pub more: Vec<String>,
+}
+
+/// A row of the causes.
+pub struct LateRow {
+    /// `mutex without inheritance, held by logger`, of several threads after the name of the thread.
+    pub cause: String,
+    /// Late jobs.
+    pub jobs: u64,
+    /// What it took of them.
+    pub time_ns: Ns,
+    /// The longest of them.
+    pub worst_ns: Ns,
+}
+
+/// `None`: the run is no application that missed a deadline.
+#[must_use]
+pub fn of(run: &Run) -> Option<Late> {
+    let missed = missed(run);
+    let worst = missed.first()?;
+    let peak = peak_of(run, worst);
+    let explanation = peak.and_then(|peak| peak.explanation.as_ref());
+    let begin = format!("{} took {}", worst.task.thread, worst.max);
+    let why = explanation.map(|told| {
+        let rest = told.sentence.strip_prefix(&begin).map(|rest| rest.trim_start_matches([':', ',', ' ']));
+        rest.unwrap_or(&told.sentence).to_owned()
+    });
+    let fix = explanation.map(|told| told.advice.clone()).filter(|advice| !advice.is_empty());
+    let others = missed.iter().skip(1).map(|other| {
+        let cause = peak_of(run, other).and_then(|peak| peak.culprit.as_ref());
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        format!("{}{cause}", said(other))
+    });
+    let is_said = |reason: &String| missed.iter().any(|one| reason.starts_with(&one.task.thread.to_string()));
+    let failures = run.verdict.as_ref().map_or(&[][..], |verdict| verdict.split().0);
+    let more = failures.iter().filter(|reason| !is_said(reason)).cloned().collect();
+    Some(Late { headline: said(worst), why, fix, others: others.collect(), more })
+}
+
+/// Threads that missed their deadlines, that with the largest excess first.
+fn missed(run: &Run) -> Vec<Missed<'_>> {
+    let verdict = run.verdict.as_ref().filter(|verdict| {
+        verdict.outcome == Some(Outcome::Fail) && verdict.judged_by == Some(JudgedBy::Application)
+    });
+    let Some(verdict) = verdict else { return Vec::new() };
+    let of_task = |task| {
+        let deadline = held_to(task, verdict.deadline_ns)?;
+        let max = task.of(Quantity::Response)?.histogram.max()?;
+        (max > deadline).then_some(Missed { task, deadline, max })
+    };
+    let mut missed: Vec<Missed> = run.tasks.iter().filter_map(of_task).collect();
+    missed.sort_by_key(|one| std::cmp::Reverse(one.max.saturating_sub(one.deadline)));
+    missed
+}
+
+fn held_to(task: &Task, common: Option<Ns>) -> Option<Ns> {
+    task.held_to.map_or(common, |held| held.deadline_ns)
+}
+
+fn peak_of<'r>(run: &'r Run, missed: &Missed) -> Option<&'r Peak> {
+    run.peaks.iter().find(|peak| {
+        peak.quantity == Quantity::Response
+            && peak.total_ns == missed.max
+            && peak.victim.tid == missed.task.thread.tid
+    })
+}
+
+fn said(missed: &Missed) -> String {
+    let Missed { task, deadline, max } = missed;
+    let histogram = task.of(Quantity::Response).map(|series| &series.histogram);
+    let jobs = histogram.map_or(0, |histogram| histogram.count());
+    let late = histogram.map_or(0, |histogram| histogram.count_from(*deadline + Ns(1))).max(1);
+    let (max, deadline) = max.told_apart(*deadline);
+    format!(
+        "{} missed its deadline of {deadline} in {} of {} jobs, worst {max}",
+        task.thread,
+        grouped(late),
+        grouped(jobs)
+    )
+}
+
+/// Cases of threads that have a deadline go before those of others, where threads have their own.
+pub(super) fn judged_first(run: &Run, mut cases: Vec<usize>) -> Vec<usize> {
+    let is_judged = |tid| {
+        let of_it = run.tasks.iter().find(|task| task.thread.tid == tid);
+        of_it.and_then(|task| task.held_to).is_none_or(|held| held.deadline_ns.is_some())
+    };
+    cases.sort_by_key(|&case| !is_judged(run.peaks[case].victim.tid)); // stable
+    cases
+}
+
+/// What the late jobs of all judged threads were late for, the most frequent first.
+#[must_use]
+pub fn causes(run: &Run) -> Vec<LateRow> {
+    let common = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
+    let judged = || run.tasks.iter().filter(|task| held_to(task, common).is_some());
+    let several = judged().filter(|task| !task.late_causes.is_empty()).count() > 1;
+    let mut rows: Vec<LateRow> = Vec::new();
+    for (task, of) in judged().flat_map(|task| task.late_causes.iter().map(move |of| (task, of))) {
+        let cause = if several { format!("{}: {}", task.thread.comm, of.cause) } else { of.cause.clone() };
+        match rows.iter_mut().find(|row| row.cause == cause) {
+            Some(row) => {
+                (row.jobs, row.time_ns) = (row.jobs + of.jobs, row.time_ns + of.time_ns);
+                row.worst_ns = row.worst_ns.max(of.worst_ns);
+            }
+            None => {
+                rows.push(LateRow { cause, jobs: of.jobs, time_ns: of.time_ns, worst_ns: of.worst_ns });
+            }
+        }
+    }
+    rows.sort_by(|a, b| (b.jobs, b.time_ns, &a.cause).cmp(&(a.jobs, a.time_ns, &b.cause)));
+    rows
+}
+
+impl Late {
+    /// Below the headline: why, what to do, and who else.
+    #[must_use]
+    pub fn lines(&self, width: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.why.iter().for_each(|why| lines.extend(hanging("  why: ", why, width)));
+        self.fix.iter().for_each(|fix| lines.extend(hanging("  fix: ", fix, width)));
+        for other in self.others.iter().chain(&self.more) {
+            lines.extend(hanging("  also: ", other, width));
+        }
+        lines
+    }
+}
+
+/// The causes as a table, with its heading; empty where no late job was recorded.
+#[must_use]
+pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
+    let name = width.saturating_sub(33).min(56);
+    let row = |row: &LateRow| {
+        let LateRow { cause, jobs, time_ns, worst_ns } = row;
+        let figures =
+            format!("{:>8} {:>10} {:>10}", grouped(*jobs), time_ns.to_string(), worst_ns.to_string());
+        let mut lines = wrap(cause, name);
+        let last = lines.pop().unwrap_or_default();
+        lines.push(format!("{last:<name$} {figures}"));
+        lines.into_iter().map(|line| format!("  {line}")).collect::<Vec<_>>()
+    };
+    let heading =
+        format!("{:<1$} {2:>8} {3:>10} {4:>10}", "Why jobs were late", name + 2, "jobs", "time", "worst job");
+    (heading, causes(run).iter().flat_map(row).collect())
+}
+
+/// `text` after `first`, its other lines below the first one.
+#[must_use]
+pub fn hanging(first: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = first.chars().count();
+    let lines = wrap(text, width.saturating_sub(indent));
+    let begin = |nth| if nth == 0 { first.to_owned() } else { " ".repeat(indent) };
+    lines.iter().enumerate().map(|(nth, line)| format!("{}{line}", begin(nth))).collect()
+}
+
+/// As many whole `cases` as fit in `room` lines; the last line says how many do not.
+#[must_use]
+pub fn whole(cases: Vec<Vec<String>>, room: usize, what: &str) -> Vec<String> {
+    let all: usize = cases.iter().map(Vec::len).sum();
+    if all <= room {
+        return cases.into_iter().flatten().collect();
+    }
+    let (mut shown, mut lines) = (0, Vec::new());
+    for case in &cases {
+        if lines.len() + case.len() + 1 > room {
+            break;
+        }
+        lines.extend(case.iter().cloned());
+        shown += 1;
+    }
+    if shown == 0 && room > 1 {
+        lines = cases[0].iter().take(room - 1).cloned().collect();
+        let last = lines.pop().unwrap_or_default();
+        let width = last.chars().count().saturating_sub(1);
+        lines.push(if cases[0].len() >= room { cut(&format!("{last} "), width.max(1)) } else { last });
+        shown = 1;
+    }
+    lines.push(format!("  … {} more {what}", cases.len() - shown));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::{HeldTo, LateCause};
+    use crate::conditions::Conditions;
+    use crate::explain::{Explanation, Kind, Segment};
+    use crate::histogram::{Histogram, Layout};
+    use crate::series::{Series, Thread};
+    use crate::time::{Cpu, Mono, Prio, Tid};
+    use crate::verdict::{judge_recording, Asked};
+
+    fn late_run() -> Run {
+        let task = serde_json::json!({
+            "thread": { "tid": 7, "comm": "control", "prio": 19 }, "process": 7, "policy": "SCHED_FIFO",
+            "waits_in": null, "timer_driven": true, "activations": 4001, "period": null, "series": [],
+            "execution": null, "preemptions": 0, "page_faults": 0, "deadline_ns": 500_000, "misses": 3
+        });
+        let mut task: Task = serde_json::from_value(task).unwrap();
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        (0..4_000).for_each(|_| histogram.record(Ns(9_000)));
+        [600, 700, 2_247].iter().for_each(|us| histogram.record(Ns::from_us(*us)));
+        let thread = Thread { tid: Tid(7), comm: "control".to_owned(), prio: Some(Prio::from_rt(80)) };
+        task.series =
+            vec![Series { thread: Some(thread.clone()), ..Series::new(Quantity::Response, None, histogram) }];
+        task.held_to = Some(HeldTo { deadline_ns: Some(Ns::from_us(500)) });
+        let cause = |cause: &str, jobs| LateCause {
+            cause: cause.to_owned(),
+            jobs,
+            time_ns: Ns::from_us(1_800),
+            worst_ns: Ns::from_us(2_247),
+        };
+        task.late_causes =
+            vec![cause("mutex without inheritance, held by logger", 2), cause("page fault", 1)];
+        let mut logger = Task { held_to: Some(HeldTo { deadline_ns: None }), ..task.clone() };
+        logger.thread = Thread { tid: Tid(8), comm: "logger".to_owned(), prio: Some(Prio(120)) };
+        let mut run = Run::new(Conditions::default());
+        let total_ns = Ns::from_us(2_247);
+        let tree = Segment::leaf(Kind::Passage, "job", Mono(0), total_ns);
+        let explanation = Explanation {
+            sentence: "control/7 (RT 80) took 2.247 ms: was blocked 1.800 ms on a mutex without priority inheritance, held by \
+                       logger/8 (nice 0)"
+                .to_owned(),
+            advice: "give the mutex priority inheritance".to_owned(),
+            tree,
+            total_ns,
+            unexplained_ns: Ns::ZERO,
+            cause: "mutex of logger".to_owned(),
+            limits: Vec::new(),
+        };
+        run.peaks = vec![Peak {
+            quantity: Quantity::Response,
+            cpu: Cpu(0),
+            begin: Mono(0),
+            total_ns,
+            victim: thread,
+            culprit: None,
+            explanation: Some(explanation),
+            no_evidence: None,
+            context: None,
+        }];
+        run.tasks = vec![logger, task];
+        run.complete = true;
+        let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
+        run.verdict = Some(judge_recording(&run, &asked));
+        run
+    }
+
+    #[test]
+    fn the_first_screen_says_who_was_late_why_and_what_to_do() {
+        let run = late_run();
+        for width in [80, 100, 160] {
+            let screen = super::super::text::Screen { width, lines: 0, ..Default::default() };
+            let text = super::super::text::summary(&run, &screen);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(!text.contains('…'), "nothing is cut off:\n{text}");
+            insta::assert_snapshot!(format!("first_screen_{width}"), text);
+        }
+    }
+
+    #[test]
+    fn whole_cases_are_shown_and_the_others_are_counted() {
+        let case = |lines: usize| vec!["a line".to_owned(); lines];
+        assert_eq!(whole(vec![case(2), case(2)], 4, "cases").len(), 4);
+        let cut = whole(vec![case(2), case(2), case(1)], 4, "cases");
+        assert_eq!((cut.len(), cut[2].as_str()), (3, "  … 2 more cases"));
+        assert_eq!(whole(vec![case(9), case(1)], 3, "cases").len(), 3);
+    }
+}
