@@ -7,7 +7,9 @@
 use crate::explain::cpu::Context;
 use crate::explain::record::Record;
 use crate::explain::share::{tally, Phase, Share};
+use crate::explain::thread::{states, State, Stretch};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::trace::event::Kind;
 
 /// A turn that took too long.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,12 +66,15 @@ pub struct Shares {
     pub unrecorded: Ns,
 }
 
-/// What a thread of a lower class, or nobody, had while the loop could have run.
+/// What a thread of a lower class, or nobody, had while the loop was runnable at a real-time priority.
 pub const THROTTLED: &str = "throttling (RT bandwidth or fair server)";
+/// What others, or nobody, had while the loop was not runnable: it was stopped or traced, or waited in its page fault.
+pub const NOT_RUNNABLE: &str = "the loop was stopped, or waited";
 
-/// Takes `gap` of the loop's thread `tid` apart; `realtime`: it ran at a real-time priority.
+/// Takes `gap` of the loop's thread `tid` apart, by what the thread was doing: as the explanation of one gap does, a lower
+/// class is called throttling only while the thread was runnable, at the real-time priority that it left the CPU with.
 #[must_use]
-pub fn shares(record: &Record, tid: Tid, realtime: bool, gap: &Gap) -> Shares {
+pub fn shares(record: &Record, tid: Tid, gap: &Gap) -> Shares {
     let slices = record.slices(gap.cpu, gap.begin, gap.end);
     let mut found = Shares::default();
     let mut in_loop = true;
@@ -78,29 +83,70 @@ pub fn shares(record: &Record, tid: Tid, realtime: bool, gap: &Gap) -> Shares {
         found.entries += u32::from(in_loop && !own);
         in_loop = own;
     }
-    let tally = tally(record, Phase::Running, gap.cpu, &slices);
-    found.unrecorded = tally.gaps.iter().map(|gap| gap.duration_ns).sum();
-    for share in &tally.shares {
-        match share.context {
-            Context::Thread(thread) if thread == tid => found.own = found.own + share.net,
-            _ => found.parts.push(Part { name: name(share, realtime), net: share.net }),
+    for stretch in states(record, tid, gap.begin, gap.end) {
+        let slices = record.slices(gap.cpu, stretch.begin, stretch.end);
+        let tally = tally(record, Phase::Running, gap.cpu, &slices);
+        found.unrecorded =
+            tally.gaps.iter().map(|gap| gap.duration_ns).fold(found.unrecorded, |sum, net| sum + net);
+        for share in &tally.shares {
+            match share.context {
+                Context::Thread(thread) if thread == tid => found.own = found.own + share.net,
+                _ => found.add(name(share, left(record, &stretch)), share.net),
+            }
         }
     }
+    found.parts.sort_by_key(|part| std::cmp::Reverse(part.net));
     found
 }
 
-/// The loop never sleeps inside a gap, so a real-time loop waits for a lower class only when the kernel makes it.
-fn name(share: &Share, realtime: bool) -> String {
-    let lower = match share.context {
-        Context::Idle(_) => true,
+impl Shares {
+    fn add(&mut self, name: String, net: Ns) {
+        match self.parts.iter_mut().find(|part| part.name == name) {
+            Some(part) => part.net = part.net + net,
+            None => self.parts.push(Part { name, net }),
+        }
+    }
+}
+
+/// Why the loop does not run.
+#[derive(Clone, Copy)]
+enum Left {
+    /// It is runnable, at a real-time priority.
+    Runnable,
+    /// It is not runnable.
+    NotRunnable,
+    /// It runs, it is an ordinary thread, or nothing is known.
+    Other,
+}
+
+fn left(record: &Record, stretch: &Stretch) -> Left {
+    let began = stretch.began_by.map(|index| record.event(index).kind);
+    match (stretch.state, began) {
+        (State::Blocked(_), _) => Left::NotRunnable,
+        (State::Preempted, Some(Kind::Switch { prev, .. })) if prev.prio.is_some_and(Prio::is_realtime) => {
+            Left::Runnable
+        }
+        (State::Woken, Some(Kind::Waking { task, .. } | Kind::Wakeup { task, .. }))
+            if task.prio.is_some_and(Prio::is_realtime) =>
+        {
+            Left::Runnable
+        }
+        _ => Left::Other,
+    }
+}
+
+fn name(share: &Share, left: Left) -> String {
+    let (is_thread, is_lower) = match share.context {
+        Context::Idle(_) => (true, true),
         Context::Thread(_) => {
             let prio = share.thread.as_ref().and_then(|thread| thread.prio);
-            prio.is_some_and(|prio| prio >= Prio(100))
+            (true, prio.is_some_and(|prio| !prio.is_realtime()))
         }
-        _ => false,
+        _ => (false, false),
     };
-    match realtime && lower {
-        true => format!("{THROTTLED}: {}", share.comm()),
-        false => share.label(),
+    match left {
+        Left::NotRunnable if is_thread => NOT_RUNNABLE.to_owned(),
+        Left::Runnable if is_lower => format!("{THROTTLED}: {}", share.comm()),
+        _ => share.label(),
     }
 }

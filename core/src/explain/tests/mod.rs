@@ -3,6 +3,7 @@
 mod causes;
 mod changes;
 mod evidence;
+mod gaps;
 mod notation;
 mod oracle;
 mod quota;

@@ -220,12 +220,11 @@ impl<'a> Follower<'a> {
 
     fn gather(&mut self) {
         let Some(recorder) = &mut self.recorder else { return };
-        let realtime = self.options.priority > 0;
         for frozen in recorder.poll() {
             let Some(lane) = self.lanes.iter_mut().find(|lane| lane.cpu == frozen.cpu) else { continue };
-            let loop_is = (lane.shared.tid(), realtime);
+            let tid = lane.shared.tid();
             let worst = &lane.worst;
-            let seen = lane.pieces.piece(&frozen, &self.symbols, loop_is, |gap| worst.would_keep(gap));
+            let seen = lane.pieces.piece(&frozen, &self.symbols, tid, |gap| worst.would_keep(gap));
             for seen in seen {
                 lane.keep(&seen, self.options.priority);
                 let told = self.ledger.add(seen.gap, seen.shares);

@@ -46,7 +46,7 @@ impl Pieces {
         &mut self,
         frozen: &Frozen,
         symbols: &Symbols,
-        loop_is: (Tid, bool),
+        tid: Tid,
         explain: impl Fn(Ns) -> bool,
     ) -> Vec<Seen> {
         let Some((header, at)) = last_chunk(&frozen.bytes) else { return Vec::new() };
@@ -56,7 +56,7 @@ impl Pieces {
         self.held.push_back((header.0, header.1, frozen.bytes[at..].to_vec()));
         let ready = self.waiting.iter().take_while(|gap| gap.end + AFTER <= header.1).count();
         let gaps: Vec<Gap> = self.waiting.drain(..ready).collect();
-        let seen = self.look(frozen, symbols, loop_is, gaps, explain);
+        let seen = self.look(frozen, symbols, tid, gaps, explain);
         let keep_from = self.waiting.front().map_or(header.1, |gap| gap.begin);
         while self.held.len() > JOINED || self.held.get(1).is_some_and(|(_, frozen, _)| *frozen < keep_from) {
             self.held.pop_front();
@@ -73,7 +73,7 @@ impl Pieces {
         &self,
         frozen: &Frozen,
         symbols: &Symbols,
-        (tid, realtime): (Tid, bool),
+        tid: Tid,
         gaps: Vec<Gap>,
         explain: impl Fn(Ns) -> bool,
     ) -> Vec<Seen> {
@@ -89,7 +89,7 @@ impl Pieces {
         let told = |gap: Gap| {
             let passage = TimerPassage { tid, cpu: gap.cpu, begin: gap.begin, end: gap.end };
             let explanation = explain(gap.length()).then(|| explain_passage(&record, &passage));
-            Seen { shares: Some(shares(&record, tid, realtime, &gap)), explanation, gap }
+            Seen { shares: Some(shares(&record, tid, &gap)), explanation, gap }
         };
         gaps.into_iter().map(told).collect()
     }
