@@ -58,7 +58,7 @@ impl Cycles {
 }
 
 /// Whether most sums of so many distances are nearly the same, or a multiple of it: releases that fell out are none.
-fn is_regular(distances: &[u64], waits: usize) -> bool {
+pub(super) fn is_regular(distances: &[u64], waits: usize) -> bool {
     let sums: Vec<u64> = distances.windows(waits).map(|some| some.iter().sum()).collect();
     let mut sorted = sums.clone();
     sorted.sort_unstable();

@@ -2,9 +2,14 @@
 
 use std::collections::HashMap;
 
+use super::cycles::is_regular;
 use super::places::{Id, Places};
 use super::point::Class;
+use crate::time::Mono;
 use crate::trace::activation::{Activation, Via};
+
+/// So many distances show that releases are regular.
+const FEW: usize = 3;
 
 /// `at`: where each of `activations` blocked.
 pub(super) fn main_wait(activations: &[Activation], at: &[Id], places: &Places) -> Option<Id> {
@@ -21,6 +26,15 @@ pub(super) fn main_wait(activations: &[Activation], at: &[Id], places: &Places) 
         activations.iter().filter_map(|one| one.late_sleeps).map(|late| late.count as usize).sum::<usize>();
     let timed = count.iter().filter(|(_, &(_, timed))| timed > 0 && (timed + late) * 2 >= most);
     let name = |place: Id| std::cmp::Reverse(places.get(place).name);
+    // Sleeps for some time in the midst of a job may be many; who sleeps until times that are regular begins a job then.
+    let regular = count.keys().filter(|&&place| places.get(place).is_absolute_sleep());
+    let regular = regular.filter(|&&place| {
+        let distances = distances(activations, at, place);
+        distances.len() >= FEW && is_regular(&distances, 1)
+    });
+    if let Some(&place) = regular.max_by_key(|&&place| (count[&place], name(place))) {
+        return Some(place);
+    }
     let timed = timed.max_by_key(|(place, &(_, timed))| (timed, name(**place)));
     let plain = count.iter().max_by_key(|(place, &(blocked, _))| (blocked, name(**place)))?;
     let of_mutex = places.get(*plain.0).may_be_mutex();
@@ -32,4 +46,11 @@ pub(super) fn main_wait(activations: &[Activation], at: &[Id], places: &Places) 
     });
     let on_purpose = on_purpose.max_by_key(|(place, &(blocked, _))| (blocked, name(**place)));
     timed.or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
+}
+
+/// From each end of a wait in `place` to the next one, ns.
+fn distances(activations: &[Activation], at: &[Id], place: Id) -> Vec<u64> {
+    let ends = activations.iter().skip(1).zip(at).filter(|&(_, &of)| of == place);
+    let ends: Vec<Mono> = ends.map(|(next, _)| next.begin()).collect();
+    ends.windows(2).map(|two| two[1].since(two[0]).0).collect()
 }

@@ -145,6 +145,11 @@ impl Place {
         matches!(self.name.as_str(), "nanosleep" | "clock_nanosleep")
     }
 
+    /// A sleep until some time.
+    pub(super) fn is_absolute_sleep(&self) -> bool {
+        self.class == Class::Sleep && self.name.ends_with("TIMER_ABSTIME")
+    }
+
     /// Whether it is perhaps a mutex: a thread that waits elsewhere too does not wait there for its next turn.
     pub(super) fn may_be_mutex(&self) -> bool {
         OF_MUTEXES.iter().any(|begin| self.name.starts_with(begin))

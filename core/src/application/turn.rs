@@ -1,8 +1,9 @@
 //! From activations to turns: which wait is the main one, and what lay between two of them.
 //!
-//! The first [`LEARNING`] activations of a thread are only looked at, then gone through again: the main wait is the
-//! place where it blocked most often, but a place from which timers woke it wins when it has half as many, and so does
-//! one where threads wait on purpose over what may be a mutex. A thread that never comes to so many is judged by those it has.
+//! The first [`LEARNING`] activations of a thread are only looked at, then gone through again: the main wait (`main_wait`)
+//! is the place where it blocked most often, but a place from which timers woke it wins when it has half as many, so does
+//! one where threads wait on purpose over what may be a mutex, and sleeps until regular times win over all. A thread that
+//! never comes to so many is judged by those it has.
 
 use super::candidates::Candidates;
 use super::cycles::Cycles;

@@ -1,0 +1,711 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* drives MODE: programs with one kind of late work each. A thread `good` keeps its deadline all the time, so that there
+ * are samples enough; beside it, MODE has jobs that take LATE_MS, driven as its name says. Every job is logged by
+ * CLOCK_MONOTONIC; at the end `TRUTH jobs late max_ns` tells the truth about all but `good`. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef long long ns;
+#define MS 1000000LL
+#define LATE (60 * MS)
+#define DEADLINE (40 * MS)
+#define PERIOD (100 * MS)
+
+/* Shared with children. */
+static struct truth {
+	_Atomic long jobs, late;
+	_Atomic long long max;
+	ns end, begin;
+} *truth;
+
+static ns now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static struct timespec at(ns t) { return (struct timespec){t / 1000000000LL, t % 1000000000LL}; }
+
+static void until(ns t)
+{
+	struct timespec s = at(t);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &s, 0) == EINTR)
+		;
+}
+
+/* CPU time, so that what takes the CPU from it does not count as its work. */
+static void work(ns t)
+{
+	struct timespec c;
+	ns end;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &c);
+	end = c.tv_sec * 1000000000LL + c.tv_nsec + t;
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &c);
+	while (c.tv_sec * 1000000000LL + c.tv_nsec < end);
+}
+
+static void job(ns release)
+{
+	long long took = now() - release, max = truth->max;
+
+	truth->jobs++;
+	if (took > DEADLINE)
+		truth->late++;
+	while (took > max && !atomic_compare_exchange_weak(&truth->max, &max, took))
+		;
+}
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void fifo(int priority)
+{
+	struct sched_param p = {.sched_priority = priority};
+
+	if (sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &p))
+		exit(77);
+}
+
+static void init(const char *name)
+{
+	prctl(PR_SET_NAME, name);
+	pin(1);
+	fifo(60);
+}
+
+static void *good(void *unused)
+{
+	ns next = now();
+
+	init("good");
+	pin(0);
+	fifo(50);
+	while (now() < truth->end) {
+		next += MS / 20;
+		while (next < now())
+			next += MS / 20;
+		until(next);
+	}
+	return unused;
+}
+
+/* Runs `each(k, release)` every PERIOD; every third job is a late one. */
+#define PERIODIC(...)                                                                                                \
+	for (ns k = 0, r = now() + MS; r < truth->end; k++, r += PERIOD) {                                                \
+		until(r);                                                                                                     \
+		ns w = k % 3 == 1 ? LATE : MS;                                                                                \
+		__VA_ARGS__;                                                                                                  \
+	}
+
+static void *plain(void *unused)
+{
+	init("plain");
+	PERIODIC(work(w); job(r))
+	return unused;
+}
+
+/* A queue with a condition and two workers. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
+static struct { ns release, work; } queue[64];
+static unsigned put, taken;
+
+static void *worker(void *unused)
+{
+	init("worker");
+	for (;;) {
+		pthread_mutex_lock(&lock);
+		while (put == taken)
+			pthread_cond_wait(&more, &lock);
+		unsigned k = taken++ % 64;
+		ns r = queue[k].release, w = queue[k].work;
+		pthread_mutex_unlock(&lock);
+		work(w);
+		job(r);
+	}
+	return unused;
+}
+
+static void *pool(void *unused)
+{
+	pthread_t t;
+
+	pthread_create(&t, 0, worker, 0);
+	pthread_create(&t, 0, worker, 0);
+	init("boss");
+	fifo(61);
+	PERIODIC(pthread_mutex_lock(&lock); queue[put % 64].release = r; queue[put++ % 64].work = w;
+		 pthread_mutex_unlock(&lock); pthread_cond_signal(&more))
+	return unused;
+}
+
+/* Three timers on one epoll; the handler of one of them is late. */
+static void *epollco(void *unused)
+{
+	int e = epoll_create1(0), fd[3];
+	ns begin = now() + MS, periods[3] = {7 * MS, 13 * MS, PERIOD}, next[3];
+
+	init("epollco");
+	for (int i = 0; i < 3; i++) {
+		struct itimerspec t = {at(periods[i]), at(begin + periods[i])};
+		struct epoll_event v = {EPOLLIN, {.fd = i}};
+
+		next[i] = begin + periods[i];
+		fd[i] = timerfd_create(CLOCK_MONOTONIC, 0);
+		timerfd_settime(fd[i], TFD_TIMER_ABSTIME, &t, 0);
+		epoll_ctl(e, EPOLL_CTL_ADD, fd[i], &v);
+	}
+	while (now() < truth->end) {
+		struct epoll_event v;
+		unsigned long long times;
+
+		if (epoll_wait(e, &v, 1, -1) != 1 || read(fd[v.data.fd], &times, 8) != 8)
+			continue;
+		work(v.data.fd == 2 ? LATE : MS / 10);
+		if (v.data.fd == 2)
+			job(next[2]);
+		next[v.data.fd] += (ns)times * periods[v.data.fd];
+	}
+	return unused;
+}
+
+/* A master and a helper meet at barriers; the helper is the late one. */
+static pthread_barrier_t fork_barrier, join_barrier;
+static volatile ns share;
+
+static void *helper(void *unused)
+{
+	init("helper");
+	for (;;) {
+		pthread_barrier_wait(&fork_barrier);
+		work(share);
+		pthread_barrier_wait(&join_barrier);
+	}
+	return unused;
+}
+
+static void *forkjoin(void *unused)
+{
+	pthread_t t;
+
+	pthread_barrier_init(&fork_barrier, 0, 2);
+	pthread_barrier_init(&join_barrier, 0, 2);
+	pthread_create(&t, 0, helper, 0);
+	init("master");
+	PERIODIC(share = w; pthread_barrier_wait(&fork_barrier); work(MS / 10); pthread_barrier_wait(&join_barrier);
+		 job(r))
+	return unused;
+}
+
+/* futex_waitv() on two words. */
+static _Atomic unsigned words[2];
+static volatile ns word_release;
+
+static void *waitv(void *unused)
+{
+	struct { unsigned long long value, address; unsigned flags, reserved; } v[2];
+
+	init("waitv");
+	for (unsigned seen = 0;;) {
+		for (int i = 0; i < 2; i++) {
+			v[i].value = i ? 0 : seen;
+			v[i].address = (unsigned long)&words[i];
+			v[i].flags = 2 | 128; /* 32 bits, private */
+			v[i].reserved = 0;
+		}
+		syscall(449, v, 2, 0, 0, 0);
+		if (words[0] == seen)
+			continue;
+		seen = words[0];
+		work(seen % 3 == 1 ? LATE : MS);
+		job(word_release);
+	}
+	return unused;
+}
+
+static void *futexwaitv(void *unused)
+{
+	pthread_t t;
+
+	pthread_create(&t, 0, waitv, 0);
+	init("waker");
+	fifo(61);
+	PERIODIC((void)w; word_release = now(); words[0]++; syscall(SYS_futex, &words[0], FUTEX_WAKE_PRIVATE, 1, 0, 0, 0))
+	return unused;
+}
+
+/* A process for each job. */
+static void *procjob(void *unused)
+{
+	init("parent");
+	PERIODIC(if (!fork()) { work(w); job(r); _exit(0); } wait(0))
+	return unused;
+}
+
+static void *vforkjob(void *unused)
+{
+	init("vforker");
+	PERIODIC(if (!vfork()) { work(w); job(r); _exit(0); } wait(0))
+	return unused;
+}
+
+/* A thread for each job. */
+static void *onejob(void *release)
+{
+	init("onejob");
+	work(LATE);
+	job((ns)(long)release);
+	return 0;
+}
+
+static void *threadjob(void *unused)
+{
+	pthread_t t;
+
+	init("spawner");
+	PERIODIC((void)w; pthread_create(&t, 0, onejob, (void *)(long)r); pthread_join(t, 0))
+	return unused;
+}
+
+/* Priorities and CPUs change inside the job. */
+static void *priochange(void *unused)
+{
+	init("priochange");
+	PERIODIC(fifo(10); work(w / 2); fifo(70); work(w / 2); fifo(60); job(r))
+	return unused;
+}
+
+static void *policychange(void *unused)
+{
+	init("policychange");
+	PERIODIC(work(w / 2); fifo(0); work(w / 2); fifo(60); job(r))
+	return unused;
+}
+
+static void *cpuchange(void *unused)
+{
+	init("cpuchange");
+	PERIODIC(work(w / 2); pin(0); work(w / 4); pin(1); work(w / 4); job(r))
+	return unused;
+}
+
+static void *renamed(void *unused)
+{
+	init("renamed");
+	PERIODIC(prctl(PR_SET_NAME, "a"); work(w / 2); prctl(PR_SET_NAME, "b"); work(w / 2); job(r))
+	return unused;
+}
+
+/* Work behind the last wait: in a destructor, in an exit handler. */
+static pthread_key_t key;
+static volatile ns last_release;
+
+static void destroy(void *unused)
+{
+	(void)unused;
+	work(LATE);
+	job(last_release);
+}
+
+static void *destructor(void *unused)
+{
+	init("destructor");
+	pthread_key_create(&key, destroy);
+	pthread_setspecific(key, &key);
+	for (ns r = now() + MS; r + PERIOD < truth->end; r += PERIOD) {
+		until(r);
+		work(MS);
+		last_release = r;
+	}
+	until(last_release += PERIOD);
+	return unused;
+}
+
+/* A job with a sleep in its midst, by the same call as its release. */
+static void *sleepinner(void *unused)
+{
+	init("sleepinner");
+	PERIODIC((void)w; work(25 * MS); until(r + 35 * MS); work(25 * MS); job(r))
+	return unused;
+}
+
+static void *relinner(void *unused)
+{
+	struct timespec some = at(10 * MS);
+
+	init("relinner");
+	PERIODIC((void)w; work(25 * MS); nanosleep(&some, 0); work(25 * MS); job(r))
+	return unused;
+}
+
+/* A mutex that another thread holds. */
+static void *holder(void *unused)
+{
+	init("holder");
+	fifo(40);
+	pin(0);
+	for (ns r = now() + MS - MS / 2; r < truth->end; r += PERIOD) {
+		until(r);
+		pthread_mutex_lock(&lock);
+		until(r + LATE);
+		pthread_mutex_unlock(&lock);
+	}
+	return unused;
+}
+
+static void *mutexwait(void *unused)
+{
+	pthread_t t;
+
+	init("mutexwait");
+	pthread_create(&t, 0, holder, 0);
+	PERIODIC((void)w; work(MS); pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); job(r))
+	return unused;
+}
+
+/* A pipeline: no thread is late, the chain is. */
+static int pipes[2][2];
+
+static void *stage(void *which)
+{
+	int n = (int)(long)which;
+	ns r;
+
+	init(n ? "last" : "second");
+	while (read(pipes[n][0], &r, sizeof(r)) == sizeof(r)) {
+		work(25 * MS);
+		if (n)
+			job(r);
+		else if (write(pipes[1][1], &r, sizeof(r)) < 0)
+			break;
+	}
+	return 0;
+}
+
+static void *chain(void *unused)
+{
+	pthread_t t;
+
+	if (pipe(pipes[0]) || pipe(pipes[1]))
+		exit(77);
+	pthread_create(&t, 0, stage, (void *)0);
+	pthread_create(&t, 0, stage, (void *)1);
+	init("first");
+	PERIODIC((void)w; work(15 * MS); if (write(pipes[0][1], &r, sizeof(r)) < 0) break)
+	return unused;
+}
+
+/* Never blocks: it waits for its time by looking at the clock, or by yielding. */
+static void *spinwait(void *unused)
+{
+	init("spinwait");
+	fifo(0);
+	for (ns r = now() + MS; r < truth->end; r += PERIOD) {
+		while (now() < r)
+			;
+		work(LATE);
+		job(r);
+	}
+	return unused;
+}
+
+static void *yieldwait(void *unused)
+{
+	init("yieldwait");
+	fifo(0);
+	for (ns r = now() + MS; r < truth->end; r += PERIOD) {
+		while (now() < r)
+			sched_yield();
+		work(LATE);
+		job(r);
+	}
+	return unused;
+}
+
+/* Work in the handler of a signal. */
+static void handler(int signal)
+{
+	ns r = now();
+
+	(void)signal;
+	work(LATE);
+	job(r);
+}
+
+static void *insignal(void *unused)
+{
+	struct sigaction a = {.sa_handler = handler};
+	struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR2};
+	struct itimerspec every = {at(3 * PERIOD), at(3 * PERIOD)};
+	timer_t timer;
+	ns n = now();
+
+	init("insignal");
+	sigaction(SIGUSR2, &a, 0);
+	e._sigev_un._tid = gettid();
+	timer_create(CLOCK_MONOTONIC, &e, &timer);
+	timer_settime(timer, 0, &every, 0);
+	while (now() < truth->end) {
+		n += 5 * MS;
+		while (n < now())
+			n += 5 * MS;
+		until(n);
+	}
+	return unused;
+}
+
+/* Stopped by its parent in the midst of a job. */
+static void *stopped(void *unused)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		init("stopped");
+		PERIODIC((void)w; work(MS); raise(SIGSTOP); job(r))
+		_exit(0);
+	}
+	while (waitpid(child, 0, WUNTRACED | WNOHANG) == 0 || kill(child, 0) == 0) {
+		until(now() + LATE);
+		kill(child, SIGCONT);
+		if (waitpid(child, 0, WNOHANG) == child)
+			break;
+	}
+	return unused;
+}
+
+static void *traced(void *unused)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		init("traced");
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		PERIODIC((void)w; work(MS); raise(SIGUSR1); job(r))
+		_exit(0);
+	}
+	for (int status; waitpid(child, &status, 0) == child && WIFSTOPPED(status);) {
+		until(now() + LATE);
+		ptrace(PTRACE_CONT, child, 0, 0);
+	}
+	return unused;
+}
+
+/* A new name space of process ids: the recorder sees other ids than the program. */
+static void *namespace(void *unused)
+{
+	if (unshare(CLONE_NEWPID))
+		exit(77);
+	pid_t child = fork();
+
+	if (!child) {
+		plain(0);
+		_exit(0);
+	}
+	waitpid(child, 0, 0);
+	return unused;
+}
+
+/* New memory, touched in the job. */
+static void *faults(void *unused)
+{
+	init("faults");
+	PERIODIC(size_t size = 8 << 20; char *m = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		 ns end = r + w; while (now() < end) { madvise(m, size, MADV_DONTNEED);
+		 for (size_t i = 0; i < size && now() < end; i += 4096) m[i] = 1; } munmap(m, size); job(r))
+	return unused;
+}
+
+/* Waits in poll for one descriptor and in another poll, inside the job, for a second one. */
+static void *device(void *fd)
+{
+	init("device");
+	pin(0);
+	fifo(40);
+	for (ns r = now() + MS; r < truth->end; r += PERIOD) {
+		until(r + 45 * MS);
+		if (eventfd_write((int)(long)fd, 1))
+			break;
+	}
+	return 0;
+}
+
+static void *pollinner(void *unused)
+{
+	int t = timerfd_create(CLOCK_MONOTONIC, 0), d = eventfd(0, 0);
+	unsigned long long times;
+	pthread_t thread;
+	ns r = now() + MS;
+	struct itimerspec every = {at(PERIOD), at(r)};
+
+	init("pollinner");
+	timerfd_settime(t, TFD_TIMER_ABSTIME, &every, 0);
+	pthread_create(&thread, 0, device, (void *)(long)d);
+	for (; r < truth->end - PERIOD; r += PERIOD) {
+		struct pollfd release = {t, POLLIN, 0}, answer = {d, POLLIN, 0};
+
+		poll(&release, 1, -1);
+		if (read(t, &times, 8) != 8)
+			break;
+		work(MS);
+		poll(&answer, 1, -1);
+		if (read(d, &times, 8) != 8)
+			break;
+		work(MS);
+		job(r);
+	}
+	return unused;
+}
+
+/* SIGEV_THREAD: glibc begins a thread for each expiry. */
+static void notified(union sigval unused)
+{
+	ns r = now();
+
+	(void)unused;
+	init("notified");
+	work(LATE);
+	job(r);
+}
+
+static void *sigevthread(void *unused)
+{
+	struct sigevent e = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = notified};
+	struct itimerspec every = {at(PERIOD), at(PERIOD)};
+	timer_t timer;
+
+	timer_create(CLOCK_MONOTONIC, &e, &timer);
+	timer_settime(timer, 0, &every, 0);
+	until(truth->end);
+	return unused;
+}
+
+/* The descendant goes on when the program has ended. */
+static void *daemonised(void *unused)
+{
+	if (!fork()) {
+		setsid();
+		truth->end += 300 * MS;
+		plain(0);
+		_exit(0);
+	}
+	until(truth->end);
+	return unused;
+}
+
+/* Each job begins in one program and ends in the next. */
+static void execchain(int number)
+{
+	char next[16];
+	ns r = truth->begin + number * PERIOD;
+
+	init("execchain");
+	until(r);
+	work(LATE / 2);
+	if (number * PERIOD < truth->end - truth->begin) {
+		snprintf(next, sizeof(next), "%d", number + 1);
+		setenv("DRIVES_EXEC", next, 1);
+		execl("/proc/self/exe", "drives", "execchain", (char *)0);
+	}
+}
+
+static void at_exit(void) { work(LATE); job(last_release); }
+
+static const struct {
+	const char *name;
+	void *(*run)(void *);
+} modes[] = {
+	{"plain", plain}, {"pool", pool}, {"epollco", epollco}, {"forkjoin", forkjoin}, {"futexwaitv", futexwaitv},
+	{"procjob", procjob}, {"vforkjob", vforkjob}, {"threadjob", threadjob}, {"priochange", priochange},
+	{"policychange", policychange}, {"cpuchange", cpuchange}, {"renamed", renamed}, {"destructor", destructor},
+	{"sleepinner", sleepinner}, {"relinner", relinner}, {"mutexwait", mutexwait}, {"chain", chain},
+	{"spinwait", spinwait}, {"yieldwait", yieldwait}, {"insignal", insignal}, {"stopped", stopped},
+	{"traced", traced}, {"namespace", namespace}, {"faults", faults}, {"pollinner", pollinner},
+	{"sigevthread", sigevthread}, {"daemonised", daemonised},
+};
+
+static void ignored(int signal) { (void)signal; }
+
+int main(int count, char **arguments)
+{
+	const char *mode = count > 1 ? arguments[1] : "", *number = getenv("DRIVES_EXEC");
+	pthread_t g, t = 0;
+	int shared = memfd_create("truth", 0);
+
+	if (number) { /* the next program of execchain: the descriptor is inherited */
+		shared = atoi(getenv("DRIVES_FD"));
+	} else if (ftruncate(shared, 4096)) {
+		return 77;
+	}
+	truth = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
+	if (!number) {
+		truth->begin = now() + 10 * MS;
+		truth->end = truth->begin + (getenv("RUN_MS") ? atoll(getenv("RUN_MS")) : 2000) * MS;
+	}
+	signal(SIGUSR1, ignored);
+	if (!strcmp(mode, "execchain")) {
+		if (number) {
+			work(LATE / 2);
+			job(truth->begin + (atoi(number) - 1) * PERIOD);
+		} else {
+			char fd[16];
+
+			snprintf(fd, sizeof(fd), "%d", shared);
+			setenv("DRIVES_FD", fd, 1);
+			if (!fork()) {
+				good(0);
+				_exit(0);
+			}
+		}
+		execchain(number ? atoi(number) : 0);
+	} else {
+		pthread_create(&g, 0, good, 0);
+		for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+			if (!strcmp(mode, modes[i].name))
+				pthread_create(&t, 0, modes[i].run, 0);
+		if (!strcmp(mode, "exithandler")) {
+			init("exithandler");
+			for (last_release = truth->begin; last_release < truth->end; last_release += PERIOD)
+				until(last_release);
+			until(last_release);
+			at_exit();
+		}
+		if (t)
+			pthread_join(t, 0);
+		pthread_join(g, 0);
+	}
+	printf("TRUTH %ld %ld %lld\n", truth->jobs, truth->late, truth->max);
+	fflush(stdout);
+	_exit(0);
+}

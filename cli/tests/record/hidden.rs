@@ -1,0 +1,96 @@
+//! Applications with late work in hiding: none of them passes, and where the kernel shows a job whole, its size is right.
+
+use lathunt_core::verdict::Outcome;
+
+use super::truths::build;
+use super::*;
+
+const DEADLINE: Ns = Ns::from_ms(40);
+
+/// Whose late jobs lie between two waits of a thread that tell where a job begins.
+const SEEN: [&str; 22] = [
+    "plain",
+    "pool",
+    "epollco",
+    "forkjoin",
+    "futexwaitv",
+    "procjob",
+    "vforkjob",
+    "threadjob",
+    "priochange",
+    "policychange",
+    "cpuchange",
+    "renamed",
+    "relinner",
+    "mutexwait",
+    "insignal",
+    "stopped",
+    "traced",
+    "namespace",
+    "faults",
+    "pollinner",
+    "daemonised",
+    "execchain",
+];
+
+/// Which show the kernel no begin of their late jobs, or several that may be one.
+const UNSEEN: [&str; 7] =
+    ["destructor", "exithandler", "sleepinner", "chain", "spinwait", "yieldwait", "sigevthread"];
+
+struct Told {
+    outcome: Option<Outcome>,
+    reasons: Vec<String>,
+    longest: Ns,
+    late: u64,
+    max: Ns,
+}
+
+fn recorded(program: &Path, place: &Path, mode: &str) -> Told {
+    let output = place.join("run");
+    let program = program.to_str().unwrap();
+    let ended =
+        command(&["record", "--deadline", "40ms", "-o", output.to_str().unwrap(), "--", program, mode])
+            .env("RUN_MS", "1500")
+            .output()
+            .unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let truth = text.lines().find_map(|line| line.strip_prefix("TRUTH ")).unwrap_or_else(|| panic!("{text}"));
+    let truth: Vec<u64> = truth.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let run = read(&output);
+    let verdict = run.verdict.unwrap();
+    let responses = run.tasks.iter().filter_map(|task| task.of(Quantity::Response)?.histogram.max());
+    Told {
+        outcome: verdict.outcome,
+        reasons: verdict.reasons,
+        longest: responses.max().unwrap_or_default(),
+        late: truth[1],
+        max: Ns(truth[2]),
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
+    let one_cpu = || (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs");
+    if !may_run("no_program_with_late_work_passes", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = build(place.path(), "hidden");
+    for mode in SEEN.into_iter().chain(UNSEEN) {
+        let told = recorded(&program, place.path(), mode);
+        assert!(told.late > 0 && told.max > DEADLINE, "{mode} itself was not late");
+        assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
+        if !SEEN.contains(&mode) {
+            continue;
+        }
+        // A kernel that hides switches may have hidden these.
+        let again = (told.outcome != Some(Outcome::Fail)).then(|| recorded(&program, place.path(), mode));
+        let told = again.unwrap_or(told);
+        assert_eq!(told.outcome, Some(Outcome::Fail), "{mode}: {:?}", told.reasons);
+        let off = told.longest.0.abs_diff(told.max.0);
+        assert!(off * 20 <= told.max.0, "{mode}: {} of {}: {:?}", told.longest, told.max, told.reasons);
+    }
+    let good = recorded(&program, place.path(), "good alone");
+    assert_ne!(good.outcome, Some(Outcome::Fail), "{:?}", good.reasons);
+}
