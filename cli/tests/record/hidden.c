@@ -1,140 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* drives MODE: programs with one kind of late work each. A thread `good` keeps its deadline all the time, so that there
+/* hidden MODE: programs with one kind of late work each. A thread `good` keeps its deadline all the time, so that there
  * are samples enough; beside it, MODE has jobs that take LATE_MS, driven as its name says. Every job is logged by
  * CLOCK_MONOTONIC; at the end `TRUTH jobs late max_ns` tells the truth about all but `good`. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/futex.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-typedef long long ns;
-#define MS 1000000LL
-#define LATE (60 * MS)
-#define DEADLINE (40 * MS)
-#define PERIOD (100 * MS)
-
-/* Shared with children. */
-static struct truth {
-	_Atomic long jobs, late;
-	_Atomic long long max;
-	ns end, begin;
-} *truth;
-
-static ns now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static struct timespec at(ns t) { return (struct timespec){t / 1000000000LL, t % 1000000000LL}; }
-
-static void until(ns t)
-{
-	struct timespec s = at(t);
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &s, 0) == EINTR)
-		;
-}
-
-/* CPU time, so that what takes the CPU from it does not count as its work. */
-static void work(ns t)
-{
-	struct timespec c;
-	ns end;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &c);
-	end = c.tv_sec * 1000000000LL + c.tv_nsec + t;
-	do
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &c);
-	while (c.tv_sec * 1000000000LL + c.tv_nsec < end);
-}
-
-static void job(ns release)
-{
-	long long took = now() - release, max = truth->max;
-
-	truth->jobs++;
-	if (took > DEADLINE)
-		truth->late++;
-	while (took > max && !atomic_compare_exchange_weak(&truth->max, &max, took))
-		;
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-static void fifo(int priority)
-{
-	struct sched_param p = {.sched_priority = priority};
-
-	if (sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &p))
-		exit(77);
-}
-
-static void init(const char *name)
-{
-	prctl(PR_SET_NAME, name);
-	pin(1);
-	fifo(60);
-}
-
-static void *good(void *unused)
-{
-	ns next = now();
-
-	init("good");
-	pin(0);
-	fifo(50);
-	while (now() < truth->end) {
-		next += MS / 20;
-		while (next < now())
-			next += MS / 20;
-		until(next);
-	}
-	return unused;
-}
-
-/* Runs `each(k, release)` every PERIOD; every third job is a late one. */
-#define PERIODIC(...)                                                                                                \
-	for (ns k = 0, r = now() + MS; r < truth->end; k++, r += PERIOD) {                                                \
-		until(r);                                                                                                     \
-		ns w = k % 3 == 1 ? LATE : MS;                                                                                \
-		__VA_ARGS__;                                                                                                  \
-	}
-
-static void *plain(void *unused)
-{
-	init("plain");
-	PERIODIC(work(w); job(r))
-	return unused;
-}
+#include "hidden.h"
+#include "hidden_ends.h"
 
 /* A queue with a condition and two workers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -266,39 +135,6 @@ static void *futexwaitv(void *unused)
 	return unused;
 }
 
-/* A process for each job. */
-static void *procjob(void *unused)
-{
-	init("parent");
-	PERIODIC(if (!fork()) { work(w); job(r); _exit(0); } wait(0))
-	return unused;
-}
-
-static void *vforkjob(void *unused)
-{
-	init("vforker");
-	PERIODIC(if (!vfork()) { work(w); job(r); _exit(0); } wait(0))
-	return unused;
-}
-
-/* A thread for each job. */
-static void *onejob(void *release)
-{
-	init("onejob");
-	work(LATE);
-	job((ns)(long)release);
-	return 0;
-}
-
-static void *threadjob(void *unused)
-{
-	pthread_t t;
-
-	init("spawner");
-	PERIODIC((void)w; pthread_create(&t, 0, onejob, (void *)(long)r); pthread_join(t, 0))
-	return unused;
-}
-
 /* Priorities and CPUs change inside the job. */
 static void *priochange(void *unused)
 {
@@ -325,31 +161,6 @@ static void *renamed(void *unused)
 {
 	init("renamed");
 	PERIODIC(prctl(PR_SET_NAME, "a"); work(w / 2); prctl(PR_SET_NAME, "b"); work(w / 2); job(r))
-	return unused;
-}
-
-/* Work behind the last wait: in a destructor, in an exit handler. */
-static pthread_key_t key;
-static volatile ns last_release;
-
-static void destroy(void *unused)
-{
-	(void)unused;
-	work(LATE);
-	job(last_release);
-}
-
-static void *destructor(void *unused)
-{
-	init("destructor");
-	pthread_key_create(&key, destroy);
-	pthread_setspecific(key, &key);
-	for (ns r = now() + MS; r + PERIOD < truth->end; r += PERIOD) {
-		until(r);
-		work(MS);
-		last_release = r;
-	}
-	until(last_release += PERIOD);
 	return unused;
 }
 
@@ -486,57 +297,6 @@ static void *insignal(void *unused)
 	return unused;
 }
 
-/* Stopped by its parent in the midst of a job. */
-static void *stopped(void *unused)
-{
-	pid_t child = fork();
-
-	if (!child) {
-		init("stopped");
-		PERIODIC((void)w; work(MS); raise(SIGSTOP); job(r))
-		_exit(0);
-	}
-	while (waitpid(child, 0, WUNTRACED | WNOHANG) == 0 || kill(child, 0) == 0) {
-		until(now() + LATE);
-		kill(child, SIGCONT);
-		if (waitpid(child, 0, WNOHANG) == child)
-			break;
-	}
-	return unused;
-}
-
-static void *traced(void *unused)
-{
-	pid_t child = fork();
-
-	if (!child) {
-		init("traced");
-		ptrace(PTRACE_TRACEME, 0, 0, 0);
-		PERIODIC((void)w; work(MS); raise(SIGUSR1); job(r))
-		_exit(0);
-	}
-	for (int status; waitpid(child, &status, 0) == child && WIFSTOPPED(status);) {
-		until(now() + LATE);
-		ptrace(PTRACE_CONT, child, 0, 0);
-	}
-	return unused;
-}
-
-/* A new name space of process ids: the recorder sees other ids than the program. */
-static void *namespace(void *unused)
-{
-	if (unshare(CLONE_NEWPID))
-		exit(77);
-	pid_t child = fork();
-
-	if (!child) {
-		plain(0);
-		_exit(0);
-	}
-	waitpid(child, 0, 0);
-	return unused;
-}
-
 /* New memory, touched in the job. */
 static void *faults(void *unused)
 {
@@ -588,60 +348,6 @@ static void *pollinner(void *unused)
 	return unused;
 }
 
-/* SIGEV_THREAD: glibc begins a thread for each expiry. */
-static void notified(union sigval unused)
-{
-	ns r = now();
-
-	(void)unused;
-	init("notified");
-	work(LATE);
-	job(r);
-}
-
-static void *sigevthread(void *unused)
-{
-	struct sigevent e = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = notified};
-	struct itimerspec every = {at(PERIOD), at(PERIOD)};
-	timer_t timer;
-
-	timer_create(CLOCK_MONOTONIC, &e, &timer);
-	timer_settime(timer, 0, &every, 0);
-	until(truth->end);
-	return unused;
-}
-
-/* The descendant goes on when the program has ended. */
-static void *daemonised(void *unused)
-{
-	if (!fork()) {
-		setsid();
-		truth->end += 300 * MS;
-		plain(0);
-		_exit(0);
-	}
-	until(truth->end);
-	return unused;
-}
-
-/* Each job begins in one program and ends in the next. */
-static void execchain(int number)
-{
-	char next[16];
-	ns r = truth->begin + number * PERIOD;
-
-	init("execchain");
-	until(r);
-	work(LATE / 2);
-	if (number * PERIOD < truth->end - truth->begin) {
-		snprintf(next, sizeof(next), "%d", number + 1);
-		setenv("DRIVES_EXEC", next, 1);
-		execl("/proc/self/exe", "drives", "execchain", (char *)0);
-	}
-}
-
-static void at_exit(void) { work(LATE); job(last_release); }
-
 static const struct {
 	const char *name;
 	void *(*run)(void *);
@@ -659,12 +365,12 @@ static void ignored(int signal) { (void)signal; }
 
 int main(int count, char **arguments)
 {
-	const char *mode = count > 1 ? arguments[1] : "", *number = getenv("DRIVES_EXEC");
+	const char *mode = count > 1 ? arguments[1] : "", *number = getenv("HIDDEN_EXEC");
 	pthread_t g, t = 0;
 	int shared = memfd_create("truth", 0);
 
 	if (number) { /* the next program of execchain: the descriptor is inherited */
-		shared = atoi(getenv("DRIVES_FD"));
+		shared = atoi(getenv("HIDDEN_FD"));
 	} else if (ftruncate(shared, 4096)) {
 		return 77;
 	}
@@ -682,7 +388,7 @@ int main(int count, char **arguments)
 			char fd[16];
 
 			snprintf(fd, sizeof(fd), "%d", shared);
-			setenv("DRIVES_FD", fd, 1);
+			setenv("HIDDEN_FD", fd, 1);
 			if (!fork()) {
 				good(0);
 				_exit(0);
