@@ -26,6 +26,9 @@ pub enum Limit {
 pub struct HeldTo {
     /// The deadline; null: none.
     pub deadline_ns: Option<Ns>,
+    /// It has none because it is an ordinary thread, beside real-time threads that are held to this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_ns: Option<Ns>,
 }
 
 /// The deadlines of an application.
@@ -160,7 +163,11 @@ impl Deadlines {
                 Limit::At(deadline) => Some(deadline),
                 Limit::Period => task.period.as_ref().map(|period| period.median_ns),
             };
-            task.held_to = Some(HeldTo { deadline_ns });
+            let others_ns = match (self.named(&task.thread.comm), self.default) {
+                (None, Some(Limit::At(others))) if deadline_ns.is_none() => Some(others),
+                _ => None,
+            };
+            task.held_to = Some(HeldTo { deadline_ns, others_ns });
             if deadline_ns.is_none() {
                 (task.deadline_ns, task.misses, task.miss_max_ns) = (None, 0, None);
                 task.late_causes.clear();

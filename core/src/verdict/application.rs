@@ -90,6 +90,9 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     } else if run.tasks.iter().any(|task| task.held_to.is_some()) {
         verdict.reasons.push(held_to(&groups, without.as_deref().unwrap_or_default()));
     }
+    for reason in coverage::ordinary_threads(run) {
+        doubt(&mut verdict, reason);
+    }
     for pattern in &asked.unused {
         doubt(
             &mut verdict,

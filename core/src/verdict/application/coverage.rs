@@ -92,6 +92,27 @@ fn clock_set(run: &Run) -> Option<String> {
     ))
 }
 
+/// Ordinary threads have no deadline beside real-time ones unless they are named. One that worked for longer than that of
+/// the others may be one that was forgotten. Not the beginning and the end of a process, which are its first thread's.
+pub(super) fn ordinary_threads(run: &Run) -> Vec<String> {
+    let recorded = run.conditions.duration_s.map_or(Ns(u64::MAX), |seconds| Ns((seconds * 1e9) as u64));
+    let too_long = |task: &Task| {
+        let others = task.held_to?.others_ns?;
+        let begins_or_ends = |outside: Ns| task.process == task.thread.tid && outside.0 < recorded.0 / 2;
+        let outside = task.outside_ns.filter(|&outside| !begins_or_ends(outside)).unwrap_or_default();
+        let longest = longest_response(task).max(outside);
+        let (name, comm) = (&task.thread, &task.thread.comm);
+        (longest > others).then(|| {
+            format!(
+                "{name}: an ordinary thread, worked for up to {} in one go and has no deadline: give it one \
+                 (--deadline '…,{comm}=10ms'), or say that it needs none ('…,{comm}=none')",
+                longest.told_apart(others).0
+            )
+        })
+    };
+    run.tasks.iter().filter_map(too_long).collect()
+}
+
 /// A thread that is released by others: its response and theirs, and of those that released these, may add up. At most
 /// so much passes from end to end, whatever the way.
 fn released_late(task: &Task, tasks: &[Task], deadline: Ns) -> Option<String> {
