@@ -1,5 +1,7 @@
 //! The `lathunt` binary: arguments, terminal, files, exit codes. What it does is in `lathunt_host` and `lathunt_core`.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods))]
+
 #[macro_use]
 mod talk;
 

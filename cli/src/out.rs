@@ -2,12 +2,15 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use lathunt_core::report::printable;
 use lathunt_core::report::text::Screen;
 
-/// Writes `text` to stdout. A reader that left is no error; a full disk behind the redirection is.
+/// Writes `text` to stdout, without control characters but for line ends, tabs and colours. A reader that left is no error; a full disk behind the redirection is.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let colour = has_colour();
+    let is_ours = |code: &str| colour && code.starts_with('[') && code.ends_with('m');
+    match out.write_all(printable::lines(text, is_ours).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

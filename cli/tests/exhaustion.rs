@@ -22,8 +22,20 @@ fn limited(arguments: &[&str], directory: &Path) -> Output {
     output
 }
 
+/// Directory in which the hostile files are kept, for other programs to read them, too.
+const KEEP: &str = "LATHUNT_KEEP_HOSTILE";
+
+fn keep(name: &str, bytes: &[u8]) {
+    if let Some(directory) = std::env::var_os(KEEP) {
+        let thread = std::thread::current();
+        let file = format!("{}.{name}", thread.name().unwrap_or("test"));
+        fs::write(Path::new(&directory).join(file), bytes).unwrap();
+    }
+}
+
 /// What `explain` prints of a file with these bytes.
 fn explained(bytes: &[u8]) -> String {
+    keep(if bytes.starts_with(b"PERF") { "data" } else { "dat" }, bytes);
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("trace"), bytes).unwrap();
     let mut all = String::new();
@@ -236,6 +248,8 @@ fn as_many_streams_as_events_take_no_longer_than_one() {
         }
     }
     let place = tempfile::tempdir().unwrap();
+    keep("metadata", metadata.as_bytes());
+    keep("stream", &bytes);
     fs::write(place.path().join("metadata"), metadata).unwrap();
     fs::write(place.path().join("stream"), bytes).unwrap();
     let output = limited(&["explain", ".", "--summary"], place.path());
@@ -327,4 +341,32 @@ fn a_large_text_is_not_held_in_memory_as_a_whole() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The times of a trace that is otherwise whole: `explain` claims no span of centuries.
+#[test]
+fn a_time_that_no_clock_shows_is_damage_and_no_span() {
+    let line = |at: &str| format!("  a-1  [000]  {at}: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n");
+    let text = [line("1.000001"), line("18446744073.709551"), line("1.000002")].concat();
+    let mut dat = Dat::new();
+    let (at, mut pages) = (dat.bytes.len() as u64, page().repeat(2));
+    pages[4096..4104].fill(0xff);
+    dat.bytes.extend(&pages);
+    dat.buffer(false, &[(at, pages.len() as u64)]);
+    let flight = {
+        let mut bytes = include_bytes!("../../core/tests/data/flight/small.bin").to_vec();
+        bytes[128 + 48 * 4..][..8].fill(0xff);
+        bytes
+    };
+    for (bytes, events) in [(text.into_bytes(), "2 events"), (dat.finish(), "102 events"), (flight, "events")]
+    {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("trace"), bytes).unwrap();
+        let output = limited(&["explain", "trace", "--summary"], place.path());
+        let said = String::from_utf8_lossy(&output.stdout);
+        let first = said.lines().next().unwrap_or_default();
+        let seconds = first.split(" in ").nth(1).and_then(|span| span.split(' ').next()?.parse::<f64>().ok());
+        assert!(first.contains(events) && seconds.is_none_or(|span| span < 1e6), "{said}");
+        assert!(said.contains("damaged") || said.contains("lost"), "{said}");
+    }
 }

@@ -210,6 +210,57 @@ fn a_file_that_becomes_shorter_while_it_is_read_ends_the_command_with_a_line() {
     assert!(said(&output).contains("became shorter while it was read"), "{}", said(&output));
 }
 
+/// Runs lathunt with files of at most `blocks` of 512 bytes (RLIMIT_FSIZE): a full disk that leaves room for small ones.
+fn limited_files(blocks: u32, arguments: &[&str], directory: &Path) -> Output {
+    let script = format!("ulimit -f {blocks}; exec \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_lathunt")]).args(arguments).current_dir(directory);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_no_death() {
+    let place = tempfile::tempdir().unwrap();
+    let line = "T: 0 (  100) P:80 I:1000 C:   1000 Min:      1 Act:    2 Avg:    2 Max:      10\n";
+    fs::write(place.path().join("text"), line).unwrap();
+    let output = limited_files(0, &["import", "text", "-o", "run.json"], place.path());
+    assert_eq!(output.status.code(), Some(1), "{:?}", output.status);
+    assert!(
+        said(&output).contains("cannot write") && said(&output).lines().count() == 1,
+        "{}",
+        said(&output)
+    );
+    assert!(!place.path().join("run.json").exists());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_report_is_kept_where_its_evidence_has_no_room_and_named_only_where_it_is() {
+    if !may_run("a_report_is_kept_where_its_evidence_has_no_room_and_named_only_where_it_is") {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let recorded = |name: &str, blocks: u32| {
+        let output = limited_files(blocks, &["hunt", "-D", "2", "--load", "none", "-o", name], place.path());
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        (
+            place.path().join(name).join("report.html").exists(),
+            said(&output) + &String::from_utf8_lossy(&output.stdout),
+        )
+    };
+    let whole = limited_files(1 << 30, &["hunt", "-D", "2", "--load", "none", "-o", "whole"], place.path());
+    assert!(matches!(whole.status.code(), Some(0 | 2 | 3)), "{}", said(&whole));
+    let size = |name: &str| fs::metadata(place.path().join("whole").join(name)).unwrap().len();
+    let (report, flight) = (size("report.html").max(size("run.lathunt.json")), size("flight.bin"));
+    // The evidence of each recording has another size; only where it is much larger is it sure to have no room.
+    if flight > 4 * report {
+        let (kept, text) = recorded("kept", (report * 3 / 2 / 512) as u32);
+        assert!(kept && text.contains("report.html"), "{text}");
+    }
+    let (kept, text) = recorded("none", 1);
+    assert!(!kept && !text.contains("report.html"), "{text}");
+}
+
 #[test]
 #[ignore = "needs root"]
 fn refused_threads_are_an_error_and_no_panic() {

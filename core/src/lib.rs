@@ -19,6 +19,7 @@
 //! - [`tasks`]: real-time task sets: their grammar, their schedulability, a simulated scheduler.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods))]
 
 pub mod application;
 pub mod bound;

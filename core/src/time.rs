@@ -125,6 +125,10 @@ impl fmt::Display for Ns {
 }
 
 impl Mono {
+    /// Latest time that a recording can have: 146 years, which the epoch's clock reaches in 2116. What is later, or before 0,
+    /// is damage: differences of such times would be believed.
+    pub const LATEST: Mono = Mono((1 << 62) - 1);
+
     /// Time since `earlier`; zero where `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Mono) -> Ns {

@@ -1,6 +1,9 @@
 //! Every decoder against every kind of damage: cut off at any byte, and bits changed at random (but the same ones in
 //! each run). A decoder may refuse a file or report damage; it may not panic, hang, or take memory without measure.
 
+#[path = "damaged/structure.rs"]
+mod structure;
+
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -38,7 +38,7 @@ pub fn gather(root: &Path, measured: &CpuSet) -> Conditions {
     Conditions {
         tool: Some(format!("lathunt {}", env!("CARGO_PKG_VERSION"))),
         host: tree.text("proc/sys/kernel/hostname"),
-        capabilities: capabilities::read(&tree, std::env::var_os("PATH").as_deref()),
+        capabilities: capabilities::read(&tree, Some(&crate::programs::search_path())),
         machine,
         kernel,
         knobs,

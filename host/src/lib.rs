@@ -1,5 +1,7 @@
 //! Privileged Linux I/O: every system call, `/proc`, `/sys`, BPF, and every `unsafe` of lathunt.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods))]
+
 pub mod arch;
 pub mod beneath;
 pub mod calibrate;
@@ -23,6 +25,7 @@ pub mod named_pipe;
 pub mod pingpong;
 pub mod pm_qos;
 pub mod private_directory;
+pub mod programs;
 pub mod recorder;
 pub mod recording;
 pub mod sched;

@@ -9,21 +9,24 @@
 
 pub mod builtin;
 mod keeper;
+mod left;
 mod stress_ng;
 mod sweep;
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use lathunt_core::time::Ns;
 
 use crate::error::{Error, Result};
-use crate::private_directory;
+use crate::{private_directory, programs};
+
+pub use crate::programs::find_program;
+pub use left::{left, remove_left};
 
 /// Which load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +90,7 @@ impl Load {
         };
         let description = job.describe();
         let directory = private_directory()?;
+        let _held = left::hold(&directory); // until its keeper holds it
         let limit = duration + GRACE;
         let (pid, lifeline, report) = keeper::start(job, &directory, limit).inspect_err(|_| {
             let _ = std::fs::remove_dir(&directory); // still empty
@@ -211,11 +215,10 @@ const GRACE: Duration = Duration::from_secs(10);
 
 fn job(spec: &LoadSpec, duration: Duration) -> Option<Job> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let found = || find_program("stress-ng", &std::env::var_os("PATH")?);
     match spec {
         LoadSpec::None => None,
         LoadSpec::Builtin => Some(Job::Builtin { cpus }),
-        LoadSpec::Auto => Some(match found() {
+        LoadSpec::Auto => Some(match programs::find("stress-ng") {
             Some(program) => stress_ng::job(&program, cpus, duration + GRACE),
             None => Job::Builtin { cpus },
         }),
@@ -235,20 +238,18 @@ impl Job {
     }
 }
 
-/// The first executable file `name` on a search path like `$PATH`.
-#[must_use]
-pub fn find_program(name: &str, search_path: &OsStr) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
-    let executable = |path: &PathBuf| {
-        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    };
-    std::env::split_paths(search_path).map(|directory| directory.join(name)).find(executable)
+/// What the names of the directories of loads begin with.
+const PREFIX: &str = "lathunt-load";
+
+/// Where they are: on disk where possible, since fsync in memory exercises nothing.
+fn places() -> [PathBuf; 2] {
+    [PathBuf::from("/var/tmp"), std::env::temp_dir()]
 }
 
-/// A directory of our own: on disk where possible, since fsync in memory exercises nothing.
+/// A directory of our own.
 fn private_directory() -> Result<PathBuf> {
-    let (first, second) = (Path::new("/var/tmp"), std::env::temp_dir());
-    private_directory::below(first, "lathunt-load")
-        .or_else(|_| private_directory::below(&second, "lathunt-load"))
+    let [first, second] = places();
+    private_directory::below(&first, PREFIX)
+        .or_else(|_| private_directory::below(&second, PREFIX))
         .map_err(|error| Error::new("make a directory for the load in", second.display().to_string(), error))
 }

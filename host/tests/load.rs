@@ -137,8 +137,7 @@ fn the_builtin_load_leaves_nothing_when_its_owner_is_killed() {
 
 #[test]
 fn stress_ng_leaves_nothing_when_the_owner_is_killed() {
-    let installed =
-        lathunt_host::load::find_program("stress-ng", &std::env::var_os("PATH").unwrap()).is_some();
+    let installed = lathunt_host::programs::find("stress-ng").is_some();
     if !lathunt_host::testing::may_run(
         "stress_ng_leaves_nothing",
         (!installed).then_some("stress-ng is not installed"),

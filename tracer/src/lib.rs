@@ -12,6 +12,7 @@
 //!
 //! The one dependency is libc, and nothing here allocates after the program has started. Not here: reading the memory (`lathunt-host::channel`).
 #![cfg(target_endian = "little")]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods))]
 
 mod capi;
 pub mod clock;

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::report::plot::{Plot, Wanted};
 use lathunt_core::report::{figures, html, latency, seconds, svg};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
+use lathunt_host::programs;
 
 use crate::file::{read_run, write_atomic, Loaded};
 use crate::own::{PICTURE_HEAD, PICTURE_MARK};
@@ -154,7 +155,7 @@ fn marked(mut picture: Vec<u8>) -> Vec<u8> {
 
 /// PNG by librsvg's own program, at twice the size so that it is sharp in a document.
 pub(super) fn to_png(drawing: &str) -> Result<Vec<u8>> {
-    let spawned = Command::new("rsvg-convert")
+    let spawned = programs::command("rsvg-convert")
         .args(["--zoom", "2", "--format", "png"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use lathunt_core::report::printable;
 use lathunt_host::knob::{self, Outcome, Restored};
+use lathunt_host::load;
 use lathunt_host::tracefs::{self, Tracefs};
 
 use crate::out;
@@ -49,6 +50,9 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     }
     let mut restored = knob::recover(&directory)?;
     restored.extend(remove_instances());
+    restored.extend(
+        load::remove_left().into_iter().map(|(path, done)| Restored { path, outcome: removed(done) }),
+    );
     restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
     let text = if args.json {
         serde_json::to_string_pretty(&restored)? + "\n"
@@ -66,12 +70,15 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
 /// Trace buffers of recordings that were killed.
 fn remove_instances() -> Vec<Restored> {
     let Ok(tracefs) = Tracefs::open() else { return Vec::new() }; // no tracefs, no recording
-    let outcome = |removed: std::io::Result<()>| match removed {
+    let done = tracefs::remove_left(&tracefs).into_iter();
+    done.map(|(path, done)| Restored { path, outcome: removed(done) }).collect()
+}
+
+fn removed(done: std::io::Result<()>) -> Outcome {
+    match done {
         Ok(()) => Outcome::PutBack { value: "removed".to_owned() },
         Err(error) => Outcome::Failed { error: error.to_string() },
-    };
-    let removed = tracefs::remove_left(&tracefs).into_iter();
-    removed.map(|(path, removed)| Restored { path, outcome: outcome(removed) }).collect()
+    }
 }
 
 fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
@@ -81,10 +88,11 @@ fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitC
     if unreadable > 0 {
         eprintln!("lathunt: {unreadable} lines of the journal below {} cannot be read: each may be a change that is still in force", directory.display());
     }
+    let loads = load::left();
     let left = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
     let text = if args.json {
         serde_json::to_string_pretty(&changes)? + "\n"
-    } else if changes.is_empty() && left.is_empty() && !args.quiet {
+    } else if changes.is_empty() && left.is_empty() && loads.is_empty() && !args.quiet {
         "Nothing is changed.\n".to_owned()
     } else {
         let left = left
@@ -94,7 +102,8 @@ fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitC
             let line = format!("{}: '{}', before that '{}'", change.path.display(), change.new, change.old);
             printable::line(&line).into_owned() + "\n"
         });
-        left.chain(changes).collect()
+        let loads = loads.iter().map(|path| format!("{}: files of a load that was killed\n", path.display()));
+        left.chain(loads).chain(changes).collect()
     };
     out::print(&text)?;
     Ok(ExitCode::from(u8::from(unreadable > 0)))

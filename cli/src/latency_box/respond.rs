@@ -12,7 +12,7 @@ use lathunt_host::latency_box::relay::Relay;
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
 use lathunt_host::latency_box::{identity, Place};
 use lathunt_host::link::Listener;
-use lathunt_host::signals;
+use lathunt_host::{signals, threads};
 
 use super::realtime;
 use crate::cmd::respond::RespondArgs;
@@ -53,19 +53,26 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
     };
     // Each place waits for its box without keeping the others from theirs.
     let failed = std::thread::scope(|scope| {
-        let workers: Vec<_> = posts
-            .iter_mut()
-            .map(|post| {
-                scope.spawn(|| {
-                    let result = attend(post, &is_over);
-                    if result.is_err() {
-                        over.store(true, Ordering::Relaxed);
-                    }
-                    result
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|worker| worker.join().ok()?.err()).next()
+        let (mut workers, mut refused) = (Vec::new(), None);
+        for post in &mut posts {
+            let attending = threads::scoped(scope, || {
+                let result = attend(post, &is_over);
+                if result.is_err() {
+                    over.store(true, Ordering::Relaxed);
+                }
+                result
+            });
+            match attending {
+                Ok(worker) => workers.push(worker),
+                Err(error) => {
+                    over.store(true, Ordering::Relaxed);
+                    refused = Some(error.into());
+                    break;
+                }
+            }
+        }
+        let failed = workers.into_iter().filter_map(|worker| worker.join().ok()?.err()).next();
+        refused.or(failed)
     });
     let text = if args.json { json(&posts) } else { told(&posts) };
     if args.json || !args.quiet {

@@ -22,6 +22,35 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A text of several lines as [`line()`] makes each of them, with its line ends and tabs. Of escape sequences those stay that
+/// `is_ours` knows by what follows the escape character, such as `[K`.
+#[must_use]
+pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
+    let is_plain = |c: char| matches!(c, '\n' | '\t') || !is_hidden(c);
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let behind = &rest[c.len_utf8()..];
+        if c == '\x1b' {
+            let end = behind.find(|c: char| !matches!(c, '[' | ';' | '0'..='9')).map_or(0, |end| end + 1);
+            if behind.is_char_boundary(end) && is_ours(&behind[..end]) {
+                shown.push_str(&rest[..1 + end]);
+                rest = &behind[end..];
+                continue;
+            }
+        }
+        match is_plain(c) {
+            true => shown.push(c),
+            false => shown.extend(c.escape_unicode()),
+        }
+        rest = behind;
+    }
+    Cow::Owned(shown)
+}
+
 /// Whether `c` is not seen or changes how other characters are shown (categories Cc, Cf, Zl, Zp of Unicode 16, and the
 /// fillers that look like spaces), or is no character of XML.
 fn is_hidden(c: char) -> bool {
@@ -102,6 +131,14 @@ mod tests {
             assert!(line(&format!("a{hidden}b")).is_ascii(), "{:x}", u32::from(hidden));
         }
         assert!(matches!(line("kworker/0:1"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn of_escape_sequences_in_a_text_only_our_own_act() {
+        let ours = |code: &str| code == "[K" || code == "[1m";
+        assert_eq!(lines("a\t\x1b[1mb\x1b[K\n", ours), "a\t\x1b[1mb\x1b[K\n");
+        assert_eq!(lines("\x1b[2J\x1b]0;x\x07\r\x1b", ours), "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{d}\\u{1b}");
+        assert!(matches!(lines("two\nlines", ours), Cow::Borrowed(_)));
     }
 
     #[test]

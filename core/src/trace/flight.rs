@@ -117,7 +117,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         for (i, record) in body.chunks_exact(RECORD_BYTES).take(present).enumerate() {
             let at = Mono(u64_at(record, 0));
             let stamp = header.first_seq.wrapping_add(i as u64 + 1) as u32;
-            let whole = u32_at(record, 8) == stamp;
+            let whole = u32_at(record, 8) == stamp && at <= Mono::LATEST;
             if whole && record[12] == COMM {
                 self.named(at, record);
                 continue;

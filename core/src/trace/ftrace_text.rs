@@ -114,7 +114,7 @@ impl Reading {
     fn line(&mut self, text: &str, offset: u64) {
         self.lines += u64::from(!text.starts_with('#') && !text.trim().is_empty());
         match line::parse(text) {
-            Some(Line::Event(event)) => {
+            Some(Line::Event(event)) if event.at <= Mono::LATEST.0 => {
                 if !event.comm.is_empty() && event.comm != "<...>" {
                     self.info.comms.insert(Tid(event.tid), printable::line(event.comm).into_owned());
                 }
@@ -147,7 +147,7 @@ impl Reading {
             }
             Some(Line::Started(cpu)) => self.started = Some(cpu),
             Some(Line::Comment) => {}
-            Some(Line::Timeless) | None => {
+            Some(Line::Event(_) | Line::Timeless) | None => {
                 self.not_understood += 1;
                 if self.not_understood == 1 {
                     let shown: String = text.chars().take(60).collect();

@@ -59,7 +59,10 @@ impl TimeScale {
     fn ns(self, stamp: u64) -> u64 {
         let scaled = match self.mult {
             0 => stamp,
-            mult => ((u128::from(stamp) * u128::from(mult)) >> self.shift.min(127)) as u64,
+            mult => {
+                let scaled = (u128::from(stamp) * u128::from(mult)) >> self.shift.min(127);
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
         };
         scaled.wrapping_add_signed(self.offset_ns)
     }

@@ -44,11 +44,12 @@ pub(super) fn start(cpus: usize, directory: &Path, end: Instant) -> Result<Vec<l
 }
 
 fn fork(name: &str, prepare: Prepare, directory: &Path, end: Instant) -> Result<libc::pid_t, String> {
+    let keeper = std::process::id() as libc::pid_t;
     // SAFETY: the keeper has one thread; the child ends with _exit and runs nothing of its parents' afterwards.
     match unsafe { libc::fork() } {
         -1 => Err(format!("cannot fork {name}: {}", std::io::Error::last_os_error())),
         0 => {
-            become_worker(name);
+            become_worker(name, keeper);
             let done = work(prepare, directory, end);
             // SAFETY: see above.
             unsafe { libc::_exit(done.map_or_else(|error| error.raw_os_error().unwrap_or(255), |()| 0)) }

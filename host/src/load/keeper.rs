@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{builtin, sweep, Job};
+use super::{builtin, left, sweep, Job};
 use crate::error::{Error, Result};
 
 /// The keeper's first line when the job runs.
@@ -55,6 +55,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: RawFd) -> ! {
     become_ordinary(lifeline, report);
     let end = Instant::now() + limit;
+    let _held = left::hold(directory);
     // SAFETY: `become_ordinary` kept this descriptor open, and nothing else in this process knows it.
     let mut report = unsafe { File::from_raw_fd(report) };
     let running = run(job, directory, end);
@@ -159,10 +160,14 @@ fn program(arguments: &[String], directory: &Path) -> std::result::Result<libc::
     let argument = |text: &String| text.replace("{directory}", &directory.to_string_lossy());
     command.args(rest.iter().map(argument)).current_dir(directory);
     command.stdin(Stdio::null()).stdout(output).stderr(errors).env("TMPDIR", directory);
+    let keeper = std::process::id();
     // SAFETY: the closure makes plain system calls only.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() as u32 != keeper {
+                libc::_exit(1); // it died before that, and no signal comes any more
+            }
             libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
             Ok(())
         });
@@ -217,7 +222,7 @@ fn last_words(directory: &Path) -> String {
 }
 
 /// Names this process and makes it die with the keeper; for workers that the keeper forks.
-pub(super) fn become_worker(name: &str) {
+pub(super) fn become_worker(name: &str, keeper: libc::pid_t) {
     let name = CString::new(name).unwrap_or_default();
     // SAFETY: a NUL-terminated name that outlives the call; plain values otherwise.
     unsafe {
@@ -226,6 +231,9 @@ pub(super) fn become_worker(name: &str) {
         }
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != keeper {
+            libc::_exit(1); // it died before that, and no signal comes any more
+        }
         libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
     }
 }

@@ -7,7 +7,7 @@
 //! (docs/decisions/0009-exporters.md).
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -64,24 +64,50 @@ pub fn serve_pages(
 ) -> Result<()> {
     let failed = |error| Error::new("start", "a thread for metrics", error);
     listener.set_nonblocking(true).map_err(failed)?;
+    let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let site = Site { pages, is_local };
     let work = move || {
         let mut clients = Vec::new();
         loop {
-            turn(&listener, &mut clients, &pages);
+            turn(&listener, &mut clients, &site);
         }
     };
     let named = std::thread::Builder::new().name("metrics".to_owned()).stack_size(256 << 10);
     named.spawn(work).map(drop).map_err(failed)
 }
 
+/// What is served.
+struct Site<P> {
+    pages: P,
+    /// For programs of this machine alone. A page of a stranger's server, whose name is made to mean this machine (DNS
+    /// rebinding), is kept from it by the name that a browser sends.
+    is_local: bool,
+}
+
+/// Whether `host` names this machine without asking a name server: its own name, an address, `localhost`.
+fn is_own_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => return address.parse::<Ipv6Addr>().is_ok(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name).trim_end_matches('.'),
+    };
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.parse::<Ipv4Addr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || (!own.trim().is_empty() && name.eq_ignore_ascii_case(own.trim()))
+}
+
 /// Waits until there is something to do, and does what can be done without waiting.
-fn turn(listener: &TcpListener, clients: &mut Vec<Client>, pages: &impl Fn(&str, &str) -> Option<Answer>) {
+fn turn(
+    listener: &TcpListener,
+    clients: &mut Vec<Client>,
+    site: &Site<impl Fn(&str, &str) -> Option<Answer>>,
+) {
     let ready = wait(listener, clients);
     let now = Instant::now();
     let mut number = 0;
     clients.retain_mut(|client| {
         number += 1;
-        client.until > now && (!ready.get(number).is_some_and(|&ready| ready) || client.advance(pages))
+        client.until > now && (!ready.get(number).is_some_and(|&ready| ready) || client.advance(site))
     });
     if !ready[0] {
         return;
@@ -89,7 +115,7 @@ fn turn(listener: &TcpListener, clients: &mut Vec<Client>, pages: &impl Fn(&str,
     // No more at once than there is room for: those that are here have their turn, too.
     for _ in 0..MOST_CLIENTS {
         match listener.accept() {
-            Ok((stream, _)) => take(stream, clients, pages),
+            Ok((stream, _)) => take(stream, clients, site),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
             // Out of descriptors, mostly: try again, but not at once.
             Err(_) => return std::thread::sleep(Duration::from_millis(100)),
@@ -114,13 +140,13 @@ fn wait(listener: &TcpListener, clients: &[Client]) -> Vec<bool> {
 }
 
 /// Takes a new client, and answers at once where it has asked already.
-fn take(stream: TcpStream, clients: &mut Vec<Client>, pages: &impl Fn(&str, &str) -> Option<Answer>) {
+fn take(stream: TcpStream, clients: &mut Vec<Client>, site: &Site<impl Fn(&str, &str) -> Option<Answer>>) {
     if stream.set_nonblocking(true).is_err() {
         return;
     }
     let mut client =
         Client { stream, phase: Phase::Asks, until: Instant::now() + LIMIT, bytes: Vec::new(), sent: 0 };
-    if !client.advance(pages) {
+    if !client.advance(site) {
         return;
     }
     if clients.len() >= MOST_CLIENTS {
@@ -157,15 +183,15 @@ impl Client {
     }
 
     /// As far as it gets without waiting; false: it is over.
-    fn advance(&mut self, pages: &impl Fn(&str, &str) -> Option<Answer>) -> bool {
+    fn advance(&mut self, site: &Site<impl Fn(&str, &str) -> Option<Answer>>) -> bool {
         // What is left to do is told by the next poll.
-        match self.asks(pages).and_then(|()| self.reads()).and_then(|()| self.leaves()) {
+        match self.asks(site).and_then(|()| self.reads()).and_then(|()| self.leaves()) {
             Ok(left) => !left,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
 
-    fn asks(&mut self, pages: &impl Fn(&str, &str) -> Option<Answer>) -> std::io::Result<()> {
+    fn asks(&mut self, site: &Site<impl Fn(&str, &str) -> Option<Answer>>) -> std::io::Result<()> {
         while self.phase == Phase::Asks {
             let mut buffer = [0; 1_024];
             let n = self.stream.read(&mut buffer)?;
@@ -173,7 +199,7 @@ impl Client {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
             self.bytes.extend_from_slice(&buffer[..n]);
-            if let Some((head_only, response)) = respond(&self.bytes, pages) {
+            if let Some((head_only, response)) = respond(&self.bytes, site) {
                 self.bytes = response.head().into_bytes();
                 self.bytes.extend(response.body.iter().filter(|_| !head_only));
                 (self.phase, self.until) = (Phase::Reads, Instant::now() + LIMIT);
@@ -223,7 +249,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const INDEX: &str = "lathunt monitor: /metrics has the figures (text 0.0.4, OpenMetrics 1.0, protobuf)\n";
 
 /// The answer, and whether only its head is wanted; `None`: the request is not complete.
-fn respond(request: &[u8], pages: &impl Fn(&str, &str) -> Option<Answer>) -> Option<(bool, Response)> {
+fn respond(request: &[u8], site: &Site<impl Fn(&str, &str) -> Option<Answer>>) -> Option<(bool, Response)> {
     let plain = |status, text: &str| {
         Some((false, Response { status, media_type: PLAIN, body: text.as_bytes().to_vec() }))
     };
@@ -237,19 +263,35 @@ fn respond(request: &[u8], pages: &impl Fn(&str, &str) -> Option<Answer>) -> Opt
         }
         Err(_) => return plain("400 Bad Request", "no HTTP request\n"),
     }
+    let target = parsed.path.unwrap_or_default();
+    let sent = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
+    let mut hosts =
+        sent.map(|header| String::from_utf8_lossy(header.value)).chain(authority(target).map(Into::into));
+    if site.is_local && !hosts.all(|host| is_own_name(host.trim())) {
+        return plain(
+            "421 Misdirected Request",
+            "only for this machine: name it by an address or localhost\n",
+        );
+    }
     let head_only = parsed.method == Some("HEAD");
     if !head_only && parsed.method != Some("GET") {
         return plain(NOT_ALLOWED, "only GET and HEAD\n");
     }
     let accept = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
     let accept: Vec<_> = accept.map(|header| String::from_utf8_lossy(header.value)).collect();
-    let answer = match pages(path(parsed.path.unwrap_or_default()), &accept.join(",")) {
+    let answer = match (site.pages)(path(target), &accept.join(",")) {
         Some(Answer { media_type, body }) => {
             Some((head_only, Response { status: "200 OK", media_type, body }))
         }
         None => plain("404 Not Found", "there is no such page\n"),
     };
     answer.map(|(_, response)| (head_only, response))
+}
+
+/// The host in a request's target, where that is a whole address.
+fn authority(target: &str) -> Option<&str> {
+    let host = target.get(7..).filter(|_| target[..7].eq_ignore_ascii_case("http://"))?;
+    Some(&host[..host.find(['/', '?']).unwrap_or(host.len())])
 }
 
 /// The path of a request's target, which may be a whole address (RFC 9112, 3.2.2).
@@ -274,9 +316,12 @@ mod tests {
             let body = if path == "/" { INDEX.to_owned() } else { format!("accepts {accept}") };
             ["/", "/metrics"].contains(&path).then(|| Answer { media_type: "x/y", body: body.into_bytes() })
         };
-        respond(request, &pages).map_or_else(String::new, |(head, Response { status, body, .. })| {
-            format!("{status} {} {}", if head { "head" } else { "all" }, String::from_utf8_lossy(&body))
-        })
+        respond(request, &Site { pages, is_local: true }).map_or_else(
+            String::new,
+            |(head, Response { status, body, .. })| {
+                format!("{status} {} {}", if head { "head" } else { "all" }, String::from_utf8_lossy(&body))
+            },
+        )
     }
 
     #[test]
@@ -294,6 +339,13 @@ mod tests {
             (b"GET http://[::1]:9745 HTTP/1.1\r\n\r\n", "200"),
             (b"GET http://[::1]/x HTTP/1.1\r\n\r\n", "404"),
             (b"GET /../etc/passwd HTTP/1.1\r\n\r\n", "404"),
+            (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:9745\r\n\r\n", "200"),
+            (b"GET / HTTP/1.1\r\nHost: [::1]:9745\r\n\r\n", "200"),
+            (b"GET / HTTP/1.1\r\nhost: LocalHost\r\n\r\n", "200"),
+            (b"GET / HTTP/1.1\r\nHost: rebound.example:9745\r\n\r\n", "421"),
+            (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: rebound.example\r\n\r\n", "421"),
+            (b"GET http://rebound.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", "421"),
+            (b"GET / HTTP/1.1\r\nHost: 127.0.0.1.rebound.example\r\n\r\n", "421"),
             (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
             (b"\x16\x03\x01\x02\x00\x01\x00", "400"),
         ] {

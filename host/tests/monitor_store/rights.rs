@@ -89,3 +89,19 @@ fn who_may_not_read_the_database_is_told_so() {
     assert!(said(&path).contains("permission denied"), "{}", said(&path));
     assert!(said(&place.path().join("absent")).contains("no such file"));
 }
+
+/// A view that never ends, under the name of a table of ours.
+#[test]
+fn a_database_with_a_view_in_place_of_a_table_is_not_read() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("monitor.db");
+    drop(Store::open(&path, PLENTY, end_of(0)).unwrap());
+    assert!(Reader::open(&path).is_ok());
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let endless = "DROP TABLE event; CREATE VIEW event AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \
+                   SELECT x AS id, x AS at_ms, 'start' AS kind, '' AS detail FROM n;";
+    connection.execute_batch(endless).unwrap();
+    drop(connection);
+    let refused = Reader::open(&path).unwrap_err().to_string();
+    assert!(refused.contains("no database of lathunt monitor"), "{refused}");
+}

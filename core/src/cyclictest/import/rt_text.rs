@@ -143,7 +143,7 @@ impl Reader {
         if index >= MOST_THREADS {
             return Err(at(
                 line,
-                format!("thread number {index}: no cyclictest has more than {MOST_THREADS} threads"),
+                format!("thread number {index} is not possible: no cyclictest has more than {MOST_THREADS} threads"),
             ));
         }
         let threads = &mut self.file.threads;

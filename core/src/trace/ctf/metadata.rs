@@ -100,7 +100,7 @@ impl Clock {
     pub fn ns(&self, cycles: u64) -> u64 {
         match self.freq {
             1_000_000_000 => cycles,
-            freq => (u128::from(cycles) * 1_000_000_000 / u128::from(freq)) as u64,
+            freq => u64::try_from(u128::from(cycles) * 1_000_000_000 / u128::from(freq)).unwrap_or(u64::MAX),
         }
     }
 

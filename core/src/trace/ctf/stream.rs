@@ -31,6 +31,8 @@ enum Wrong {
     Unknown(u64),
     #[error("an event that reaches past the end of its packet")]
     Event,
+    #[error("an event at {0}, which no clock shows")]
+    Time(Mono),
     #[error("events of no size")]
     Empty,
 }
@@ -138,10 +140,10 @@ impl<'t> Stream<'t> {
         trace: &TraceOf,
         count: Option<u64>,
     ) -> Loss {
-        let ns = |cycles| self.ctf.ns(trace, cycles);
-        let begin = packet.begin.map_or(0, ns);
-        let from = before.and_then(|before| before.end).map_or(begin, ns);
-        let end = packet.end.map(ns);
+        let ns = |cycles| Some(self.ctf.ns(trace, cycles)).filter(|at| *at <= Mono::LATEST.0);
+        let begin = packet.begin.and_then(ns).unwrap_or(0);
+        let from = before.and_then(|before| before.end).and_then(ns).unwrap_or(begin);
+        let end = packet.end.and_then(ns);
         let saved = (self.open, self.clock, self.at, self.last, self.backwards);
         let mut longest = (0, from, begin.max(from));
         let mut at = from;
@@ -246,7 +248,11 @@ impl<'t> Stream<'t> {
         if let Some(open) = &mut self.open {
             open.bit = end;
         }
-        self.at = self.ctf.ns(open.trace, self.clock);
+        let now = self.ctf.ns(open.trace, self.clock);
+        if now > Mono::LATEST.0 {
+            return Err(Wrong::Time(Mono(now)));
+        }
+        self.at = now;
         let event = Head::Event { class: *class, first_bit };
         if self.last.is_some_and(|last| self.at < last) && !self.backwards {
             self.backwards = true;

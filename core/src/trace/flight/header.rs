@@ -115,6 +115,9 @@ impl Header {
         if u16_at(bytes, 112) as usize != RECORD_BYTES || u16_at(bytes, 114) as usize != STACK_BYTES {
             return bad(112, "records of 48 and stacks of 256 bytes");
         }
+        if u64_at(bytes, 32).max(u64_at(bytes, 40)) > Mono::LATEST.0 {
+            return bad(32, "times that a clock shows");
+        }
         let trigger = u32_at(bytes, 20);
         let mut comm = [0; 16];
         comm.copy_from_slice(&bytes[96..112]);

@@ -262,7 +262,8 @@ impl<'a> Flight<'a> {
                 self.about.info.comms.insert(tid, name);
                 continue;
             }
-            let class = if u32_at(record, 8) == stamp { self.class_of(record) } else { None };
+            let is_whole = u32_at(record, 8) == stamp && u64_at(record, 0) <= Mono::LATEST.0;
+            let class = if is_whole { self.class_of(record) } else { None };
             let Some(class) = class else {
                 torn += 1;
                 continue;

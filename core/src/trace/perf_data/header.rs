@@ -3,7 +3,7 @@
 use super::super::bytes::{Order, Reader};
 use super::super::source::{Clock, Damage, OpenError};
 use super::super::trace_dat::metadata::Metadata;
-use super::sample::{Attribute, SampleLayout, Samples};
+use super::sample::{by_id, Attribute, SampleLayout, Samples};
 
 pub(super) const TRACING_DATA: u32 = 1;
 const HOSTNAME: u32 = 3;
@@ -88,7 +88,9 @@ impl<'a> Header<'a> {
             info.damage.push(Damage::general(attributes.offset, what));
         }
         let alike = layouts.windows(2).all(|pair| pair[0].1 == pair[1].1);
-        Ok(Header { tracing, samples: Samples { data: there, offset: data.offset, order, layouts, alike } })
+        let by_id = by_id(&layouts);
+        let samples = Samples { data: there, offset: data.offset, order, layouts, alike, by_id };
+        Ok(Header { tracing, samples })
     }
 }
 

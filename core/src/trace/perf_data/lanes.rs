@@ -1,6 +1,6 @@
 //! Records in the order of time, without sorting them: ascending runs of the file, put together into lanes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::bytes::Order;
 use super::super::merge;
@@ -31,6 +31,8 @@ pub(super) struct Lanes {
     pub cpus: Option<u32>,
     timed_losses: u64,
     untimed_losses: u64,
+    /// Samples at times that no clock shows.
+    impossible: u64,
     is_disordered: bool,
     /// Lanes by the time of their last record.
     ends: std::collections::BTreeMap<(u64, usize), ()>,
@@ -71,12 +73,19 @@ impl Lanes {
             let what = format!("{more} events were lost, and perf does not say when and where");
             self.damage.push(Damage::general(0, what));
         }
+        if self.impossible > 0 {
+            let what = format!("{} events at times that no clock shows are skipped", self.impossible);
+            self.damage.push(Damage::new(0, what));
+        }
     }
 
     fn note(&mut self, record: &PerfRecord<'_>, order: Order) {
         if let Some(count) = lost(record, order) {
             let sum = if is_shown(record) { &mut self.timed_losses } else { &mut self.untimed_losses };
             *sum = sum.saturating_add(count);
+        }
+        if record.raw.is_some() && record.time.is_some_and(|time| time > Mono::LATEST.0) {
+            self.impossible += 1;
         }
         if record.kind == kind::COMM {
             let tid = order.u32_at(record.body, 4).map(|tid| tid as i32);
@@ -120,7 +129,8 @@ impl Lanes {
 /// A sum over the whole recording (perf 6.1) is a LOST_SAMPLES with time 0: it is nowhere.
 fn is_shown(record: &PerfRecord<'_>) -> bool {
     let is_loss = matches!(record.kind, kind::LOST | kind::LOST_SAMPLES);
-    record.raw.is_some() || (is_loss && record.time.is_some_and(|time| time != 0))
+    let is_possible = record.time.is_none_or(|time| time <= Mono::LATEST.0);
+    is_possible && (record.raw.is_some() || (is_loss && record.time.is_some_and(|time| time != 0)))
 }
 
 /// How many events a record says were lost.
@@ -142,7 +152,7 @@ pub(super) struct Lane<'t> {
     head: Option<Head<'t>>,
     at: u64,
     /// Ids without a format, each reported once.
-    unknown: Vec<u16>,
+    unknown: HashSet<u16>,
 }
 
 #[derive(Debug)]
@@ -156,7 +166,7 @@ impl<'t> Lane<'t> {
     pub fn begin(perf: &'t PerfData<'t>, runs: &'t [Run], span: Span) -> Self {
         let run = runs.partition_point(|run| run.last < span.from.0);
         let next = runs.get(run).map_or(0, |run| run.begin);
-        let mut lane = Lane { perf, runs, run, next, head: None, at: 0, unknown: Vec::new() };
+        let mut lane = Lane { perf, runs, run, next, head: None, at: 0, unknown: HashSet::new() };
         merge::Stream::advance(&mut lane);
         while lane.head.is_some() && lane.at < span.from.0 {
             merge::Stream::advance(&mut lane);
@@ -201,7 +211,7 @@ impl<'t> Lane<'t> {
                 if self.unknown.contains(&id) {
                     return None;
                 }
-                self.unknown.push(id);
+                self.unknown.insert(id);
                 let offset = self.perf.samples.offset + begin as u64;
                 Some(Head::Damage(Damage::new(offset, format!("events of unknown id {id} are skipped"))))
             }
@@ -256,7 +266,14 @@ mod tests {
     fn found(records: &[Vec<u8>]) -> Lanes {
         let data = records.concat();
         let layouts = vec![(Vec::new(), SampleLayout::new(0x86, 0, true))];
-        Lanes::find(&Samples { data: &data, offset: 0, order: Order::Big, layouts, alike: true })
+        Lanes::find(&Samples {
+            data: &data,
+            offset: 0,
+            order: Order::Big,
+            layouts,
+            alike: true,
+            by_id: HashMap::new(),
+        })
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Records of the data section, and where their parts are.
 
+use std::collections::HashMap;
+
 use super::super::bytes::Order;
 
 /// Kinds of records (include/uapi/linux/perf_event.h, tools/lib/perf/include/perf/event.h).
@@ -126,6 +128,14 @@ pub(super) struct Samples<'a> {
     pub layouts: Vec<Attribute>,
     /// All attributes have the same layout: the usual case.
     pub alike: bool,
+    /// Layout of each id, where not all are alike.
+    pub by_id: HashMap<u64, SampleLayout>,
+}
+
+/// Layout of each id; of an id in several attributes, the first.
+pub(super) fn by_id(attributes: &[Attribute]) -> HashMap<u64, SampleLayout> {
+    let each = attributes.iter().rev().flat_map(|(ids, layout)| ids.iter().map(|id| (*id, *layout)));
+    each.collect()
 }
 
 /// One record.
@@ -180,7 +190,6 @@ impl<'a> Samples<'a> {
             return Some(first);
         }
         let id = self.order.u64_at(body, 0)?;
-        let own = self.layouts.iter().find(|(ids, _)| ids.contains(&id));
-        Some(own.map_or(first, |(_, layout)| layout))
+        Some(self.by_id.get(&id).unwrap_or(first))
     }
 }

@@ -1,5 +1,6 @@
 //! The records of one CPU in their order.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::merge;
@@ -38,9 +39,11 @@ pub(super) struct Stream<'t> {
     /// Time of the last event, for losses.
     last: Option<u64>,
     /// Ids without a format, each reported once.
-    unknown: Vec<u16>,
+    unknown: HashSet<u16>,
     /// Time went backwards here, reported once.
     backwards: bool,
+    /// An event had a time beyond [`Mono::LATEST`], reported once.
+    impossible: bool,
     /// What follows the last event could not be read: the time until the next one is nobody's.
     hole: bool,
 }
@@ -85,8 +88,9 @@ impl<'t> Stream<'t> {
             queued: None,
             at: 0,
             last: None,
-            unknown: Vec::new(),
+            unknown: HashSet::new(),
             backwards: false,
+            impossible: false,
             hole: false,
         }
     }
@@ -105,7 +109,9 @@ impl<'t> Stream<'t> {
         let mut last = None;
         loop {
             match walk.step(page) {
-                Step::Record { at, .. } => last = Some(self.trace.time.ns(at)),
+                Step::Record { at, .. } => {
+                    last = Some(self.trace.time.ns(at)).filter(|at| *at <= Mono::LATEST.0).or(last);
+                }
                 Step::End => return (last, false),
                 Step::Broken(_) => return (last, true),
             }
@@ -175,7 +181,8 @@ impl<'t> Stream<'t> {
             Ok(walk) => {
                 self.walk = walk;
                 let lost = walk.lost?;
-                self.at = self.trace.time.ns(walk.time()).max(self.last.unwrap_or(0));
+                let begin = Some(self.trace.time.ns(walk.time())).filter(|begin| *begin <= Mono::LATEST.0);
+                self.at = begin.max(self.last).unwrap_or(0);
                 self.hole = false;
                 Some(Head::Lost { count: lost.count, after: self.last })
             }
@@ -192,7 +199,15 @@ impl<'t> Stream<'t> {
                     let id = page.get(from as usize..from as usize + 2).unwrap_or(&[]);
                     let id = self.pages.layout.order.unsigned(id) as u16;
                     let class = self.trace.class_of_id[usize::from(id)];
-                    self.at = self.trace.time.ns(at);
+                    let now = self.trace.time.ns(at);
+                    if now > Mono::LATEST.0 {
+                        self.hole = true;
+                        if std::mem::replace(&mut self.impossible, true) {
+                            continue;
+                        }
+                        return Some(self.impossible_time(now));
+                    }
+                    self.at = now;
                     if class != u32::MAX {
                         let event = Head::Event { class, payload: from..to };
                         let backwards = self.last.is_some_and(|last| self.at < last) && !self.backwards;
@@ -232,10 +247,17 @@ impl<'t> Stream<'t> {
     }
 
     fn unknown_id(&mut self, id: u16, from: u32) -> Head {
-        self.unknown.push(id);
+        self.unknown.insert(id);
         let offset = self.pages.file_offset(self.page) + u64::from(from);
         let what = format!("CPU {}: events of unknown id {id} are skipped", self.pages.cpu);
         Head::Damage(Damage::general(offset, what))
+    }
+
+    fn impossible_time(&mut self, now: u64) -> Head {
+        let offset = self.pages.file_offset(self.page);
+        let (cpu, now) = (self.pages.cpu, Mono(now));
+        let what = format!("CPU {cpu}: an event at {now}, which no clock shows; such events are skipped");
+        Head::Damage(Damage::new(offset, what))
     }
 
     fn time_went_back(&mut self) -> Head {

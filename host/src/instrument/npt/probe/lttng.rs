@@ -4,12 +4,12 @@
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::super::turn::Probe;
 use super::lttng_daemon::{lttng, Daemon};
 use super::THIRD;
 use crate::error::{Error, Result};
+use crate::programs;
 
 /// Calls into the provider.
 #[derive(Clone, Copy)]
@@ -24,9 +24,7 @@ impl Probe for Call {
 
 /// What is not there; `None`: all is.
 pub(super) fn missing() -> Option<String> {
-    let found = |name: &str| {
-        std::env::var_os("PATH").is_some_and(|path| crate::load::find_program(name, &path).is_some())
-    };
+    let found = |name: &str| programs::find(name).is_some();
     let header = ["/usr/include", "/usr/local/include"]
         .iter()
         .any(|base| Path::new(base).join("lttng/tracepoint.h").exists())
@@ -115,7 +113,7 @@ impl Session {
         let written = fs::write(&header, include_str!("lttng_turn.h"))
             .and_then(|()| fs::write(&source, include_str!("lttng_turn.c")));
         written.map_err(|error| Error::new("write", self.work.display().to_string(), error))?;
-        let built = Command::new("cc")
+        let built = programs::command("cc")
             .args(["-O2", "-shared", "-fPIC", "-I"])
             .args([&self.work, &source])
             .args([Path::new("-o"), &library])

@@ -10,11 +10,12 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::super::bound_to_parent;
 use crate::error::{Error, Result};
+use crate::programs;
 
 /// How long one command of lttng, the daemon's start and its end may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +37,7 @@ impl Daemon {
         if hide_system_place().is_err() && lttng(&["list"]).is_ok() {
             return Ok(Daemon { child: None });
         }
-        let child = bound_to_parent(Command::new("lttng-sessiond").arg("--no-kernel"))
+        let child = bound_to_parent(programs::command("lttng-sessiond").arg("--no-kernel"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -120,7 +121,7 @@ fn ended(child: &mut Child, patience: Duration) -> bool {
 /// Runs one command of lttng, which must not start a daemon by itself; its output.
 pub(super) fn lttng(arguments: &[&str]) -> Result<String> {
     let shown = || format!("lttng {}", arguments.join(" "));
-    let mut child = Command::new("lttng")
+    let mut child = programs::command("lttng")
         .arg("--no-sessiond")
         .args(arguments)
         .stdin(Stdio::null())

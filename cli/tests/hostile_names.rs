@@ -1,0 +1,138 @@
+//! Threads and markers whose names are escape sequences, markup and direction marks, recorded for real: no output of lathunt acts on a
+//! terminal or a page.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Names of threads have 15 bytes.
+const NAMES: [&str; 5] = [
+    "\x1b]0;pwned\x07<b>",
+    "\x1b[2J\x1b[Hx",
+    "<img src=x>'\"",
+    "\u{202e}\u{e0041}\u{61c}evil",
+    "a\nb\r${x}`id`",
+];
+
+/// What a name would act with on a terminal, and, the last two, in a page.
+const ACTIVE: [&str; 8] = ["\x1b", "\x07", "\r", "\u{202e}", "\u{e0041}", "\u{61c}", "<img src=x", "<b>"];
+
+struct Threads(Arc<AtomicBool>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Real-time threads of these names, awake every millisecond; for 60 s at most.
+fn threads() -> Threads {
+    let over = Arc::new(AtomicBool::new(false));
+    for name in NAMES {
+        let over = Arc::clone(&over);
+        std::thread::spawn(move || {
+            let begun = Instant::now();
+            let name = std::ffi::CString::new(name).unwrap();
+            let parameters = libc::sched_param { sched_priority: 10 };
+            // SAFETY: a text that ends with NUL and plain values.
+            unsafe {
+                libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+                libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters);
+            }
+            while !over.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    Threads(over)
+}
+
+fn lathunt(arguments: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_lathunt")]).args(arguments);
+    command.current_dir(directory).output().unwrap()
+}
+
+/// That nothing in `text` acts, and that the names are there as far as they are plain.
+fn inert(what: &str, text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let is_page = what.ends_with(".html");
+    for active in ACTIVE.iter().filter(|active| is_page || !active.starts_with('<')) {
+        let found = text.find(*active).map(|at| text[at..].chars().take(40).collect::<String>());
+        assert!(found.is_none(), "{what}: {active:?} in {found:?}");
+    }
+    text.contains("evil") || text.contains("pwned")
+}
+
+#[test]
+#[ignore = "needs root"]
+fn hostile_names_of_recorded_threads_act_nowhere() {
+    if !lathunt_host::testing::may_run(
+        "hostile_names_of_recorded_threads_act_nowhere",
+        lathunt_host::testing::lacks_root(),
+    ) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let threads = threads();
+    let mut named = 0;
+    for arguments in [
+        &["trace", "--events", "min", "-D", "1", "-o", "t"][..],
+        &["record", "-D", "2", "-o", "r"],
+        &["record", "-D", "2", "--json", "-o", "j"],
+        &["record", "-D", "2", "--latency-hist", "h", "-o", "k"],
+    ] {
+        let output = lathunt(arguments, place.path());
+        assert!(
+            matches!(output.status.code(), Some(0 | 2 | 3)),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        named += usize::from(inert(&format!("{arguments:?}"), &output.stdout));
+        inert(&format!("{arguments:?}"), &output.stderr);
+    }
+    drop(threads);
+    for arguments in [
+        &["explain", "t", "--summary"][..],
+        &["explain", "t", "--wakeups", "--worst", "20", "--evidence"],
+        &["explain", "t", "--wakeups", "--json"],
+        &["explain", "t", "--periods"],
+        &["explain", "t", "--wakeups", "--worst", "20", "--html", "page.html"],
+        &["explain", "t", "--wakeups", "--worst", "20", "--perfetto", "page.perfetto"],
+        &["explain", "t", "--ctf", "ctf"],
+        &["explain", "r", "--summary"],
+        &["explain", "r", "--wakeups", "--worst", "20"],
+        &["report", "r"],
+    ] {
+        let output = lathunt(arguments, place.path());
+        assert!(
+            matches!(output.status.code(), Some(0 | 3)),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        named += usize::from(inert(&format!("{arguments:?}"), &output.stdout));
+        inert(&format!("{arguments:?}"), &output.stderr);
+    }
+    assert!(named > 4, "the names are shown, as text: {named}");
+    for page in ["page.html", "r/report.html"] {
+        inert(page, &fs::read(at(page)).unwrap());
+    }
+    // Perfetto and CTF hand names on: Perfetto as text that is shown, CTF as the bytes of the trace, but not in what describes them.
+    let perfetto = fs::read(at("page.perfetto")).unwrap();
+    for active in ["\x1b]0;", "\x1b[2J", "\u{202e}"] {
+        let found = perfetto.windows(active.len()).any(|part| part == active.as_bytes());
+        assert!(!found, "page.perfetto has {active:?}");
+    }
+    inert("ctf/metadata", &fs::read(at("ctf/metadata")).unwrap());
+    for entry in fs::read_dir(at("h")).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            inert(&path.display().to_string(), &fs::read(path).unwrap());
+        }
+    }
+}

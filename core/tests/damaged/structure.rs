@@ -1,0 +1,300 @@
+//! Changes that know the formats: numbers, counts and offsets become extreme, lines and tokens are repeated, dropped and swapped, and what
+//! is compressed is changed inside and compressed again, so that it passes the first checks. Each format has a process of its own, whose
+//! memory the kernel limits (RLIMIT_DATA), and each file five seconds.
+//!
+//! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it).
+
+#![allow(clippy::disallowed_types)] // the test starts processes, which the kernel limits; the crate itself starts none
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lathunt_core::cyclictest::import::{read, Unit};
+use lathunt_core::run::Run;
+
+use super::{cases, ctf, flight, perf_data, text, trace_dat, Case, Numbers, KALLSYMS};
+
+const MOST_KIB: u32 = 300_000;
+const MOST_TIME: Duration = Duration::from_secs(5);
+const FORMAT: &str = "LATHUNT_MUTATED_FORMAT";
+/// File in which the process notes what it reads: a process that the kernel ends says no more.
+const LAST: &str = "LATHUNT_MUTATED_LAST";
+const COUNT: &str = "LATHUNT_MUTATIONS";
+const FORMATS: [&str; 8] =
+    ["trace.dat", "ctf", "perf.data", "flight", "text", "cyclictest", "rt-json", "run"];
+
+/// Numbers that overflow something.
+const EXTREME: [&str; 12] = [
+    "0",
+    "-1",
+    "1",
+    "65535",
+    "2147483647",
+    "4294967295",
+    "9223372036854775807",
+    "18446744073709551615",
+    "99999999999999999999999",
+    "1e308",
+    "nan",
+    "0x7fffffff",
+];
+
+const CYCLICTEST: &str = "# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000000\t000000\n000001 000171\t000005\n\
+    000002 000004\t000001\n# Total: 000000175 000000006\n# Min Latencies: 00001 00001\n# Avg Latencies: 00001 00001\n\
+    # Max Latencies: 00002 00002\n# Histogram Overflows: 00000 00000\nT: 0 (  100) P:80 I:1000 C:    175 Min:      1 Act:    1 Avg:    1 Max:       2\n\
+    T: 1 (  101) P:80 I:1500 C:      6 Min:      1 Act:    1 Avg:    1 Max:       2\n       0:       0:      33\n";
+const RT_JSON: &str = "{\"file_version\": 1, \"cmdline\": \"cyclictest -q\", \"resolution_in_ns\": 0, \"num_threads\": 2, \"thread\": {\
+    \"0\": {\"histogram\": {\"1\": 5, \"7\": 1}, \"cycles\": 6, \"min\": 1, \"max\": 7, \"avg\": 2.0, \"cpu\": 0},\
+    \"1\": {\"histogram\": {\"2\": 5}, \"cycles\": 5, \"min\": 2, \"max\": 2, \"avg\": 2.0, \"cpu\": 1}}}";
+
+/// A file, changed; whether anything is read of it does not matter.
+fn one(format: &str, all: &[Case], numbers: &mut Numbers) {
+    let pick = |open: fn(&[Vec<u8>]) -> Option<super::Met>, numbers: &mut Numbers| {
+        let of: Vec<&Case> = all.iter().filter(|case| std::ptr::fn_addr_eq(case.open, open)).collect();
+        of[numbers.next(of.len())].parts.clone()
+    };
+    let text_of = |text: &str, numbers: &mut Numbers| {
+        let mut bytes = text.as_bytes().to_vec();
+        (0..1 + numbers.next(4)).for_each(|_| tokens(&mut bytes, numbers));
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    match format {
+        "trace.dat" => {
+            let mut parts = pick(trace_dat, numbers);
+            match numbers.next(3) {
+                0 => repack(&mut parts[0], numbers),
+                _ => words(&mut parts[0], numbers),
+            }
+            let _ = trace_dat(&parts);
+        }
+        "perf.data" => {
+            let mut parts = pick(perf_data, numbers);
+            match numbers.next(3) {
+                0 => parts[0] = compressed(numbers),
+                _ => words(&mut parts[0], numbers),
+            }
+            let _ = perf_data(&parts);
+        }
+        "ctf" => {
+            let mut parts = pick(ctf, numbers);
+            match numbers.next(2) {
+                0 => tokens(&mut parts[0], numbers),
+                _ => {
+                    let stream = 1 + numbers.next(parts.len() - 1);
+                    words(&mut parts[stream], numbers);
+                }
+            }
+            let _ = ctf(&parts);
+        }
+        "flight" => {
+            let mut bytes = pick(flight, numbers).swap_remove(0);
+            words(&mut bytes, numbers);
+            let _ = flight(&[bytes, KALLSYMS.to_vec()]);
+        }
+        "text" => {
+            let mut parts = pick(text, numbers);
+            (0..1 + numbers.next(4)).for_each(|_| tokens(&mut parts[0], numbers));
+            let _ = text(&parts);
+        }
+        "cyclictest" => drop(read(&text_of(CYCLICTEST, numbers), Unit::Guess)),
+        "rt-json" => drop(read(&text_of(RT_JSON, numbers), Unit::Guess)),
+        _ => {
+            let whole = read(CYCLICTEST, Unit::Guess).expect("it is whole").to_json();
+            if let Ok(run) = Run::from_json(&text_of(&whole, numbers)) {
+                assert!(Run::from_json(&run.to_json()).is_ok());
+            }
+        }
+    }
+}
+
+/// Changes tokens and lines of a text.
+fn tokens(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
+    let at = numbers.next(bytes.len());
+    let is_end = |&byte: &u8| matches!(byte, b' ' | b'\n' | b':' | b',' | b';' | b'=' | b'"' | b'(' | b')');
+    let begin = bytes[..at].iter().rposition(is_end).map_or(0, |end| end + 1);
+    let end = at + bytes[at..].iter().position(is_end).unwrap_or(bytes.len() - at);
+    let begin_of_line = bytes[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let end_of_line =
+        at + bytes[at..].iter().position(|&byte| byte == b'\n').map_or(bytes.len() - at, |end| end + 1);
+    match numbers.next(6) {
+        0 | 1 if begin <= end => drop(bytes.splice(begin..end, EXTREME[numbers.next(EXTREME.len())].bytes())),
+        2 if begin <= end => {
+            let from = numbers.next(bytes.len());
+            let token = bytes[from..(from + numbers.next(24)).min(bytes.len())].to_vec();
+            bytes.splice(begin..end, token);
+        }
+        3 => {
+            let times = (1 + numbers.next(200)).min((64 << 10) / (end_of_line - begin_of_line).max(1));
+            let line = bytes[begin_of_line..end_of_line].repeat(times);
+            bytes.splice(begin_of_line..begin_of_line, line);
+        }
+        4 => drop(bytes.drain(begin_of_line..end_of_line)),
+        _ => {
+            let hostile = ["\x1b[2J", "\u{202e}", "\0", "{", "}", "[", "/*", "\"", "\\", "\r"];
+            bytes.splice(at..at, hostile[numbers.next(hostile.len())].bytes());
+        }
+    }
+    if bytes.is_empty() {
+        bytes.push(b'\n');
+    }
+}
+
+/// Changes words that look like sizes, counts or offsets.
+fn words(bytes: &mut [u8], numbers: &mut Numbers) {
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    };
+    for _ in 0..1 + numbers.next(3) {
+        let start = numbers.next(bytes.len().saturating_sub(8));
+        let looks = |at: &usize| (1..2 * bytes.len() as u32).contains(&word(bytes, *at));
+        let Some(at) = (start..(start + 512).min(bytes.len().saturating_sub(8))).find(looks) else {
+            continue;
+        };
+        let old = word(bytes, at);
+        let other = word(bytes, numbers.next(bytes.len() - 4));
+        let new = [
+            0,
+            1,
+            old.wrapping_add(1),
+            old.wrapping_sub(1),
+            old << 8,
+            0x7fff_ffff,
+            u32::MAX,
+            bytes.len() as u32,
+            other,
+        ];
+        bytes[at..at + 4].copy_from_slice(&new[numbers.next(new.len())].to_le_bytes());
+        if numbers.next(4) == 0 {
+            bytes[at + 4..at + 8].fill(0xff); // of a number of eight bytes
+        }
+    }
+}
+
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Changes what one zstd frame holds, in the place that the frame had.
+fn repack(bytes: &mut [u8], numbers: &mut Numbers) {
+    let frames: Vec<usize> =
+        bytes.windows(4).enumerate().filter(|(_, four)| *four == ZSTD).map(|(at, _)| at).collect();
+    let Some(&at) = frames.get(numbers.next(frames.len())).filter(|at| **at >= 8) else {
+        return words(bytes, numbers);
+    };
+    let size =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
+    let (packed, unpacked) = (size(at - 8), size(at - 4));
+    let Some(frame) = bytes.get(at..at + packed).filter(|_| unpacked < 1 << 22) else { return };
+    let Ok(mut inside) = zstd::bulk::decompress(frame, unpacked) else { return };
+    match numbers.next(3) {
+        0 => {
+            // All pages alike: as dense as it gets, and a bomb where the size says so.
+            let page = inside[..inside.len().min(4096)].to_vec();
+            inside = page.repeat(unpacked.div_ceil(page.len().max(1)) << numbers.next(12));
+        }
+        _ => words(&mut inside, numbers),
+    }
+    let Ok(again) = zstd::bulk::compress(&inside, 19) else { return };
+    let Some(rest) = packed.checked_sub(again.len() + 8) else { return };
+    bytes[at - 4..at].copy_from_slice(&(inside.len() as u32).to_le_bytes());
+    bytes[at..at + again.len()].copy_from_slice(&again);
+    // A frame that is skipped fills the place.
+    let fill = [&0x184d_2a50u32.to_le_bytes()[..], &(rest as u32).to_le_bytes()].concat();
+    bytes[at + again.len()..at + again.len() + 8].copy_from_slice(&fill);
+}
+
+/// A perf.data as `perf record -z` makes it, of changed records, some of them a thousand times.
+fn compressed(numbers: &mut Numbers) -> Vec<u8> {
+    let plain = include_bytes!("../data/perf_data/small.data");
+    let word = |at: usize| u64::from_le_bytes(plain[at..at + 8].try_into().expect("eight bytes")) as usize;
+    let (offset, size) = (word(40), word(48));
+    let mut records = plain[offset..offset + size].to_vec();
+    words(&mut records, numbers);
+    if numbers.next(4) == 0 {
+        records = records.repeat((1 << numbers.next(12)).min((64 << 20) / records.len().max(1)));
+    }
+    let mut packed = Vec::new();
+    for piece in zstd::bulk::compress(&records, 1).unwrap_or_default().chunks(60_000) {
+        packed.extend(81u32.to_le_bytes());
+        packed.extend([0, 0]);
+        packed.extend((piece.len() as u16 + 8).to_le_bytes());
+        packed.extend(piece);
+    }
+    let mut bytes = [&plain[..offset], &packed, &plain[offset + size..]].concat();
+    bytes[48..56].copy_from_slice(&(packed.len() as u64).to_le_bytes());
+    let features: u32 = plain[72..104].iter().map(|byte| byte.count_ones()).sum();
+    for section in 0..features as usize {
+        let place = offset + packed.len() + 16 * section;
+        let old = u64::from_le_bytes(bytes[place..place + 8].try_into().expect("eight bytes"));
+        let moved = old.wrapping_add(packed.len() as u64).wrapping_sub(size as u64);
+        bytes[place..place + 8].copy_from_slice(&moved.to_le_bytes());
+    }
+    bytes
+}
+
+/// Not a test of its own: the process of one format.
+#[test]
+fn the_process_of_one_format() {
+    let Ok(format) = std::env::var(FORMAT) else { return };
+    let count: u64 = std::env::var(COUNT).ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
+    let seed = Arc::new(AtomicU64::new(0));
+    let watched = Arc::clone(&seed);
+    std::thread::spawn(move || {
+        let (mut last, mut since) = (0, Instant::now());
+        loop {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = watched.load(Ordering::Relaxed);
+            if now != last {
+                (last, since) = (now, Instant::now());
+            } else if since.elapsed() > MOST_TIME {
+                eprintln!("file {now} takes longer than {MOST_TIME:?}");
+                std::process::abort();
+            }
+        }
+    });
+    let all = cases();
+    for number in 1..=count {
+        seed.store(number, Ordering::Relaxed);
+        let _ =
+            std::fs::write(std::env::var_os(LAST).unwrap_or_else(|| "/dev/null".into()), number.to_string());
+        if let Ok(only) = std::env::var("LATHUNT_MUTATION") {
+            if only != number.to_string() {
+                continue;
+            }
+        }
+        let mut numbers = Numbers(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let done =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| one(&format, &all, &mut numbers)));
+        assert!(
+            done.is_ok(),
+            "file {number} of {format}: LATHUNT_MUTATED_FORMAT={format} LATHUNT_MUTATION={number}"
+        );
+    }
+    println!("{count} files of {format}");
+}
+
+#[test]
+fn changed_files_of_each_format_stay_within_memory_and_time() {
+    let own = std::env::current_exe().expect("this program");
+    let script = format!("ulimit -d {MOST_KIB}; exec \"$@\"");
+    let failed: Vec<String> = FORMATS
+        .iter()
+        .filter_map(|format| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &script, "sh"]).arg(&own);
+            command
+                .args(["--exact", "structure::the_process_of_one_format", "--nocapture"])
+                .env(FORMAT, format);
+            let last = tempfile::NamedTempFile::new().expect("a temporary file");
+            command.env(LAST, last.path());
+            let output = command.stdin(Stdio::null()).output().expect("sh");
+            let said = String::from_utf8_lossy(&output.stdout);
+            let error = String::from_utf8_lossy(&output.stderr);
+            let tail: String = error.lines().rev().take(12).map(|line| format!("{line}\n")).collect();
+            let whole = output.status.success() && said.contains(&format!("files of {format}"));
+            let last = std::fs::read_to_string(last.path()).unwrap_or_default();
+            (!whole).then(|| format!("{format}: {} at LATHUNT_MUTATION={last}: {tail}", output.status))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
