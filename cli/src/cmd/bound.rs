@@ -25,7 +25,8 @@ use crate::{exit, out};
 ///
 /// Observed: the largest sample, and how rare larger ones must be, without any model of the tail; samples that come in
 /// clusters count once a cluster. Bound: a path analysis over measured terms of the kernel, where they were measured.
-/// Extrapolated: a generalised Pareto tail, printed only when every gate passes; the gate that refuses is named.
+/// Extrapolated: a generalised Pareto tail, printed only when every gate passes; the gate that refuses is named. No gate
+/// can see a mechanism that comes after the record, so a run is extrapolated only with --assume-no-new-mechanism.
 ///
 /// Exit codes: 0 done, or the deadline holds for all that was observed; 1 error or invalid arguments; 2 a sample was above
 /// the deadline; 3 lost samples or missed activations may be above the deadline.
@@ -58,6 +59,9 @@ pub struct BoundArgs {
     /// Extrapolate further than two decades beyond the data
     #[arg(long)]
     beyond: bool,
+    /// Extrapolate a run: take as given that no mechanism comes that is not in it, which no test can see
+    #[arg(long, conflicts_with = "values")]
+    assume_no_new_mechanism: bool,
     /// Deadline to hold observations against; a bare number counts in µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "values")]
     deadline: Option<Ns>,
@@ -131,6 +135,7 @@ fn request(args: &BoundArgs) -> Request {
         deadline: args.deadline.map(|deadline| deadline.0 as f64),
         threshold: args.threshold,
         beyond: args.beyond,
+        assume_no_new: args.assume_no_new_mechanism,
         ..Request::default()
     }
 }
@@ -167,8 +172,15 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Answer> {
     };
     let distribution =
         Distribution::of_values(&values, grid).ok_or_else(|| anyhow!("cannot read {shown}: no numbers"))?;
-    let input =
-        Input { about, unit: "as given".to_owned(), distribution, order: Order::Values(values), unknown: 0 };
+    let input = Input {
+        about,
+        unit: "as given".to_owned(),
+        distribution,
+        order: Order::Values(values),
+        unknown: 0,
+        cpus: Vec::new(),
+        mechanisms: Vec::new(),
+    };
     Ok(analyse(&input, &request(args)))
 }
 

@@ -8,14 +8,17 @@ use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, FORMAT, VERSION}
 use super::exceedances::Tail;
 use super::gate::{condition, holm};
 use super::goodness::bootstrap;
-use super::gpd::{self, Ends};
+use super::gpd;
+use super::limit::limit;
+use super::mechanisms::{self, Mechanism};
 use super::observed::{index, observed};
-use super::order_gates::{holdout_gate, order_gates, sequence_gates};
+use super::order_gates::{holdout_gate, order_gates, rate_gates, sequence_gates};
 use super::random::Random;
 use super::special::chi2_quantile_1;
 use super::tail::{total, Distribution, Grid};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
 use super::{blocks, threshold};
+use crate::time::Cpu;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,8 @@ pub struct Request {
     pub threshold: Option<f64>,
     /// Extrapolate further than two decades beyond the data.
     pub beyond: bool,
+    /// The user knows that no mechanism comes later that the record does not hold.
+    pub assume_no_new: bool,
     /// Samples of each bootstrap.
     pub bootstrap: u32,
 }
@@ -42,6 +47,7 @@ impl Default for Request {
             deadline: None,
             threshold: None,
             beyond: false,
+            assume_no_new: false,
             bootstrap: 999,
         }
     }
@@ -88,6 +94,10 @@ pub struct Input {
     pub order: Order,
     /// Lost samples and missed activations of which no latency is known.
     pub unknown: u64,
+    /// The samples of each CPU, where there are several.
+    pub cpus: Vec<(Cpu, Distribution)>,
+    /// Causes of the largest, where they were explained.
+    pub mechanisms: Vec<Mechanism>,
 }
 
 /// The answer without the criteria and the bound, which need more than samples.
@@ -108,7 +118,13 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
             reason: "no path analysis: samples of a latency alone do not hold its terms".to_owned(),
             terms: Vec::new(),
         },
-        extrapolated: Extrapolated { value_ns: None, upper_ns: None, level, reason: String::new() },
+        extrapolated: Extrapolated {
+            value_ns: None,
+            upper_ns: None,
+            level,
+            reason: String::new(),
+            assumes: None,
+        },
         gates: Vec::new(),
         criteria: Vec::new(),
         gpd: None,
@@ -125,19 +141,9 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
             answer.gates.push(condition("fit", false, detail.to_owned()));
         }
     }
-    if input.unit == "ns" {
-        answer.gates.push(one_mechanism());
-    }
+    answer.gates.extend(mechanisms::gates(input, request.assume_no_new));
     conclude(&mut answer);
     answer
-}
-
-/// Refuses for every run: in simulations of a second, rare mechanism inside the range of the data, the other gates let
-/// an extrapolation pass whose limit was too small in 34 of 38 cases.
-fn one_mechanism() -> Gate {
-    let detail = "latencies of a machine may have a rare second mechanism that no gate can see inside the range of the \
-                  data; the fit is shown, a level is not claimed. Explain the worst peaks, or measure longer";
-    condition("one mechanism", false, detail.to_owned())
 }
 
 /// Decides the gates, and withdraws the extrapolation where one refuses.
@@ -147,6 +153,7 @@ pub(super) fn conclude(answer: &mut Answer) {
     if let Some(first) = refused.first() {
         answer.extrapolated.value_ns = None;
         answer.extrapolated.upper_ns = None;
+        answer.extrapolated.assumes = None;
         let more = match refused.len() {
             1 => String::new(),
             n => format!(" (and {} more gates refused)", n - 1),
@@ -188,6 +195,7 @@ fn fitted(
     let n = total(cells);
     let goodness = bootstrap(cells, fit, tail.threshold, tail.grid, request.bootstrap, random);
     answer.gates.extend(sequence_gates(tail));
+    answer.gates.extend(rate_gates(input, tail.threshold, answer.observed.theta));
     answer.gates.push(size_gate(tail, answer.observed.samples));
     answer.gates.push(resolution_gate(&input.distribution, tail));
     answer.gates.push(fit_gate(&goodness, request.bootstrap));
@@ -206,7 +214,8 @@ fn fitted(
         false => format!("{level:.2e} is more than two decades beyond {} samples: take {reach:.2e}, measure {:.1} times as long, or give --beyond", input.distribution.samples, reach / level),
     }));
     let t = (tail.zeta / level).ln();
-    let (value, upper) = levels(tail, t, xi, request);
+    let limit = limit(tail, level, request);
+    let (from, of) = limit.decided_by;
     if t <= 0.0 {
         answer.gates.push(condition(
             "level",
@@ -216,7 +225,7 @@ fn fitted(
     }
     let (gate, gev) = blocks.agree(
         tail.threshold + gpd::level_interval(cells, fit, t.max(1e-9), request.two_sided()).0.unwrap_or(0.0),
-        upper,
+        limit.upper,
         level,
         answer.observed.theta,
         request,
@@ -225,16 +234,19 @@ fn fitted(
     answer.gev = gev;
     answer.gates.push(condition(
         "upper limit",
-        upper.is_some(),
-        match upper {
-            Some(_) => "the profile likelihood closes".to_owned(),
-            None => "the profile likelihood has no upper end: measure longer".to_owned(),
+        limit.upper.is_some(),
+        match limit.upper {
+            Some(_) => format!("the largest of all thresholds is over {from} ({of} exceedances)"),
+            None => format!(
+                "the profile likelihood over {from} ({of} exceedances) has no upper end: measure longer"
+            ),
         },
     ));
-    answer.extrapolated.value_ns = Some(value);
-    answer.extrapolated.upper_ns = upper;
+    answer.extrapolated.value_ns = Some(limit.value);
+    answer.extrapolated.upper_ns = limit.upper;
+    answer.extrapolated.assumes = Some(mechanisms::ASSUMES.to_owned());
     answer.extrapolated.reason = format!(
-        "generalised Pareto tail over {} ({n} exceedances, xi {:.3}), upper limit of the profile likelihood at {} %; a mechanism that never occurred in this record is not in it",
+        "generalised Pareto tail over {} ({n} exceedances, xi {:.3}), upper limit of the profile likelihood at {} % over {from}, the largest of all thresholds",
         tail.threshold, fit.xi, request.confidence * 100.0
     );
     answer.gpd = Some(Gpd {
@@ -253,19 +265,4 @@ fn fitted(
         sigma_interval: gpd::sigma_interval(cells, fit, request.two_sided()),
         xi_interval: xi,
     });
-}
-
-/// Point and upper limit. Where the shape may be 0, the larger of both tails' limits: to force one is not conservative.
-fn levels(tail: &Tail, t: f64, xi: Ends, request: &Request) -> (f64, Option<f64>) {
-    let (cells, fit) = (&tail.cells, &tail.fit);
-    if t <= 0.0 {
-        return (tail.threshold, None);
-    }
-    let mut upper = gpd::level_interval(cells, fit, t, request.one_sided()).1;
-    let zero_inside = xi.0.is_none_or(|low| low <= 0.0) && xi.1.is_none_or(|high| high >= 0.0);
-    if let Some(exponential) = gpd::fit_exponential(cells).filter(|_| zero_inside) {
-        let other = gpd::exponential_interval(cells, &exponential, t, request.one_sided()).1;
-        upper = upper.zip(other).map(|(a, b)| a.max(b));
-    }
-    (tail.threshold + gpd::level(fit, t), upper.map(|y| tail.threshold + y))
 }

@@ -96,6 +96,8 @@ pub struct Extrapolated {
     pub level: f64,
     /// What it rests on, or which gate refused, and what to do next.
     pub reason: String,
+    /// What must be true of the machine, which no gate can test; `null` when a gate refuses.
+    pub assumes: Option<String>,
 }
 
 /// One test.

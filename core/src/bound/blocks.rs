@@ -149,7 +149,13 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
             reason: "no path analysis: block maxima do not hold its terms".to_owned(),
             terms: Vec::new(),
         },
-        extrapolated: Extrapolated { value_ns: None, upper_ns: None, level, reason: String::new() },
+        extrapolated: Extrapolated {
+            value_ns: None,
+            upper_ns: None,
+            level,
+            reason: String::new(),
+            assumes: None,
+        },
         gates: vec![
             tested_or_not(
                 "stationarity",
@@ -203,6 +209,7 @@ fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
     answer.gates.push(condition("upper limit", upper.is_some(), "of the profile likelihood".to_owned()));
     answer.extrapolated.value_ns = Some(fit.level(level));
     answer.extrapolated.upper_ns = upper;
+    answer.extrapolated.assumes = Some(super::mechanisms::ASSUMES.to_owned());
     answer.extrapolated.reason = format!("generalised extreme-value distribution of {} block maxima; upper limit of the profile likelihood at {} %", maxima.len(), request.confidence * 100.0);
     answer.gev = Some(described(maxima, fit, request.two_sided()));
 }

@@ -177,7 +177,9 @@ pub fn interval(maxima: &[f64], fit: &Fit, fixed: Fixed, q: f64) -> Ends {
         Fixed::Level(_) | Fixed::Endpoint => 0.05 * (from - fit.mu).abs().max(scale),
     };
     let end = |step: f64| crossing(profile(), from, step, limit, 60);
-    let (low, high) = (end(-step), end(step));
+    // Where the likelihood allows a shape of 0 there may be no end at all: a walk outwards would not arrive.
+    let endless = fixed == Fixed::Endpoint && fit_gumbel(maxima).is_none_or(|gumbel| gumbel.nllh <= limit);
+    let (low, high) = (end(-step), if endless { None } else { end(step) });
     match fixed {
         Fixed::Sigma => (low.map(f64::exp), high.map(f64::exp)),
         _ => (low, high),

@@ -122,7 +122,8 @@ fn simplex(
         points.sort_by(|a, b| a.value.total_cmp(&b.value));
         let spread = points[n].value - points[0].value;
         let width = (0..n).map(|i| ((points[n].at[i] - points[0].at[i]) / step[i]).abs()).fold(0.0, f64::max);
-        if spread < 1e-11 && width < 1e-6 {
+        // The value carries rounding errors in proportion to its size: less than that cannot be asked for.
+        if spread < 1e-12 * (10.0 + points[0].value.abs()) && width < 1e-5 {
             break;
         }
         let centre: Vec<f64> =
@@ -163,34 +164,59 @@ fn simplex(
 }
 
 /// Where `f` climbs through `level` when one walks from `from` by steps of `step` (their sign is the direction):
-/// doubled until beyond, then halved. `None` when it is not reached within `steps` doublings.
+/// lengthened until beyond, then narrowed by false position (Illinois; Dowell and Jarratt, BIT 11, 1971), or halved where
+/// `f` is infinite. `None` when it is not reached within `steps` lengthenings.
 pub fn crossing(mut f: impl FnMut(f64) -> f64, from: f64, step: f64, level: f64, steps: u32) -> Option<f64> {
-    let (mut inside, mut reach) = (from, step);
+    let mut beyond = |x: f64| {
+        let value = f(x) - level;
+        if value.is_nan() {
+            f64::INFINITY
+        } else {
+            value
+        }
+    };
+    // Each end with its value: below or at the level, and above it.
+    let (mut inside, mut reach) = ((from, f64::NEG_INFINITY), step);
     let mut outside = None;
     for _ in 0..steps {
         let x = from + reach;
-        let value = f(x);
-        if value.is_nan() || value > level {
-            outside = Some(x);
+        let value = beyond(x);
+        if value > 0.0 {
+            outside = Some((x, value));
             break;
         }
-        inside = x;
+        inside = (x, value);
         reach *= 1.6;
     }
     let mut outside = outside?;
-    for _ in 0..60 {
-        let middle = 0.5 * (inside + outside);
-        let value = f(middle);
-        if value.is_nan() || value > level {
-            outside = middle;
+    let mut kept = 0i32; // how often in turn one end stayed: positive the outer one
+    for _ in 0..80 {
+        let share = inside.1 / (inside.1 - outside.1);
+        let share = if share.is_finite() && kept.abs() < 4 { share.clamp(1e-3, 1.0 - 1e-3) } else { 0.5 };
+        let middle = inside.0 + share * (outside.0 - inside.0);
+        let value = beyond(middle);
+        if value > 0.0 {
+            outside = (middle, value);
+            kept = kept.min(0) - 1;
+            if kept < -1 {
+                inside.1 *= 0.5;
+            }
         } else {
-            inside = middle;
+            inside = (middle, value);
+            kept = kept.max(0) + 1;
+            if kept > 1 {
+                outside.1 *= 0.5;
+            }
         }
-        if (outside - inside).abs() <= 1e-7 * (outside - from).abs() {
+        let near = value.abs() < 1e-7 && value > 0.0;
+        if near || (outside.0 - inside.0).abs() <= 1e-7 * (outside.0 - from).abs() {
             break;
         }
+        if kept.abs() >= 4 {
+            kept = 0;
+        }
     }
-    Some(outside)
+    Some(outside.0)
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ mod gate;
 pub mod gev;
 pub mod goodness;
 pub mod gpd;
+mod limit;
+pub mod mechanisms;
 pub mod minimise;
 mod observed;
 pub mod of_run;

@@ -1,9 +1,12 @@
 //! Which samples of runs belong together, and what else of a run the answer needs.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::analyse::{Input, Order};
 use super::answer::{Answer, Criterion, Term};
+use super::mechanisms;
 use super::tail::Distribution;
 use crate::histogram::Histogram;
 use crate::run::Run;
@@ -69,6 +72,7 @@ pub enum NoInput {
 pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<Input, NoInput> {
     let wanted = |series: &&Series| cpus.is_none_or(|cpus| series.cpu.is_some_and(|cpu| cpus.contains(&cpu)));
     let mut all: Option<Histogram> = None;
+    let mut by_cpu: BTreeMap<Cpu, Histogram> = BTreeMap::new();
     let (mut unknown, mut maxima, mut why) = (0u64, Vec::new(), None);
     for run in runs {
         let series: Vec<&Series> = run.of(quantity).filter(wanted).collect();
@@ -80,6 +84,12 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
             let missed = if replayed.is_some() { 0 } else { one.missed.unwrap_or(1) };
             let lost = if one.lost_below_max { 0 } else { one.lost };
             unknown = unknown.saturating_add(missed).saturating_add(lost);
+            if let Some(cpu) = one.cpu {
+                match by_cpu.get_mut(&cpu) {
+                    Some(sum) => sum.merge(histogram)?,
+                    None => drop(by_cpu.insert(cpu, histogram.clone())),
+                }
+            }
             match &mut all {
                 Some(sum) if sum.count().checked_add(histogram.count()).is_none() => {
                     return Err(NoInput::TooMany)
@@ -109,7 +119,13 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
         runs.len(),
         if runs.len() == 1 { "" } else { "s" }
     );
-    Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown })
+    let each =
+        by_cpu.iter().filter_map(|(cpu, all)| Some((*cpu, Distribution::of_histogram(all)?))).collect();
+    let peaks = runs.iter().flat_map(|run| &run.peaks);
+    let mechanisms = mechanisms::of_peaks(
+        peaks.filter(|peak| peak.quantity == quantity && cpus.is_none_or(|cpus| cpus.contains(&peak.cpu))),
+    );
+    Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown, cpus: each, mechanisms })
 }
 
 /// Maxima of each stretch over all series of a run, in time order.
@@ -122,7 +138,7 @@ fn in_time(series: &[&Series]) -> Result<Vec<f64>, &'static str> {
     if filled.iter().any(|s| s.seconds_stretch != stretch) {
         return Err("the maxima of its CPUs are of stretches of different lengths");
     }
-    let mut at: std::collections::BTreeMap<u32, f64> = std::collections::BTreeMap::new();
+    let mut at: BTreeMap<u32, f64> = BTreeMap::new();
     for one in filled.iter().flat_map(|s| &s.seconds) {
         let max = at.entry(one.second / stretch).or_insert(0.0);
         *max = max.max(one.max_ns.0 as f64);

@@ -49,14 +49,16 @@ pub fn ljung_box(values: &[f64], lags: usize) -> Option<(f64, f64)> {
     Some((statistic, chi2_upper(lags as f64, statistic)))
 }
 
-/// Whether counts of equal stretches of time have one rate: chi-square and its p-value, the slice that differs most.
+/// Whether counts have one rate, each `(count, samples)`: chi-square and its p-value, the one that differs most. `None`
+/// where there are fewer than two, or fewer than five are expected of one (the distribution is another one then).
 #[must_use]
-pub fn homogeneous(counts: &[u64]) -> Option<(f64, f64, usize)> {
-    let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
-    if counts.len() < 2 || mean < 1.0 {
+pub fn homogeneous(counts: &[(u64, f64)]) -> Option<(f64, f64, usize)> {
+    let (sum, samples) = counts.iter().fold((0, 0.0), |(n, all), one| (n + one.0, all + one.1));
+    let expected = |one: &(u64, f64)| sum as f64 * one.1 / samples;
+    if counts.len() < 2 || !counts.iter().all(|one| expected(one) >= 5.0) {
         return None;
     }
-    let part = |count: &u64| (*count as f64 - mean).powi(2) / mean;
+    let part = |one: &(u64, f64)| (one.0 as f64 - expected(one)).powi(2) / expected(one);
     let statistic: f64 = counts.iter().map(part).sum();
     let worst = (0..counts.len()).max_by(|a, b| part(&counts[*a]).total_cmp(&part(&counts[*b])))?;
     Some((statistic, chi2_upper((counts.len() - 1) as f64, statistic), worst))

@@ -4,9 +4,11 @@ use super::analyse::{Input, Order};
 use super::answer::Gate;
 use super::exceedances::Tail;
 use super::gate::{condition, tested, tested_or_not};
+use super::observed::times_above;
 use super::special::poisson_at_least;
 use super::tail::{total, Distribution, Grid};
 use super::{blocks, gpd, order};
+use crate::time::Cpu;
 
 /// Of all samples.
 pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
@@ -104,4 +106,60 @@ pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
     let detail =
         format!("{seen} of the second half above {predicted:.1}, which the first half predicts 5 times");
     tested("hold-out", poisson_at_least(seen, 5.0), detail)
+}
+
+/// Whether exceedances come at one rate: in each tenth of the time, and on each CPU.
+pub(super) fn rate_gates(input: &Input, threshold: f64, theta: Option<f64>) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    if let Some(counts) = by_tenths(&input.order, threshold, theta) {
+        gates.push(rate(
+            "rate",
+            &counts,
+            |at| format!("tenth {} of the time", at + 1),
+            "explain the samples of that time, or measure it by itself",
+        ));
+    }
+    if input.cpus.len() > 1 {
+        let one = |(_, all): &(Cpu, Distribution)| (total(&all.excesses(threshold)), all.samples as f64);
+        let counts: Vec<(u64, f64)> = input.cpus.iter().map(one).collect();
+        let name = |at: usize| format!("CPU {}", input.cpus[at].0);
+        gates.push(rate("one kind of CPU", &counts, name, "analyse it by itself with -c"));
+    }
+    gates
+}
+
+fn rate(name: &str, counts: &[(u64, f64)], part: impl Fn(usize) -> String, advice: &str) -> Gate {
+    let found = order::homogeneous(counts);
+    let detail = found.map_or(String::new(), |(chi2, _, worst)| {
+        let (seen, of) = counts[worst];
+        let (sum, samples) = counts.iter().fold((0, 0.0), |(n, all), one| (n + one.0, all + one.1));
+        let expected = sum as f64 * of / samples;
+        let part = part(worst);
+        format!("chi-square {chi2:.1}; {part} differs most: {seen} exceedances, {expected:.1} expected; where it refuses, {advice}")
+    });
+    tested_or_not(name, found.map(|(_, p, _)| p), detail, "too few exceedances of each part: measure longer")
+}
+
+/// Exceedances of each tenth of the time, clusters counted once. Of maxima of stretches those that the largest fifth of
+/// them exceed; `None` without an order in time, or without ten parts.
+fn by_tenths(order: &Order, threshold: f64, theta: Option<f64>) -> Option<Vec<(u64, f64)>> {
+    let (times, all) = match order {
+        Order::Unknown(_) => return None,
+        Order::Values(values) => {
+            let times = times_above(values, threshold);
+            let starts = order::cluster_starts(&times, theta.unwrap_or(1.0));
+            (starts.into_iter().map(|at| times[at]).collect::<Vec<f64>>(), values.len())
+        }
+        Order::Maxima { values, .. } => {
+            let level =
+                Distribution::of_values(values, Grid::Exact)?.threshold_for(values.len() as u64 / 5)?;
+            (times_above(values, level), values.len())
+        }
+    };
+    let tenth = (all >= 10).then_some(all as f64 / 10.0)?;
+    let mut counts = vec![(0, tenth); 10];
+    for at in times {
+        counts[((at / tenth) as usize).min(9)].0 += 1;
+    }
+    Some(counts)
 }

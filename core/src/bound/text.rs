@@ -26,10 +26,11 @@ pub fn text(answer: &Answer) -> String {
     let _ = match (far.value_ns, far.upper_ns) {
         (Some(value), Some(upper)) => writeln!(
             out,
-            "extrapolated  1 in {:.3e} exceeds {} at most (most likely {}): {}",
+            "extrapolated  1 in {:.3e} exceeds {} at most (most likely {}), if {}: {}",
             1.0 / far.level,
             shown(upper),
             shown(value),
+            far.assumes.as_deref().unwrap_or_default(),
             far.reason
         ),
         _ => writeln!(out, "extrapolated  {}", far.reason),

@@ -72,7 +72,7 @@ pub(super) fn stability(cells: &[Cell], fit: &Fit) -> Gate {
 }
 
 /// The highest part of `cells` with about `wanted` samples, as excesses over its own threshold.
-fn above(cells: &[Cell], wanted: f64) -> Option<(f64, Vec<Cell>)> {
+pub(super) fn above(cells: &[Cell], wanted: f64) -> Option<(f64, Vec<Cell>)> {
     let mut kept = 0;
     let at = cells.iter().rposition(|cell| {
         kept += cell.count;

@@ -1,0 +1,62 @@
+//! The upper limit of a level: the largest over a range of thresholds.
+//!
+//! A rarer mechanism inside the range of the data has a larger share of the samples the higher the threshold is. A fit at
+//! one low threshold, with many samples of the common mechanism, is narrow and wrong then; fits further up are wide enough
+//! to allow for it. So the limit is the largest of all of them, and there is none where one of them has no end.
+
+use super::analyse::Request;
+use super::exceedances::Tail;
+use super::gpd::{self, Fit};
+use super::tail::{total, Cell};
+use super::threshold::above;
+
+/// Fewest exceedances of the highest threshold.
+const FEWEST: f64 = 40.0;
+
+/// The level of largest likelihood, and its upper limit.
+pub(super) struct Limit {
+    /// At the lowest threshold, which has most samples.
+    pub(super) value: f64,
+    /// The largest of all thresholds; `None` where one has no upper end.
+    pub(super) upper: Option<f64>,
+    /// Threshold and exceedances of the fit that decides: the largest, or the one without an end.
+    pub(super) decided_by: (f64, u64),
+}
+
+/// At probability `level` per sample. A threshold that was asked for is the only one.
+pub(super) fn limit(tail: &Tail, level: f64, request: &Request) -> Limit {
+    let t = (tail.zeta / level).ln();
+    let n = total(&tail.cells);
+    let mut found = Limit {
+        value: tail.threshold + if t > 0.0 { gpd::level(&tail.fit, t) } else { 0.0 },
+        upper: one(&tail.cells, Some(tail.fit), t, request).map(|y| tail.threshold + y),
+        decided_by: (tail.threshold, n),
+    };
+    let mut share = if request.threshold.is_some() { 0.0 } else { 0.5 };
+    while found.upper.is_some() && share * n as f64 >= FEWEST {
+        if let Some((lift, cells)) = above(&tail.cells, share * n as f64) {
+            let kept = total(&cells);
+            let t = (tail.zeta * kept as f64 / n as f64 / level).ln();
+            let higher = one(&cells, gpd::fit(&cells), t, request).map(|y| tail.threshold + lift + y);
+            if higher.is_none() || higher > found.upper {
+                (found.upper, found.decided_by) = (higher, (tail.threshold + lift, kept));
+            }
+        }
+        share *= 0.5;
+    }
+    found
+}
+
+/// The upper limit of excesses, `t` e-foldings out; of an exponential tail too, where the data allow one.
+fn one(cells: &[Cell], fit: Option<Fit>, t: f64, request: &Request) -> Option<f64> {
+    let fit = fit.filter(|_| t > 0.0)?;
+    let upper = gpd::level_interval(cells, &fit, t, request.one_sided()).1?;
+    let xi = gpd::xi_interval(cells, &fit, request.two_sided());
+    let zero_inside = xi.0.is_none_or(|low| low <= 0.0) && xi.1.is_none_or(|high| high >= 0.0);
+    match gpd::fit_exponential(cells).filter(|_| zero_inside) {
+        Some(exponential) => gpd::exponential_interval(cells, &exponential, t, request.one_sided())
+            .1
+            .map(|other| upper.max(other)),
+        None => Some(upper),
+    }
+}

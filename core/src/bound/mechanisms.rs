@@ -1,0 +1,96 @@
+//! Which mechanisms the largest samples come from, and what no sample can tell: whether another one is still to come.
+
+use super::analyse::Input;
+use super::answer::Gate;
+use super::gate::condition;
+use crate::peak::Peak;
+use crate::time::Ns;
+
+/// The explained peaks of one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// The cause, without the number of a thread: `irqs off: vnd`.
+    pub cause: String,
+    /// Peaks that it explains.
+    pub peaks: u64,
+    /// The largest of them.
+    pub largest: Ns,
+}
+
+/// Of explained peaks, the largest first.
+#[must_use]
+pub fn of_peaks<'a>(peaks: impl Iterator<Item = &'a Peak>) -> Vec<Mechanism> {
+    let mut found: Vec<Mechanism> = Vec::new();
+    for peak in peaks {
+        let Some(explanation) = &peak.explanation else { continue };
+        let cause = without_number(&explanation.cause);
+        match found.iter_mut().find(|one| one.cause == cause) {
+            Some(one) => {
+                one.peaks += 1;
+                one.largest = one.largest.max(peak.total_ns);
+            }
+            None => found.push(Mechanism { cause, peaks: 1, largest: peak.total_ns }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.largest));
+    found
+}
+
+/// `thread: hog/99` is one mechanism with `thread: hog/100`.
+fn without_number(cause: &str) -> String {
+    match cause.rsplit_once('/') {
+        Some((name, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
+            name.to_owned()
+        }
+        _ => cause.to_owned(),
+    }
+}
+
+/// Condition of every extrapolation: no test of a record shows what it does not hold.
+pub const ASSUMES: &str = "no mechanism comes later that this record does not hold: no test can see one";
+
+/// Several causes among the peaks refuse; a level of a run needs the user's word that no further mechanism comes.
+///
+/// In the simulation of core/tests/bound_machines.rs that word was wrong for one kind of machines, those where a
+/// mechanism comes after the record: of their limits two in five are too small.
+pub(super) fn gates(input: &Input, assumed: bool) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    let named =
+        |one: &Mechanism| format!("{} ({}, up to {})", one.cause, times(one.peaks), one.largest.rounded_up());
+    let all: Vec<String> = input.mechanisms.iter().map(named).collect();
+    match all.as_slice() {
+        [] => {}
+        [one] => gates.push(condition("one cause", true, format!("explained peaks: {one}"))),
+        _ => gates.push(condition(
+            "one cause",
+            false,
+            format!("the largest samples come from several mechanisms, each with a tail of its own: {}; remove them, or measure each by itself", all.join(", ")),
+        )),
+    }
+    if input.unit == "ns" {
+        gates.push(condition("no new mechanism", assumed, match assumed {
+            true => format!("taken as given: {ASSUMES}"),
+            false => format!("an extrapolation is true only if {ASSUMES}. Where that is known of this machine, give --assume-no-new-mechanism; else measure until the observed statement is enough (--needed)"),
+        }));
+    }
+    gates
+}
+
+fn times(n: u64) -> String {
+    match n {
+        1 => "1 peak".to_owned(),
+        n => format!("{n} peaks"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_one_name_are_one_cause() {
+        assert_eq!(without_number("thread: hog/99"), "thread: hog");
+        assert_eq!(without_number("irqs off: kworker/0:1"), "irqs off: kworker/0:1");
+        assert_eq!(without_number("idle exit"), "idle exit");
+    }
+}
