@@ -154,7 +154,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let cpus = topology.select(plan.cpus.as_ref())?;
     let mut conditions = conditions(&cpus, plan);
     let in_force = conditions.kernel.preemption_in_force.as_deref();
-    conditions.notes.extend(potential::note(&plan.potential, in_force));
+    conditions.notes.extend(potential::notes(&plan.potential, in_force));
     potential::refuse_unless_possible(&plan.potential)?;
     let start_potential = || potential::start(&plan.potential, &cpus);
     let old_files = match &plan.latency_hist {

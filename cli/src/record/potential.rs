@@ -72,14 +72,21 @@ fn quantities(wanted: &[Potential]) -> impl Iterator<Item = Quantity> + '_ {
     wanted.iter().filter_map(|potential| potential.quantity())
 }
 
+/// The event fires before the flag is set: an RCU unlock after the program asks again, which fires the event again, until
+/// the stack ends (Fixes: adcc3bfa8806, 6.17).
+const CRASH: &str =
+    "the estimate uses the tracepoint sched_set_need_resched_tp: a kernel from 6.17 on without commit \
+                     53bc5c556b82 (October 2026) can crash while it is in use";
+
 /// What a reader of `wanted` has to know on this kernel.
-pub fn note(wanted: &[Potential], preemption_in_force: Option<&str>) -> Option<String> {
+pub fn notes(wanted: &[Potential], preemption_in_force: Option<&str>) -> Vec<String> {
     let lazy = wanted.contains(&Potential::Estimate) && preemption_in_force == Some("lazy");
-    lazy.then(|| {
+    let lazy = lazy.then(|| {
         "the estimate of blocking has lazy requests in it (preempt=lazy): ordinary tasks may go on after them, up to the next \
          tick, with nothing blocked; with preempt=full it has none"
             .to_owned()
-    })
+    });
+    lazy.into_iter().chain(wanted.contains(&Potential::Estimate).then(|| CRASH.to_owned())).collect()
 }
 
 impl Potential {
@@ -115,9 +122,9 @@ mod tests {
     #[test]
     fn that_lazy_requests_are_in_the_estimate_is_said_where_they_are() {
         let both = [Potential::Irqsoff, Potential::Estimate];
-        assert!(note(&both, Some("lazy")).unwrap().contains("preempt=full"));
-        assert_eq!(note(&both, Some("full")), None);
-        assert_eq!(note(&both, None), None);
-        assert_eq!(note(&both[..1], Some("lazy")), None);
+        assert!(notes(&both, Some("lazy"))[0].contains("preempt=full"));
+        assert_eq!(notes(&both, Some("full")), [CRASH]);
+        assert_eq!(notes(&both, None), [CRASH]);
+        assert_eq!(notes(&both[..1], Some("lazy")), [""; 0]);
     }
 }

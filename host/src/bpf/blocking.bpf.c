@@ -10,6 +10,7 @@ struct blocking_block {
 	__u64 asked_at; /* 0: nobody waits; written by any CPU */
 	__u64 seq;	/* odd while `hist` is written */
 	struct hist hist;
+	__u64 entered_at; /* last scheduler entry on this CPU */
 };
 
 struct {
@@ -38,15 +39,33 @@ int BPF_PROG(on_scheduler_entry)
 	struct blocking_block *b = bpf_map_lookup_elem(&blocking, &key);
 	__u64 asked, at;
 
-	if (!b || !b->asked_at)
+	if (!b)
 		return 0;
 	at = bpf_ktime_get_ns();
+	b->entered_at = at;
+	if (!b->asked_at)
+		return 0;
 	asked = __sync_lock_test_and_set(&b->asked_at, 0);
 	if (!asked || asked > at)
 		return 0;
 	__sync_fetch_and_add(&b->seq, 1);
 	hist_add(&b->hist, at, at - asked);
 	__sync_fetch_and_add(&b->seq, 1);
+	return 0;
+}
+
+/* Another CPU may ask between the entry and the moment when the scheduler clears the request (it takes the run queue's lock in
+ * between). That request is served by this very run; kept, it would be booked at the next entry, perhaps seconds later, as
+ * a blocking that never was. A request after the clearing is dropped with it: the scheduler then runs again at once, so only
+ * a short sample is missing. */
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_scheduler_exit)
+{
+	__u32 key = bpf_get_smp_processor_id();
+	struct blocking_block *b = bpf_map_lookup_elem(&blocking, &key);
+
+	if (b && b->asked_at >= b->entered_at)
+		b->asked_at = 0;
 	return 0;
 }
 

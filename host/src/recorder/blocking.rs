@@ -46,10 +46,12 @@ pub fn has_tracepoint(tracepoint: &str) -> Result<bool> {
 /// # Errors
 /// Which one it lacks.
 pub fn refuse_unless_possible() -> Result<()> {
-    for needed in ["sched_set_need_resched_tp", "sched_entry_tp"] {
+    for (needed, since) in
+        [("sched_set_need_resched_tp", "6.17"), ("sched_entry_tp", "6.15"), ("sched_exit_tp", "6.15")]
+    {
         if !has_tracepoint(needed)? {
             let what = format!("this kernel has no tracepoint {needed}");
-            return Err(Error::refused("estimate blocking:", what, "it came with Linux 6.15 or later"));
+            return Err(Error::refused("estimate blocking:", what, format!("it came with Linux {since}")));
         }
     }
     Ok(())
