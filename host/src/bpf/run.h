@@ -231,6 +231,24 @@ static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, str
 	activation_ends(b, a, at, prev, jobs, state);
 }
 
+/* Its page faults so far, which no switch has counted. */
+static __always_inline void stayed_faults(struct cpu_block *b, struct activation *a, __u64 end)
+{
+	__u64 count = __sync_lock_test_and_set(&b->faults, 0), faults = a->faults + count;
+	struct flight_rec *r;
+	__u32 stamp;
+
+	if (!count)
+		return;
+	a->faults = faults < MOST_16 ? faults : MOST_16;
+	a->fault_address = b->fault_address;
+	r = flight_open(b, end, K_FAULTS, IRQS_ON, &stamp);
+	r->current = a->tid;
+	r->wide[0] = b->fault_address;
+	r->wide[1] = count;
+	flight_close(r, stamp);
+}
+
 /* It ended when the thread went to sleep for the timer that wakes it now, else at that waking. */
 static __always_inline void activation_stays(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
@@ -241,6 +259,7 @@ static __always_inline void activation_stays(struct cpu_block *b, __u64 at, stru
 		end = b->asked_at;
 	if (end > b->run_since)
 		a->run_ns += end - b->run_since;
+	stayed_faults(b, a, end);
 	a->flags |= ACT_STAYED;
 	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
 }
@@ -256,8 +275,7 @@ static __always_inline void activation_exits(struct cpu_block *b, __u64 at, stru
 	activation_ends(b, a, at, p, jobs, 0);
 }
 
-/* Woken while still on its way to sleep: one activation is over, seen to begin or not, and the next begins. Page
- * faults are counted at the next switch, for that one. */
+/* Woken while still on its way to sleep: one activation is over, seen to begin or not, and the next begins. */
 static __noinline int activation_turns(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
 	if (b->run_tid == p->pid) {

@@ -3,7 +3,7 @@
 
 use lathunt_core::application::{self, Job};
 use lathunt_core::explain::{self, Explanation, JobPassage, TimerPassage};
-use lathunt_core::time::Cpu;
+use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::activation::Activation;
 use lathunt_core::trace::event::{Event, Kind, Level, Window};
 use lathunt_core::trace::syscall_names::SyscallTable;
@@ -28,6 +28,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     window.preemption.clone_from(&evidence.preemption);
     window.from_arming = true; // as of late wake-ups
     window.syscalls = SyscallTable::of_machine(std::env::consts::ARCH);
+    job.steps.iter().for_each(|a| faults_before(&mut window, a));
     job.steps.iter().for_each(|a| add_waking(&mut window, a));
     job.steps.iter().for_each(|a| add_call(&mut window, a));
     let last = job.steps.last()?;
@@ -47,6 +48,18 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
 fn is_whole(job: &Job, window: &Window) -> bool {
     let covers = |cpu: Cpu| window.complete_from.get(&cpu).is_some_and(|from| *from <= job.begin);
     job.more.is_empty() && job.steps.iter().all(|step| covers(step.cpu))
+}
+
+/// Page faults are recorded with the switch at the end of `a`, and happened before it.
+fn faults_before(window: &mut Window, a: &Activation) {
+    let first = window.events.partition_point(|event| event.at < a.blocked);
+    let at_the_end = window.events[first..].iter_mut().take_while(|event| event.at == a.blocked);
+    for event in at_the_end.filter(|event| event.current == Some(a.thread.tid)) {
+        if matches!(event.kind, Kind::PageFault { .. }) {
+            event.at = Mono(a.blocked.0.saturating_sub(1));
+        }
+    }
+    window.events.sort_by_key(|event| event.at); // stable
 }
 
 /// The system call in which `a` blocked, between its last switch-in and the next one.

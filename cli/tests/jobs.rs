@@ -1,0 +1,179 @@
+//! Late jobs of a program that knows what it was late for: the worst is found, has its size, and the right cause.
+
+use std::fs;
+use std::process::Command;
+
+use lathunt_core::application::Task;
+use lathunt_core::peak::Peak;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_host::testing::{lacks_bpf, may_run};
+
+/// A job in which this was built in takes part each so many cycles.
+const EVERY: u64 = 50;
+
+/// What was recorded of `control`, and the longest of its jobs with the cause as the program measured it, in ns.
+struct Recorded {
+    run: Run,
+    longest: u64,
+    text: String,
+}
+
+fn recorded(cause: &str) -> Recorded {
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (place.path().join("truth"), place.path().join("run"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jobs/truth.c");
+    let built =
+        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["record", "--deadline", "control=900us", "--peaks", "32", "-o"]).arg(&output);
+    let ended = command.arg("--").arg(&program).args([cause, "1000"]).current_dir(&place).output().unwrap();
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{text}\n{}", String::from_utf8_lossy(&ended.stderr));
+    let run = Run::from_json(&fs::read_to_string(output.join("run.lathunt.json")).unwrap()).unwrap();
+    let logged = text.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("late ")?.split(' ').map(|word| word.parse::<u64>().unwrap());
+        Some((words.next()?, words.next()?))
+    });
+    let built_in = logged.filter(|(cycle, _)| cycle % EVERY == 0).map(|(_, took)| took);
+    let longest = built_in.max().expect("some job was late");
+    Recorded { run, longest, text }
+}
+
+impl Recorded {
+    /// Jobs of `control`, the worst first.
+    fn jobs(&self) -> Vec<&Peak> {
+        let jobs = self.run.peaks.iter().filter(|peak| peak.quantity == Quantity::Response);
+        jobs.filter(|peak| peak.victim.comm == "control").collect()
+    }
+
+    /// The longest job with the built-in cause, within 5 %.
+    fn worst(&self) -> &Peak {
+        let size = |peak: &&&Peak| peak.total_ns.0.abs_diff(self.longest) * 20 <= self.longest;
+        let jobs = self.jobs();
+        let found = jobs.iter().filter(size).min_by_key(|peak| peak.total_ns.0.abs_diff(self.longest));
+        let sizes: Vec<_> = jobs.iter().map(|peak| peak.total_ns).collect();
+        found.unwrap_or_else(|| panic!("no job took {} ns: {sizes:?}", self.longest))
+    }
+
+    fn control(&self) -> &Task {
+        self.run.tasks.iter().find(|task| task.thread.comm == "control").unwrap()
+    }
+
+    /// The tree adds up, and nobody who has nothing to do with it is blamed.
+    fn is_sound(&self) {
+        for peak in self.jobs() {
+            let told = peak.explanation.as_ref().expect("each job has an explanation");
+            assert!(told.tree.adds_up() && told.total_ns == peak.total_ns, "{told:?}");
+            assert_eq!(told.tree.total_explained() + told.unexplained_ns, told.total_ns);
+            assert!(!told.cause.contains("innocent"), "{}", told.sentence);
+        }
+        let verdict = self.run.verdict.as_ref().unwrap();
+        assert!(verdict.failures == 1 && verdict.reasons[0].starts_with("control/"), "{verdict:?}");
+        let first = self.text.lines().find(|line| line.starts_with("FAIL  control/")).unwrap_or_default();
+        assert!(first.contains("missed its deadline of 900 µs in"), "{}", self.text);
+    }
+
+    /// The worst job with the cause says this, and so do most late jobs.
+    fn says(&self, sentence: &str, most: &str) {
+        self.is_sound();
+        let told = self.worst().explanation.as_ref().unwrap();
+        assert!(told.sentence.contains(sentence), "{sentence}: {}\n{:?}", told.sentence, told.limits);
+        let causes = &self.control().late_causes;
+        assert!(causes[0].cause.starts_with(most), "{most}: {causes:?}");
+    }
+
+    /// Some job is explained down to this.
+    fn names(&self, said: &str) {
+        let told: Vec<&str> =
+            self.jobs().iter().map(|peak| peak.explanation.as_ref().unwrap().sentence.as_str()).collect();
+        assert!(told.iter().any(|sentence| sentence.contains(said)), "{said}: {told:#?}");
+    }
+}
+
+fn is_possible(name: &str) -> bool {
+    may_run(name, lacks_bpf())
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_mutex_without_inheritance_whose_holder_is_preempted_is_an_inversion() {
+    if !is_possible("a_mutex_without_inheritance_whose_holder_is_preempted_is_an_inversion") {
+        return;
+    }
+    let recorded = recorded("mutex");
+    recorded.says("a mutex without priority inheritance", "mutex without inheritance, held by holder");
+    recorded.names("occupied by hog/");
+    recorded.names("priority inversion: hog/");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_mutex_with_inheritance_costs_the_critical_section_and_nothing_else() {
+    if !is_possible("a_mutex_with_inheritance_costs_the_critical_section_and_nothing_else") {
+        return;
+    }
+    let recorded = recorded("pi");
+    recorded.says("held by holder/", "mutex with inheritance, held by holder");
+    let told = recorded.worst().explanation.as_ref().unwrap();
+    assert!(!told.cause.contains("hog"), "{}", told.sentence);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_chain_of_mutexes_is_followed_to_its_end() {
+    if !is_possible("a_chain_of_mutexes_is_followed_to_its_end") {
+        return;
+    }
+    let recorded = recorded("chain");
+    recorded.says("held by middle/", "mutex without inheritance, held by middle");
+    recorded.names("until last/");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_condition_leads_to_the_thread_that_signals_it() {
+    if !is_possible("a_condition_leads_to_the_thread_that_signals_it") {
+        return;
+    }
+    recorded("cond").says("worker/", "condition or lock, released by worker");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn what_a_thread_does_in_its_job_is_its_own() {
+    if !is_possible("what_a_thread_does_in_its_job_is_its_own") {
+        return;
+    }
+    recorded("compute").says(" itself", "its own computation");
+    let slept = recorded("sleep");
+    slept.says("slept ", "its own sleep");
+    assert_eq!(slept.worst().culprit.as_deref(), Some("its own sleep"));
+    if cfg!(target_arch = "x86_64") {
+        recorded("fault").says("1024 page faults", "page faults in its own code");
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_task_of_higher_priority_that_takes_the_cpu_is_named() {
+    if !is_possible("a_task_of_higher_priority_that_takes_the_cpu_is_named") {
+        return;
+    }
+    let recorded = recorded("preempted");
+    recorded.says("occupied by hog/", "preempted");
+    assert_eq!(recorded.worst().culprit.as_deref(), Some("thread: hog"));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn writing_to_a_disk_within_a_job_is_named() {
+    if !is_possible("writing_to_a_disk_within_a_job_is_named") {
+        return;
+    }
+    let recorded = recorded("file");
+    recorded.is_sound();
+    recorded.names("in fsync");
+    assert!(recorded.control().late_causes.iter().any(|of| of.cause.contains("fsync")));
+}
