@@ -34,11 +34,13 @@ pub fn serve(
 fn totals(source: &Mutex<Source>, cpus: &CpuSet) -> Totals {
     let source = lock(source);
     let (series, interrupts, losses) = (source.totals(), source.interrupts(), source.losses());
+    let waiting = source.waiting();
     drop(source); // the recorder's turn waits for nothing else
     Totals {
         series,
         interrupts,
         losses,
+        waiting,
         throttled: clocks::throttled(Path::new(ROOT), cpus),
         own_cpu: clocks::own_cpu_time(),
         own_memory: clocks::own_resident_bytes(),

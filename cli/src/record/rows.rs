@@ -2,7 +2,8 @@
 
 use lathunt_core::application::Task;
 use lathunt_core::series::{Quantity, Series};
-use lathunt_core::time::Ns;
+use lathunt_core::time::{Mono, Ns};
+use lathunt_host::recorder::Starving;
 use lathunt_host::recording::{Recording, Snapshot};
 
 use super::Plan;
@@ -28,6 +29,8 @@ pub fn progress(plan: &Plan, recording: &Recording, snapshot: &Snapshot, elapsed
         rows.extend(snapshot.tasks.iter().take(TASKS).filter_map(of_task));
         rows.sort_by_key(|row| std::cmp::Reverse(row.max));
     }
+    let now = lathunt_host::clock::mono();
+    rows.splice(0..0, recording.starving().iter().map(|starving| waits(starving, now)));
     let phase = if plan.live { "recording (q ends)" } else { "recording" }.to_owned();
     Progress { phase, elapsed, planned: plan.duration, rows }
 }
@@ -39,6 +42,23 @@ fn of_task(task: &Task) -> Option<Row> {
     let missed = task.period.as_ref().map_or(0, |period| period.missed);
     let culprit = task.worst.as_ref().and_then(|worst| worst.culprit.clone()).unwrap_or_default();
     Some(Row { missed, culprit, ..row(task.thread.to_string(), latency) })
+}
+
+/// A wait that goes on, before all others: it is in no figure yet.
+fn waits(starving: &Starving, now: Mono) -> Row {
+    let so_far = Some(now.since(starving.since));
+    let holder = starving.holder.as_ref().map_or("not known".to_owned(), ToString::to_string);
+    Row {
+        label: format!("{} waits for CPU {}", starving.thread, starving.cpu),
+        count: 0,
+        min: None,
+        now: so_far,
+        mean_ns: None,
+        p999: None,
+        max: so_far,
+        missed: 0,
+        culprit: format!("{holder} has it"),
+    }
 }
 
 fn row(label: String, series: &Series) -> Row {

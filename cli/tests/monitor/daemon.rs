@@ -255,11 +255,7 @@ fn a_task_that_still_waits_at_the_end_is_in_the_last_window() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    let program = place.path().join("hangs");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/hangs.c");
-    let built =
-        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
-    assert!(built.success());
+    let program = hangs(place.path());
     let mut monitor = Monitor::start(place.path(), "1h");
     let _starving = super::Running(Command::new(program).arg("starves").spawn().unwrap());
     std::thread::sleep(Duration::from_millis(2_000));
@@ -271,4 +267,36 @@ fn a_task_that_still_waits_at_the_end_is_in_the_last_window() {
     let max = row["histogram"]["max_ns"].as_u64().unwrap();
     assert!((900_000_000..4_000_000_000).contains(&max), "{row}");
     assert!(row["peak"]["culprit"].as_str().unwrap().starts_with("hog/"), "{row}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_task_that_waits_for_a_cpu_is_told_while_it_waits() {
+    if !may_run("a_task_that_waits_for_a_cpu_is_told_while_it_waits", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = hangs(place.path());
+    let monitor = Monitor::start(place.path(), "1h");
+    let waits = || {
+        let page = http::text(monitor.port, "/metrics", "text/plain").unwrap();
+        let line = page.lines().find(|line| line.starts_with("lathunt_waiting_seconds{task=\"hangs\"}"))?;
+        line.rsplit(' ').next()?.parse::<f64>().ok()
+    };
+    let begun = std::time::Instant::now();
+    let _starving = super::Running(Command::new(program).arg("starves").spawn().unwrap());
+    wait_for("the wait", Duration::from_secs(4), || waits().is_some());
+    let waited = waits().unwrap();
+    assert!(waited > 0.5 && waited < begun.elapsed().as_secs_f64(), "{waited}");
+    wait_for("its end", Duration::from_secs(8), || waits().is_none());
+}
+
+/// The program with a thread that gets no CPU.
+fn hangs(place: &Path) -> std::path::PathBuf {
+    let program = place.join("hangs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/hangs.c");
+    let built =
+        Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    program
 }

@@ -39,6 +39,8 @@ pub struct Totals {
     pub interrupts: Vec<Interrupts>,
     /// Loss counters above zero.
     pub losses: Vec<Loss>,
+    /// Tasks that wait for a CPU, by name, and for how long the longest of them does.
+    pub waiting: Vec<(String, Ns)>,
     /// Time each CPU was slowed down by heat, where the kernel counts it.
     pub throttled: Vec<(Cpu, Ns)>,
     /// CPU time of the monitor itself.
@@ -283,6 +285,16 @@ fn counters(totals: &Totals) -> Vec<Family> {
             help: "Time they took, net of what interrupted them.",
             kind: Kind::Counter,
             samples: of_class(&|one| one.total.as_secs()),
+        },
+        Family {
+            name: "lathunt_waiting_seconds",
+            help: "How long a task of this name has been waiting for a CPU by now; absent where none waits for more than a second.",
+            kind: Kind::Gauge,
+            samples: totals
+                .waiting
+                .iter()
+                .map(|(task, waits)| number(vec![("task", task.clone())], waits.as_secs()))
+                .collect(),
         },
         Family {
             name: "lathunt_lost_events",

@@ -67,7 +67,13 @@ impl Names {
         if self.admitted.len() < self.limit {
             self.admitted.insert(name);
         }
-        if self.admitted.contains(&name) {
+        self.known(comm)
+    }
+
+    /// The same, of tasks that are filed already or have no place of their own.
+    fn known(&self, comm: &str) -> Comm {
+        let name = as_text(Comm::cut(comm));
+        if self.admitted.contains(&name) || self.admitted.len() < self.limit {
             name
         } else {
             Comm::cut(OTHERS)
@@ -116,6 +122,18 @@ impl Source {
     /// Threads that came to match the selection since are recorded too. Call it once a second.
     pub fn look_again(&mut self) {
         self.recording.look_again();
+    }
+
+    /// The names of tasks that wait for a CPU now, with the longest wait of each.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(String, Ns)> {
+        let now = crate::clock::mono();
+        let mut longest: BTreeMap<String, Ns> = BTreeMap::new();
+        for starving in self.recording.starving() {
+            let waits = longest.entry(self.names.known(&starving.thread.comm).text()).or_default();
+            *waits = (*waits).max(now.since(starving.since));
+        }
+        longest.into_iter().collect()
     }
 
     /// Ends the recording, before the last window is closed: of waits that go on it has as much as there was.

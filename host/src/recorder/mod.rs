@@ -25,6 +25,7 @@ mod options;
 mod parity;
 mod plan;
 pub mod potential;
+mod starving;
 mod syscalls;
 mod unfinished;
 
@@ -54,6 +55,8 @@ pub use frozen::{Frozen, Trigger};
 pub use names::parse_interrupts;
 pub use options::{Calls, Options};
 pub use parity::kernel_bins;
+pub(crate) use starving::Pending;
+pub use starving::Starving;
 pub use syscalls::name as syscall_name;
 pub(crate) use unfinished::{blocks, cpu_time};
 

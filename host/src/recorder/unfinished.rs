@@ -26,11 +26,11 @@ const LOOK: Duration = Duration::from_millis(21);
 const DEADLINE: u8 = 6;
 
 /// A thread as /proc shows it.
-struct Seen {
-    who: Who,
+pub(super) struct Seen {
+    pub who: Who,
     tgid: Tid,
-    runnable: bool,
-    cpu: Cpu,
+    pub runnable: bool,
+    pub cpu: Cpu,
     policy: u8,
     blocks: u16,
 }
@@ -168,7 +168,7 @@ pub(crate) fn cpu_time(tid: Tid) -> Option<Ns> {
     line.split_whitespace().next()?.parse().ok().map(Ns)
 }
 
-fn look(tid: Tid) -> Option<Seen> {
+pub(super) fn look(tid: Tid) -> Option<Seen> {
     let bytes = |file: &str| std::fs::read(format!("/proc/{tid}/{file}")).ok();
     let text = |file: &str| Some(String::from_utf8_lossy(&bytes(file)?).into_owned()); // a name may be any bytes
     let mut comm = bytes("comm").filter(|_| tid.0 > 0)?;

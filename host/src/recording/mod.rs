@@ -31,7 +31,7 @@ use lathunt_core::trace::activation::Activation;
 
 use crate::clock;
 use crate::error::Result;
-use crate::recorder::{self, Recorder};
+use crate::recorder::{self, Recorder, Starving};
 use crate::symbols::Symbols;
 use files::Files;
 use found::Found;
@@ -66,6 +66,8 @@ pub struct Recording {
     overwritten: u64,
     found: Found,
     notes: Vec<String>,
+    pending: recorder::Pending,
+    starving: Vec<Starving>,
 }
 
 impl Recording {
@@ -113,6 +115,8 @@ impl Recording {
             overwritten: 0,
             found,
             notes,
+            pending: recorder::Pending::default(),
+            starving: Vec::new(),
         })
     }
 
@@ -175,8 +179,16 @@ impl Recording {
         }
     }
 
-    /// Threads that came to match the selection since are recorded too. Call it once a second.
+    /// Threads that waited for a CPU at the last two looks ([`Recording::look_again`]), who waits for the longest first.
+    #[must_use]
+    pub fn starving(&self) -> &[Starving] {
+        &self.starving
+    }
+
+    /// Threads that came to match the selection since are recorded too, and those are found that wait for a CPU. Call it
+    /// once a second.
     pub fn look_again(&mut self) {
+        self.starving = self.recorder.starving(&mut self.pending);
         if self.settings.command.is_none() && self.settings.selection.looks_again() {
             look(&mut self.found, &self.recorder, &self.settings.selection);
         }

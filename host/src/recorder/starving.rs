@@ -1,0 +1,67 @@
+//! Who waits for a CPU now: a wake-up is counted when its thread gets the CPU, and one that never gets it would be in no
+//! figure until recording ends.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use lathunt_core::series::Thread;
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+
+use super::unfinished::{cpu_time, look};
+use super::Recorder;
+use crate::clock;
+
+/// Shorter waits are in the figures soon.
+const LONG: Ns = Ns::from_ms(100);
+
+/// A thread that is runnable and has no CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Starving {
+    /// Who.
+    pub thread: Thread,
+    /// Since when: its waking.
+    pub since: Mono,
+    /// In whose queue it is.
+    pub cpu: Cpu,
+    /// Who has that CPU; `None`: not known.
+    pub holder: Option<Thread>,
+}
+
+/// What was pending at the last look: a waking is left, too, of a thread whose switch the kernel did not report, and that
+/// one used its CPU meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Pending(BTreeMap<Tid, (u64, Option<Ns>)>);
+
+impl Recorder {
+    /// Those whose waking was pending at the last look already, and that had no CPU since. Reads the table of threads, and
+    /// /proc for those alone.
+    pub(crate) fn starving(&self, pending: &mut Pending) -> Vec<Starving> {
+        let now = clock::mono();
+        let before = std::mem::take(&mut pending.0);
+        let mut found = Vec::new();
+        for slot in self.chosen.slots() {
+            let at = slot.at.load(Acquire);
+            let tid = Tid(slot.tid.load(Acquire));
+            if at == 0 || tid.0 <= 0 || now.since(Mono(at)) < LONG {
+                continue;
+            }
+            let used = cpu_time(tid);
+            pending.0.insert(tid, (at, used));
+            if before.get(&tid) != Some(&(at, used)) {
+                continue;
+            }
+            let seen = look(tid).filter(|seen| seen.runnable && self.cpus.contains(seen.cpu));
+            let Some(seen) = seen.filter(|_| slot.at.load(Acquire) == at) else { continue };
+            let running = self.blocks.of(seen.cpu).map(|block| Tid(block.running.load(Relaxed) - 1));
+            let holder = running.filter(|&running| running != tid && running.0 > 0).and_then(look);
+            found.push(Starving {
+                thread: seen.who.thread(),
+                since: Mono(at),
+                cpu: seen.cpu,
+                holder: holder.map(|seen| seen.who.thread()),
+            });
+        }
+        found.sort_by_key(|starving| starving.since);
+        found
+    }
+}
