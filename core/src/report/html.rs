@@ -10,15 +10,17 @@ use askama::Template;
 use super::causes;
 use super::facts::{facts, Fact};
 use super::figures::{grouped, mean, meaning, or_dash, quantities, Figures};
+use super::late::{self, Late, LateRow};
 use super::plot::{Plot, Wanted};
 use super::printable::line;
 use super::svg;
 use super::text::{begin, deadline_and_largest, sentence};
 use super::tree::{self, Row};
 use super::{blocking, latency, seconds, tasks, worst};
+use crate::application::Task;
 use crate::peak::Peak;
 use crate::run::Run;
-use crate::series::Series;
+use crate::series::{Quantity, Series};
 use crate::time::{Mono, Ns};
 use crate::verdict::Outcome;
 
@@ -35,6 +37,7 @@ const THREADS_WIDTH: usize = 120;
 pub fn report(run: &Run) -> Result<String, askama::Error> {
     let deadline = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
     let sections = sections(run, deadline);
+    let late = late::of(run);
     let page = Report {
         css: format!("{}{CSS}", svg::page_css()),
         js: JS,
@@ -46,6 +49,14 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
         threads: tasks::text(run, THREADS_WIDTH)
             + &worst::text(run, THREADS_WIDTH)
             + &blocking::text(run, THREADS_WIDTH),
+        thread_rows: run.tasks.iter().map(|task| ThreadRow::of(task, deadline)).collect(),
+        late_causes: late::causes(run),
+        reasons: match (&late, &run.verdict) {
+            (Some(_), Some(verdict)) => verdict.split().1,
+            (None, Some(verdict)) => &verdict.reasons,
+            (_, None) => &[],
+        },
+        late,
         peaks: peaks(run),
         causes: cause_rows(run),
         facts: groups(facts(&run.conditions)),
@@ -88,7 +99,11 @@ struct Report<'a> {
     outcome: Headline,
     run: &'a Run,
     sections: Vec<Section>,
+    late: Option<Late>,
+    late_causes: Vec<LateRow>,
+    reasons: &'a [String],
     threads: String,
+    thread_rows: Vec<ThreadRow>,
     peaks: Vec<PeakView>,
     causes: Vec<CauseRow>,
     facts: Vec<(&'static str, Vec<Fact>)>,
@@ -119,7 +134,41 @@ impl Headline {
             Some(Outcome::Inconclusive) => ("INCONCLUSIVE", "inconclusive"),
             None => ("NO VERDICT", "none"),
         };
-        Headline { word, class, beside: deadline_and_largest(run).join(" · ") }
+        let late = late::of(run).map(|late| late.headline);
+        Headline { word, class, beside: late.unwrap_or_else(|| deadline_and_largest(run).join(" · ")) }
+    }
+}
+
+/// A thread of an application.
+struct ThreadRow {
+    thread: String,
+    policy: String,
+    period: String,
+    jobs: String,
+    response: String,
+    execution: String,
+    blocked: String,
+    deadline: String,
+    misses: String,
+    late: bool,
+}
+
+impl ThreadRow {
+    fn of(task: &Task, common: Option<Ns>) -> ThreadRow {
+        let deadline = task.held_to.map_or(common, |held| held.deadline_ns);
+        let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
+        ThreadRow {
+            thread: task.thread.to_string(),
+            policy: task.policy.clone(),
+            period: or_dash(task.period.as_ref().map(|period| period.median_ns)),
+            jobs: grouped(task.activations),
+            response: or_dash(response),
+            execution: or_dash(task.execution.as_ref().map(|span| span.max_ns)),
+            blocked: or_dash(task.blocking.iter().map(|wait| wait.max_ns).max()),
+            deadline: or_dash(deadline),
+            misses: deadline.map_or("–".to_owned(), |_| grouped(task.misses)),
+            late: deadline.zip(response).is_some_and(|(deadline, response)| response > deadline),
+        }
     }
 }
 
@@ -229,6 +278,11 @@ struct PeakView {
     limits: Vec<String>,
 }
 
+/// Cases in the order in which they are shown.
+fn order(run: &Run) -> Vec<usize> {
+    late::judged_first(run, causes::distinct(&run.peaks))
+}
+
 fn peaks(run: &Run) -> Vec<PeakView> {
     let begin = begin(run);
     let also = |stall: &causes::Stall| {
@@ -239,7 +293,9 @@ fn peaks(run: &Run) -> Vec<PeakView> {
         also: also(stall),
         ..peak_view(nth + 1, &run.peaks[stall.peak], begin)
     };
-    causes::stalls(&run.peaks).iter().enumerate().map(view).collect()
+    let stalls = causes::stalls(&run.peaks);
+    let of_case = |case: usize| stalls.iter().find(|stall| stall.peak == case);
+    order(run).into_iter().filter_map(of_case).enumerate().map(view).collect()
 }
 
 fn peak_view(number: usize, peak: &Peak, begin: Option<Mono>) -> PeakView {
@@ -275,7 +331,7 @@ struct CauseRow {
 }
 
 fn cause_rows(run: &Run) -> Vec<CauseRow> {
-    let order = causes::distinct(&run.peaks);
+    let order = order(run);
     let number = |peak: usize| order.iter().position(|&i| i == peak).map_or(0, |nth| nth + 1);
     let row = |cause: causes::Cause| CauseRow {
         name: cause.name,
