@@ -77,3 +77,20 @@ fn the_table_of_samples_needed_has_the_published_figure() {
     let text = String::from_utf8(bound(place.path(), &["--needed"]).stdout).unwrap();
     assert!(text.contains("29957321") || text.contains("29957322"), "{text}");
 }
+
+#[test]
+fn the_commands_of_the_how_to_print_what_it_shows() {
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/howto"));
+    let page = fs::read_to_string(directory.join("how-sure.md")).unwrap();
+    let mut lines = page.lines().filter_map(|line| line.strip_prefix("    "));
+    let mut shown = 0;
+    while let Some(line) = lines.next() {
+        let Some(command) = line.strip_prefix("$ lathunt bound ") else { continue };
+        let expected = lines.next().unwrap();
+        let output = bound(directory, &command.split(' ').collect::<Vec<_>>());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().any(|printed| printed.starts_with(expected)), "{command}: {text}");
+        shown += 1;
+    }
+    assert_eq!(shown, 3);
+}

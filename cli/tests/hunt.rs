@@ -67,6 +67,9 @@ fn nonsense_is_refused_in_one_line_before_anything_is_measured() {
         (&["-p", "100"], "100"),
         (&["--deadline", "soon"], "soon"),
         (&["--peaks", "0"], "peaks"),
+        (&["--until", "1e-7"], "1e-7@95%"),
+        (&["--until", "1e-12@95%"], "400 days"),
+        (&["--until", "1e-3@95%", "-D", "1s"], "--until"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["-o", below], "file"),
         (&["-o", "/proc/nowhere/x"], "/proc/nowhere"),
@@ -249,4 +252,23 @@ fn a_full_disk_costs_the_files_and_not_the_answer() {
     assert!(last.contains("No space left") && last.contains("free some space"), "{said}");
     assert!(verdict.contains("deadline"), "the verdict is printed all the same: {verdict}");
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{left:?}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_claim_is_measured_as_long_as_it_takes_and_a_late_activation_settles_it() {
+    if !may_run("a_claim_is_measured_as_long_as_it_takes", lacks_root()) {
+        return;
+    }
+    let samples = |run: &Run| run.of(Quantity::Cyclic).map(|series| series.histogram.count()).sum::<u64>();
+    let place = tempfile::tempdir().unwrap();
+    let claimed = hunt(&["--until", "1e-3@95%", "--deadline", "60s", "--load", "none"], place.path());
+    assert_ne!(claimed.status.code(), Some(1), "{claimed:?}");
+    let taken = samples(&run_in(place.path()));
+    assert!((2_995..6_000).contains(&taken), "{taken}");
+    let place = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    let late = hunt(&["--until", "1e-6@95%", "--deadline", "1us", "--load", "none"], place.path());
+    assert_eq!(late.status.code(), Some(2), "{late:?}");
+    assert!(samples(&run_in(place.path())) < 100_000 && begun.elapsed() < Duration::from_secs(60));
 }

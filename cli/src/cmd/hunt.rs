@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lathunt_core::cpuset::CpuSet;
+use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::Ns;
 
 use crate::cmd::units::{interval, microseconds, seconds};
@@ -22,6 +23,10 @@ pub struct HuntArgs {
     /// How long to measure: 60s, 10m, 2h
     #[arg(short = 'D', long, default_value = "60s", value_parser = seconds)]
     duration: Ns,
+    /// Measure until fewer than this share of activations may exceed the deadline, or the largest seen: 1e-7@95%. Ends early
+    /// where one exceeds the deadline
+    #[arg(long, value_name = "P@CONFIDENCE%", conflicts_with = "duration")]
+    until: Option<Claim>,
     /// CPUs to measure, as a list (0-3,6); default: all online ones
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
@@ -59,6 +64,7 @@ pub struct HuntArgs {
 pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan {
         duration: args.duration,
+        until: args.until,
         cpus: args.cpus,
         priority: args.priority,
         interval: args.interval,

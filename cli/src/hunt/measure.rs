@@ -19,6 +19,7 @@ use lathunt_host::signals;
 use lathunt_host::symbols::Symbols;
 
 use super::peaks::{Kept, Peaks};
+use super::until::Until;
 use crate::live::state::{Progress, Row};
 use crate::live::Display;
 
@@ -41,6 +42,8 @@ pub struct Setting {
     pub interval: Ns,
     /// How long.
     pub duration: Ns,
+    /// Ends it before.
+    pub until: Option<Until>,
     /// Worst cases kept for each CPU.
     pub peaks: usize,
     /// Latencies below this are not worth a flight record.
@@ -124,6 +127,12 @@ pub fn measure(
     while cyclic.is_running() && signals::stop_requested().is_none() {
         std::thread::sleep(TURN);
         collect(setting, &mut receivers, recording, &mut peaks);
+        if setting
+            .until
+            .is_some_and(|until| until.is_settled((0..setting.cpus.len()).map(|at| cyclic.live(at))))
+        {
+            break;
+        }
         let elapsed = clock::mono().since(begun);
         if display.is_due() {
             display.show(&progress(setting, &cyclic, &peaks, elapsed));
@@ -241,7 +250,7 @@ fn progress(setting: &Setting, cyclic: &Cyclic, peaks: &Peaks, elapsed: Ns) -> P
     Progress {
         phase: "measuring".to_owned(),
         elapsed,
-        planned: Some(setting.duration),
+        planned: Some(setting.until.map_or(setting.duration, |until| until.expected)),
         rows: setting.cpus.iter().enumerate().map(row).collect(),
     }
 }

@@ -8,6 +8,7 @@ mod calibrate;
 mod finish;
 mod measure;
 mod peaks;
+mod until;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ use std::time::Duration;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::Ns;
 use lathunt_core::verdict::{self, Rules};
 use lathunt_host::facts::{self, counters::Counters};
@@ -29,12 +32,15 @@ use lathunt_host::{knob, signals, wall};
 use crate::live::Display;
 use crate::outdir::Output;
 use measure::{Measured, Recording, Setting, SoFar};
+use until::Until;
 
 /// Everything the user asked for.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How long to measure.
     pub duration: Ns,
+    /// Until so much may be claimed, instead of `duration`.
+    pub until: Option<Claim>,
     /// Where; `None`: on all online CPUs.
     pub cpus: Option<CpuSet>,
     /// Priority of the measuring threads.
@@ -70,6 +76,12 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     }
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = topology.select(plan.cpus.as_ref())?;
+    let until = match plan.until {
+        Some(claim) => Some(Until::new(claim, plan, cpus.iter().count() as u64)?),
+        None => None,
+    };
+    let planned = Plan { duration: until.map_or(plan.duration, |until| until.at_most()), ..plan.clone() };
+    let plan = &planned;
     let mut conditions = conditions(&cpus, plan);
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     let mut recording = start_recorder(&topology.online, &mut display);
@@ -81,7 +93,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
             Vec::new()
         }
     };
-    let setting = Setting { peak_floor: calibrate::peak_floor(&calibration), ..setting };
+    let setting = Setting { until, peak_floor: calibrate::peak_floor(&calibration), ..setting };
 
     let mut load = start_load(plan, &mut display)?;
     conditions.load = Some(load.describe());
@@ -108,6 +120,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     run.conditions.during = during;
     run.conditions.duration_s = Some(measured.duration.as_secs());
     run.conditions.notes.extend(load_left);
+    let taken = |run: &Measured| {
+        run.series.iter().filter(|s| s.quantity == Quantity::Cyclic).map(|s| s.histogram.count()).sum()
+    };
+    run.conditions.notes.extend(until.map(|until| until.note(taken(&measured))));
     finish::finish(plan, run, measured, &output)
 }
 
@@ -166,6 +182,7 @@ fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mu
         priority: plan.priority,
         interval: plan.interval,
         duration: plan.duration,
+        until: None,
         peaks: plan.peaks,
         peak_floor: Ns::ZERO,
         preemption: preemption(conditions),

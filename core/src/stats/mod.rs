@@ -1,4 +1,5 @@
 //! What the numbers allow to say: first without any model of the tail, then by named rules.
 
+pub mod claim;
 pub mod model_free;
 pub mod rule_of_thumb;
