@@ -136,3 +136,51 @@ fn killed(arguments: &[&str], directory: &Path, (name, value): (&str, &str), aft
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// The keeper of a load is killed together with its measurement: nobody is left who could remove its files.
+#[test]
+#[ignore = "needs root"]
+fn restore_removes_the_files_of_a_load_whose_keeper_was_killed() {
+    const NAME: &str = "restore_removes_the_files_of_a_load_whose_keeper_was_killed";
+    if !lathunt_host::testing::may_run(NAME, lathunt_host::testing::lacks_root()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let before = names("/var/tmp", "lathunt-load.");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["hunt", "-D", "20", "--load", "builtin", "-o", "hunt"]).current_dir(place.path());
+    let mut hunt = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let keeper = || {
+        let children =
+            fs::read_to_string(format!("/proc/{0}/task/{0}/children", hunt.id())).unwrap_or_default();
+        children.split_whitespace().map(str::to_owned).find(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "load/keeper")
+        })
+    };
+    let patience = Instant::now() + Duration::from_secs(30);
+    let found = loop {
+        match keeper() {
+            Some(pid) => break pid,
+            None if Instant::now() > patience => panic!("no keeper"),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    let restore = || Command::new(env!("CARGO_BIN_EXE_lathunt")).arg("restore").output().unwrap();
+    let made: Vec<_> = names("/var/tmp", "lathunt-load.").difference(&before).cloned().collect();
+    assert_eq!(made.len(), 1, "{made:?}");
+    let _ = restore(); // refused while hunt holds the settings, and in any case:
+    assert!(Path::new(&made[0]).exists(), "the load still runs");
+    // SAFETY: plain values; both are our own processes.
+    unsafe { libc::kill(found.parse().unwrap(), libc::SIGKILL) };
+    hunt.kill().unwrap();
+    hunt.wait().unwrap();
+    assert!(Path::new(&made[0]).exists());
+    let patience = Instant::now() + Duration::from_secs(10);
+    while Path::new(&made[0]).exists() && Instant::now() < patience {
+        let output = restore();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_millis(100)); // workers end a moment after their keeper
+    }
+    assert!(!Path::new(&made[0]).exists());
+}
