@@ -56,6 +56,14 @@ pub struct RecordArgs {
     /// Read the deadlines from this file: one a line, as for --deadline; # begins a comment
     #[arg(long, value_name = "FILE", conflicts_with = "deadline")]
     deadlines: Option<PathBuf>,
+    /// Where jobs begin: a pattern of the shell for a wait, as the table of threads names it
+    ///
+    /// `clock_nanosleep*`, `read 7`, `epoll_wait*`. A job is what a thread does from the end of a wait there to its next wait
+    /// there. Without it, that is inferred from how often a thread waits where, and who ends the wait; other places
+    /// that may begin jobs make a PASS impossible where the jobs would be longer than the deadline. For threads that
+    /// never wait there it is inferred.
+    #[arg(long, value_name = "PLACE")]
+    activation: Option<String>,
     /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
     ///
     /// DIR may be that of an earlier recording, whose files are written over; others by these names are not, and nothing is
@@ -117,6 +125,10 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let is_application =
         !args.command.is_empty() || !matches!(args.tasks, None | Some(Selection::RealTime | Selection::All));
     anyhow::ensure!(
+        is_application || args.activation.is_none(),
+        "--activation needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
+    );
+    anyhow::ensure!(
         is_application || deadlines.is_empty() || deadlines.plain().is_some(),
         "a deadline for each thread needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
     );
@@ -127,6 +139,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         peaks: usize::from(args.peaks),
         threshold: args.threshold,
         deadlines,
+        activation: args.activation.map(|place| without_detail(&place)),
         latency_hist: args.latency_hist,
         potential: args.potential,
         penalty: args.penalty,
@@ -138,6 +151,11 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         all: args.all,
         command: args.command,
     })
+}
+
+/// Reports add what a descriptor is: `read 7 (timerfd)` is the place `read 7`.
+fn without_detail(place: &str) -> String {
+    place.split_once(" (").map_or(place, |(place, _)| place).to_owned()
 }
 
 fn deadlines(text: &str) -> Result<Deadlines, String> {

@@ -53,6 +53,8 @@ pub struct Plan {
     pub threshold: Ns,
     /// What must not be exceeded.
     pub deadlines: Deadlines,
+    /// Where jobs begin, a pattern for places.
+    pub activation: Option<String>,
     /// Directory of the old files.
     pub latency_hist: Option<PathBuf>,
     /// Potential latencies wanted.
@@ -88,6 +90,7 @@ impl Plan {
             tasks: self.selection.to_string(),
             is_application: self.is_application(),
             deadline: self.deadlines.plain().or(self.deadlines.shortest()),
+            activation: self.activation.clone(),
             unused: self.deadlines.unused(tasks).into_iter().map(str::to_owned).collect(),
             command,
             ending: ending.map(|ending| match ending.signal() {
@@ -124,6 +127,7 @@ impl Plan {
             peaks: self.peaks,
             threshold: self.threshold,
             deadlines: self.deadlines_in_force(),
+            activation: self.activation.clone(),
             preemption,
             switch: self.switch,
             old_files: self.latency_hist.is_some(),

@@ -130,10 +130,7 @@ impl Deadlines {
 
     /// What a thread of this name is held to while it runs; whether it is that of a pattern.
     fn named(&self, comm: &str) -> Option<Limit> {
-        self.named
-            .iter()
-            .find(|(pattern, _)| fits(pattern.as_bytes(), comm.as_bytes()))
-            .map(|(_, limit)| *limit)
+        self.named.iter().find(|(pattern, _)| fits(pattern, comm)).map(|(_, limit)| *limit)
     }
 
     /// The time after which a response of a thread of this name is a miss, as far as is known before the end.
@@ -178,8 +175,7 @@ impl Deadlines {
     /// Patterns that no name of `tasks` fits.
     #[must_use]
     pub fn unused<'d>(&'d self, tasks: &[Task]) -> Vec<&'d str> {
-        let is_used =
-            |pattern: &str| tasks.iter().any(|task| fits(pattern.as_bytes(), task.thread.comm.as_bytes()));
+        let is_used = |pattern: &str| tasks.iter().any(|task| fits(pattern, &task.thread.comm));
         self.named.iter().map(|(pattern, _)| pattern.as_str()).filter(|pattern| !is_used(pattern)).collect()
     }
 }
@@ -189,18 +185,25 @@ fn is_real_time(task: &Task) -> bool {
     matches!(task.policy.as_str(), "SCHED_FIFO" | "SCHED_RR" | "SCHED_DEADLINE")
 }
 
+/// Whether `name` is of the shell's `pattern`; see [`fits_bytes`].
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
+    fits_bytes(pattern.as_bytes(), name.as_bytes())
+}
+
 /// Whether `name` is of the shell's `pattern`: `*`, `?`, `[a-z]`, `[!a-z]`; a `\` takes the next character as it is.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
+fn fits_bytes(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], []) => true,
-        ([b'*', rest @ ..], _) => fits(rest, name) || !name.is_empty() && fits(pattern, &name[1..]),
-        ([b'?', rest @ ..], [_, more @ ..]) => fits(rest, more),
-        ([b'\\', wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits(rest, more),
+        ([b'*', rest @ ..], _) => {
+            fits_bytes(rest, name) || !name.is_empty() && fits_bytes(pattern, &name[1..])
+        }
+        ([b'?', rest @ ..], [_, more @ ..]) => fits_bytes(rest, more),
+        ([b'\\', wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits_bytes(rest, more),
         ([b'[', set @ ..], [given, more @ ..]) => match set.iter().skip(1).position(|&byte| byte == b']') {
-            Some(end) => in_set(&set[..=end], *given) && fits(&set[end + 2..], more),
-            None => *given == b'[' && fits(set, more),
+            Some(end) => in_set(&set[..=end], *given) && fits_bytes(&set[end + 2..], more),
+            None => *given == b'[' && fits_bytes(set, more),
         },
-        ([wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits(rest, more),
+        ([wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits_bytes(rest, more),
         _ => false,
     }
 }
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn patterns_are_those_of_the_shell() {
-        let is_of = |pattern: &str, name: &str| fits(pattern.as_bytes(), name.as_bytes());
+        let is_of = |pattern: &str, name: &str| fits_bytes(pattern.as_bytes(), name.as_bytes());
         for (pattern, yes, no) in [
             ("io-*", "io-", "io"),
             ("?b", "ab", "b"),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::cycles::is_regular;
+use super::deadlines::fits;
 use super::places::{Id, Places};
 use super::point::Class;
 use crate::time::Mono;
@@ -11,8 +12,13 @@ use crate::trace::activation::{Activation, Via};
 /// So many distances show that releases are regular.
 const FEW: usize = 3;
 
-/// `at`: where each of `activations` blocked.
-pub(super) fn main_wait(activations: &[Activation], at: &[Id], places: &Places) -> Option<Id> {
+/// `at`: where each of `activations` blocked; `chosen`: a pattern for the place, said by the user.
+pub(super) fn main_wait(
+    activations: &[Activation],
+    at: &[Id],
+    places: &Places,
+    chosen: Option<&str>,
+) -> Option<Id> {
     let mut count: HashMap<Id, (usize, usize)> = HashMap::new();
     for (number, place) in at.iter().enumerate() {
         let woken_by_timer = activations.get(number + 1).is_some_and(|next| next.via == Via::Timer);
@@ -26,6 +32,10 @@ pub(super) fn main_wait(activations: &[Activation], at: &[Id], places: &Places) 
         activations.iter().filter_map(|one| one.late_sleeps).map(|late| late.count as usize).sum::<usize>();
     let timed = count.iter().filter(|(_, &(_, timed))| timed > 0 && (timed + late) * 2 >= most);
     let name = |place: Id| std::cmp::Reverse(places.get(place).name);
+    let fits = |place: &&Id| chosen.is_some_and(|pattern| fits(pattern, &places.get(**place).name));
+    if let Some(&place) = count.keys().filter(fits).max_by_key(|&&place| (count[&place], name(place))) {
+        return Some(place);
+    }
     // Sleeps for some time in the midst of a job may be many; who sleeps until times that are regular begins a job then.
     let regular = count.keys().filter(|&&place| places.get(place).is_absolute_sleep());
     let regular = regular.filter(|&&place| {

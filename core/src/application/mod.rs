@@ -39,6 +39,7 @@ pub use task::{policy as policy_name, Blocking, LateCause, OtherTurns, Period, S
 pub use unfinished::{State, Unfinished};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Who};
@@ -54,6 +55,7 @@ const LOOK_EVERY: Ns = Ns::from_ms(1_000);
 pub struct Tasks {
     limit: usize,
     deadlines: Deadlines,
+    begins_at: Option<Arc<str>>,
     name: fn(Point) -> Option<&'static str>,
     logs: BTreeMap<Tid, Log>,
     others: Others,
@@ -76,6 +78,7 @@ impl Tasks {
             others: Others::default(),
             not_kept: 0,
             looked: None,
+            begins_at: None,
             least: None,
             jobs: Vec::new(),
         }
@@ -85,6 +88,12 @@ impl Tasks {
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Tasks {
         Tasks { deadlines, ..self }
+    }
+
+    /// The same with jobs that begin where a wait in a place ends whose name fits this pattern of the shell.
+    #[must_use]
+    pub fn with_activation(self, pattern: Option<&str>) -> Tasks {
+        Tasks { begins_at: pattern.map(Arc::from), ..self }
     }
 
     /// From now on [`Tasks::take_jobs`] has the jobs that are longer than `least`, and the longest of each thread.
@@ -117,7 +126,7 @@ impl Tasks {
             self.not_kept += 1;
             return false;
         }
-        let log = self.logs.entry(tid).or_insert_with(|| Log::new(None));
+        let log = self.logs.entry(tid).or_insert_with(|| Log::new(None, self.begins_at.clone()));
         log.named(activation, &self.deadlines);
         add(log, activation, self.name, self.least, &mut self.jobs)
     }
@@ -150,7 +159,7 @@ impl Tasks {
             self.others.woken(activation);
             return;
         }
-        let log = self.logs.entry(tid).or_insert_with(|| Log::new(None));
+        let log = self.logs.entry(tid).or_insert_with(|| Log::new(None, self.begins_at.clone()));
         log.named(activation, &self.deadlines);
         log.goes_on(activation, state);
     }
@@ -160,7 +169,7 @@ impl Tasks {
     pub fn ran(&mut self, who: Who, process: Tid, policy: u8, ran: Ns) {
         if ran > Ns::ZERO && !self.logs.contains_key(&who.tid) && self.logs.len() < self.limit {
             let deadline = self.deadlines.while_running(&who.comm.text());
-            let log = self.logs.entry(who.tid).or_insert_with(|| Log::new(deadline));
+            let log = self.logs.entry(who.tid).or_insert_with(|| Log::new(deadline, self.begins_at.clone()));
             log.never_waited(who, process, policy, ran);
         }
     }

@@ -305,6 +305,7 @@ impl Sums {
             outside_ns: None,
             other_turns: Vec::new(),
             several_waits: None,
+            is_chosen: false,
             released_by: self.released_by.clone(),
             polls_every_ns: main
                 .and_then(|place| self.slept.filter(|_| places.get(place).is_relative_sleep())),

@@ -22,6 +22,9 @@ pub struct Task {
     pub policy: String,
     /// Where it waits for its next activation: `clock_nanosleep TIMER_ABSTIME`, `read 5 (timerfd)`, `futex …`; `None`: it never blocked twice.
     pub waits_in: Option<String>,
+    /// That is where its jobs begin, as the user said; else it is inferred.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_chosen: bool,
     /// Whether a timer ends that wait.
     pub timer_driven: bool,
     /// Activations that were complete.

@@ -5,9 +5,11 @@
 //! one where threads wait on purpose over what may be a mutex, and sleeps until regular times win over all. A thread that
 //! never comes to so many is judged by those it has.
 
+use std::sync::Arc;
+
 use super::candidates::Candidates;
 use super::cycles::Cycles;
-use super::deadlines::Deadlines;
+use super::deadlines::{fits, Deadlines};
 use super::job::{Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
@@ -30,6 +32,8 @@ pub(super) struct Log {
     learning: Vec<Activation>,
     places: Places,
     main: Option<Id>,
+    /// A pattern for the place where its jobs begin.
+    chosen: Option<Arc<str>>,
     sums: Sums,
     turn: Option<Turn>,
     /// Where and when it blocked last.
@@ -63,11 +67,12 @@ struct Turn {
 }
 
 impl Log {
-    pub fn new(deadline: Option<Ns>) -> Log {
+    pub fn new(deadline: Option<Ns>, chosen: Option<Arc<str>>) -> Log {
         Log {
             learning: Vec::new(),
             places: Places::default(),
             main: None,
+            chosen,
             sums: Sums::new(deadline),
             turn: None,
             left: None,
@@ -127,7 +132,7 @@ impl Log {
             return;
         }
         let places: Vec<Id> = self.learning.iter().map(|one| self.places.of(one.point, name).0).collect();
-        if main_wait(&self.learning, &places, &self.places) != Some(place) {
+        if main_wait(&self.learning, &places, &self.places, self.chosen.as_deref()) != Some(place) {
             return;
         }
         let before = places[..places.len() - 1].iter().rposition(|one| *one == place);
@@ -290,7 +295,10 @@ impl Log {
     }
 
     fn report_decided(&self) -> Task {
+        let main = self.main.map(|main| self.places.get(main).name);
+        let is_chosen = self.chosen.as_deref().zip(main).is_some_and(|(pattern, main)| fits(pattern, &main));
         Task {
+            is_chosen,
             unfinished: self.unfinished.clone(),
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),
@@ -303,7 +311,7 @@ impl Log {
     fn decide(&mut self, name: fn(Point) -> Option<&'static str>) {
         let learnt = std::mem::take(&mut self.learning);
         let places: Vec<Id> = learnt.iter().map(|one| self.places.of(one.point, name).0).collect();
-        self.main = main_wait(&learnt, &places, &self.places);
+        self.main = main_wait(&learnt, &places, &self.places, self.chosen.as_deref());
         learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place, name));
     }
 

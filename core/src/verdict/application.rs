@@ -30,6 +30,8 @@ pub struct Asked {
     pub deadline: Option<Ns>,
     /// Patterns for names of threads that were given a deadline, and that no thread fitted.
     pub unused: Vec<String>,
+    /// Where jobs begin, a pattern for places; `None`: it is inferred.
+    pub activation: Option<String>,
     /// The program that was started for it.
     pub command: Option<String>,
     /// How that ended; `None`: it had not.
@@ -89,6 +91,13 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
         verdict.reasons.insert(0, "no thread that was recorded has a deadline".to_owned());
     } else if run.tasks.iter().any(|task| task.held_to.is_some()) {
         verdict.reasons.push(held_to(&groups, without.as_deref().unwrap_or_default()));
+    }
+    let waits_there = run.tasks.iter().any(|task| task.is_chosen);
+    if let Some(place) = asked.activation.as_deref().filter(|_| !waits_there) {
+        doubt(
+            &mut verdict,
+            format!("no thread that was recorded waits in '{place}', where jobs begin (--activation)"),
+        );
     }
     for reason in coverage::ordinary_threads(run) {
         doubt(&mut verdict, reason);

@@ -96,7 +96,8 @@ impl Recording {
         let book = Book::new(&settings, symbols.with_code());
         let jobs = settings.jobs.then(|| JobBook::new(&settings));
         let mut tasks = Tasks::new(settings.threads, None, recorder::syscall_name)
-            .with_deadlines(settings.deadlines.clone());
+            .with_deadlines(settings.deadlines.clone())
+            .with_activation(settings.activation.as_deref());
         jobs.iter().for_each(|jobs| tasks.ask_for_jobs(jobs.useful_from()));
         let since_reset = settings.old_files.then(SinceReset::default);
         Ok(Recording {

@@ -22,6 +22,8 @@ pub struct Settings {
     pub threshold: Ns,
     /// Responses after these are misses; of threads without one, those after their period.
     pub deadlines: Deadlines,
+    /// Where jobs begin, a pattern of the shell for places; `None`: it is inferred for each thread.
+    pub activation: Option<String>,
     /// Threads whose figures are kept apart, about 100 KB each; those of others are added up as one.
     pub threads: usize,
     /// Preemption model in force, for explanations (`rt`, `full`, …).
@@ -47,6 +49,7 @@ impl Settings {
             peaks: 8,
             threshold: Ns::from_us(200),
             deadlines: Deadlines::default(),
+            activation: None,
             threads: 512,
             preemption: None,
             switch: false,

@@ -140,3 +140,23 @@ fn no_turn_is_longer_than_what_is_accounted_for_when_activations_are_lost() {
     }
     assert!(lost > 10_000 && bounded > 1_000, "{lost} lost, {bounded} bounded");
 }
+
+#[test]
+fn jobs_begin_where_the_user_says() {
+    // Between two sleeps it waits for a lock; by itself it would be judged from sleep to sleep.
+    let wait = futex(0x200);
+    let stream: Vec<Activation> = (1..400)
+        .map(|number| activation(number * 1_000_000, Via::Thread, if number % 2 == 0 { SLEEP } else { wait }))
+        .collect();
+    let told = |chosen: Option<&str>| {
+        let mut tasks = Tasks::new(4, None, name).with_activation(chosen);
+        stream.iter().for_each(|one| {
+            tasks.add(one);
+        });
+        tasks.report().remove(0)
+    };
+    let chosen = told(Some("futex*0x200"));
+    assert_eq!((chosen.waits_in.as_deref(), chosen.is_chosen), (Some("futex FUTEX_WAIT_BITSET 0x200"), true));
+    let other = told(Some("read*"));
+    assert!(!other.is_chosen && other.waits_in == told(None).waits_in, "{other:?}");
+}

@@ -32,7 +32,11 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
              activations were lost"
         ));
     }
-    for other in task.other_turns.iter().filter(|other| other.longest_ns > deadline) {
+    // The rest is about where jobs begin.
+    let inferred = (!task.is_chosen).then_some(task);
+    for other in
+        inferred.iter().flat_map(|task| &task.other_turns).filter(|other| other.longest_ns > deadline)
+    {
         if longest_response(task) >= other.longest_ns {
             continue; // said by that
         }
@@ -44,7 +48,10 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             shown(other.longest_ns)
         ));
     }
-    if let Some(several) = task.several_waits.filter(|of| task.timer_driven && of.longest_ns > deadline) {
+    if let Some(several) = inferred
+        .and_then(|task| task.several_waits)
+        .filter(|of| task.timer_driven && of.longest_ns > deadline)
+    {
         let how = match several.waits {
             Some(waits) => format!("at regular times only every {waits} waits"),
             None => "at irregular times".to_owned(),
@@ -54,7 +61,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             "{name}: timers end its wait in {wait} {how}: if these waits are of one job, one took up to {longest}"
         ));
     }
-    if let Some(every) = task.polls_every_ns.filter(|&every| every > deadline) {
+    if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every > deadline) {
         doubts.push(format!(
             "{name}: it sleeps {every} between its jobs; the release of what it polls for is not visible"
         ));

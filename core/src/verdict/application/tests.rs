@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::application::HeldTo;
-use crate::application::SeveralWaits;
+use crate::application::{OtherTurns, SeveralWaits};
 use crate::conditions::Conditions;
 use crate::histogram::{Histogram, Layout};
 use crate::run::Loss;
@@ -221,4 +221,16 @@ fn an_ordinary_thread_that_works_longer_than_real_time_ones_may_is_a_doubt_unles
     assert_eq!(beside(late, None, false), Some(Outcome::Pass), "it was named");
     assert_eq!(beside(late, Some(DEADLINE), true), Some(Outcome::Pass), "a process begins and ends");
     assert_eq!(beside(Ns(6_000_000_000), Some(DEADLINE), true), Some(Outcome::Inconclusive));
+}
+
+#[test]
+fn where_the_user_says_where_jobs_begin_other_waits_are_no_doubt() {
+    let other = OtherTurns { place: "read 5".to_owned(), after_timer: true, longest_ns: Ns::from_ms(9) };
+    let verdict = |is_chosen, activation: Option<&str>| {
+        let run = run(Task { is_chosen, other_turns: vec![other.clone()], ..task(DEADLINE) });
+        judge_recording(&run, &Asked { activation: activation.map(str::to_owned), ..asked(true) }).outcome
+    };
+    assert_eq!(verdict(false, None), Some(Outcome::Inconclusive));
+    assert_eq!(verdict(true, Some("read 4")), Some(Outcome::Pass));
+    assert_eq!(verdict(false, Some("read 4")), Some(Outcome::Inconclusive));
 }
