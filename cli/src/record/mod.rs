@@ -182,6 +182,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let base = Run { penalty, ..Run::new(conditions) };
     let clock_steps = ClockSteps::watch();
     let mut session = Session { plan, base, recording, potential, old_files, clock_steps };
+    // After the program was forked: the rings are read in time also where it keeps the CPUs busy. Without the right to it
+    // nothing changes.
+    let _ = lathunt_host::sched::set_nice(-20);
     if let Some(child) = &mut child {
         child.go();
     }

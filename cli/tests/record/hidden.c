@@ -207,6 +207,43 @@ static void *mutexwait(void *unused)
 	return unused;
 }
 
+/* One job of many waits in its midst, by the same call as its release. */
+static void *offperiod(void *unused)
+{
+	init("offperiod");
+	PERIODIC((void)w; work(MS); if (k == 5) until(r + LATE); work(MS / 2); job(r))
+	return unused;
+}
+
+/* In time: it waits for work, and rests a little after each job. */
+static sem_t work_there;
+static volatile ns posted;
+
+static void *rests(void *unused)
+{
+	struct timespec rest = at(MS / 5);
+
+	init("rests");
+	while (!sem_wait(&work_there)) {
+		work(2 * MS);
+		job(posted);
+		nanosleep(&rest, 0);
+	}
+	return unused;
+}
+
+static void *restful(void *unused)
+{
+	pthread_t t;
+
+	sem_init(&work_there, 0, 0);
+	pthread_create(&t, 0, rests, 0);
+	init("poster");
+	fifo(61);
+	PERIODIC((void)w; posted = now(); sem_post(&work_there))
+	return unused;
+}
+
 /* Never blocks: it waits for its time by looking at the clock, or by yielding. */
 static void *spinwait(void *unused)
 {
@@ -283,7 +320,7 @@ static const struct {
 	{"plain", plain}, {"pool", pool}, {"epollco", epollco}, {"forkjoin", forkjoin}, {"futexwaitv", futexwaitv},
 	{"procjob", procjob}, {"vforkjob", vforkjob}, {"threadjob", threadjob}, {"priochange", priochange},
 	{"policychange", policychange}, {"cpuchange", cpuchange}, {"renamed", renamed}, {"destructor", destructor},
-	{"sleepinner", sleepinner}, {"relinner", relinner}, {"mutexwait", mutexwait}, {"chain", chain},
+	{"sleepinner", sleepinner}, {"offperiod", offperiod}, {"restful", restful}, {"relinner", relinner}, {"mutexwait", mutexwait}, {"chain", chain},
 	{"spinwait", spinwait}, {"yieldwait", yieldwait}, {"insignal", insignal}, {"stopped", stopped},
 	{"traced", traced}, {"namespace", namespace}, {"faults", faults}, {"pollinner", pollinner},
 	{"sigevthread", sigevthread}, {"daemonised", daemonised},

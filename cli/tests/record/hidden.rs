@@ -34,8 +34,8 @@ const SEEN: [&str; 22] = [
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one.
-const UNSEEN: [&str; 7] =
-    ["destructor", "exithandler", "sleepinner", "chain", "spinwait", "yieldwait", "sigevthread"];
+const UNSEEN: [&str; 8] =
+    ["offperiod", "destructor", "exithandler", "sleepinner", "chain", "spinwait", "yieldwait", "sigevthread"];
 
 struct Told {
     outcome: Option<Outcome>,
@@ -91,6 +91,9 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
         let off = told.longest.0.abs_diff(told.max.0);
         assert!(off * 20 <= told.max.0, "{mode}: {} of {}: {:?}", told.longest, told.max, told.reasons);
     }
-    let good = recorded(&program, place.path(), "good alone");
-    assert_ne!(good.outcome, Some(Outcome::Fail), "{:?}", good.reasons);
+    for mode in ["good alone", "restful"] {
+        let good = recorded(&program, place.path(), mode);
+        assert_eq!(good.late, 0, "{mode} itself was late");
+        assert_ne!(good.outcome, Some(Outcome::Fail), "{mode}: {:?}", good.reasons);
+    }
 }

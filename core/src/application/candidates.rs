@@ -135,7 +135,7 @@ pub(super) fn longest_first(told: &mut Vec<OtherTurns>) {
 }
 
 /// Whether a thread may wait there for its next job.
-fn may_begin_jobs(place: &Place) -> bool {
+pub(super) fn may_begin_jobs(place: &Place) -> bool {
     let reads = ["read", "recv", "accept", "mq_timedreceive", "io_uring_enter", "ioctl"];
     match place.class {
         Class::Sleep | Class::Wait => true,

@@ -3,6 +3,9 @@
 //! Two sleeps with the same arguments are one place. When each of them began a job, a periodic thread would be released at
 //! equal distances; when a job has two waits there, only every second distance of two releases is equal. So the longest
 //! span over 2, 3 … turns is kept, and told where single distances are not regular.
+//! Of a thread that is regular but for a few releases off its period, the span from the release before such a one to the
+//! end of the turn behind it is kept, where the next release lies on the period again: the wait may have been one within a
+//! job.
 //! Not here: waits that halve the period exactly, which look like jobs of half the period.
 
 use std::collections::VecDeque;
@@ -14,28 +17,41 @@ use crate::time::{Mono, Ns};
 const WAITS: usize = 4;
 /// From so many distances on something can be said.
 const KNOWN: usize = 8;
+/// Turns that wait for the period of their time, at most.
+const HELD: usize = 128;
 
 /// Of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Cycles {
     releases: VecDeque<Mono>,
     longest: [Option<Ns>; WAITS],
+    /// Turns that are held against the period when as many have followed as it is the median of.
+    turns: VecDeque<(Mono, Option<Mono>)>,
+    /// The last release on the period.
+    on_period: Option<Mono>,
+    off_period: Option<Ns>,
 }
 
 impl Cycles {
     /// Counts anew.
     pub fn begin_window(&mut self) {
         self.longest = [None; WAITS];
+        self.off_period = None;
     }
 
     /// A turn begins.
-    pub fn released(&mut self, release: Mono) {
+    pub fn released(&mut self, release: Mono, period: Option<Ns>) {
+        self.turns.push_back((release, None));
+        if self.turns.len() > HELD {
+            self.hold_first(period);
+        }
         self.releases.truncate(WAITS - 1);
         self.releases.push_front(release);
     }
 
     /// It ends.
     pub fn finished(&mut self, at: Mono) {
+        self.turns.back_mut().into_iter().for_each(|(_, end)| *end = Some(at));
         for (longest, release) in self.longest.iter_mut().zip(&self.releases) {
             *longest = (*longest).max(Some(at.since(*release)));
         }
@@ -44,6 +60,37 @@ impl Cycles {
     /// Turns were lost.
     pub fn forget(&mut self) {
         self.releases.clear();
+        (self.on_period, self.turns) = (None, VecDeque::new());
+    }
+
+    /// The longest span around a release that was off the period.
+    pub fn off_period(&self, period: Option<Ns>) -> Option<Ns> {
+        let mut whole = self.clone();
+        while !whole.turns.is_empty() {
+            whole.hold_first(period);
+        }
+        whole.off_period
+    }
+
+    fn hold_first(&mut self, period: Option<Ns>) {
+        let (Some((release, end)), Some(period)) = (self.turns.pop_front(), period) else { return };
+        let on = |from: Mono, to: Mono| {
+            let (distance, period) = (to.since(from).0 as f64, period.0 as f64);
+            let times = (distance / period).round();
+            times >= 1.0 && (distance - times * period).abs() <= super::sums::PERIODIC * period
+        };
+        let Some(before) = self.on_period.filter(|&before| !on(before, release)) else {
+            self.on_period = Some(release);
+            return;
+        };
+        // One more than its time has room for; a late one stands for its own, and who has moved its period goes on from here.
+        let next = self.turns.front().map_or(release, |(next, _)| *next);
+        let room = next.since(before).0 as f64 <= period.0 as f64 * (1.0 + super::sums::PERIODIC);
+        if room && (next == release || on(before, next)) && !on(release, next) {
+            self.off_period = self.off_period.max(end.map(|end| end.since(before)));
+        } else {
+            self.on_period = Some(release);
+        }
     }
 
     /// By the last `distances` of releases; `None`: they are regular, or too few.
@@ -82,7 +129,7 @@ mod tests {
         for (distance, takes) in turns.iter().cycle().take(100) {
             at += distance;
             distances.push(*distance);
-            cycles.released(Mono(at));
+            cycles.released(Mono(at), None);
             cycles.finished(Mono(at + takes));
         }
         cycles.report(&distances[1..])
@@ -93,6 +140,32 @@ mod tests {
         // 30 ms of work, a sleep until 35 ms, 25 ms of work; every 100 ms
         let found = of(&[(65 * MS, 30 * MS), (35 * MS, 25 * MS)]);
         assert_eq!(found, Some(SeveralWaits { waits: Some(2), longest_ns: Ns(95 * MS) }));
+    }
+
+    #[test]
+    fn a_single_wait_off_the_period_may_be_one_within_a_job() {
+        let of = |turns: &[(u64, u64)]| {
+            let mut cycles = Cycles::default();
+            for (release, takes) in turns {
+                cycles.released(Mono(*release), Some(Ns(100 * MS)));
+                cycles.finished(Mono(release + takes));
+            }
+            cycles.off_period(Some(Ns(100 * MS)))
+        };
+        let grid = |from: u64, count: u64| (0..count).map(move |k| (from + k * 100 * MS, 2 * MS));
+        assert_eq!(of(&grid(MS, 20).collect::<Vec<_>>()), None);
+        let mut once: Vec<(u64, u64)> = grid(MS, 5).collect();
+        once.push((461 * MS, 3 * MS)); // 60 ms after a release on the period
+        once.extend(grid(501 * MS, 15));
+        assert_eq!(of(&once), Some(Ns(63 * MS)));
+        let mut moved: Vec<(u64, u64)> = grid(MS, 5).collect();
+        moved.extend(grid(451 * MS, 15));
+        assert_eq!(of(&moved), None);
+        let mut late: Vec<(u64, u64)> = grid(MS, 5).collect();
+        late.push((520 * MS, 2 * MS)); // instead of 501 ms
+        late.extend(grid(601 * MS, 15));
+        assert_eq!(of(&late), None);
+        assert_eq!(of(&grid(MS, 3).chain(grid(1_001 * MS, 200)).collect::<Vec<_>>()), None, "some fell out");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::others::OTHERS;
 use super::task::Task;
 use crate::time::Ns;
 
@@ -150,6 +151,11 @@ impl Deadlines {
         }
         let any = tasks.iter().any(is_real_time);
         for task in tasks {
+            if task.thread.comm == OTHERS {
+                // Of whom it is not known which deadline they had.
+                task.held_to = Some(HeldTo { deadline_ns: None, others_ns: self.shortest() });
+                continue;
+            }
             let limit = match (self.named(&task.thread.comm), self.default) {
                 (Some(limit), _) => limit,
                 (None, Some(default)) if !any || is_real_time(task) => default,

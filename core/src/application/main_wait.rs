@@ -55,7 +55,17 @@ pub(super) fn main_wait(
         of_mutex && waits && !place.may_be_mutex() && blocked >= enough
     });
     let on_purpose = on_purpose.max_by_key(|(place, &(blocked, _))| (blocked, name(**place)));
-    timed.or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
+    // A short sleep in a loop that waits for work elsewhere: it waits for its release where it waits for the longest time.
+    let waits = |place: Id| total(activations, at, place);
+    let elsewhere =
+        timed.filter(|(place, _)| places.get(**place).is_relative_sleep()).and_then(|(sleep, _)| {
+            let others = count.iter().filter(|&(&place, &(blocked, _))| {
+                let begins_jobs = super::candidates::may_begin_jobs(&places.get(place));
+                place != *sleep && begins_jobs && blocked * 2 >= most && waits(place) > waits(*sleep) * 2
+            });
+            others.max_by_key(|&(&place, _)| (waits(place), name(place)))
+        });
+    elsewhere.or(timed).or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
 }
 
 /// From each end of a wait in `place` to the next one, ns.
@@ -63,4 +73,10 @@ fn distances(activations: &[Activation], at: &[Id], place: Id) -> Vec<u64> {
     let ends = activations.iter().skip(1).zip(at).filter(|&(_, &of)| of == place);
     let ends: Vec<Mono> = ends.map(|(next, _)| next.begin()).collect();
     ends.windows(2).map(|two| two[1].since(two[0]).0).collect()
+}
+
+/// How long it waited in `place`, ns.
+fn total(activations: &[Activation], at: &[Id], place: Id) -> u64 {
+    let pairs = activations.iter().zip(activations.iter().skip(1)).zip(at).filter(|(_, &of)| of == place);
+    pairs.map(|((left, next), _)| next.begin().since(left.blocked).0).sum()
 }

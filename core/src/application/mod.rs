@@ -58,6 +58,8 @@ pub struct Tasks {
     begins_at: Option<Arc<str>>,
     name: fn(Point) -> Option<&'static str>,
     logs: BTreeMap<Tid, Log>,
+    /// Threads whose id another one has by now, the first of them first.
+    ended: Vec<Log>,
     others: Others,
     not_kept: u64,
     looked: Option<Mono>,
@@ -75,6 +77,7 @@ impl Tasks {
             deadlines: Deadlines::of_all(deadline),
             name,
             logs: BTreeMap::new(),
+            ended: Vec::new(),
             others: Others::default(),
             not_kept: 0,
             looked: None,
@@ -111,11 +114,13 @@ impl Tasks {
     pub fn add(&mut self, activation: &Activation) -> bool {
         let tid = activation.thread.tid;
         if self.logs.get(&tid).is_some_and(|log| log.is_of_another(activation)) {
-            let ended = self.logs.remove(&tid);
-            ended
-                .filter(|log| !log.is_empty())
-                .iter()
-                .for_each(|log| self.others.fold(log.report(self.name)));
+            let ended = self.logs.remove(&tid).filter(|log| !log.is_empty());
+            self.ended.extend(ended);
+            let too_many =
+                (self.logs.len() + self.ended.len()).saturating_sub(self.limit).min(self.ended.len());
+            for log in self.ended.drain(..too_many) {
+                self.others.fold(log.report(self.name));
+            }
         }
         if let Some(log) = self.logs.get_mut(&tid) {
             log.named(activation, &self.deadlines);
@@ -186,6 +191,7 @@ impl Tasks {
     /// Counts anew. What is known of each thread stays; a thread that did nothing since the last call is forgotten.
     pub fn begin_window(&mut self) {
         self.others = Others::default();
+        self.ended.clear();
         self.logs.retain(|_, log| log.begin_window(self.name));
     }
 
@@ -198,7 +204,7 @@ impl Tasks {
     /// All threads, the one with the largest latency first, with all [`OTHERS`] as one.
     #[must_use]
     pub fn report(&self) -> Vec<Task> {
-        let active = self.logs.values().filter(|log| !log.is_empty());
+        let active = self.logs.values().chain(&self.ended).filter(|log| !log.is_empty());
         let mut tasks: Vec<Task> = active.map(|log| log.report(self.name)).collect();
         tasks.extend(self.others.report());
         self.deadlines.tell(&mut tasks);

@@ -250,6 +250,11 @@ impl Sums {
         }
     }
 
+    /// The median distance of releases.
+    pub fn period_ns(&self) -> Option<Ns> {
+        self.paces.median().map(Ns)
+    }
+
     /// The last distances of releases that were recorded, ns.
     pub fn distances(&self) -> Vec<u64> {
         self.distances.iter().map(|&(release, _)| release).collect()
@@ -305,6 +310,7 @@ impl Sums {
             outside_ns: None,
             other_turns: Vec::new(),
             several_waits: None,
+            off_period_ns: None,
             is_chosen: false,
             released_by: self.released_by.clone(),
             polls_every_ns: main

@@ -73,6 +73,10 @@ pub struct Task {
     /// It is released at irregular times: several waits may belong to one job. `None`: nothing speaks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub several_waits: Option<SeveralWaits>,
+    /// Of a periodic thread: the longest span from a release to the end of the turn behind the next one, which came off the
+    /// period: a wait within a job, perhaps. `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_period_ns: Option<Ns>,
     /// Threads that released it, where threads did: its response begins when they woke it. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released_by: Vec<Tid>,

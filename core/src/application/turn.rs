@@ -304,6 +304,7 @@ impl Log {
             other_turns: self.candidates.report(&self.places),
             late_causes: self.jobs.as_ref().map(Jobs::causes).unwrap_or_default(),
             several_waits: self.cycles.report(&self.sums.distances()),
+            off_period_ns: self.cycles.off_period(self.sums.period_ns()),
             ..self.sums.report(self.main, &self.places, self.lost_since.is_some())
         }
     }
@@ -338,7 +339,7 @@ impl Log {
                 self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
-                self.cycles.released(begin);
+                self.cycles.released(begin, self.sums.period_ns());
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
                 self.sums.waited(activation, activation.waking.since(since));
             }

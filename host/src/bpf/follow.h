@@ -35,6 +35,18 @@ static __always_inline int follow_fork(struct task_struct *parent, struct task_s
 	return 0;
 }
 
+/* It may end before it is switched in anew: what it does from now on is an activation without a wake-up. */
+static __always_inline void chosen_while_it_runs(struct cpu_block *b, struct waking *w, struct task_struct *p)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!(options & OPT_ACTIVATIONS) || !b->on || b->run_tid)
+		return;
+	w->flags = ACT_AWAKE;
+	activation_begins(b, now, w, now, p, p, false);
+	w->flags = 0;
+}
+
 /* Also when a program begins. A thread that gives up its name is no longer chosen; one that is renamed by another
  * stays, because it may be in the middle of an activation on another CPU. */
 static __always_inline int follow_name(struct task_struct *p, const char *comm)
@@ -53,9 +65,11 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 		chosen = itself && bpf_get_current_ancestor_cgroup_id(followed.level) == followed.cgroup;
 	}
 	w = find_waking(p->pid);
-	if (chosen && !w)
-		claim_waking(b, p->pid);
-	else if (!chosen && w && itself && followed.by == BY_NAME)
+	if (chosen && !w) {
+		w = claim_waking(b, p->pid);
+		if (w && itself)
+			chosen_while_it_runs(b, w, p);
+	} else if (!chosen && w && itself && followed.by == BY_NAME)
 		give_back(w);
 	return 0;
 }

@@ -111,6 +111,8 @@ struct task_struct {
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010 /* threads of io_uring and vhost have no system call either */
 #define PF_USER_WORKER 0x00004000
+#define SCHED_FIFO 1 /* include/uapi/linux/sched.h */
+#define SCHED_RR 2
 #define SCHED_DEADLINE 6
 #define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
 

@@ -99,12 +99,29 @@ static __always_inline bool is_stop(__u32 state)
 	return state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || (state & TASK_FREEZER) == TASK_FREEZER;
 }
 
+static __always_inline bool is_real_time(__u32 policy)
+{
+	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
+/* A thread may take its name, its policy and its priority in its only activation. Who was real time at either end was. */
+static __always_inline void named_in_the_end(struct activation *a, struct task_struct *p)
+{
+	copy_comm(a->comm, p);
+	if (!is_real_time(p->policy) || is_real_time(a->policy))
+		return;
+	a->policy = p->policy;
+	if (a->prio >= MAX_RT_PRIO)
+		a->prio = p->prio;
+}
+
 /* `jobs`: ended by yielding, which the kernel does not count as blocking; `state`: in which it leaves. */
 static __always_inline void activation_ends(struct cpu_block *b, struct activation *a, __u64 at, struct task_struct *p,
 					    __u16 jobs, __u32 state)
 {
 	a->out_at = at;
 	a->blocks = p->nvcsw + jobs;
+	named_in_the_end(a, p);
 	blocking_point(b, a, p);
 	if (a->syscall == SYSCALL_NONE && is_stop(state))
 		a->syscall = SYSCALL_STOPPED;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application::Task;
+use crate::application::{Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
 use crate::run::Run;
@@ -61,6 +61,12 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             "{name}: timers end its wait in {wait} {how}: if these waits are of one job, one took up to {longest}"
         ));
     }
+    let off_period = inferred.filter(|task| task.period.is_some()).and_then(|task| task.off_period_ns);
+    if let Some(longest) = off_period.filter(|&longest| longest > deadline).map(shown) {
+        doubts.push(format!(
+            "{name}: its wait in {wait} ended off its period: if that was a wait within a job, the job took up to {longest}"
+        ));
+    }
     if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every > deadline) {
         doubts.push(format!(
             "{name}: it sleeps {every} between its jobs; the release of what it polls for is not visible"
@@ -109,11 +115,16 @@ pub(super) fn ordinary_threads(run: &Run) -> Vec<String> {
         let outside = task.outside_ns.filter(|&outside| !begins_or_ends(outside)).unwrap_or_default();
         let longest = longest_response(task).max(outside);
         let (name, comm) = (&task.thread, &task.thread.comm);
+        let longer = longest.told_apart(others).0;
+        if comm == OTHERS && longest > others {
+            return Some(format!(
+                "{name}: one of the threads that are not kept apart took up to {longer}; which deadline it had is not known"
+            ));
+        }
         (longest > others).then(|| {
             format!(
-                "{name}: an ordinary thread, worked for up to {} in one go and has no deadline: give it one \
-                 (--deadline '…,{comm}=10ms'), or say that it needs none ('…,{comm}=none')",
-                longest.told_apart(others).0
+                "{name}: an ordinary thread, worked for up to {longer} in one go and has no deadline: give it one \
+                 (--deadline '…,{comm}=10ms'), or say that it needs none ('…,{comm}=none')"
             )
         })
     };
