@@ -37,6 +37,16 @@ impl Inherits {
     }
 }
 
+/// What to do where `comm`, which is waited for, shares its CPU by fair scheduling.
+pub(super) fn fair_advice(waits_for: Option<&Inherits>, inversion: &str, comm: &str) -> String {
+    match waits_for {
+        Some(Inherits::Could) if !inversion.is_empty() => format!(
+            "give the mutex priority inheritance (PTHREAD_PRIO_INHERIT), else give {comm} a real-time priority"
+        ),
+        _ => format!("give {comm} a real-time priority, or a CPU to itself"),
+    }
+}
+
 impl Walk<'_, '_> {
     /// The parts of a blocked stretch.
     pub(super) fn blocked(

@@ -1,6 +1,6 @@
 //! Runnable and not running: who had the CPU, by which right, and why no other CPU took the thread.
 
-use super::blocked::Inherits;
+use super::blocked::{fair_advice, Inherits};
 use super::clauses::Weight;
 use super::running::interrupt_advice;
 use super::throttled::{Throttled, OVER_BUDGET, OVER_QUOTA};
@@ -224,7 +224,7 @@ impl Walk<'_, '_> {
                 let text = format!(
                     "{subject} shared CPU {cpu} with {holder} and waited {{}} for it{inversion}{elsewhere}"
                 );
-                let advice = format!("give {} a real-time priority, or a CPU to itself", thread.comm);
+                let advice = fair_advice(self.waits_for.last(), &inversion, &thread.comm);
                 (label, text, advice)
             }
             Role::Wins => {
