@@ -155,6 +155,10 @@ fn waits(
         (_, Class::PageFault) => {
             ("blocked in a page fault, until its page was there".to_owned(), "page fault".to_owned())
         }
+        (Some(by), _) if before.point.syscall == Point::STOPPED => (
+            format!("stopped by a signal, a debugger or the freezer, until {by} continued it"),
+            format!("stopped, until {who} continued it"),
+        ),
         (Some(by), _) => (
             format!("blocked in {}, until {by} woke it", place.name),
             format!("{}, until {who} woke it", call(&place.name)),
