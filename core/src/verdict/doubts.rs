@@ -23,13 +23,9 @@ pub(super) struct Doubt {
 /// Every doubt about `run`.
 pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
-    const RULES: [Rule; 15] = [
-        cut_off,
-        left_its_cpu,
-        calibration_absent,
-        calibration_failed,
-        cpu_unsampled,
-        records_lost,
+    const ABOUT_SAMPLES: [Rule; 6] =
+        [cut_off, left_its_cpu, calibration_absent, calibration_failed, cpu_unsampled, records_lost];
+    const ABOUT_CIRCUMSTANCES: [Rule; 9] = [
         activations_missing,
         ended_early,
         not_realtime,
@@ -40,10 +36,12 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         overheated,
         kernel_trouble,
     ];
-    let mut doubts: Vec<Doubt> = RULES.iter().flat_map(|rule| rule(run, rules)).collect();
-    doubts.extend(claim_too_weak(run, deadline, rules));
+    let of = |these: &[Rule]| these.iter().flat_map(|rule| rule(run, rules)).collect::<Vec<Doubt>>();
+    let mut doubts = of(&ABOUT_SAMPLES);
     doubts.extend(samples_lost(run, deadline, rules));
+    doubts.extend(claim_too_weak(run, deadline, rules));
     doubts.extend(releases_missed(run, deadline, rules));
+    doubts.extend(of(&ABOUT_CIRCUMSTANCES));
     doubts
 }
 
