@@ -205,16 +205,11 @@ fn at_most(n: u64) -> u64 {
     allowed
 }
 
+/// Five of each kind; as many as `LATHUNT_MACHINES` says in ten minutes for 200.
 #[test]
 fn limits_of_machines_that_break_an_assumption_are_refused_or_large_enough() {
-    check(5);
-}
-
-/// The figures of docs/howto/how-sure.md.
-#[test]
-#[ignore = "ten minutes of computing: cargo test -p lathunt-core --test bound_machines -- --ignored --nocapture"]
-fn limits_of_two_hundred_machines_of_each_kind() {
-    check(200);
+    let machines = std::env::var("LATHUNT_MACHINES").ok().and_then(|number| number.parse().ok());
+    check(machines.unwrap_or(5));
 }
 
 fn check(machines: u64) {
