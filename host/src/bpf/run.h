@@ -107,7 +107,10 @@ static __always_inline bool is_real_time(__u32 policy)
 /* A thread may take its name, its policy and its priority in its only activation. Who was real time at either end was. */
 static __always_inline void named_in_the_end(struct activation *a, struct task_struct *p)
 {
-	copy_comm(a->comm, p);
+	bool renamed = *(__u64 *)&a->comm[0] != *(__u64 *)&p->comm[0] || *(__u64 *)&a->comm[8] != *(__u64 *)&p->comm[8];
+
+	if (renamed && (find_waking(p->pid) || p->flags & PF_EXITING)) /* else it gave up the name that was chosen */
+		copy_comm(a->comm, p);
 	if (!is_real_time(p->policy) || is_real_time(a->policy))
 		return;
 	a->policy = p->policy;
