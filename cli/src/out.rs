@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use lathunt_core::report::printable;
 use lathunt_core::report::text::Screen;
 
-/// Writes `text` to stdout, without control characters but for line ends, tabs and colours. A reader that left is no error; a full disk behind the redirection is.
+/// Writes `text` to stdout, without control characters but for line ends, tabs and colours. A closed pipe is not an error. A full disk is.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let colour = has_colour();

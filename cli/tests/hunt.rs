@@ -170,7 +170,7 @@ fn disturbed_hunt() -> (Run, String) {
     assert_eq!(output.status.code(), Some(2), "25 ms is above the deadline of 10 ms");
     let summary = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(summary.starts_with("FAIL"), "{summary}");
-    // All of it, where stdout is no terminal.
+    // stdout is not a terminal here, so nothing is left out.
     assert!(!summary.contains(" more ") && summary.contains("\nreport: "), "{summary}");
     (run_in(place.path()), summary)
 }

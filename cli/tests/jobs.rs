@@ -9,7 +9,7 @@ use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_host::testing::{lacks_bpf, may_run};
 
-/// A job in which this was built in takes part each so many cycles.
+/// The injected delay occurs once in this many cycles.
 const EVERY: u64 = 50;
 
 /// What was recorded of `control`, and the longest of its jobs with the cause as the program measured it, in ns.

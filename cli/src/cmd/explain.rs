@@ -321,7 +321,7 @@ fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String
 
 /// A time as traces print it: seconds with up to nine decimals, exactly.
 fn moment(text: &str) -> Result<Mono> {
-    let wrong = || anyhow!("'{text}' is no time: write seconds as the trace does, such as 5402.670061712");
+    let wrong = || anyhow!("'{text}' is not a time: write seconds as the trace does, such as 5402.670061712");
     let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 9 || !decimals.chars().all(|digit| digit.is_ascii_digit()) {
         return Err(wrong());

@@ -124,7 +124,8 @@ fn conclude(cpu: Cpu, kind: Kind, seen: &Seen, needs_recorder: bool) -> Calibrat
 
 /// Not even the best pulse stands out from what delays the CPU anyway: nothing is proven of `who`, the instrument or the recorder.
 fn drowned(who: &str, pulses: &[(Ns, Ns)], quiet: Ns) -> Option<String> {
-    let own = |due: Ns| quiet.min(Ns(due.0 / 4)); // after a pulse there is no idle state to leave
+    // The CPU runs the pulse, so it is not idle: leaving an idle state adds nothing.
+    let own = |due: Ns| quiet.min(Ns(due.0 / 4));
     let &(due, seen) = pulses.iter().min_by_key(|&&(due, seen)| error(due, seen, own(due)))?;
     (!agree(due, seen, own(due))).then(|| {
         format!(

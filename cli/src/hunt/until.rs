@@ -22,7 +22,7 @@ pub struct Until {
 const LONGEST: Ns = Ns(400 * 86_400 * 1_000_000_000);
 
 impl Until {
-    /// For so many CPUs.
+    /// What `claim` needs when `cpus` CPUs are measured as `plan` says.
     ///
     /// # Errors
     /// When it takes longer than anybody measures.

@@ -128,7 +128,7 @@ impl Candidates {
     }
 }
 
-/// As many as are told.
+/// Sorts by length, longest first, and keeps as many as a message lists.
 pub(super) fn longest_first(told: &mut Vec<OtherTurns>) {
     told.sort_by(|a, b| (b.longest_ns, &a.place).cmp(&(a.longest_ns, &b.place)));
     told.truncate(TOLD);

@@ -15,7 +15,7 @@ use crate::time::{Mono, Ns};
 
 /// So many waits of one job are looked for at most.
 const WAITS: usize = 4;
-/// From so many distances on something can be said.
+/// With fewer distances than this, no conclusion is drawn.
 const KNOWN: usize = 8;
 /// Turns that wait for the period of their time, at most.
 const HELD: usize = 128;
@@ -104,7 +104,7 @@ impl Cycles {
     }
 }
 
-/// Whether most sums of so many distances are nearly the same, or a multiple of it: releases that fell out are none.
+/// Whether most sums of `waits` successive distances are nearly equal. A multiple counts as equal: a release was missed.
 pub(super) fn is_regular(distances: &[u64], waits: usize) -> bool {
     let sums: Vec<u64> = distances.windows(waits).map(|some| some.iter().sum()).collect();
     let mut sorted = sums.clone();

@@ -242,7 +242,7 @@ mod tests {
 
     fn micro(text: &str) -> Result<Ns, String> {
         let number = text.strip_suffix("us").and_then(|number| number.parse().ok());
-        number.map(Ns::from_us).ok_or_else(|| format!("'{text}' is no time"))
+        number.map(Ns::from_us).ok_or_else(|| format!("'{text}' is not a time"))
     }
 
     fn parse(text: &str) -> Result<Deadlines, String> {
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_said_with_its_line() {
         for (text, expected) in
-            [("1us,2us", "second deadline"), ("=5us", "names no thread"), ("a=b", "'b' is no time")]
+            [("1us,2us", "second deadline"), ("=5us", "names no thread"), ("a=b", "'b' is not a time")]
         {
             assert!(parse(text).unwrap_err().contains(expected), "{text}");
         }

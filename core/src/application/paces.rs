@@ -1,4 +1,4 @@
-//! What is held against a thread's period: releases that fell out, and turns that were over too late.
+//! What is held against a thread's period: missed releases, and turns that ended too late.
 //!
 //! A release fell out where two of them lie more than a period apart and the thread was not seen to overrun one: it skipped
 //! its work, was released late by another, or its clock was set. A job that was due then was done by the end of the

@@ -233,7 +233,7 @@ fn by_cause(parts: &[Part]) -> Vec<(&Part, Ns)> {
     causes
 }
 
-/// What the activations tell of `job`; `why` there is no more.
+/// What the activations tell of `job`; `why` gives the reason when that is all there is.
 #[must_use]
 pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str) -> Option<Explanation> {
     let thread = job.steps.last()?.thread.thread();

@@ -14,7 +14,7 @@ use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
-/// From so many distances on, starts are held against them.
+/// With fewer distances than this, starts are not compared with them.
 const KNOWN: usize = 16;
 /// Threads remembered that release it.
 const RELEASERS: usize = 16;

@@ -74,6 +74,14 @@ pub struct PathBound {
     pub terms: Vec<Term>,
 }
 
+impl PathBound {
+    /// No bound, with the reason.
+    #[must_use]
+    pub fn none(reason: &str) -> PathBound {
+        PathBound { value_ns: None, reason: reason.to_owned(), terms: Vec::new() }
+    }
+}
+
 /// One measured term.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -98,6 +106,14 @@ pub struct Extrapolated {
     pub reason: String,
     /// What must be true of the machine, which no gate can test; `null` when a gate refuses.
     pub assumes: Option<String>,
+}
+
+impl Extrapolated {
+    /// No number for `level` yet. Its reason is empty until a gate refuses.
+    #[must_use]
+    pub fn none(level: f64) -> Extrapolated {
+        Extrapolated { value_ns: None, upper_ns: None, level, reason: String::new(), assumes: None }
+    }
 }
 
 /// One test.

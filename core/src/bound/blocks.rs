@@ -144,18 +144,8 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
             confidence: request.confidence,
             reason: "per block, for this workload and this configuration".to_owned(),
         },
-        bound: PathBound {
-            value_ns: None,
-            reason: "no path analysis: block maxima do not hold its terms".to_owned(),
-            terms: Vec::new(),
-        },
-        extrapolated: Extrapolated {
-            value_ns: None,
-            upper_ns: None,
-            level,
-            reason: String::new(),
-            assumes: None,
-        },
+        bound: PathBound::none("no path analysis: block maxima do not hold its terms"),
+        extrapolated: Extrapolated::none(level),
         gates: vec![
             tested_or_not(
                 "stationarity",
