@@ -18,6 +18,7 @@ mod out;
 mod outdir;
 mod own;
 mod record;
+mod strict;
 mod trace;
 mod trace_file;
 

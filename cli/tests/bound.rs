@@ -7,6 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use lathunt_core::time::Ns;
+use lathunt_core::verdict::{JudgedBy, Outcome};
 use serde_json::Value;
 
 const RAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/data/bound/rain.txt");
@@ -69,6 +71,32 @@ fn bad_input_gets_one_line_and_a_short_run_no_number() {
     }
     let output = bound(place.path(), &["a.json", "--deadline", "10us"]);
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn strictly_a_run_that_was_not_long_enough_is_inconclusive_also_where_it_is_read_again() {
+    let place = tempfile::tempdir().unwrap();
+    let mut run = example::run(2, 300);
+    run.losses.clear();
+    run.series.iter_mut().for_each(|series| (series.missed, series.lost) = (Some(0), 0));
+    fs::write(place.path().join("a.json"), run.to_json()).unwrap();
+    let far = ["a.json", "--deadline", "1s"];
+    assert_eq!(bound(place.path(), &far).status.code(), Some(0));
+    let strict = bound(place.path(), &[&far[..], &["--strict", "osadl"]].concat());
+    assert_eq!(strict.status.code(), Some(3), "{}", String::from_utf8_lossy(&strict.stdout));
+    let late = bound(place.path(), &["a.json", "--deadline", "10us", "--strict", "osadl"]);
+    assert_eq!(late.status.code(), Some(2), "a sample above the deadline settles it");
+
+    // The file says PASS, and that all criteria were to be met: they were not.
+    let verdict = run.verdict.as_mut().unwrap();
+    (verdict.outcome, verdict.strict) = (Some(Outcome::Pass), true);
+    (verdict.deadline_ns, verdict.judged_by) = (Some(Ns::from_ms(1_000)), Some(JudgedBy::Instrument));
+    fs::write(place.path().join("b.json"), run.to_json()).unwrap();
+    let mut report = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    let told = report.current_dir(&place).args(["report", "--text", "b.json"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.starts_with("INCONCLUSIVE"), "{told}");
+    assert!(told.contains("criterion 'long enough' not met"), "{told}");
 }
 
 #[test]

@@ -275,6 +275,8 @@ mod tests {
             reasons: vec![format!("because of {host}")],
             model_free: None,
             rule_of_thumb: None,
+            criteria: Vec::new(),
+            strict: false,
         });
         (host.to_owned(), run)
     }

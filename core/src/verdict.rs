@@ -8,12 +8,14 @@
 mod activations;
 mod again;
 mod application;
+mod criteria;
 mod doubts;
 mod judge;
 
 pub(crate) use activations::Activations;
 pub use again::{again, Contradiction};
 pub use application::{judge_recording, Asked, Ending};
+pub use criteria::{criteria, Criterion};
 pub use judge::{exit_code, judge, Rules};
 
 use serde::{Deserialize, Serialize};
@@ -76,6 +78,12 @@ pub struct Verdict {
     pub model_free: Option<ModelFree>,
     /// A rule of thumb, for orientation only.
     pub rule_of_thumb: Option<RuleOfThumb>,
+    /// How far the four criteria of a latency measurement are met. They inform, unless `strict`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<Criterion>,
+    /// Whether a PASS needs all of them (`--strict osadl`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub strict: bool,
 }
 
 impl Verdict {
@@ -97,6 +105,11 @@ impl Verdict {
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(is_set: &bool) -> bool {
+    !*is_set
 }
 
 /// "N samples, k above X: with confidence c fewer than 1 in M", if late activations come independently of each other;

@@ -19,6 +19,7 @@ use lathunt_core::time::Ns;
 
 use super::units;
 use crate::file::{contents, read_run, Loaded};
+use crate::strict::Strict;
 use crate::{exit, out};
 
 /// Says what may still come, in three answers that are never mixed: observed, bound, extrapolated.
@@ -29,7 +30,7 @@ use crate::{exit, out};
 /// can see a mechanism that comes after the record, so a run is extrapolated only with --assume-no-new-mechanism.
 ///
 /// Exit codes: 0 done, or the deadline holds for all that was observed; 1 error or invalid arguments; 2 a sample was above
-/// the deadline; 3 lost samples or missed activations may be above the deadline.
+/// the deadline; 3 lost samples or missed activations may be above the deadline, or --strict asks for more.
 #[derive(Debug, clap::Args)]
 pub struct BoundArgs {
     /// Run files of one configuration, or directories that hold run.lathunt.json
@@ -65,6 +66,8 @@ pub struct BoundArgs {
     /// Deadline to hold observations against; a bare number counts in µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "values")]
     deadline: Option<Ns>,
+    #[command(flatten)]
+    strict: Strict,
     /// Which quantity (cyclic, timer, wakeup, …) [default: the first run's main one]
     #[arg(long, value_name = "NAME", conflicts_with = "values")]
     quantity: Option<String>,
@@ -116,15 +119,22 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
     Ok(judged(&args, &answers))
 }
 
-/// Observed beyond the deadline, or perhaps.
+/// Observed beyond the deadline, or perhaps; or not measured as the criteria ask for.
 fn judged(args: &BoundArgs, answers: &[Answer]) -> ExitCode {
-    let Some(deadline) = args.deadline else { return ExitCode::SUCCESS };
-    if answers.iter().any(|answer| answer.observed.max_ns > deadline.0 as f64) {
-        return exit::EXCEEDED.into();
-    }
-    match answers.iter().any(|answer| answer.observed.above > 0) {
-        true => exit::INCONCLUSIVE.into(),
-        false => ExitCode::SUCCESS,
+    let of_deadline = |deadline: Ns| {
+        if answers.iter().any(|answer| answer.observed.max_ns > deadline.0 as f64) {
+            return exit::EXCEEDED;
+        }
+        if answers.iter().any(|answer| answer.observed.above > 0) {
+            exit::INCONCLUSIVE
+        } else {
+            0
+        }
+    };
+    let unmet = |answer: &Answer| answer.criteria.iter().any(|one| one.met != Some(true));
+    match args.deadline.map_or(0, of_deadline) {
+        0 if args.strict.is_asked() && answers.iter().any(unmet) => exit::INCONCLUSIVE.into(),
+        code => code.into(),
     }
 }
 

@@ -24,6 +24,7 @@ use lathunt_host::{pm_qos, signals, wall};
 
 use super::units::{interval, microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
+use crate::strict::Strict;
 use crate::{exit, out};
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
@@ -58,6 +59,8 @@ pub struct CyclicArgs {
     /// Latency that must not be exceeded; exit code 2 when it is
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
+    #[command(flatten)]
+    strict: Strict,
     /// Stop at the first latency above this, and say who; exit code 2
     #[arg(short, long, value_name = "TIME", value_parser = microseconds)]
     break_at: Option<Ns>,
@@ -145,7 +148,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     ended_early.extend(failed().map(|(label, error)| format!("{label}: {error}")));
     ended_early.extend(cut_short(&args, begun.elapsed()));
     let mut run = to_run(conditions, &results);
-    let verdict = exit::judged(args.deadline, &run, Quantity::Cyclic);
+    let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
     run.verdict = Some(verdict.clone());
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
     if let Some((thread, latency)) = broke {

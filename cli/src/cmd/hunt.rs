@@ -10,6 +10,7 @@ use lathunt_core::time::Ns;
 
 use crate::cmd::units::{interval, microseconds, seconds};
 use crate::hunt::{self, Plan};
+use crate::strict::Strict;
 
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
 ///
@@ -39,6 +40,8 @@ pub struct HuntArgs {
     /// Latency that must not be exceeded; a bare number counts in µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
+    #[command(flatten)]
+    strict: Strict,
     /// auto: stress-ng, or builtin where it is not installed; builtin: our own; none; or a shell command that makes the load
     #[arg(long, value_name = "auto|none|CMD", default_value = "auto")]
     load: String,
@@ -69,6 +72,7 @@ pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
         priority: args.priority,
         interval: args.interval,
         deadline: args.deadline,
+        strict: args.strict,
         load: args.load,
         peaks: usize::from(args.peaks),
         output: args.output,

@@ -14,6 +14,7 @@ use lathunt_host::trusted::{self, Owner};
 
 use crate::cmd::units::{microseconds, seconds};
 use crate::record::{self, Plan};
+use crate::strict::Strict;
 
 /// How late is every real-time task of the running system, and whose fault is it?
 ///
@@ -56,6 +57,8 @@ pub struct RecordArgs {
     /// Read the deadlines from this file: one a line, as for --deadline; # begins a comment
     #[arg(long, value_name = "FILE", conflicts_with = "deadline")]
     deadlines: Option<PathBuf>,
+    #[command(flatten)]
+    strict: Strict,
     /// Where jobs begin: a pattern of the shell for a wait, as the table of threads names it
     ///
     /// `clock_nanosleep*`, `read 7`, `epoll_wait*`. A job is what a thread does from the end of a wait there to its next wait
@@ -139,6 +142,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         peaks: usize::from(args.peaks),
         threshold: args.threshold,
         deadlines,
+        strict: args.strict,
         activation: args.activation.map(|place| without_detail(&place)),
         latency_hist: args.latency_hist,
         potential: args.potential,

@@ -21,7 +21,7 @@ pub fn finish(plan: &Plan, mut run: Run, measured: Measured, output: &Output) ->
     run.interference = measured.interference;
     run.losses = measured.losses;
     run.peaks = measured.kept.into_iter().map(|kept| kept.peak).collect();
-    run.verdict = Some(verdict::judge(&run, plan.deadline, &Rules::hunt()));
+    run.verdict = Some(plan.strict.judge(verdict::judge(&run, plan.deadline, &Rules::hunt())));
     let written = output.write(&run, &flight);
     output.print(&run, plan.json, plan.quiet, false)?;
     written?;

@@ -31,6 +31,7 @@ use lathunt_host::{knob, signals, wall};
 
 use crate::live::Display;
 use crate::outdir::Output;
+use crate::strict::Strict;
 use measure::{Measured, Recording, Setting, SoFar};
 use until::Until;
 
@@ -49,6 +50,8 @@ pub struct Plan {
     pub interval: Ns,
     /// Latency that must not be exceeded.
     pub deadline: Option<Ns>,
+    /// What a PASS needs besides.
+    pub strict: Strict,
     /// `auto`, `none`, or a command.
     pub load: String,
     /// Worst cases kept for each CPU.
@@ -208,7 +211,7 @@ fn start_load(plan: &Plan, display: &mut Display) -> anyhow::Result<Load> {
 fn partial(base: &Run, so_far: SoFar, plan: &Plan) -> Run {
     let mut run = Run { complete: false, series: so_far.series, peaks: so_far.peaks, ..base.clone() };
     run.conditions.duration_s = Some(so_far.elapsed.as_secs());
-    run.verdict = Some(verdict::judge(&run, plan.deadline, &Rules::hunt()));
+    run.verdict = Some(plan.strict.judge(verdict::judge(&run, plan.deadline, &Rules::hunt())));
     run
 }
 

@@ -31,6 +31,7 @@ use lathunt_host::{signals, wall};
 
 use crate::live::Display;
 use crate::outdir::Output;
+use crate::strict::Strict;
 use old_files::OldFiles;
 use potential::{Potential, Running};
 
@@ -53,6 +54,8 @@ pub struct Plan {
     pub threshold: Ns,
     /// What must not be exceeded.
     pub deadlines: Deadlines,
+    /// What a PASS needs besides.
+    pub strict: Strict,
     /// Where jobs begin, a pattern for places.
     pub activation: Option<String>,
     /// Directory of the old files.
@@ -199,7 +202,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
-    run.verdict = Some(verdict::judge_recording(&run, &plan.asked(&run.tasks, ending)));
+    run.verdict = Some(plan.strict.judge(verdict::judge_recording(&run, &plan.asked(&run.tasks, ending))));
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet, plan.all)?;
     written.and(old_files)?;
@@ -257,7 +260,8 @@ impl Session<'_> {
                 run.conditions.duration_s = Some(elapsed.as_secs());
                 run.conditions.during.clock_set_ns = self.clock_steps.steps();
                 // A kill must not take the misses along that were seen until now.
-                run.verdict = Some(verdict::judge_recording(&run, &plan.asked(&run.tasks, None)));
+                run.verdict =
+                    Some(plan.strict.judge(verdict::judge_recording(&run, &plan.asked(&run.tasks, None))));
                 output.save(&run);
             }
             if display.is_due() {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::verdict::Criterion;
+
 /// Value of `format`.
 pub const FORMAT: &str = "lathunt-bound";
 /// Version of the format.
@@ -128,20 +130,6 @@ pub struct Gate {
     pub p: Option<f64>,
     /// Its figures, and what to do where it did not pass.
     pub detail: String,
-}
-
-/// One of the four criteria. They inform.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Criterion {
-    /// Name.
-    pub name: String,
-    /// Whether it is met; `null`: not known.
-    pub met: Option<bool>,
-    /// What there is.
-    pub have: String,
-    /// What is asked for.
-    pub want: String,
 }
 
 /// A profile interval; an end that the likelihood does not close is `null`.

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::analyse::{Input, Order};
-use super::answer::{Answer, Criterion, Term};
+use super::answer::{Answer, Term};
 use super::mechanisms;
 use super::tail::Distribution;
 use crate::histogram::Histogram;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Cpu;
+use crate::verdict::criteria;
 
 /// Paths of the conditions that differ: samples of such runs are not of one distribution.
 #[must_use]
@@ -148,7 +149,7 @@ fn in_time(series: &[&Series]) -> Result<Vec<f64>, &'static str> {
 
 /// Adds what only a run knows: the terms of blocking that were observed, and how far the four criteria are met.
 pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity) {
-    answer.criteria = criteria(answer, runs, quantity);
+    answer.criteria = criteria(runs, quantity);
     let largest = |q: Quantity| runs.iter().filter_map(|run| run.max_of(q)).max();
     let observed = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff, Quantity::Blocking];
     let term =
@@ -158,52 +159,4 @@ pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity) {
         true => "no path analysis in this run: it needs the preemptirq tracepoints (CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER), which distributions' kernels lack".to_owned(),
         false => "no bound: the terms below are an observed-blocking estimate, without the scheduler's own terms and interference".to_owned(),
     };
-}
-
-fn criteria(answer: &Answer, runs: &[&Run], quantity: Quantity) -> Vec<Criterion> {
-    let one = |name: &str, met: Option<bool>, have: String, want: &str| Criterion {
-        name: name.to_owned(),
-        met,
-        have,
-        want: want.to_owned(),
-    };
-    let samples = answer.observed.samples;
-    let series = || runs.iter().flat_map(move |run| run.of(quantity));
-    let interval = series().filter_map(|s| s.interval_ns).max();
-    let twice = 2.0 * answer.observed.max_ns;
-    let loads: Vec<&str> = runs.iter().filter_map(|run| run.conditions.load.as_deref()).collect();
-    let known = loads.len() == runs.len();
-    let loaded = known.then(|| loads.iter().all(|load| *load != "none" && !load.is_empty()));
-    let checks: Vec<bool> = runs.iter().flat_map(|run| &run.calibration).map(|c| c.passed).collect();
-    let every = runs.iter().all(|run| !run.calibration.is_empty());
-    vec![
-        one(
-            "long enough",
-            Some(samples >= 1_000_000_000),
-            format!("{:.1e} samples", samples as f64),
-            "1e9 samples",
-        ),
-        one(
-            "frequent enough",
-            interval.map(|interval| interval.0 as f64 <= twice),
-            interval.map_or("no fixed interval".to_owned(), |interval| format!("an interval of {interval}")),
-            &format!("at most {:.0} µs, twice the largest observed", twice / 1e3),
-        ),
-        one(
-            "under appropriate load",
-            loaded,
-            if known { loads.join("; ") } else { "not recorded".to_owned() },
-            "a load like that of production, or worse",
-        ),
-        one(
-            "calibrated",
-            Some(every && checks.iter().all(|passed| *passed)),
-            format!(
-                "{} of {} injected disturbances seen",
-                checks.iter().filter(|passed| **passed).count(),
-                checks.len()
-            ),
-            "each injected disturbance seen",
-        ),
-    ]
 }

@@ -39,8 +39,7 @@ pub fn text(answer: &Answer) -> String {
         out.push_str("\ncriteria\n");
     }
     for one in &answer.criteria {
-        let mark = one.met.map_or("unknown", |met| if met { "met" } else { "not met" });
-        let _ = writeln!(out, "  {:<22} {mark:<8} {} (wanted: {})", one.name, one.have, one.want);
+        let _ = writeln!(out, "  {:<22} {}", one.name, one.told());
     }
     out.push_str("\ngates\n");
     for gate in &answer.gates {

@@ -5,7 +5,7 @@ use crate::run::Run;
 use crate::series::Quantity;
 use crate::stats::model_free;
 use crate::time::Ns;
-use crate::verdict::{judge, Activations, JudgedBy, Outcome, Rules, Verdict};
+use crate::verdict::{criteria, judge, Activations, JudgedBy, Outcome, Rules, Verdict};
 
 /// Confidence of the statement without a model.
 const CONFIDENCE: f64 = 0.95;
@@ -57,6 +57,8 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
         failures: 0,
         model_free,
         rule_of_thumb: None,
+        criteria: main.map(|main| criteria(&[merged], main)).unwrap_or_default(),
+        strict: false,
     }
 }
 
@@ -77,6 +79,8 @@ fn of_one(run: &Run) -> Verdict {
         reasons: Vec::new(),
         model_free: None,
         rule_of_thumb: None,
+        criteria: Vec::new(),
+        strict: false,
     })
 }
 

@@ -11,7 +11,7 @@ use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::{Mono, Ns};
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::{Criterion, Outcome, Verdict};
 
 /// How much room there is, and what else to say.
 #[derive(Clone, Debug)]
@@ -377,6 +377,11 @@ fn closing(run: &Run, screen: &Screen) -> Vec<String> {
                 .take(3),
         );
     }
+    let criteria = run.verdict.iter().flat_map(|verdict| &verdict.criteria);
+    let criteria: Vec<String> = criteria.map(criterion).collect();
+    if !criteria.is_empty() {
+        lines.extend(late::hanging("OSADL's criteria: ", &criteria.join("; "), screen.width));
+    }
     let no_verdict = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_none());
     if let Some(rule) = no_verdict.and_then(|v| v.rule_of_thumb.as_ref()) {
         let met = if rule.met { "met" } else { "not met" };
@@ -385,6 +390,15 @@ fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     }
     lines.extend(paths(screen));
     lines
+}
+
+/// `long enough: no, 1.2e5 samples (1e9 samples)`; what is met, in a word.
+fn criterion(one: &Criterion) -> String {
+    match one.met {
+        Some(true) => format!("{}: yes", one.name),
+        Some(false) => format!("{}: no, {} (wanted: {})", one.name, one.have, one.want),
+        None => format!("{}: unknown, {} (wanted: {})", one.name, one.have, one.want),
+    }
 }
 
 /// The files, on one line where they fit; never cut, because they are to be copied.

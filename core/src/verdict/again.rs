@@ -28,6 +28,7 @@ pub fn again(run: &mut Run) -> Result<(), Contradiction> {
         return Err(Contradiction(reason));
     }
     let judged = rejudged(run, &stored);
+    let judged = if stored.strict { judged.strictly() } else { judged };
     let never_late = stored.outcome == Some(Outcome::Fail) && judged.outcome != Some(Outcome::Fail);
     if never_late && matches!(stored.judged_by, Some(JudgedBy::Hunt | JudgedBy::Instrument | JudgedBy::Tasks))
     {

@@ -8,6 +8,7 @@ mod coverage;
 
 use std::collections::BTreeMap;
 
+use super::criteria::criteria;
 use super::{judge, Outcome, Rules, Verdict};
 use crate::application::{State, Task};
 use crate::run::Run;
@@ -52,6 +53,9 @@ pub enum Ending {
 #[must_use]
 pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
     let mut verdict = judge_tasks(run, asked);
+    if let Some(quantity) = verdict.quantity {
+        verdict.criteria = criteria(&[run], quantity);
+    }
     let first = verdict.failures.min(verdict.reasons.len());
     if run.tasks.is_empty() && asked.command.is_none() {
         verdict.reasons.insert(first, format!("{}: none of them woke up while it was recorded", asked.tasks));

@@ -1,6 +1,7 @@
 //! From a run to its verdict.
 
 use super::activations::{possibly_above, Activations};
+use super::criteria::criteria;
 use super::doubts::{self, Doubt};
 use super::{JudgedBy, ModelFree, Outcome, Verdict};
 use crate::peak::Peak;
@@ -112,6 +113,8 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
         failures,
         model_free,
         rule_of_thumb,
+        criteria: criteria(&[run], rules.quantity),
+        strict: false,
     }
 }
 
