@@ -20,6 +20,10 @@ struct Recorded {
 }
 
 fn recorded(cause: &str) -> Recorded {
+    recorded_with(cause, "1000", &["--deadline", "control=900us"])
+}
+
+fn recorded_with(cause: &str, cycles: &str, how: &[&str]) -> Recorded {
     let place = tempfile::tempdir().unwrap();
     let (program, output) = (place.path().join("truth"), place.path().join("run"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jobs/truth.c");
@@ -27,8 +31,8 @@ fn recorded(cause: &str) -> Recorded {
         Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
     assert!(built.success());
     let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-    command.args(["record", "--deadline", "control=900us", "--peaks", "32", "-o"]).arg(&output);
-    let ended = command.arg("--").arg(&program).args([cause, "1000"]).current_dir(&place).output().unwrap();
+    command.arg("record").args(how).args(["--peaks", "32", "-o"]).arg(&output);
+    let ended = command.arg("--").arg(&program).args([cause, cycles]).current_dir(&place).output().unwrap();
     let text = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{text}\n{}", String::from_utf8_lossy(&ended.stderr));
     let run = Run::from_json(&fs::read_to_string(output.join("run.lathunt.json")).unwrap()).unwrap();
@@ -164,6 +168,37 @@ fn a_task_of_higher_priority_that_takes_the_cpu_is_named() {
     let recorded = recorded("preempted");
     recorded.says("occupied by hog/", "preempted");
     assert_eq!(recorded.worst().culprit.as_deref(), Some("thread: hog"));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn of_a_command_only_the_chosen_tasks_are_recorded() {
+    if !is_possible("of_a_command_only_the_chosen_tasks_are_recorded") {
+        return;
+    }
+    let recorded = recorded_with("compute", "300", &["--tasks", "comm:control", "--deadline", "900us"]);
+    let told = &recorded.worst().explanation.as_ref().unwrap().sentence;
+    assert!(told.contains(" itself"), "{told}");
+    // A `control` of another test may be there, too; 'innocent' and the first thread were not asked for.
+    let names: Vec<&str> = recorded.run.tasks.iter().map(|task| task.thread.comm.as_str()).collect();
+    assert!(!names.is_empty() && names.iter().all(|name| *name == "control"), "{names:?}");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_deadline_of_a_period_is_the_period_that_is_found() {
+    if !is_possible("a_deadline_of_a_period_is_the_period_that_is_found") {
+        return;
+    }
+    let recorded = recorded_with("compute", "300", &["--deadline", "period"]);
+    let control = recorded.control();
+    let deadline = control.held_to.unwrap().deadline_ns.unwrap();
+    assert!(deadline.0.abs_diff(2_000_000) < 20_000, "{deadline}");
+    // Five of its jobs take 3 ms; the one after each is released while that goes on.
+    assert!(control.misses >= 5, "{control:?}");
+    let causes = &control.late_causes;
+    assert!(causes[0].cause == "its own computation" && causes[0].jobs >= 5, "{causes:?}");
+    assert!(recorded.text.contains("missed its deadline of 2.000 ms"), "{}", recorded.text);
 }
 
 #[test]

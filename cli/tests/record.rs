@@ -49,7 +49,6 @@ fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
         (&["record", "--peaks", "0"], "0 is not in 1..=64"),
         (&["record", "--threshold", "0"], "must be more than nothing"),
         (&["record", "-D", "abc"], "abc"),
-        (&["record", "--tasks", "rt", "--", "true"], "exclude each other"),
         (&["record", "--live", "--json", "-D", "1s"], "--json"),
         (&["record", "--potential", "everything"], "everything"),
         (&["record", "--latency-hist", "/dev/null", "-D", "1s"], "/dev/null"),

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod completions;
 pub mod cyclic;
 pub mod cyclictest;
+pub mod deadlines;
 pub mod explain;
 pub mod history;
 pub mod hunt;

@@ -1,17 +1,16 @@
 //! `lathunt record`: how late is every real-time task of the running system, and whose fault is it?
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 use lathunt_host::recording::Selection;
-use lathunt_host::trusted::{self, Owner};
 
+use crate::cmd::deadlines::{self, deadlines};
 use crate::cmd::units::{microseconds, seconds};
 use crate::record::{self, Plan};
 use crate::strict::Strict;
@@ -26,6 +25,9 @@ use crate::strict::Strict;
 #[derive(Args, Debug)]
 pub struct RecordArgs {
     /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH; default: rt, or COMMAND alone
+    ///
+    /// With a COMMAND, the recording lasts as long as it does, and these are recorded, in COMMAND or anywhere else: its other
+    /// threads are not.
     ///
     /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
     /// is, also a comma. A thread is recorded from when it takes such a name until it gives it up, or from when its program
@@ -116,17 +118,10 @@ pub struct RecordArgs {
 /// # Errors
 /// When nothing could be recorded, or the result could not be written.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(
-        args.tasks.is_none() || args.command.is_empty(),
-        "--tasks and COMMAND exclude each other: a started program is what is recorded"
-    );
-    let deadlines = match (args.deadline, &args.deadlines) {
-        (Some(deadlines), _) => deadlines,
-        (None, Some(path)) => read_deadlines(path)?,
-        (None, None) => Deadlines::default(),
-    };
+    let deadlines = deadlines::of(args.deadline, args.deadlines.as_deref())?;
+    let follows_command = !args.command.is_empty() && args.tasks.is_none();
     let is_application =
-        !args.command.is_empty() || !matches!(args.tasks, None | Some(Selection::RealTime | Selection::All));
+        follows_command || !matches!(args.tasks, None | Some(Selection::RealTime | Selection::All));
     anyhow::ensure!(
         is_application || args.activation.is_none(),
         "--activation needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
@@ -137,6 +132,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     );
     record::run(&Plan {
         selection: args.tasks.unwrap_or(Selection::RealTime),
+        follows_command,
         cpus: args.cpus,
         duration: args.duration,
         peaks: usize::from(args.peaks),
@@ -160,17 +156,4 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
 /// Reports add what a descriptor is: `read 7 (timerfd)` is the place `read 7`.
 fn without_detail(place: &str) -> String {
     place.split_once(" (").map_or(place, |(place, _)| place).to_owned()
-}
-
-fn deadlines(text: &str) -> Result<Deadlines, String> {
-    Deadlines::parse(text, microseconds)
-}
-
-/// Deadlines of this size fit in any file of them.
-const DEADLINES_BYTES: u64 = 1 << 20;
-
-fn read_deadlines(path: &Path) -> anyhow::Result<Deadlines> {
-    let doing = || format!("cannot read the deadlines in {}", path.display());
-    let text = trusted::read_text(path, Owner::MeOrRoot, DEADLINES_BYTES).with_context(doing)?;
-    Deadlines::parse_file(&text, microseconds).map_err(anyhow::Error::msg).with_context(doing)
 }

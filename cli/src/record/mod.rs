@@ -42,8 +42,10 @@ const SECOND: Ns = Ns(1_000_000_000);
 
 /// Everything the user asked for.
 pub struct Plan {
-    /// Whose latencies, without a command.
+    /// Whose latencies, unless those of the command.
     pub selection: Selection,
+    /// The command is recorded, and nothing else.
+    pub follows_command: bool,
     /// Where; `None`: on all online CPUs.
     pub cpus: Option<CpuSet>,
     /// How long; `None`: until stopped.
@@ -83,14 +85,17 @@ pub struct Plan {
 impl Plan {
     /// Chosen threads are an application, whose response times count.
     fn is_application(&self) -> bool {
-        !self.command.is_empty() || !matches!(self.selection, Selection::RealTime | Selection::All)
+        self.follows_command || !matches!(self.selection, Selection::RealTime | Selection::All)
     }
 
     /// Its part in the verdict; `ending`: of the command, when it has ended.
     fn asked(&self, tasks: &[Task], ending: Option<ExitStatus>) -> Asked {
         let command = self.command.first().map(|program| program.to_string_lossy().into_owned());
         Asked {
-            tasks: self.selection.to_string(),
+            tasks: match command.as_deref().filter(|_| self.follows_command) {
+                Some(command) => format!("threads of {command}"),
+                None => self.selection.to_string(),
+            },
             is_application: self.is_application(),
             deadline: self.deadlines.plain().or(self.deadlines.shortest()),
             activation: self.activation.clone(),
@@ -126,7 +131,7 @@ impl Plan {
         };
         Settings {
             selection: self.selection.clone(),
-            command,
+            command: command.filter(|_| self.follows_command),
             peaks: self.peaks,
             threshold: self.threshold,
             deadlines: self.deadlines_in_force(),

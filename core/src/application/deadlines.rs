@@ -22,7 +22,7 @@ pub enum Limit {
 }
 
 /// What a thread was held to, as it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldTo {
     /// The deadline; null: none.
@@ -30,6 +30,9 @@ pub struct HeldTo {
     /// It has none because it is an ordinary thread, beside real-time threads that are held to this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_ns: Option<Ns>,
+    /// Its deadline was to be its period, and it has none, or had several.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_period: bool,
 }
 
 /// The deadlines of an application.
@@ -134,6 +137,11 @@ impl Deadlines {
         self.named.iter().find(|(pattern, _)| fits(pattern, comm)).map(|(_, limit)| *limit)
     }
 
+    /// Whether a thread of this name is held to its period.
+    pub(super) fn is_period(&self, comm: &str) -> bool {
+        self.named(comm).or(self.default) == Some(Limit::Period)
+    }
+
     /// The time after which a response of a thread of this name is a miss, as far as is known before the end.
     #[must_use]
     pub fn while_running(&self, comm: &str) -> Option<Ns> {
@@ -153,7 +161,8 @@ impl Deadlines {
         for task in tasks {
             if task.thread.comm == OTHERS {
                 // Of whom it is not known which deadline they had.
-                task.held_to = Some(HeldTo { deadline_ns: None, others_ns: self.shortest() });
+                let others_ns = self.shortest();
+                task.held_to = Some(HeldTo { deadline_ns: None, others_ns, lacks_period: false });
                 continue;
             }
             let limit = match (self.named(&task.thread.comm), self.default) {
@@ -164,13 +173,14 @@ impl Deadlines {
             let deadline_ns = match limit {
                 Limit::None => None,
                 Limit::At(deadline) => Some(deadline),
-                Limit::Period => task.period.as_ref().map(|period| period.median_ns),
+                Limit::Period => period_of(task),
             };
+            let lacks_period = limit == Limit::Period && deadline_ns.is_none();
             let others_ns = match (self.named(&task.thread.comm), self.default) {
                 (None, Some(Limit::At(others))) if deadline_ns.is_none() => Some(others),
                 _ => None,
             };
-            task.held_to = Some(HeldTo { deadline_ns, others_ns });
+            task.held_to = Some(HeldTo { deadline_ns, others_ns, lacks_period });
             if deadline_ns.is_none() {
                 (task.deadline_ns, task.misses, task.miss_max_ns) = (None, 0, None);
                 task.late_causes.clear();
@@ -184,6 +194,13 @@ impl Deadlines {
         let is_used = |pattern: &str| tasks.iter().any(|task| fits(pattern, &task.thread.comm));
         self.named.iter().map(|(pattern, _)| pattern.as_str()).filter(|pattern| !is_used(pattern)).collect()
     }
+}
+
+/// What its responses may take at most: its period. Of a thread that had several, each job was held to that of its time: where
+/// all were in time, no single period says so.
+fn period_of(task: &Task) -> Option<Ns> {
+    let period = task.period.as_ref()?;
+    (!period.changed || task.misses > 0).then_some(period.median_ns)
 }
 
 /// By its policy: a priority may only be lent.
@@ -271,6 +288,21 @@ mod tests {
         assert_eq!(told("500us", &both), [Some(500), None]);
         assert_eq!(told("500us", &both[1..]), [Some(500)]);
         assert_eq!(told("period", &both), [Some(900), None]);
+    }
+
+    #[test]
+    fn a_thread_without_one_period_cannot_be_held_to_it() {
+        let lacks = |period: serde_json::Value, misses| {
+            let mut tasks = [task("control", "SCHED_FIFO")];
+            tasks[0].period = serde_json::from_value(period).unwrap();
+            tasks[0].misses = misses;
+            parse("period").unwrap().tell(&mut tasks);
+            tasks[0].held_to.unwrap().lacks_period
+        };
+        let of = |changed| serde_json::json!({"median_ns": 9, "jitter_median_ns": 0, "jitter_max_ns": 0, "missed": 0, "changed": changed});
+        assert!(lacks(serde_json::Value::Null, 0));
+        assert!(!lacks(of(false), 0) && !lacks(of(true), 1));
+        assert!(lacks(of(true), 0), "in time by each of them, which none of them says");
     }
 
     #[test]

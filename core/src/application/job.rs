@@ -79,21 +79,37 @@ pub(super) struct Jobs {
     pub least: Ns,
     ended: Vec<Job>,
     deadline: Option<Ns>,
+    by_period: bool,
+    /// Jobs before the period was known that is their deadline.
+    early: Vec<LateCause>,
     causes: Vec<LateCause>,
 }
 
 /// Causes of late jobs that are kept apart.
 const CAUSES: usize = 32;
+/// Jobs that wait for the period, at most.
+const EARLY: usize = 64;
 
 impl Jobs {
-    /// Of a thread with this deadline.
-    pub fn new(deadline: Option<Ns>) -> Jobs {
-        Jobs { deadline, least: Ns(u64::MAX), ..Jobs::default() }
+    /// Of a thread with this deadline, or with that of its period.
+    pub fn new(deadline: Option<Ns>, by_period: bool) -> Jobs {
+        Jobs { deadline, by_period, least: Ns(u64::MAX), ..Jobs::default() }
     }
 
     /// From now on these are late.
-    pub fn set_deadline(&mut self, deadline: Option<Ns>) {
-        self.deadline = deadline;
+    pub fn set_deadline(&mut self, deadline: Option<Ns>, by_period: bool) {
+        (self.deadline, self.by_period) = (deadline, by_period);
+    }
+
+    /// The period that is the deadline; those that waited for it are late or not.
+    pub fn set_period(&mut self, period: Option<Ns>) {
+        let Some(period) = period else { return };
+        self.deadline = Some(period);
+        for job in std::mem::take(&mut self.early) {
+            if job.worst_ns > period {
+                self.count(job);
+            }
+        }
     }
 
     #[cfg(test)]
@@ -153,8 +169,12 @@ impl Jobs {
         let more = std::mem::take(&mut self.more);
         let job = Job { begin, end, backlog, steps, more, is_provisional: false };
         let total = job.total();
-        if self.deadline.is_some_and(|deadline| total > deadline) {
-            self.late(&job, name);
+        match self.deadline {
+            Some(deadline) if total > deadline => {
+                self.late(&job, name).into_iter().for_each(|of| self.count(of))
+            }
+            None if self.by_period && self.early.len() < EARLY => self.early.extend(self.late(&job, name)),
+            _ => {}
         }
         if total > self.longest || total > self.least {
             self.longest = self.longest.max(total);
@@ -163,19 +183,25 @@ impl Jobs {
         self.previous = Some(job);
     }
 
-    fn late(&mut self, job: &Job, name: fn(Point) -> Option<&'static str>) {
-        let Some((cause, net)) = parts::main_cause(&job.parts(name)) else { return };
-        let known = self.causes.iter().position(|known| known.cause == cause);
+    fn late(&self, job: &Job, name: fn(Point) -> Option<&'static str>) -> Option<LateCause> {
+        let (cause, time_ns) = parts::main_cause(&job.parts(name))?;
+        Some(LateCause { cause, jobs: 1, time_ns, worst_ns: job.total() })
+    }
+
+    fn count(&mut self, of: LateCause) {
+        let known = self.causes.iter().position(|known| known.cause == of.cause);
         let at = known.or((self.causes.len() >= CAUSES).then_some(CAUSES - 1)).unwrap_or(self.causes.len());
         if at == self.causes.len() {
-            self.causes.push(LateCause { cause, jobs: 0, time_ns: Ns::ZERO, worst_ns: Ns::ZERO });
-        } else if known.is_none() {
-            self.causes[at].cause = "other causes".to_owned();
+            self.causes.push(of);
+            return;
         }
         let sum = &mut self.causes[at];
-        sum.jobs += 1;
-        sum.time_ns = sum.time_ns + net;
-        sum.worst_ns = sum.worst_ns.max(job.total());
+        if known.is_none() {
+            sum.cause = "other causes".to_owned();
+        }
+        sum.jobs += of.jobs;
+        sum.time_ns = sum.time_ns + of.time_ns;
+        sum.worst_ns = sum.worst_ns.max(of.worst_ns);
     }
 
     /// A turn as it would be if `activations`, of a thread whose main wait is not known yet, were one.

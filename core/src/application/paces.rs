@@ -113,7 +113,8 @@ impl Paces {
         Held { misses: whole.misses.report(self.deadline, found), missing: whole.missing, changed }
     }
 
-    fn period(&self) -> Option<Ns> {
+    /// The same, once there are enough distances.
+    pub fn period(&self) -> Option<Ns> {
         self.median().filter(|_| self.distances.len() >= KNOWN).map(Ns)
     }
 

@@ -255,6 +255,11 @@ impl Sums {
         self.paces.median().map(Ns)
     }
 
+    /// The same, once it is known.
+    pub fn known_period(&self) -> Option<Ns> {
+        self.paces.period()
+    }
+
     /// The last distances of releases that were recorded, ns.
     pub fn distances(&self) -> Vec<u64> {
         self.distances.iter().map(|&(release, _)| release).collect()

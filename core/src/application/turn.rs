@@ -53,6 +53,8 @@ pub(super) struct Log {
     /// Turns with all that they were made of, where they are asked for.
     jobs: Option<Jobs>,
     deadline: Option<Ns>,
+    /// That is its period.
+    by_period: bool,
     /// Turns that may be parts of one job.
     cycles: Cycles,
     comm: Option<Comm>,
@@ -84,6 +86,7 @@ impl Log {
             candidates: Candidates::default(),
             jobs: None,
             deadline,
+            by_period: false,
             cycles: Cycles::default(),
             comm: None,
         }
@@ -96,13 +99,15 @@ impl Log {
         }
         self.deadline = deadlines.while_running(&activation.thread.comm.text());
         self.sums.set_deadline(self.deadline);
-        self.jobs.iter_mut().for_each(|jobs| jobs.set_deadline(self.deadline));
+        self.by_period = deadlines.is_period(&activation.thread.comm.text());
+        self.jobs.iter_mut().for_each(|jobs| jobs.set_deadline(self.deadline, self.by_period));
     }
 
     /// Jobs longer than `least` are asked for, and the longest of all; `None`: none is.
     pub fn ask_for_jobs(&mut self, least: Option<Ns>) {
         if let Some(least) = least {
-            self.jobs.get_or_insert_with(|| Jobs::new(self.deadline)).least = least;
+            let fresh = || Jobs::new(self.deadline, self.by_period);
+            self.jobs.get_or_insert_with(fresh).least = least;
         }
     }
 
@@ -339,6 +344,10 @@ impl Log {
                 self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
+                if self.by_period {
+                    let period = self.sums.known_period();
+                    self.jobs.iter_mut().for_each(|jobs| jobs.set_period(period));
+                }
                 self.cycles.released(begin, self.sums.period_ns());
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
                 self.sums.waited(activation, activation.waking.since(since));

@@ -233,7 +233,7 @@ mod tests {
         let thread = Thread { tid: Tid(7), comm: "control".to_owned(), prio: Some(Prio::from_rt(80)) };
         task.series =
             vec![Series { thread: Some(thread.clone()), ..Series::new(Quantity::Response, None, histogram) }];
-        task.held_to = Some(HeldTo { deadline_ns: Some(Ns::from_us(500)), others_ns: None });
+        task.held_to = Some(HeldTo { deadline_ns: Some(Ns::from_us(500)), ..HeldTo::default() });
         let cause = |cause: &str, jobs| LateCause {
             cause: cause.to_owned(),
             jobs,
@@ -242,8 +242,7 @@ mod tests {
         };
         task.late_causes =
             vec![cause("mutex without inheritance, held by logger", 2), cause("page fault", 1)];
-        let mut logger =
-            Task { held_to: Some(HeldTo { deadline_ns: None, others_ns: None }), ..task.clone() };
+        let mut logger = Task { held_to: Some(HeldTo::default()), ..task.clone() };
         logger.thread = Thread { tid: Tid(8), comm: "logger".to_owned(), prio: Some(Prio(120)) };
         let mut run = Run::new(Conditions::default());
         let total_ns = Ns::from_us(2_247);

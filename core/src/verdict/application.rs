@@ -57,7 +57,7 @@ pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
         verdict.criteria = criteria(&[run], quantity);
     }
     let first = verdict.failures.min(verdict.reasons.len());
-    if run.tasks.is_empty() && asked.command.is_none() {
+    if run.tasks.is_empty() {
         verdict.reasons.insert(first, format!("{}: none of them woke up while it was recorded", asked.tasks));
     }
     if let Some(ending) = asked.ending.filter(|ending| *ending != Ending::Exited(0)) {
@@ -106,6 +106,9 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     for reason in coverage::ordinary_threads(run) {
         doubt(&mut verdict, reason);
     }
+    for task in run.tasks.iter().filter(|task| task.held_to.is_some_and(|held| held.lacks_period)) {
+        doubt(&mut verdict, lacks_period(task));
+    }
     for pattern in &asked.unused {
         doubt(
             &mut verdict,
@@ -113,6 +116,17 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
         );
     }
     verdict
+}
+
+fn lacks_period(task: &Task) -> String {
+    let name = &task.thread;
+    match task.period {
+        Some(_) => format!(
+            "{name}: its deadline is its period, and that changed: each job was in time by the period of its time, which is no \
+             one deadline. Give it a time"
+        ),
+        None => format!("{name}: its deadline is its period, and it was released at no regular times. Give it a time"),
+    }
 }
 
 /// Threads with the same deadline.

@@ -166,7 +166,8 @@ fn what_was_lost_or_missed_counts_by_what_is_known_of_it() {
 #[test]
 fn each_thread_is_held_to_its_own_deadline_and_those_without_one_are_listed() {
     let held = |name: &str, tid: i32, max: Ns, deadline: Option<Ns>| {
-        let mut task = Task { held_to: Some(HeldTo { deadline_ns: deadline, others_ns: None }), ..task(max) };
+        let mut task =
+            Task { held_to: Some(HeldTo { deadline_ns: deadline, ..HeldTo::default() }), ..task(max) };
         task.thread = Thread { tid: Tid(tid), comm: name.to_owned(), ..task.thread };
         task.series.iter_mut().for_each(|series| series.thread = Some(task.thread.clone()));
         task
@@ -207,10 +208,10 @@ fn an_ordinary_thread_that_works_longer_than_real_time_ones_may_is_a_doubt_unles
     let beside = |longest: Ns, others: Option<Ns>, first: bool| {
         let mut run = run(task(DEADLINE));
         run.conditions.duration_s = Some(10.0);
-        run.tasks[0].held_to = Some(HeldTo { deadline_ns: Some(DEADLINE), others_ns: None });
+        run.tasks[0].held_to = Some(HeldTo { deadline_ns: Some(DEADLINE), ..HeldTo::default() });
         let tid = if first { 7 } else { 8 };
         let thread = Thread { tid: Tid(tid), comm: "logger".to_owned(), prio: Some(Prio(120)) };
-        let held_to = Some(HeldTo { deadline_ns: None, others_ns: others });
+        let held_to = Some(HeldTo { deadline_ns: None, others_ns: others, ..HeldTo::default() });
         let logger = Task { thread, held_to, series: Vec::new(), activations: 0, ..run.tasks[0].clone() };
         run.tasks.push(Task { outside_ns: Some(longest), ..logger });
         judge_recording(&run, &asked(true)).outcome
