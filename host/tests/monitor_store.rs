@@ -19,9 +19,9 @@ use lathunt_core::comm::Comm;
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::History;
-use lathunt_core::monitor::window::{SeriesKey, UnixMs, Window, WindowSeries, QUANTITIES};
+use lathunt_core::monitor::window::{Held, SeriesKey, UnixMs, Window, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
-use lathunt_core::series::Thread;
+use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::monitor::store::{Limits, Reader, Saved, Store};
 
@@ -61,6 +61,8 @@ fn window(number: i64) -> Window {
             lost: 0,
             peak: Some(peak),
             peak_at: Some(UnixMs(end_of(number).0 - 1)),
+            held: (key.quantity == Quantity::Response)
+                .then_some(Held { deadline: Ns::from_us(500), misses: number as u64 }),
         }
     });
     let series = series.collect();
@@ -129,7 +131,8 @@ fn made_old(path: &Path) {
         DELETE FROM alltime WHERE series_id IN (SELECT id FROM series WHERE cpu < 0);
         CREATE TABLE old (id INTEGER PRIMARY KEY, quantity TEXT NOT NULL, cpu INTEGER NOT NULL, UNIQUE (quantity, cpu)) STRICT;
         INSERT INTO old SELECT id, quantity, cpu FROM series WHERE cpu >= 0;
-        DROP TABLE series; ALTER TABLE old RENAME TO series; PRAGMA user_version = 1; COMMIT;";
+        DROP TABLE series; ALTER TABLE old RENAME TO series; ALTER TABLE sample DROP COLUMN deadline_ns;
+        ALTER TABLE sample DROP COLUMN misses; PRAGMA user_version = 1; COMMIT;";
     connection.execute_batch(downgrade).unwrap();
 }
 
@@ -153,6 +156,25 @@ fn a_database_without_series_of_tasks_is_read_as_it_is_and_brought_up_to_date_wi
     assert_eq!(after.rows[..2 * OF_CPUS], before.rows);
     let tasks: Vec<_> = after.rows[2 * OF_CPUS..].iter().filter_map(|row| row.key.whose.task()).collect();
     assert_eq!(tasks, [Comm::cut("motion's")]);
+}
+
+#[test]
+fn a_database_without_deadlines_is_read_as_it_is_and_gets_them() {
+    let place = tempfile::tempdir().unwrap();
+    let path = database(&place);
+    let (mut store, _) = open(&path, 0);
+    close(&mut store, 1);
+    drop(store);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let downgrade = "ALTER TABLE sample DROP COLUMN deadline_ns; ALTER TABLE sample DROP COLUMN misses; PRAGMA user_version = 2;";
+    connection.execute_batch(downgrade).unwrap();
+    drop(connection);
+    let held = |history: &History| history.rows.iter().filter_map(|row| row.held).collect::<Vec<_>>();
+    assert!(held(&history(&path)).is_empty());
+    let (mut store, _) = open(&path, 1);
+    close(&mut store, 2);
+    let of_second = Held { deadline: Ns::from_us(500), misses: 2 };
+    assert_eq!(held(&history(&path)), vec![of_second; CPUS as usize]);
 }
 
 /// Runs as a process of its own, started by the test below; alone it does nothing. Closes windows as fast as it can and says which are kept.

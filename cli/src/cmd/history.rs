@@ -26,7 +26,7 @@ pub struct HistoryArgs {
     /// How far back: 30h, 7d; a bare number counts in hours
     #[arg(long, value_name = "TIME", default_value = "30h", value_parser = since)]
     since: Ns,
-    /// Only this series: timer, wakeup, timer+wakeup, sharedprio; of one CPU (wakeup@1), or of the tasks of one name
+    /// Only this series: timer, wakeup, timer+wakeup, sharedprio, response; of one CPU (wakeup@1), or of the tasks of one name
     /// (wakeup@task:NAME); may be repeated
     #[arg(long, value_name = "SERIES")]
     series: Vec<Wanted>,

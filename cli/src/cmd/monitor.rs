@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::monitor::store::Limits;
 use lathunt_host::recording::Selection;
 
+use super::deadlines::{self, deadlines};
 use super::units;
 use crate::monitor::{self, Plan};
 
@@ -20,7 +22,7 @@ pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
 /// Records in the kernel (root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for names in stacks; all but the first two are
 /// given up once attached, and these two cannot be used to gain more). Every five minutes of the wall clock a window is
 /// closed: for each CPU the histograms of `timer`, `wakeup`, `timer+wakeup` and `sharedprio` (waits behind a task of the
-/// same priority), for each name of tasks those but `timer`, the exact maximum, who suffered it and who did it, and the
+/// same priority), for each name of tasks those but `timer` (with a deadline also `response`), the exact maximum, who suffered it and who did it, and the
 /// explanation. `lathunt history` shows them; metrics for Prometheus are on 127.0.0.1:9745/metrics. Ends with SIGTERM or
 /// Ctrl-C after closing the last window. It takes 2.8 MB of memory for each CPU that this machine could ever have
 /// (/sys/devices/system/cpu/possible), and some 30 MB. Exit status: 0, or 1 when it could not record or could not keep every window.
@@ -48,6 +50,17 @@ pub struct MonitorArgs {
     /// begins in the control group (of version 2); who comes into one otherwise is looked up once a second.
     #[arg(long, value_name = "WHO", default_value = "rt")]
     tasks: Selection,
+    /// Response time that jobs must not exceed; a bare number counts in µs. `period`: that of the thread, which is detected
+    ///
+    /// A job is what a thread does from its release to its next wait for one. It is that of real-time threads, or of all where
+    /// none is real time. Patterns of the shell name threads, and the first that fits decides:
+    /// `control=500us,io-*=10ms,*=none`. With deadlines, each window also has the response times of these tasks, how many of
+    /// their jobs were late, and the worst of them with its explanation.
+    #[arg(long, value_name = "TIME", value_parser = deadlines)]
+    deadline: Option<Deadlines>,
+    /// Read the deadlines from this file: one a line, as for --deadline; # begins a comment
+    #[arg(long, value_name = "FILE", conflicts_with = "deadline")]
+    deadlines: Option<PathBuf>,
     /// Names of tasks that have series of their own; those of tasks that come later are counted as "(others)"
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(0..=1024))]
     task_names: u16,
@@ -65,10 +78,12 @@ struct Listen(Option<SocketAddr>);
 /// # Errors
 /// One line: what hinders it.
 pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
-    let MonitorArgs { window, database, keep, size, cpus, tasks, task_names, listen: Listen(listen) } = args;
+    let MonitorArgs { window, database, keep, size, cpus, tasks, task_names, listen: Listen(listen), .. } =
+        args;
+    let deadlines = deadlines::of(args.deadline, args.deadlines.as_deref())?;
     let limits = Limits { keep, bytes: size };
     let names = usize::from(task_names);
-    monitor::run(&Plan { window, database, limits, cpus, selection: tasks, names, listen })
+    monitor::run(&Plan { window, database, limits, cpus, selection: tasks, deadlines, names, listen })
 }
 
 const SECOND: Ns = Ns(1_000_000_000);

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::export::{duration, Published};
@@ -45,6 +46,8 @@ pub struct Plan {
     pub cpus: Option<CpuSet>,
     /// Whose latencies.
     pub selection: Selection,
+    /// What their jobs are held to.
+    pub deadlines: Deadlines,
     /// Names of tasks that have series of their own.
     pub names: usize,
     /// Where metrics are served; `None`: nowhere.
@@ -67,8 +70,13 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let kernel = facts::gather(Path::new(ROOT), &cpus).kernel;
     let preemption =
         if kernel.realtime == Some(true) { Some("rt".to_owned()) } else { kernel.preemption_in_force };
-    let settings =
-        Settings { cpus: cpus.clone(), selection: plan.selection.clone(), names: plan.names, preemption };
+    let settings = Settings {
+        cpus: cpus.clone(),
+        selection: plan.selection.clone(),
+        deadlines: plan.deadlines.clone(),
+        names: plan.names,
+        preemption,
+    };
     let (source, notes) = Source::start(settings)?;
     notes.iter().for_each(|note| say(note));
     privileges::keep_bpf_and_perfmon()?;

@@ -2,6 +2,7 @@
 
 mod daemon;
 mod http;
+mod jobs;
 mod munin;
 mod prometheus;
 mod refusals;
@@ -41,10 +42,20 @@ impl Monitor {
         Monitor::started_by(lathunt(), place, window)
     }
 
+    /// The same with more arguments.
+    fn with(place: &Path, window: &str, arguments: &[&str]) -> Monitor {
+        Monitor::started_with(lathunt(), place, window, arguments)
+    }
+
     /// The same by another command that ends in `lathunt`.
-    fn started_by(mut command: Command, place: &Path, window: &str) -> Monitor {
+    fn started_by(command: Command, place: &Path, window: &str) -> Monitor {
+        Monitor::started_with(command, place, window, &[])
+    }
+
+    fn started_with(mut command: Command, place: &Path, window: &str, arguments: &[&str]) -> Monitor {
         let database = place.join("monitor.sqlite");
         command.args(["monitor", "--listen", "127.0.0.1:0", "--window", window, "--database"]).arg(&database);
+        command.args(arguments);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, said) = channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -69,7 +69,7 @@ fn prometheus_knows_the_injected_maximum_with_native_histograms_and_without() {
     }
     let peers = peers().unwrap();
     let place = tempfile::tempdir().unwrap();
-    let monitor = Monitor::start(place.path(), "2s");
+    let monitor = Monitor::with(place.path(), "2s", &["--deadline", "5ms"]);
     let with = Prometheus::start(&peers, &place.path().join("native"), monitor.port, true);
     let without = Prometheus::start(&peers, &place.path().join("classic"), monitor.port, false);
     disturb();
@@ -129,7 +129,7 @@ fn promtool_finds_nothing_to_complain_about() {
     }
     let promtool = peers().unwrap().join("usr/bin/promtool");
     let place = tempfile::tempdir().unwrap();
-    let monitor = Monitor::start(place.path(), "500ms");
+    let monitor = Monitor::with(place.path(), "500ms", &["--deadline", "5ms"]);
     disturb();
     let page = place.path().join("page");
     fs::write(&page, http::get(monitor.port, "/metrics", "text/plain").unwrap()).unwrap();

@@ -23,6 +23,7 @@ pub mod load;
 mod loans;
 pub mod mappings;
 pub mod markers;
+mod part;
 mod passage;
 pub mod passages;
 pub mod peak;
@@ -45,6 +46,7 @@ mod turns;
 mod wait;
 mod waking;
 
+pub use part::explain_part;
 pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
 pub use standstill::Standstills;

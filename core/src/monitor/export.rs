@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 
 use super::history::Alltime;
 use super::metric::{Exemplar, Family, Kind, Label, Latencies, Sample, Value};
+use super::responses::Responses;
 use super::window::{SeriesKey, UnixMs, Whose, Window, WindowSeries};
 use crate::histogram::Histogram;
 use crate::run::Loss;
+use crate::series::Quantity;
 use crate::time::{Cpu, Ns};
 
 /// Exemplars remembered for each series: one for each classic bucket and some to spare.
@@ -57,6 +59,7 @@ pub struct Published {
     last: Option<(UnixMs, BTreeMap<SeriesKey, Ns>)>,
     exemplars: BTreeMap<SeriesKey, Vec<Exemplar>>,
     tasks: BTreeMap<SeriesKey, Histogram>,
+    responses: Responses,
     alltime: BTreeMap<SeriesKey, (Ns, UnixMs)>,
     closed: u64,
     waiting: u64,
@@ -73,6 +76,7 @@ impl Published {
             last: None,
             exemplars: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            responses: Responses::default(),
             alltime: alltime
                 .iter()
                 .filter(|worst| worst.key.whose.cpu().is_some())
@@ -87,6 +91,7 @@ impl Published {
     /// A window was closed.
     pub fn closed(&mut self, window: &Window) {
         self.closed += 1;
+        self.responses.closed(&window.series);
         let mut maxima = BTreeMap::new();
         for series in &window.series {
             let Some(max) = series.histogram.max() else { continue };
@@ -107,6 +112,9 @@ impl Published {
 
     /// What goes on over windows: the largest of each CPU, and the histograms of tasks.
     fn add_up(&mut self, series: &WindowSeries, max: Ns, at: UnixMs) {
+        if series.key.quantity == Quantity::Response {
+            return;
+        }
         if series.key.whose.cpu().is_none() {
             let empty = || Histogram::new(series.histogram.layout());
             // One layout for all tasks; of another one nothing would be added.
@@ -130,6 +138,7 @@ impl Published {
         let mut families = self.latencies(totals);
         families.extend(self.maxima());
         families.extend(self.of_tasks());
+        families.extend(self.of_jobs());
         families.extend(counters(totals));
         families.extend(self.own(totals));
         families.retain(|family| !family.samples.is_empty());
@@ -206,7 +215,8 @@ impl Published {
     /// Of completed windows only: their figures are added up outside the kernel.
     fn of_tasks(&self) -> Vec<Family> {
         let maxima = self.last.iter().flat_map(|(_, maxima)| maxima.iter());
-        let of_tasks = maxima.filter(|(key, _)| key.whose.task().is_some());
+        let of_tasks =
+            maxima.filter(|(key, _)| key.whose.task().is_some() && key.quantity != Quantity::Response);
         let window = |key: SeriesKey| [of_series(key), vec![("window", duration(self.window))]].concat();
         vec![
             Family {
@@ -222,6 +232,14 @@ impl Published {
                 samples: of_tasks.map(|(key, max)| number(window(*key), max.as_secs())).collect(),
             },
         ]
+    }
+
+    fn of_jobs(&self) -> Vec<Family> {
+        let exemplars = |name| {
+            let key = SeriesKey::of_task(Quantity::Response, name);
+            self.exemplars.get(&key).cloned().unwrap_or_default()
+        };
+        self.responses.families(&duration(self.window), exemplars)
     }
 
     fn histogram(&self, key: SeriesKey, histogram: &Histogram) -> Sample {
@@ -354,8 +372,9 @@ mod tests {
     use crate::comm::Comm;
     use crate::histogram::Layout;
     use crate::monitor::metric::text::{encode, Flavour};
+    use crate::monitor::window::Held;
     use crate::peak::Peak;
-    use crate::series::{Quantity, Thread};
+    use crate::series::Thread;
     use crate::time::Mono;
 
     const KEY: SeriesKey = SeriesKey { quantity: Quantity::TimerWakeup, whose: Whose::Cpu(Cpu(1)) };
@@ -374,8 +393,14 @@ mod tests {
             no_evidence: None,
             context: None,
         };
-        let series =
-            WindowSeries { key: KEY, histogram, lost: 0, peak: Some(peak), peak_at: Some(UnixMs(end - 1)) };
+        let series = WindowSeries {
+            key: KEY,
+            histogram,
+            lost: 0,
+            peak: Some(peak),
+            peak_at: Some(UnixMs(end - 1)),
+            held: None,
+        };
         let (begin, end) = (UnixMs(end - 300_000), UnixMs(end));
         Window { begin, end, measured: Ns(300_000_000_000), whole: true, series: vec![series] }
     }
@@ -462,6 +487,33 @@ mod tests {
         }
         assert!(!text.contains("lathunt_latency_max"), "{text}");
         assert!(text.contains("# {culprit=\"irqs off: vnd/812\",victim=\"motion\"} 0.0007"), "{text}");
+    }
+
+    #[test]
+    fn jobs_have_their_deadline_their_misses_and_the_cause_of_the_worst() {
+        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[]);
+        let key = SeriesKey::of_task(Quantity::Response, Comm::cut("motion"));
+        for (max_us, end, misses) in [(700, 300_000, 1), (30, 600_000, 0)] {
+            let mut closed = window(max_us, end);
+            closed.series[0].key = key;
+            closed.series[0].held = Some(Held { deadline: Ns::from_us(500), misses });
+            published.closed(&closed);
+        }
+        let text = encode(&published.families(&Totals::default()), Flavour::OpenMetrics);
+        for line in [
+            "lathunt_deadline_misses_total{task=\"motion\"} 1",
+            "lathunt_deadline_seconds{task=\"motion\"} 0.0005",
+            "lathunt_response_max_seconds{task=\"motion\",window=\"5m\"} 3e-05",
+            "lathunt_response_seconds_count{task=\"motion\"} 4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.contains("# {culprit=\"irqs off: vnd/812\",victim=\"motion\"} 0.0007"), "{text}");
+        assert!(!text.contains("kind=\"response\""), "a job is no latency: {text}");
+        published.closed(&Window { series: Vec::new(), ..window(1, 900_000) });
+        let text = encode(&published.families(&Totals::default()), Flavour::OpenMetrics);
+        assert!(!text.contains("lathunt_response_max_seconds{"), "the last window has none: {text}");
+        assert!(text.contains("lathunt_deadline_misses_total{task=\"motion\"} 1"), "{text}");
     }
 
     #[test]

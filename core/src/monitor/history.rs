@@ -1,7 +1,9 @@
 //! The history of a monitor: the maxima of consecutive windows, as table, CSV and JSON. The plot is
 //! [`crate::report::history`].
 
+mod cases;
 mod csv;
+mod jobs;
 mod text;
 
 use std::collections::BTreeMap;
@@ -10,7 +12,7 @@ use serde::Serialize;
 
 use super::event::Event;
 use super::packed::{self, Damaged};
-use super::window::{SeriesKey, UnixMs};
+use super::window::{Held, SeriesKey, UnixMs};
 use crate::histogram::Histogram;
 use crate::peak::Peak;
 use crate::report::figures::quantile;
@@ -45,6 +47,8 @@ pub struct Row {
     pub victim: Option<String>,
     /// Who did it.
     pub culprit: Option<String>,
+    /// What its samples were held to, those of `response`.
+    pub held: Option<Held>,
     /// The histogram as [`packed::pack`] made it.
     pub histogram: Vec<u8>,
     /// The maximum with its explanation as [`packed::pack_peak`] made it.
@@ -181,6 +185,7 @@ impl History {
                 "begin": row.begin, "end": row.end, "measured_ns": row.measured, "whole": row.whole,
                 "quantity": row.key.quantity, "cpu": row.key.whose.cpu(), "task": row.key.whose.task(),
                 "lost": row.lost, "histogram": histogram, "max_at": row.max_at, "peak": peak,
+                "deadline_ns": row.held.map(|held| held.deadline), "misses": row.held.map(|held| held.misses),
             });
             rows.push(value.to_string());
         }

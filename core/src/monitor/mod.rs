@@ -18,5 +18,6 @@ pub mod history;
 pub mod metric;
 pub mod munin;
 pub mod packed;
+mod responses;
 pub mod timepiece;
 pub mod window;

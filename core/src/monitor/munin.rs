@@ -1,8 +1,10 @@
 //! The Munin plug-in: what `munin-node` asks for (`config`, nothing for the values) as text.
 //!
-//! One graph a quantity (multigraph), one field a CPU: the largest latency of the windows that ended within the last
+//! One graph a quantity (multigraph), one field a CPU, or of response times a task with its deadline as the limit of a warning: the largest latency of the windows that ended within the last
 //! five minutes, Munin's interval, and a minute more, because its visits are not on the second: a maximum may
 //! be told twice, never missed. With dirtyconfig the values come with the configuration, which saves a visit.
+
+mod jobs;
 
 use std::fmt::Write;
 
@@ -28,7 +30,7 @@ pub struct Node {
 #[must_use]
 pub fn config(history: &History, node: Node, now: UnixMs) -> String {
     let mut text = String::new();
-    for quantity in graphs(node) {
+    for quantity in graphs(history, node) {
         let name = name(quantity);
         if node.multigraph {
             let _ = writeln!(text, "multigraph {name}");
@@ -40,6 +42,9 @@ pub fn config(history: &History, node: Node, now: UnixMs) -> String {
             quantity.name(),
             meaning(quantity)
         );
+        if quantity == Quantity::Response {
+            jobs::fields(&mut text, history);
+        }
         for cpu in cpus(history, quantity) {
             let _ = write!(text, "cpu{cpu}.label CPU {cpu}\ncpu{cpu}.type GAUGE\ncpu{cpu}.min 0\n");
         }
@@ -54,7 +59,7 @@ pub fn config(history: &History, node: Node, now: UnixMs) -> String {
 #[must_use]
 pub fn fetch(history: &History, node: Node, now: UnixMs) -> String {
     let mut text = String::new();
-    for quantity in graphs(node) {
+    for quantity in graphs(history, node) {
         if node.multigraph {
             let _ = writeln!(text, "multigraph {}", name(quantity));
         }
@@ -65,6 +70,9 @@ pub fn fetch(history: &History, node: Node, now: UnixMs) -> String {
 
 fn values(text: &mut String, history: &History, quantity: Quantity, now: UnixMs) {
     let from = now.minus(REACH);
+    if quantity == Quantity::Response {
+        jobs::values(text, history, from);
+    }
     for cpu in cpus(history, quantity) {
         let key = SeriesKey::of_cpu(quantity, cpu);
         let recent = history.rows.iter().filter(|row| row.key == key && row.end > from);
@@ -79,9 +87,11 @@ fn values(text: &mut String, history: &History, quantity: Quantity, now: UnixMs)
     }
 }
 
-/// A node without multigraph gets the one graph that holds the others.
-fn graphs(node: Node) -> impl Iterator<Item = Quantity> {
-    QUANTITIES.into_iter().take(if node.multigraph { QUANTITIES.len() } else { 1 })
+/// A node without multigraph gets the one graph that holds the others. Where no task has a deadline there is none of jobs.
+fn graphs(history: &History, node: Node) -> impl Iterator<Item = Quantity> {
+    let has_jobs = !jobs::names(history).is_empty();
+    let all = QUANTITIES.into_iter().filter(move |quantity| has_jobs || *quantity != Quantity::Response);
+    all.take(if node.multigraph { QUANTITIES.len() } else { 1 })
 }
 
 /// Every CPU that ever had a sample keeps its field.
@@ -97,6 +107,7 @@ fn name(quantity: Quantity) -> String {
 
 fn meaning(quantity: Quantity) -> &'static str {
     match quantity {
+        Quantity::Response => "Release of a job to its end, of tasks with a deadline.",
         Quantity::Timer => "Programmed expiry of a timer to its handler.",
         Quantity::Wakeup => "Waking of a real-time task to its run.",
         Quantity::SharedPrio => "Waking of a real-time task to its run, behind one of the same priority.",

@@ -159,9 +159,9 @@ impl Wanted {
     }
 }
 
-/// The quantities that a monitor records.
-pub const QUANTITIES: [Quantity; 4] =
-    [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer, Quantity::SharedPrio];
+/// The quantities that a monitor records; `response` only of tasks, and of those that have a deadline.
+pub const QUANTITIES: [Quantity; 5] =
+    [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer, Quantity::SharedPrio, Quantity::Response];
 
 /// The quantity of this name, of those that a monitor records.
 #[must_use]
@@ -204,6 +204,25 @@ pub struct WindowSeries {
     pub peak: Option<Peak>,
     /// When that was.
     pub peak_at: Option<UnixMs>,
+    /// What its samples are held to; only of `response`.
+    pub held: Option<Held>,
+}
+
+/// What the jobs of a window were held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The deadline; of threads of one name that have several, the shortest.
+    pub deadline: Ns,
+    /// Jobs that were over after theirs.
+    pub misses: u64,
+}
+
+impl Held {
+    /// Of both.
+    #[must_use]
+    pub fn and(self, other: Held) -> Held {
+        Held { deadline: self.deadline.min(other.deadline), misses: self.misses.saturating_add(other.misses) }
+    }
 }
 
 /// A closed window.

@@ -3,7 +3,7 @@
 //!
 //! Windows that were not measured are gaps, never lines drawn through.
 
-use super::plot::{style, Axis, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
+use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
 use super::scale::{Kind, Scale};
 use crate::monitor::history::{History, Row};
 use crate::monitor::window::{SeriesKey, Wanted};
@@ -36,7 +36,8 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
     let place = |ms: i64| (ms - origin.0).max(0) as f64 / unit_ms;
     let line = |(index, (key, rows)): (usize, &(&SeriesKey, &Vec<&Row>))| line(index, key, rows, &place);
     let lines: Vec<Line> = series.iter().enumerate().map(line).collect();
-    let top = largest.as_us();
+    let deadline = deadline(&series);
+    let top = reach(largest.as_us(), deadline.as_ref());
     let mut notes =
         vec!["Each step is the exact maximum of one window; where there is no line, nothing was measured."
             .to_owned()];
@@ -59,11 +60,23 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
         },
         y: Axis { label: "largest latency of the window [µs]".to_owned(), unit: "µs", scale: y },
         lines,
-        deadline: None,
+        deadline,
         notes,
         columns: false,
         value_unit: "µs",
     })
+}
+
+/// The one of all that is drawn, where there is one: of response times.
+fn deadline(series: &[(&SeriesKey, &Vec<&Row>)]) -> Option<Deadline> {
+    let rows = series.iter().flat_map(|(_, rows)| rows.iter());
+    let mut all: Vec<Ns> = rows.filter_map(|row| Some(row.held?.deadline)).collect();
+    all.sort_unstable();
+    all.dedup();
+    match all[..] {
+        [one] => Some(Deadline::new(one, 1e3, false)),
+        _ => None,
+    }
 }
 
 fn line(index: usize, key: &SeriesKey, rows: &[&Row], place: &dyn Fn(i64) -> f64) -> Line {

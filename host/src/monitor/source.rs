@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lathunt_core::application::Task;
+use lathunt_core::application::{Deadlines, Task};
 use lathunt_core::comm::Comm;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::histogram::Histogram;
 use lathunt_core::monitor::export::Interrupts;
-use lathunt_core::monitor::window::{SeriesKey, UnixMs, WindowSeries, QUANTITIES};
+use lathunt_core::monitor::window::{Held, SeriesKey, UnixMs, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, Series};
@@ -29,8 +29,9 @@ const PEAKS: usize = 16;
 const FLOOR: Ns = Ns::from_us(20);
 /// Under which tasks are filed whose names came after the last one that was admitted. No thread is called so by chance.
 pub const OTHERS: &str = "(others)";
-/// What is kept of tasks. Their timers' part is in the series of CPUs.
-const OF_TASKS: [Quantity; 3] = [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::SharedPrio];
+/// What is kept of tasks. Their timers' part is in the series of CPUs; responses only where there is a deadline.
+const OF_TASKS: [Quantity; 4] =
+    [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::SharedPrio, Quantity::Response];
 
 /// What a monitor records.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Settings {
     pub cpus: CpuSet,
     /// Whose latencies.
     pub selection: Selection,
+    /// What the jobs of tasks are held to; empty: jobs are not looked at.
+    pub deadlines: Deadlines,
     /// Names of tasks that have series of their own.
     pub names: usize,
     /// The kernel's preemption model, for the wording of causes.
@@ -98,10 +101,12 @@ impl Source {
     /// # Errors
     /// What the kernel lacks or refuses, in one line.
     pub fn start(settings: Settings) -> Result<(Source, Vec<String>)> {
-        let Settings { cpus, selection, names, preemption } = settings;
+        let Settings { cpus, selection, deadlines, names, preemption } = settings;
         let settings = recording::Settings {
             selection,
             preemption,
+            jobs: !deadlines.is_empty(),
+            deadlines,
             peaks: PEAKS,
             flight: false,
             threshold: FLOOR,
@@ -163,9 +168,19 @@ impl Source {
         let mut of_tasks: BTreeMap<SeriesKey, WindowSeries> = BTreeMap::new();
         for task in &snapshot.tasks {
             let name = self.names.of(&task.thread.comm);
-            task.series.iter().filter(|series| OF_TASKS.contains(&series.quantity)).for_each(|series| {
+            let is_kept = |series: &&Series| match series.quantity {
+                Quantity::Response => held(task).is_some(),
+                quantity => OF_TASKS.contains(&quantity),
+            };
+            task.series.iter().filter(is_kept).for_each(|series| {
                 let key = SeriesKey::of_task(series.quantity, name);
-                add(&mut of_tasks, key, task, series, [&snapshot.of_tasks, &snapshot.maxima]);
+                add(
+                    &mut of_tasks,
+                    key,
+                    task,
+                    series,
+                    [&snapshot.of_tasks, &snapshot.maxima, &snapshot.peaks],
+                );
             });
         }
         closed.extend(of_tasks.into_values());
@@ -237,24 +252,30 @@ fn overwritten(losses: &[Loss]) -> u64 {
 }
 
 fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<Peak>) -> WindowSeries {
-    WindowSeries { key, histogram, lost, peak, peak_at: None }
+    WindowSeries { key, histogram, lost, peak, peak_at: None, held: None }
 }
 
-/// Adds the figures of one thread to those of its name. What is known of its maximum is in `cases`: those of tasks, and of
-/// CPUs.
+/// What the jobs of a thread were held to, where they were held to anything.
+fn held(task: &Task) -> Option<Held> {
+    Some(Held { deadline: task.held_to?.deadline_ns?, misses: task.misses })
+}
+
+/// Adds the figures of one thread to those of its name. What is known of its maximum is in `cases`: those of tasks, of
+/// CPUs, and jobs.
 fn add(
     all: &mut BTreeMap<SeriesKey, WindowSeries>,
     key: SeriesKey,
     task: &Task,
     series: &Series,
-    cases: [&[Peak]; 2],
+    cases: [&[Peak]; 3],
 ) {
     let max = series.histogram.max();
     let is_maximum = |peak: &&Peak| {
         peak.quantity == key.quantity && peak.victim.tid == task.thread.tid && Some(peak.total_ns) == max
     };
     let known = cases.into_iter().flatten().find(is_maximum);
-    let one = window_series(key, series.histogram.clone(), series.lost, known.cloned());
+    let mut one = window_series(key, series.histogram.clone(), series.lost, known.cloned());
+    one.held = held(task).filter(|_| key.quantity == Quantity::Response);
     let Some(known) = all.get_mut(&key) else {
         all.insert(key, one);
         return;
@@ -263,6 +284,10 @@ fn add(
     known.lost = known.lost.saturating_add(one.lost);
     // All tasks have one layout.
     let _ = known.histogram.merge(&one.histogram);
+    known.held = match (known.held, one.held) {
+        (Some(known), Some(one)) => Some(known.and(one)),
+        (known, one) => known.or(one),
+    };
     if larger {
         known.peak = one.peak;
     }
@@ -322,7 +347,7 @@ mod tests {
         let mut all = BTreeMap::new();
         for task in [task(1, &[5, 30]), task(2, &[900]), task(3, &[40])] {
             let worst = *task.worst.clone().unwrap();
-            add(&mut all, key, &task, &task.series[0], [&[worst], &[]]);
+            add(&mut all, key, &task, &task.series[0], [&[worst], &[], &[]]);
         }
         let merged = &all[&key];
         assert_eq!((merged.histogram.count(), merged.histogram.max()), (4, Some(Ns::from_us(900))));
@@ -341,7 +366,7 @@ mod tests {
             [(vec![longer.clone(), other.clone()], None), (vec![other, of_cpu], Some("hog"))]
         {
             let mut all = BTreeMap::new();
-            add(&mut all, key, &late, &late.series[0], [std::slice::from_ref(&longer), &maxima]);
+            add(&mut all, key, &late, &late.series[0], [std::slice::from_ref(&longer), &maxima, &[]]);
             assert_eq!(all[&key].peak.as_ref().and_then(|peak| peak.culprit.as_deref()), told);
         }
     }

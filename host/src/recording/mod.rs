@@ -212,6 +212,7 @@ impl Recording {
         self.jobs.iter_mut().for_each(JobBook::begin_window);
         self.set_thresholds();
         self.tasks.begin_window();
+        self.jobs.iter().for_each(|jobs| self.tasks.ask_for_jobs(jobs.useful_from()));
         self.begin = snapshot.end;
         snapshot
     }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use lathunt_core::explain::Standstills;
+use lathunt_core::explain::{explain_part, Standstills};
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
@@ -328,8 +328,12 @@ impl Book {
         let mut cases = of_cpu.chain(self.of_thread.get(&self.kept_as(a.thread.tid)));
         let known = cases.find(|case| case.moment == moment).map(|case| case.peak.clone());
         let peak = known.unwrap_or_else(|| self.plain(a));
-        let culprit = if peak.explanation.is_some() { peak.culprit } else { held_before(a, quantity) };
-        Peak { quantity, begin: Mono(end.0.saturating_sub(total_ns.0)), total_ns, culprit, ..peak }
+        let begin = Mono(end.0.saturating_sub(total_ns.0));
+        let of_part = peak.explanation.as_ref().and_then(|told| explain_part(told, begin, total_ns));
+        let explanation = of_part.or(peak.explanation);
+        let told = explanation.as_ref().map(|told| told.cause.clone());
+        let culprit = told.or_else(|| held_before(a, quantity));
+        Peak { quantity, begin, total_ns, culprit, explanation, ..peak }
     }
 
     /// The same of a task that was late and has not blocked since: its flight record waits.

@@ -6,7 +6,7 @@ use crate::time::Ns;
 
 const HEAD: &str =
     "begin,end,measured_s,whole,quantity,cpu,task,count,lost,avg_ns,p50_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,\
-                    max_at,victim,culprit,explanation";
+                    max_at,victim,culprit,explanation,deadline_ns,misses";
 
 impl History {
     /// The table; empty fields are "not known". `damaged` gets a line about each damaged record.
@@ -48,6 +48,8 @@ fn fields(row: &Row, damaged: &mut Vec<String>) -> Vec<String> {
         text(row.victim.as_deref()),
         text(row.culprit.as_deref()),
         text(explanation.as_ref().map(|explanation| explanation.sentence.as_str())),
+        ns(row.held.map(|held| held.deadline)),
+        row.held.map_or_else(String::new, |held| held.misses.to_string()),
     ]
 }
 

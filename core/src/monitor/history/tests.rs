@@ -1,4 +1,6 @@
 use super::*;
+use crate::comm::Comm;
+use crate::explain::{self, Segment};
 use crate::histogram::Layout;
 use crate::monitor::event::Kind;
 use crate::series::{Quantity, Thread};
@@ -32,6 +34,7 @@ fn row(number: i64, cpu: u32, max_us: u64, victim: Option<&str>) -> Row {
         max_at: peak.as_ref().map(|_| UnixMs(end.0 - 1_500)),
         victim: peak.as_ref().map(|peak| peak.victim.to_string()),
         culprit: peak.as_ref().and_then(|peak| peak.culprit.clone()),
+        held: None,
         peak: peak.as_ref().and_then(packed::pack_peak),
     }
 }
@@ -70,7 +73,7 @@ fn the_table_names_the_worst_window_its_victim_and_what_happened() {
     assert!(text.starts_with("3 windows from 1970-01-01T00:00:00Z to 1970-01-01T00:15:00Z"), "{text}");
     let series = text.lines().find(|line| line.starts_with("timer+wakeup CPU 0")).unwrap();
     assert!(series.contains("4.321 ms") && series.contains("00:09:58.500Z"), "{series}");
-    let worst = text.split("Worst windows\n").nth(1).unwrap().lines().next().unwrap();
+    let worst = text.split("Worst windows\n").nth(1).unwrap().lines().take(2).collect::<String>();
     assert!(
         worst.contains("4.321 ms") && worst.contains("calc") && worst.contains("for this test"),
         "{worst}"
@@ -86,6 +89,60 @@ fn the_table_names_the_worst_window_its_victim_and_what_happened() {
     let empty = example().only(|_| false).to_text(80);
     assert!(empty.contains("no sample in them") && !empty.contains("Worst windows"), "{empty}");
     assert!(History::default().to_text(80).contains("no window was closed since 1970-01-01T00:00:00Z"));
+}
+
+/// Of a wake-up in the second window that ended after `total_us`, the last of it at 100 ms.
+fn of_event(key: SeriesKey, total_us: u64, explained_us: u64) -> Row {
+    let total_ns = Ns::from_us(total_us);
+    let begin = Mono(100_000_000 - total_ns.0);
+    let tree = Segment::leaf(explain::Kind::Passage, "", begin, Ns::from_us(explained_us));
+    let explanation = explain::Explanation {
+        sentence: format!("waited {explained_us} µs: hog/9 held the CPU"),
+        advice: String::new(),
+        total_ns: tree.duration_ns,
+        unexplained_ns: Ns(0),
+        tree,
+        cause: "thread: hog".to_owned(),
+        limits: Vec::new(),
+    };
+    let example = row(2, 0, total_us, Some("motion"));
+    let peak = example.peak().unwrap().unwrap();
+    let quantity = key.quantity;
+    let peak = Peak { quantity, begin, total_ns, explanation: Some(explanation), no_evidence: None, ..peak };
+    Row { key, peak: packed::pack_peak(&peak), ..example }
+}
+
+#[test]
+fn each_event_is_listed_once_and_its_sentence_is_about_the_number_beside_it() {
+    let task = |quantity| SeriesKey::of_task(quantity, Comm::cut("motion"));
+    let cpu = |quantity| SeriesKey::of_cpu(quantity, Cpu(0));
+    let job = Row {
+        held: Some(Held { deadline: Ns::from_us(500), misses: 3 }),
+        ..of_event(task(Quantity::Response), 900, 900)
+    };
+    let rows = vec![
+        of_event(cpu(Quantity::TimerWakeup), 245, 245),
+        of_event(task(Quantity::TimerWakeup), 245, 245),
+        of_event(cpu(Quantity::Timer), 153, 245),
+        job,
+        row(1, 1, 90, Some("other")),
+    ];
+    for width in [80, 140] {
+        let text = History { rows: rows.clone(), ..example() }.to_text(width);
+        let worst = text.split("Worst windows\n").nth(1).unwrap().split("\nWhat happened").next().unwrap();
+        let cases = worst.lines().filter(|line| !line.starts_with("            ")).count();
+        assert_eq!(cases, 2, "one event and another thread's: {worst}");
+        let words = worst.split_whitespace().collect::<Vec<_>>().join(" ");
+        let others = "also the largest timer+wakeup CPU 0, timer+wakeup motion, timer CPU 0";
+        assert!(worst.starts_with("    900 µs  response motion") && words.contains(others), "{worst}");
+        assert!(words.contains("motion/7: waited 900 µs: hog/9 held the CPU"), "{worst}");
+        assert!(text.lines().all(|line| line.chars().count() <= width) && !text.contains('…'), "{text}");
+        let jobs = text.lines().find(|line| line.starts_with("motion ")).unwrap();
+        let figures: Vec<&str> = jobs.split_whitespace().collect();
+        assert_eq!(figures[..9], ["motion", "500", "µs", "3", "1", "3", "900", "µs", figures[8]], "{jobs}");
+    }
+    let of_timer = History { rows, ..example() }.only(|key| key.quantity == Quantity::Timer).to_text(80);
+    assert!(of_timer.contains("153 µs of 245 µs, of which is told: waited 245 µs"), "{of_timer}");
 }
 
 #[test]

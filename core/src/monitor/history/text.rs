@@ -5,15 +5,15 @@ use super::super::window::QUANTITIES;
 use super::{quantile_of_all, History, Row};
 use crate::report::figures::{grouped, or_dash};
 use crate::report::printable::{cut, line};
-use crate::report::text::sentence;
+use crate::series::Quantity;
 use crate::time::Ns;
 
 /// Worst windows shown.
-const WORST: usize = 10;
+pub(super) const WORST: usize = 10;
 /// Events shown.
 const EVENTS: usize = 10;
 /// What the whole table needs; a narrower one leaves out how many windows there are and the median of their maxima.
-const WHOLE: usize = 118;
+pub(super) const WHOLE: usize = 118;
 
 impl History {
     /// The table, at most `width` columns wide.
@@ -29,6 +29,7 @@ impl History {
             text.push_str(&format!("no sample in them: {}\n", self.why_none()));
         } else {
             text.push_str(&self.series(width));
+            text.push_str(&self.jobs(width));
             text.push_str(&self.worst(width));
         }
         text + &self.happened(width)
@@ -61,7 +62,9 @@ impl History {
         let mut text =
             columns("series", ["windows", "median max"].map(str::to_owned), head, "when (UTC)".to_owned())
                 + "\n";
-        for (key, rows) in self.by_series() {
+        let by_series = self.by_series();
+        let latencies = by_series.iter().filter(|(key, _)| key.quantity != Quantity::Response);
+        for (key, rows) in latencies {
             let mut maxima: Vec<Ns> = rows.iter().filter_map(|row| row.figures.max).collect();
             maxima.sort_unstable();
             let worst = rows.iter().max_by_key(|row| row.figures.max);
@@ -70,7 +73,7 @@ impl History {
             let figures = [
                 grouped(sum(&|row| row.figures.count)),
                 grouped(sum(&|row| row.lost)),
-                or_dash(quantile_of_all(&rows, 0.999)),
+                or_dash(quantile_of_all(rows, 0.999)),
                 or_dash(maxima.last().copied()),
             ];
             let row = columns(
@@ -80,30 +83,6 @@ impl History {
                 worst.map_or_else(String::new, |row| when(row, width)),
             );
             text.push_str(&(cut(&row, width) + "\n"));
-        }
-        text
-    }
-
-    fn worst(&self, width: usize) -> String {
-        let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.figures.count > 0).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.figures.max));
-        let mut text = "\nWorst windows\n".to_owned();
-        for row in rows.iter().take(WORST) {
-            let why = match row.peak() {
-                Ok(Some(peak)) => {
-                    let (victim, told) = (peak.victim.to_string(), sentence(&peak));
-                    let told = told.strip_prefix(&format!("{victim} ")).unwrap_or(&told);
-                    format!("{}: {}", line(&victim), line(told))
-                }
-                Ok(None) => "no evidence of this one was kept".to_owned(),
-                Err(damage) => damage.to_string(),
-            };
-            let shown = format!("{:>10}  {:<29}{}", or_dash(row.figures.max), row.key, when(row, width));
-            let why = match width < WHOLE {
-                true => format!("\n            {}", cut(&why, width.saturating_sub(12))),
-                false => format!("  {}", cut(&why, width.saturating_sub(shown.chars().count() + 2))),
-            };
-            text.push_str(&(cut(&shown, width) + &why + "\n"));
         }
         text
     }
@@ -127,7 +106,7 @@ impl History {
 }
 
 /// The moment of the maximum, or the window it was in; in a narrow table without year and milliseconds.
-fn when(row: &Row, width: usize) -> String {
+pub(super) fn when(row: &Row, width: usize) -> String {
     let (before, at) = match row.max_at {
         Some(at) => ("", at.to_string()),
         None => ("before ", row.end.to_string()),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lathunt_core::comm::Comm;
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::{Alltime, History, Row, WindowFigures};
-use lathunt_core::monitor::window::{quantity, SeriesKey, UnixMs};
+use lathunt_core::monitor::window::{quantity, Held, SeriesKey, UnixMs};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use rusqlite::{params, Connection, OpenFlags};
@@ -119,11 +119,12 @@ impl Reader {
     pub fn rows(&self, from: UnixMs) -> Result<Vec<Row>> {
         let problem = |error: rusqlite::Error| self.problem(error);
         let task = task(&self.connection).map_err(problem)?;
+        let held = held(&self.connection).map_err(problem)?;
         let mut query = self
             .connection
             .prepare(&format!(
                 "SELECT begin_ms, end_ms, measured_ns, whole, quantity, cpu, count, lost, sum_ns, max_ns, p50_ns, \
-                 p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak, {task} FROM sample \
+                 p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak, {task}, {held} FROM sample \
                  JOIN window ON window.id = window_id JOIN series ON series.id = series_id \
                  WHERE end_ms > ?1 ORDER BY window_id, quantity, cpu < 0, cpu, {task}",
             ))
@@ -160,6 +161,7 @@ impl Reader {
             max_at: row.get::<_, Option<i64>>(14)?.map(UnixMs),
             victim: row.get(15)?,
             culprit: row.get(16)?,
+            held: ns(20)?.zip(ns(21)?).map(|(deadline, misses)| Held { deadline, misses: misses.0 }),
             histogram: row.get(17)?,
             peak: row.get(18)?,
         }))
@@ -222,7 +224,13 @@ fn key(quantity: Quantity, cpu: i64, task: &str) -> SeriesKey {
 
 /// The column; a database that no newer monitor has opened yet has none.
 fn task(connection: &Connection) -> rusqlite::Result<&'static str> {
-    Ok(if schema::version(connection)? < schema::VERSION { "''" } else { "task" })
+    Ok(if schema::version(connection)? < schema::WITH_TASKS { "''" } else { "task" })
+}
+
+/// The same of these two columns.
+fn held(connection: &Connection) -> rusqlite::Result<&'static str> {
+    let has = schema::version(connection)? >= schema::WITH_DEADLINES;
+    Ok(if has { "deadline_ns, misses" } else { "NULL, NULL" })
 }
 
 pub(super) fn alltime(connection: &Connection) -> rusqlite::Result<Vec<Alltime>> {

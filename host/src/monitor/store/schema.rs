@@ -5,13 +5,18 @@ use rusqlite::Connection;
 /// `PRAGMA application_id` of our databases ("LtHm").
 pub(super) const APPLICATION: i32 = 0x4c74_486d;
 /// `PRAGMA user_version`: readers take it and all older ones.
-pub(super) const VERSION: i32 = 2;
+pub(super) const VERSION: i32 = 3;
 
 /// `cpu` of a series of tasks, which has a name in `task`.
 pub(super) const NO_CPU: i64 = -1;
 
+/// Since when series have a `task`.
+pub(super) const WITH_TASKS: i32 = 2;
+/// Since when samples have a `deadline_ns` and `misses`.
+pub(super) const WITH_DEADLINES: i32 = 3;
+
 /// From version 1, whose series were those of CPUs alone.
-const UPGRADE: &str = "
+const ADD_TASKS: &str = "
 CREATE TABLE series_2 (
     id INTEGER PRIMARY KEY,
     quantity TEXT NOT NULL,
@@ -22,6 +27,12 @@ CREATE TABLE series_2 (
 INSERT INTO series_2 (id, quantity, cpu) SELECT id, quantity, cpu FROM series;
 DROP TABLE series;
 ALTER TABLE series_2 RENAME TO series;
+";
+
+/// From version 2.
+const ADD_DEADLINES: &str = "
+ALTER TABLE sample ADD COLUMN deadline_ns INTEGER;
+ALTER TABLE sample ADD COLUMN misses INTEGER;
 ";
 
 /// `running` holds at most one row: the window that is not closed yet. Found at a start, it was lost.
@@ -57,6 +68,8 @@ CREATE TABLE sample (
     culprit TEXT,
     histogram BLOB NOT NULL,
     peak BLOB,
+    deadline_ns INTEGER,
+    misses INTEGER,
     PRIMARY KEY (window_id, series_id)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE alltime (
@@ -127,13 +140,18 @@ pub(super) fn content(connection: &Connection) -> rusqlite::Result<Content> {
 
 /// Brings an older database of ours up to date, all or nothing.
 pub(super) fn upgrade(connection: &mut Connection) -> rusqlite::Result<()> {
-    if version(connection)? >= VERSION {
+    let from = version(connection)?;
+    if from >= VERSION {
         return Ok(());
     }
     // What refers to a table that is replaced would be deleted with it. The pragma does nothing within a transaction.
     connection.pragma_update(None, "foreign_keys", false)?;
     let transaction = connection.transaction()?;
-    transaction.execute_batch(UPGRADE)?;
+    for (since, change) in [(WITH_TASKS, ADD_TASKS), (WITH_DEADLINES, ADD_DEADLINES)] {
+        if from < since {
+            transaction.execute_batch(change)?;
+        }
+    }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()?;
     connection.pragma_update(None, "foreign_keys", true)

@@ -65,7 +65,8 @@ fn insert_series(
     transaction
         .prepare_cached(
             "INSERT INTO sample (window_id, series_id, count, lost, sum_ns, max_ns, p50_ns, p99_ns, p99_9_ns, p99_99_ns, \
-             max_at_ms, victim, culprit, histogram, peak) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
+             max_at_ms, victim, culprit, histogram, peak, deadline_ns, misses) \
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)",
         )?
         .execute(params![
             window_id,
@@ -83,6 +84,8 @@ fn insert_series(
             culprit,
             pack(histogram),
             series.peak.as_ref().and_then(pack_peak),
+            series.held.map(|held| to_sql(held.deadline)),
+            series.held.map(|held| to_sql(Ns(held.misses))),
         ])?;
     let Some(max) = max else { return Ok(()) };
     transaction

@@ -1,0 +1,89 @@
+//! The worst cases of the history: each event once, whatever it is the largest of.
+//!
+//! A late wake-up is the maximum of its timer, of the wake-up, and of both together, on its CPU and of its task, and lies
+//! within a job. It is told where its time is the longest, with the others named beside it.
+
+use super::text::{when, WORST};
+use super::{History, Row};
+use crate::monitor::packed::Damaged;
+use crate::peak::Peak;
+use crate::report::figures::or_dash;
+use crate::report::late::hanging;
+use crate::report::printable::{cut, line};
+use crate::report::text::sentence;
+
+/// One event.
+struct Case<'h> {
+    row: &'h Row,
+    peak: Result<Option<Peak>, Damaged>,
+    /// What else it is the maximum of.
+    also: Vec<String>,
+}
+
+impl Case<'_> {
+    /// Whether the maximum of `row` is of this event.
+    fn is(&self, row: &Row, peak: &Result<Option<Peak>, Damaged>) -> bool {
+        if (self.row.begin, self.row.end) != (row.begin, row.end) {
+            return false;
+        }
+        match (&self.peak, peak) {
+            (Ok(Some(known)), Ok(Some(peak))) => {
+                let end = |peak: &Peak| peak.begin + peak.total_ns;
+                (known.victim.tid, &known.victim.comm) == (peak.victim.tid, &peak.victim.comm)
+                    && known.begin < end(peak)
+                    && peak.begin < end(known)
+            }
+            _ => self.row.key.quantity == row.key.quantity && self.row.figures.max == row.figures.max,
+        }
+    }
+
+    fn lines(&self, width: usize) -> Vec<String> {
+        let indent = " ".repeat(12);
+        let shown =
+            format!("{:>10}  {:<29}{}", or_dash(self.row.figures.max), self.row.key, when(self.row, width));
+        let mut lines = vec![cut(&shown, width)];
+        if !self.also.is_empty() {
+            lines.extend(hanging(&indent, &format!("also the largest {}", self.also.join(", ")), width));
+        }
+        let why = match &self.peak {
+            Ok(Some(peak)) => told(peak),
+            Ok(None) => "no evidence of this one was kept".to_owned(),
+            Err(damage) => damage.to_string(),
+        };
+        lines.extend(hanging(&indent, &why, width));
+        lines
+    }
+}
+
+/// `motion/7 (RT 80): waited 245 µs: …`; the sentence is about the number beside it.
+fn told(peak: &Peak) -> String {
+    let (victim, told) = (peak.victim.to_string(), sentence(peak));
+    let told = told.strip_prefix(&format!("{victim} ")).unwrap_or(&told);
+    // Windows of earlier versions have that of the whole event beside its parts.
+    let whole = peak.explanation.as_ref().map(|explanation| explanation.total_ns);
+    let part = whole.filter(|whole| *whole > peak.total_ns);
+    let part =
+        part.map(|whole| format!("{} of {whole}, of which is told: ", peak.total_ns)).unwrap_or_default();
+    format!("{}: {part}{}", line(&victim), line(told))
+}
+
+impl History {
+    /// The worst, at most `width` columns wide.
+    pub(super) fn worst(&self, width: usize) -> String {
+        let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.figures.count > 0).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.figures.max));
+        let mut cases: Vec<Case> = Vec::new();
+        for row in rows {
+            let peak = row.peak();
+            if let Some(case) = cases.iter_mut().find(|case| case.is(row, &peak)) {
+                case.also.push(row.key.to_string());
+            } else if cases.len() < WORST {
+                cases.push(Case { row, peak, also: Vec::new() });
+            } else {
+                break;
+            }
+        }
+        let lines = cases.iter().flat_map(|case| case.lines(width)).map(|line| line + "\n");
+        format!("\nWorst windows\n{}", lines.collect::<String>())
+    }
+}
