@@ -72,12 +72,17 @@ pub struct BoxArgs {
     /// Number of worst round trips to keep
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub worst: u16,
-    /// While measuring, serve /histogram (1000 lines), /metrics and /run over HTTP; a port alone is of 127.0.0.1
+    /// While measuring, serve /histogram (1000 lines), /metrics and /run over HTTP; a port alone is of 127.0.0.1. With --latmon:
+    /// where latmus connects
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<String>,
     /// Write the histogram as 1000 lines: line N counts the round trips from N-1 to N µs, the last line the rest
     #[arg(long, value_name = "FILE")]
     pub lines: Option<PathBuf>,
+    /// Be latmon: wait on TCP port 2306 of 127.0.0.1, or on --listen, for latmus of EVL or `lathunt respond --latmon`, which
+    /// chooses the interval and gets the latencies; ends after -D or with Ctrl-C
+    #[arg(long, conflicts_with_all = ["pair", "calibrate"])]
+    pub latmon: bool,
     /// Do not lock memory
     #[arg(long)]
     pub no_mlock: bool,
@@ -105,9 +110,10 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
     if args.pair.is_empty() && (args.smp || args.matrix) {
         bail!("-S and --matrix are of pairs of threads: name one with --pair, for example --pair eventfd");
     }
-    match args.matrix {
-        true => latency_box::matrix::run(&args),
-        false => latency_box::run(&args),
+    match (args.latmon, args.matrix) {
+        (true, _) => latency_box::latmon::monitor::run(&args),
+        (_, true) => latency_box::matrix::run(&args),
+        _ => latency_box::run(&args),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `lathunt respond`: answers the stimuli of `lathunt box` on the machine under test.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -9,7 +10,7 @@ use lathunt_core::latency_box::channel::Channel;
 use lathunt_core::latency_box::delay::Distribution;
 use lathunt_core::time::{Cpu, Ns};
 
-use super::units::seconds;
+use super::units::{microseconds, seconds};
 use crate::latency_box::respond;
 
 /// Answers the stimuli of `lathunt box`, one box after the other, until Ctrl-C.
@@ -17,6 +18,9 @@ use crate::latency_box::respond;
 /// CHANNEL is the same at both ends (see `lathunt box --help`). The answer to a stimulus goes only to the box whose session
 /// it is of. With -- COMMAND a program of yours answers: it reads each stimulus (40 bytes) from stdin and writes the same
 /// bytes to stdout when its work is done; `cat` is such a program.
+///
+/// With --latmon a box with Zephyr's or EVL's latmon measures: it sends its pulses on CHANNEL and its results over TCP. Exit
+/// codes are then those of `lathunt box`.
 #[derive(Args)]
 pub struct RespondArgs {
     /// Channels to answer on
@@ -34,10 +38,32 @@ pub struct RespondArgs {
     /// End after this time
     #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<Ns>,
+    /// Be latmus: connect to latmon at this host (TCP port 2306), or wait for the address that it broadcasts, and let it measure
+    #[arg(long, value_name = "HOST[:PORT]|broadcast[:PORT]")]
+    pub latmon: Option<String>,
+    /// With --latmon: period of the pulses, 1us to 1s [default: 1ms]
+    #[arg(short, long, value_name = "TIME", requires = "latmon", value_parser = microseconds)]
+    pub interval: Option<Ns>,
+    /// With --latmon: cells of 1 µs of the histogram, 1 to 1000
+    #[arg(long, value_name = "N", requires = "latmon", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub cells: u32,
+    /// With --latmon: latency that must not be exceeded; exit code 2 when it is
+    #[arg(long, value_name = "TIME", requires = "latmon", value_parser = microseconds)]
+    pub deadline: Option<Ns>,
+    /// With --latmon: print a line a record and a summary as latmus does (RTT, RTH, RTD, RTS) instead of the table
+    #[arg(long, value_name = "FORMAT", requires = "latmon", value_parser = ["latmus"])]
+    pub format: Option<String>,
+    /// With --latmon: write the histogram as latmus's plot file; an existing file is not overwritten
+    #[arg(long, value_name = "FILE", requires = "latmon")]
+    pub plot: Option<PathBuf>,
+    /// With --latmon: write the run to run.lathunt.json in this directory, which is made, or to this file if its name ends in
+    /// .json
+    #[arg(short, long, value_name = "PATH", requires = "latmon")]
+    pub output: Option<PathBuf>,
     /// Do not lock memory
     #[arg(long)]
     pub no_mlock: bool,
-    /// Print the counts as JSON at the end
+    /// Print the counts, with --latmon the run, as JSON at the end
     #[arg(long)]
     pub json: bool,
     /// Say only what goes wrong

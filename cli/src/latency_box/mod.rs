@@ -1,6 +1,7 @@
 //! The measurement of `lathunt box`: opens the channels, watches, judges, writes.
 
 mod calibrate;
+pub mod latmon;
 pub mod matrix;
 mod open;
 pub mod respond;
@@ -65,14 +66,7 @@ impl Prepared {
     /// When a CPU does not exist.
     pub fn new(args: &BoxArgs) -> Result<Prepared> {
         let cpus = open::cpus(args)?;
-        let mut conditions = facts::gather(Path::new(facts::LIVE), &cpus);
-        conditions.started = wall::now_rfc3339();
-        conditions.machine.cpus_measured = Some(cpus.to_string());
-        let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        conditions.command = Some(words.join(" "));
-        conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
-        conditions.knobs.cpu_dma_latency_us = pm_qos::read().ok();
-        conditions.knobs.cpu_dma_latency_holders = pm_qos::holders();
+        let mut conditions = gather(&cpus);
         let notes = realtime(args.priority, args.no_mlock);
         let priority = if notes.ordinary { 0 } else { args.priority };
         notes.lines.iter().for_each(|note| eprintln!("warning: {note}"));
@@ -80,6 +74,19 @@ impl Prepared {
         signals::install()?;
         Ok(Prepared { conditions, place: Place { cpus: cpus.iter().collect(), priority }, cpus })
     }
+}
+
+/// What is known of the machine and of this command.
+fn gather(cpus: &CpuSet) -> Conditions {
+    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
+    conditions.started = wall::now_rfc3339();
+    conditions.machine.cpus_measured = Some(cpus.to_string());
+    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    conditions.command = Some(words.join(" "));
+    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    conditions.knobs.cpu_dma_latency_us = pm_qos::read().ok();
+    conditions.knobs.cpu_dma_latency_holders = pm_qos::holders();
+    conditions
 }
 
 /// What this process may not do.

@@ -19,11 +19,11 @@ use crate::cmd::respond::RespondArgs;
 use crate::out;
 
 /// One channel.
-struct Post {
-    channel: Channel,
+pub(super) struct Post {
+    pub(super) channel: Channel,
     listener: Listener,
     service: Option<Service>,
-    served: Arc<Served>,
+    pub(super) served: Arc<Served>,
 }
 
 /// Answers until it is told to end.
@@ -31,6 +31,9 @@ struct Post {
 /// # Errors
 /// One line: a channel that is absent, busy or refused; a program that ended.
 pub fn run(args: &RespondArgs) -> Result<ExitCode> {
+    if let Some(latmon) = &args.latmon {
+        return super::latmon::respond::run(args, latmon);
+    }
     if args.channels.len() > 1 && !args.command.is_empty() {
         bail!("-- COMMAND answers on one channel; start a responder for each");
     }
@@ -84,7 +87,7 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
     }
 }
 
-fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Result<Post> {
+pub(super) fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Result<Post> {
     let relay = (!args.command.is_empty()).then(|| Relay::start(&args.command)).transpose()?;
     let service = Service { place, delay: args.delay, seed: identity::random_key()?, relay };
     let listener = Listener::open(channel)?;
@@ -93,7 +96,7 @@ fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Result<Post> {
 }
 
 /// One box after another.
-fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> {
+pub(super) fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> {
     while !is_over() {
         let Some(link) = post.listener.wait()? else {
             if matches!(post.listener, Listener::Standing(_)) {

@@ -6,6 +6,7 @@
 //! - [`flights`]: stimuli under way; [`ledger`]: what each answer is (first, duplicate, out of order, foreign).
 //! - [`lines`]: the histogram of 1000 lines of OSADL's Latency Box.
 //! - [`channel`]: the names of channels.
+//! - [`latmon`]: the protocol of Zephyr's latmon and EVL's latmus.
 //!
 //! Channels, threads and clocks are in `lathunt_host::link` and `lathunt_host::latency_box`.
 
@@ -14,6 +15,7 @@ pub mod counts;
 pub mod deframe;
 pub mod delay;
 pub mod flights;
+pub mod latmon;
 pub mod ledger;
 pub mod lines;
 pub mod message;

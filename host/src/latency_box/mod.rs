@@ -6,7 +6,9 @@
 //!
 //! No thread allocates, locks or makes a system call while it measures, but for the channel's own and the sleep.
 
+pub mod feed;
 pub mod identity;
+pub mod latmon;
 mod receiver;
 pub mod relay;
 pub mod responder;

@@ -112,7 +112,9 @@ impl Sender {
             let flight =
                 Flight { due, sent: clock::mono().0, skipped: pending.count, skipped_from: pending.first };
             pending = Pending::default();
-            self.flights.depart(sequence, &flight);
+            if self.flights.depart(sequence, &flight).is_some() {
+                bump(&self.tally.displaced, 1);
+            }
             self.tally.sent.store(sequence, Ordering::Release);
             sequence += 1;
             if let Err(error) = self.emit(&stimulus) {

@@ -11,6 +11,7 @@ use lathunt_core::latency_box::Counts;
 use lathunt_core::series::{Quantity, Series, Thread};
 use lathunt_core::time::{Mono, Ns, Prio, Tid};
 
+use super::feed::Feed;
 use super::identity;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -87,9 +88,17 @@ impl Session {
     /// # Errors
     /// When a thread cannot get its CPU or priority, or there is no random key.
     pub fn start(link: Link, options: Options) -> Result<Session> {
+        Session::start_fed(link, options, None)
+    }
+
+    /// As [`Session::start`]; `feed` gets each latency.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start_fed(link: Link, options: Options, feed: Option<Arc<Feed>>) -> Result<Session> {
         let key = identity::random_key()?;
         let boot = identity::of_boot();
-        let tally = Arc::new(Tally::new(options.duration, options.worst));
+        let tally = Arc::new(Tally::new(options.duration, options.worst, feed));
         let burst = if let Pattern::Burst { size } = options.pattern { size } else { 1 };
         let flights = Arc::new(Flights::for_time(options.timeout, options.interval, burst));
         let receiver = Receiver {
@@ -247,6 +256,16 @@ impl Session {
             ended => ended,
         };
         Ns(ended.saturating_sub(begun.load(Ordering::Acquire)))
+    }
+
+    /// Stimuli without an answer whose time limit is over.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        let displaced = self.tally.displaced.load(Ordering::Acquire);
+        let now = crate::clock::mono().0;
+        let limit = self.options.timeout.0;
+        let open = self.flights.open().filter(|flight| now.saturating_sub(flight.sent) > limit).count();
+        displaced + open as u64
     }
 
     /// Stimuli that still wait for their answers.

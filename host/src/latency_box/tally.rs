@@ -1,7 +1,7 @@
 //! What a channel's threads have counted, readable by others at any time. One thread writes each field.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::latency_box::ledger::{Ledger, Sample};
@@ -9,6 +9,7 @@ use lathunt_core::latency_box::Counts;
 use lathunt_core::series::SecondMax;
 use lathunt_core::time::Ns;
 
+use super::feed::Feed;
 use crate::instrument::counters::{bump, Counters};
 use crate::instrument::cyclic::seconds::Seconds;
 
@@ -41,6 +42,8 @@ pub struct Tally {
     pub(super) ended: AtomicU64,
     pub(super) sent: AtomicU64,
     pub(super) skipped: AtomicU64,
+    /// Unanswered stimuli whose slot another one has.
+    pub(super) displaced: AtomicU64,
     /// Since when a message is being sent; 0: none is.
     pub(super) sending: AtomicU64,
     pub(super) over: AtomicBool,
@@ -55,10 +58,12 @@ pub struct Tally {
     pub(super) closed: AtomicBool,
     pub(super) stop: AtomicBool,
     pub(super) trouble: Mutex<Option<String>>,
+    /// Gets each latency, where somebody wants them one by one.
+    feed: Option<Arc<Feed>>,
 }
 
 impl Tally {
-    pub(super) fn new(length: Option<Ns>, worst_kept: usize) -> Tally {
+    pub(super) fn new(length: Option<Ns>, worst_kept: usize, feed: Option<Arc<Feed>>) -> Tally {
         let counters = || Counters::new(Layout::LATENCY);
         Tally {
             sent_view: counters(),
@@ -75,6 +80,7 @@ impl Tally {
             ended: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
+            displaced: AtomicU64::new(0),
             sending: AtomicU64::new(0),
             over: AtomicBool::new(false),
             counts: Default::default(),
@@ -86,6 +92,7 @@ impl Tally {
             closed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             trouble: Mutex::new(None),
+            feed,
         }
     }
 
@@ -95,6 +102,9 @@ impl Tally {
         self.sent_view.record(sample.latency);
         self.due_view.record(sample.since_due);
         self.last.store(sample.latency.0, RELAXED);
+        if let Some(feed) = &self.feed {
+            feed.push(sample.latency);
+        }
         let flight = &sample.flight;
         // What was due and not sent counts until the answer to the next one.
         if let Some(step) = flight.due.saturating_sub(flight.skipped_from).checked_div(flight.skipped) {
