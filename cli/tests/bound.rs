@@ -74,6 +74,31 @@ fn bad_input_gets_one_line_and_a_short_run_no_number() {
 }
 
 #[test]
+fn the_plots_and_the_answer_are_written_where_they_were_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let rain = ["--values", RAIN, "--threshold", "30", "--exceedance", "2.739726e-5"];
+    let asked = [&rain[..], &["-o", "out", "--plot", "rain.svg"]].concat();
+    let output = bound(place.path(), &asked);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    let drawing = read("rain.svg");
+    for line in ["observed", "fitted tail, largest likelihood", "upper limit"] {
+        assert!(drawing.contains(line), "{line}");
+    }
+    let answer: Value = serde_json::from_str(&read("out/bound.json")).unwrap();
+    assert!(answer.pointer("/extrapolated/upper_ns").unwrap().is_number());
+    let page = read("out/bound.html");
+    for plot in ["exceedance", "quantiles", "mean-excess", "shape", "in-time"] {
+        assert!(page.contains(&format!("id=\"bound-{plot}-0\"")), "{plot}");
+    }
+    // Its own files may be replaced; those of others not.
+    assert!(bound(place.path(), &asked).status.success());
+    fs::write(place.path().join("mine.svg"), "<svg>mine</svg>").unwrap();
+    refused(place.path(), &[&rain[..], &["--plot", "mine.svg"]].concat(), "mine.svg");
+    refused(place.path(), &[&rain[..], &["--plot", "rain.pdf"]].concat(), "must end in");
+}
+
+#[test]
 fn strictly_a_run_that_was_not_long_enough_is_inconclusive_also_where_it_is_read_again() {
     let place = tempfile::tempdir().unwrap();
     let mut run = example::run(2, 300);

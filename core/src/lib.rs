@@ -17,7 +17,7 @@
 //! - [`bound`]: what may still come, from what was seen.
 //! - [`monitor`]: windows of a measurement that never ends: what is stored, exported and shown of them.
 //! - [`tasks`]: real-time task sets: their grammar, their schedulability, a simulated scheduler.
-//! - [`report`]: SVG, HTML and terminal text from a [`run::Run`].
+//! - [`report`]: SVG, HTML and terminal text from a [`run::Run`]; [`tail_plots`]: the plots of [`bound`].
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods))]
 
@@ -44,6 +44,7 @@ pub mod report;
 pub mod run;
 pub mod series;
 pub mod stats;
+pub mod tail_plots;
 pub mod tasks;
 pub mod time;
 pub mod trace;

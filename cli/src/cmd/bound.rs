@@ -1,5 +1,7 @@
 //! `lathunt bound`: what may still come, from what was seen.
 
+mod pictures;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -86,6 +88,19 @@ pub struct BoundArgs {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Directory for bound.json and bound.html, the plots
+    #[arg(short, long, value_name = "DIR", conflicts_with = "needed")]
+    output: Option<PathBuf>,
+    /// Draw how often each level is exceeded, observed and extrapolated; the ending decides: .svg, .png, or .html with the
+    /// plots that speak for and against the fit
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["needed", "block_maxima"])]
+    plot: Option<PathBuf>,
+}
+
+/// An answer with what its plots are drawn from; block maxima have none.
+struct Analysed {
+    answer: Answer,
+    basis: Option<(Input, Request)>,
 }
 
 /// Reads, analyses, prints.
@@ -106,21 +121,24 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
         out::print(&needed(args.interval)).context("cannot write to stdout")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let answers = match &args.values {
+    args.plot.as_deref().map(pictures::supported).transpose()?;
+    let analysed = match &args.values {
         Some(path) => vec![of_values(path, &args)?],
         None => of_runs(&args)?,
     };
+    let answers: Vec<&Answer> = analysed.iter().map(|one| &one.answer).collect();
     let printed = match (args.json, answers.as_slice()) {
         (true, [one]) => serde_json::to_string_pretty(one)? + "\n",
         (true, all) => serde_json::to_string_pretty(all)? + "\n",
-        (false, all) => all.iter().map(text).collect::<Vec<_>>().join("\n"),
+        (false, all) => all.iter().copied().map(text).collect::<Vec<_>>().join("\n"),
     };
     out::print(&printed).context("cannot write to stdout")?;
+    pictures::write(&args, &analysed)?;
     Ok(judged(&args, &answers))
 }
 
 /// Observed beyond the deadline, or perhaps; or not measured as the criteria ask for.
-fn judged(args: &BoundArgs, answers: &[Answer]) -> ExitCode {
+fn judged(args: &BoundArgs, answers: &[&Answer]) -> ExitCode {
     let of_deadline = |deadline: Ns| {
         if answers.iter().any(|answer| answer.observed.max_ns > deadline.0 as f64) {
             return exit::EXCEEDED;
@@ -131,7 +149,7 @@ fn judged(args: &BoundArgs, answers: &[Answer]) -> ExitCode {
             0
         }
     };
-    let unmet = |answer: &Answer| answer.criteria.iter().any(|one| one.met != Some(true));
+    let unmet = |answer: &&Answer| answer.criteria.iter().any(|one| one.met != Some(true));
     match args.deadline.map_or(0, of_deadline) {
         0 if args.strict.is_asked() && answers.iter().any(unmet) => exit::INCONCLUSIVE.into(),
         code => code.into(),
@@ -150,7 +168,7 @@ fn request(args: &BoundArgs) -> Request {
     }
 }
 
-fn of_values(path: &Path, args: &BoundArgs) -> Result<Answer> {
+fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     let bytes = contents(path)?;
     let shown = path.display();
     let text = std::str::from_utf8(&bytes).map_err(|_| anyhow!("cannot read {shown}: not UTF-8 text"))?;
@@ -172,8 +190,9 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Answer> {
     }
     let about = format!("{} values of {shown}", values.len());
     if args.block_maxima {
-        return analyse_maxima(&about, &values, &request(args))
-            .ok_or_else(|| anyhow!("cannot read {shown}: no numbers"));
+        let answer = analyse_maxima(&about, &values, &request(args))
+            .ok_or_else(|| anyhow!("cannot read {shown}: no numbers"))?;
+        return Ok(Analysed { answer, basis: None });
     }
     let grid = match args.class_width {
         None => Grid::Exact,
@@ -191,10 +210,11 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Answer> {
         cpus: Vec::new(),
         mechanisms: Vec::new(),
     };
-    Ok(analyse(&input, &request(args)))
+    let request = request(args);
+    Ok(Analysed { answer: analyse(&input, &request), basis: Some((input, request)) })
 }
 
-fn of_runs(args: &BoundArgs) -> Result<Vec<Answer>> {
+fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     if let Some(part) = loaded.iter().find(|one| !one.run.complete) {
         bail!("{} is not complete: its measurement was going on, or was killed", part.path.display());
@@ -230,7 +250,7 @@ fn of_group(
     quantity: Quantity,
     cpus: Option<&[lathunt_core::time::Cpu]>,
     args: &BoundArgs,
-) -> Result<Answer> {
+) -> Result<Analysed> {
     let runs: Vec<&Run> = group.iter().map(|one| &one.run).collect();
     let path = group.first().map(|one| one.path.display().to_string()).unwrap_or_default();
     let mut input = of_run::input(&runs, quantity, cpus).map_err(|error| anyhow!("{path}: {error}"))?;
@@ -249,7 +269,7 @@ fn of_group(
     }
     let mut answer = analyse(&input, &request);
     of_run::complete(&mut answer, &runs, quantity);
-    Ok(answer)
+    Ok(Analysed { answer, basis: Some((input, request)) })
 }
 
 /// Seconds of `hour`, `day`, `year`, `life=20y`.

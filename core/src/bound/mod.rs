@@ -7,6 +7,7 @@
 pub mod analyse;
 pub mod answer;
 pub mod blocks;
+pub mod curves;
 mod exceedances;
 mod gate;
 pub mod gev;

@@ -121,7 +121,7 @@ impl Deadline {
 const DEADLINE_REACH: f64 = 4.0;
 
 /// The largest value an axis must hold: the maximum, and the deadline where it is near.
-pub(super) fn reach(max: f64, deadline: Option<&Deadline>) -> f64 {
+pub(crate) fn reach(max: f64, deadline: Option<&Deadline>) -> f64 {
     match deadline {
         Some(deadline) if deadline.at <= max * DEADLINE_REACH => max.max(deadline.at * 1.02),
         _ => max,

@@ -92,12 +92,18 @@ fn nice_step(raw: f64) -> f64 {
 pub fn tick_label(value: f64) -> String {
     let text = if value == 0.0 {
         "0".to_owned()
+    } else if value.abs() < 1e-3 {
+        format!("{value:.1e}").replace(".0e", "e")
     } else if value.abs() < 1.0 {
         format!("{value:.3}")
     } else {
         format!("{value:.1}")
     };
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text = if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
     match text.parse::<u64>() {
         Ok(whole) => super::figures::grouped(whole),
         Err(_) => text.to_owned(),
@@ -143,6 +149,7 @@ mod tests {
     #[test]
     fn labels_are_short() {
         assert_eq!([0.0, 0.5, 2.0, 2.5, 50_000.0].map(tick_label), ["0", "0.5", "2", "2.5", "50 000"]);
+        assert_eq!([1e-9, 5e-4, 1e-3].map(tick_label), ["1e-9", "5e-4", "0.001"]);
         assert_eq!([1.0, 100.0, 1e3, 1e6, 5e9].map(count_label), ["1", "100", "1k", "1M", "5G"]);
     }
 }
