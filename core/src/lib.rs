@@ -43,6 +43,7 @@ pub mod random;
 pub mod report;
 pub mod run;
 pub mod series;
+pub mod set_run;
 pub mod stats;
 pub mod tail_plots;
 pub mod tasks;

@@ -112,7 +112,9 @@ fn series_of(name: &str, series: &Series) -> Series {
 
 /// Those of CPUs, and the response times of threads, by which an application is judged.
 fn all_series(run: &Run) -> impl Iterator<Item = &Series> {
-    run.series.iter().chain(run.tasks.iter().filter_map(|task| task.of(Quantity::Response)))
+    // A run of a task set has its responses in both places.
+    let of_tasks = if run.task_set.is_some() { &[][..] } else { &run.tasks };
+    run.series.iter().chain(of_tasks.iter().filter_map(|task| task.of(Quantity::Response)))
 }
 
 /// Two that have everything in common but the name.

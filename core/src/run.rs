@@ -6,6 +6,7 @@ use crate::application::Task;
 use crate::conditions::Conditions;
 use crate::peak::Peak;
 use crate::series::{Quantity, Series};
+use crate::set_run::SetRun;
 use crate::time::{Cpu, Ns};
 use crate::verdict::{self, Contradiction, Outcome, Verdict};
 
@@ -35,6 +36,18 @@ pub struct Run {
     /// Threads of the recorded system, the one with the largest latency first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
+    /// Who scheduled the task set (`tasks run`): `fifo`, `rr`, `deadline`, `other`, or `file` where its threads differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// Jobs of all threads of the task set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u64>,
+    /// Of those, jobs that were later than their deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u64>,
+    /// The figures of the task set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_set: Option<SetRun>,
     /// Who took time from threads, per CPU and source, the largest total first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
@@ -188,6 +201,10 @@ impl Run {
             series: Vec::new(),
             peaks: Vec::new(),
             tasks: Vec::new(),
+            scheduler: None,
+            jobs: None,
+            misses: None,
+            task_set: None,
             interference: Vec::new(),
             penalty: None,
             losses: Vec::new(),

@@ -31,6 +31,7 @@ pub mod recording;
 pub mod sched;
 pub mod signals;
 pub mod symbols;
+pub mod tasks;
 pub mod terminal;
 pub mod testing;
 pub mod threads;

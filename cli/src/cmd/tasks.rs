@@ -3,6 +3,7 @@
 mod analyse;
 mod convert;
 mod generate;
+mod run;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +28,10 @@ pub struct TasksArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    #[command(
+        about = "Run the set under a scheduler of the kernel: response times, missed deadlines, the analysis beside"
+    )]
+    Run(run::RunArgs),
     #[command(about = "Is the set schedulable under fixed priorities and under EDF? (without running it)")]
     Analyse(analyse::AnalyseArgs),
     #[command(about = "Write a random task set of a given utilisation")]
@@ -41,6 +46,7 @@ enum Command {
 /// One line about the file that cannot be read or written, or the set that cannot be.
 pub fn run(args: TasksArgs) -> Result<ExitCode> {
     match args.command {
+        Command::Run(args) => run::run(&args),
         Command::Analyse(args) => analyse::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -4,6 +4,8 @@
 //! - [`load`]: from events to (C, T, D, J, B).
 //! - [`fixed`], [`edf`], [`blocking`], [`global`]: the tests of schedulability; [`analyse`] puts them together, [`show`]
 //!   prints them.
+//! - [`program`]: the set with numbers in place of names, each thread with its policy: what an executor runs; [`jobs`]:
+//!   what it counts; [`outcome`]: both and the analysis as a run file and a table.
 //! - [`simulate`]: a scheduler in virtual time, the check on the analysis; [`generate`]: random sets.
 //!
 //! Not here: threads. `lathunt_host::tasks` runs a set.
@@ -14,8 +16,11 @@ pub mod edf;
 pub mod fixed;
 pub mod generate;
 pub mod global;
+pub mod jobs;
 pub mod json;
 pub mod load;
+pub mod outcome;
+pub mod program;
 mod read;
 pub mod set;
 pub mod show;

@@ -1,0 +1,192 @@
+//! `lathunt tasks run`: the set on this machine.
+
+mod places;
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::report::printable;
+use lathunt_core::run::Run;
+use lathunt_core::tasks::outcome::{self, table, Plan};
+use lathunt_core::tasks::program::{Program, Rule, Scheduler};
+use lathunt_core::tasks::set::TaskSet;
+use lathunt_core::time::Ns;
+use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::tasks::{execute, Options, Speeds};
+use lathunt_host::{signals, wall};
+
+use super::super::units::seconds;
+use super::{read, warn};
+use crate::outdir::Output;
+use crate::{exit, out};
+use places::Places;
+use watch::Display;
+
+/// Run a task set: one thread for each task instance, with rt-app's meaning of every event.
+///
+/// The response time of each job counts from its nominal release, however late its thread was woken; a job that has not
+/// ended when the run ends counts with what it has taken so far, and one that was released and not started with its delay.
+/// The deadline of a job is "deadline" or "dl-deadline", else "period" or "dl-period", else the period of its timer.
+///
+/// By default each thread has the policy that the file gives it. --scheduler gives all of them one: fifo and rr take the
+/// priorities of the file, or deadline-monotonic ones where a thread has none; deadline takes dl-runtime, dl-deadline and
+/// dl-period, or derives them from work and period.
+///
+/// One CPU is left free where there are two, for everything else. Ctrl-C ends the run with its summary.
+///
+/// Exit codes: 0 no deadline was missed, and there were enough jobs for that claim, or no task has a deadline; 1 error;
+/// 2 a deadline was missed; 3 none was, but the run does not show much: too few jobs, ordinary priorities, ended early.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Task set in rt-app's JSON; - is stdin
+    #[arg(value_name = "SET.json")]
+    set: PathBuf,
+    /// Who schedules the threads [default: each as its file says]
+    #[arg(short = 's', long, value_enum, value_name = "NAME")]
+    scheduler: Option<Chosen>,
+    #[command(flatten)]
+    common: Common,
+    /// Print the run as JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options that `compare` has as well.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Common {
+    /// Length of the run (10s, 5m) [default: "duration" of the file; without it until the tasks end, or Ctrl-C]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Ns>,
+    /// CPUs of the threads that name none [default: all that this process may use, but one]
+    #[arg(short, long, value_name = "LIST")]
+    pub cpus: Option<CpuSet>,
+    /// Directory for run.lathunt.json and report.html [default: none is written]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// No progress, only the result
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Schedulers that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Chosen {
+    /// SCHED_FIFO for all threads
+    Fifo,
+    /// SCHED_RR for all threads
+    Rr,
+    /// SCHED_DEADLINE for all threads: earliest deadline first, each with a budget
+    Deadline,
+    /// SCHED_OTHER for all threads
+    Other,
+}
+
+impl Chosen {
+    pub(super) fn scheduler(self) -> Scheduler {
+        match self {
+            Chosen::Fifo => Scheduler::Fifo,
+            Chosen::Rr => Scheduler::RoundRobin,
+            Chosen::Deadline => Scheduler::Deadline,
+            Chosen::Other => Scheduler::Other,
+        }
+    }
+}
+
+/// Why a worst job has no explanation, and how to get one.
+const NO_EVIDENCE: &str =
+    "tasks run records no kernel events; 'lathunt record -- lathunt tasks run SET.json' explains late jobs";
+/// How long a real-time thread may run without sleeping, where a CPU is left free, and where none is.
+const RUNAWAY: [Ns; 2] = [Ns::from_ms(30_000), Ns::from_ms(5_000)];
+
+/// Runs and prints.
+///
+/// # Errors
+/// When the set cannot be read or run, or the result cannot be written.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let set = read(&args.set)?;
+    warn(&set.warnings);
+    let scheduler = args.scheduler.map_or(Scheduler::File, Chosen::scheduler);
+    signals::install()?;
+    let started = wall::now_rfc3339();
+    let common = &args.common;
+    let output = common.output.as_deref().map(|path| Output::create(Some(path), started.as_deref()));
+    let output = output.transpose()?;
+    let measured = measure(&set, scheduler, common, args.json)?;
+    let saved = output.as_ref().map_or(Ok(()), |output| output.write(&measured, &[]));
+    let text = match (args.json, common.quiet) {
+        (true, _) => measured.to_json() + "\n",
+        (false, true) => summary(&measured),
+        (false, false) => table(&measured),
+    };
+    out::print(&text).context("cannot write to stdout")?;
+    saved?;
+    Ok(measured.verdict.as_ref().map_or(ExitCode::SUCCESS, exit::told))
+}
+
+/// The last line of the table.
+pub(super) fn summary(run: &Run) -> String {
+    table(run).lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
+}
+
+/// Runs the set under `scheduler`.
+///
+/// # Errors
+/// When it cannot be run.
+pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, silent: bool) -> Result<Run> {
+    let places = Places::of(set, common.cpus.as_ref())?;
+    let (program, warnings) =
+        Program::new(set, scheduler, &places.within).context("cannot run the task set")?;
+    warn(&warnings);
+    let mut notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let reserved = |rule: Rule| matches!(rule, Rule::Deadline { .. });
+    let places = places.for_reservations(program.threads.iter().any(|thread| reserved(thread.rule)))?;
+    let realtime = program.threads.iter().any(|thread| !matches!(thread.rule, Rule::Fair(..)));
+    if let Some(text) = places.crowded(realtime) {
+        eprintln!("warning: {text}");
+        notes.push(text);
+    }
+    let mut conditions = conditions(&places.used);
+    let speeds = Speeds::measure(&places.used, program.calibration_cpu, program.ns_per_loop)
+        .context("cannot calibrate the event run")?;
+    let duration = common.duration.or(program.duration);
+    let options = Options {
+        cpus: places.default.clone(),
+        housekeeping: places.housekeeping.clone(),
+        duration,
+        speeds,
+        runaway: RUNAWAY[usize::from(places.is_crowded())],
+        jobs: false,
+    };
+    let before = Counters::read(Path::new(facts::LIVE), &places.used);
+    let mut display = Display::new(duration, common.quiet || silent);
+    let executed = execute(&program, &options, &mut display);
+    display.finish();
+    let (executed, early) = executed.context("cannot run the task set")?;
+    conditions.during = before.during(Path::new(facts::LIVE), &places.used);
+    conditions.during.ended_early.extend(early);
+    let plan = Plan {
+        set,
+        program: &program,
+        scheduler,
+        cpus: &places.default,
+        warnings: notes,
+        no_evidence: NO_EVIDENCE,
+    };
+    Ok(outcome::to_run(&plan, &executed, conditions))
+}
+
+fn conditions(cpus: &CpuSet) -> Conditions {
+    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
+    conditions.started = wall::now_rfc3339();
+    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    conditions.command = Some(printable::line(&words.join(" ")).into_owned());
+    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    conditions.load = Some("the task set itself".to_owned());
+    // All threads are known, wherever they ran.
+    conditions.machine.cpus_measured = None;
+    conditions
+}

@@ -1,0 +1,110 @@
+//! On which CPUs the threads of a set run, and which one is left to everything else.
+
+use std::path::Path;
+
+use anyhow::{bail, Result};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::tasks::set::TaskSet;
+use lathunt_core::time::Cpu;
+use lathunt_host::topology::Topology;
+use lathunt_host::{facts, sched};
+
+/// CPUs of a run.
+#[derive(Debug)]
+pub struct Places {
+    /// What threads may name.
+    pub within: CpuSet,
+    /// Threads that name none.
+    pub default: CpuSet,
+    /// All that any thread may use.
+    pub used: CpuSet,
+    /// The supervisor's: CPUs that no thread uses, or all.
+    pub housekeeping: CpuSet,
+    free: bool,
+    chosen: bool,
+}
+
+impl Places {
+    /// `wanted`: those of the command line.
+    ///
+    /// # Errors
+    /// When one of these does not exist.
+    pub fn of(set: &TaskSet, wanted: Option<&CpuSet>) -> Result<Places> {
+        let allowed = match wanted {
+            // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
+            Some(wanted) => Topology::read(Path::new(facts::LIVE))?.select(Some(wanted))?,
+            None => sched::affinity()?,
+        };
+        let all = sched::affinity()?;
+        let phases = set.tasks.iter().flat_map(|task| task.phases.iter().map(|phase| &phase.sched));
+        let scheds = set.tasks.iter().map(|task| &task.sched).chain(phases);
+        let named: CpuSet = scheds.filter_map(|sched| sched.cpus.as_ref()).flat_map(CpuSet::iter).collect();
+        let default = match wanted {
+            Some(_) => allowed.clone(),
+            None => left_free(&allowed, &named),
+        };
+        let used: CpuSet = default.iter().chain(named.within(&allowed).iter()).collect();
+        let rest = all.minus(&used);
+        let free = !rest.is_empty();
+        let housekeeping = if free { rest } else { all };
+        Ok(Places { within: allowed, default, used, housekeeping, free, chosen: wanted.is_some() })
+    }
+
+    /// The kernel takes reservations (`SCHED_DEADLINE`) only for all CPUs of a root domain.
+    ///
+    /// # Errors
+    /// When some were chosen.
+    pub fn for_reservations(mut self, any: bool) -> Result<Places> {
+        if !any {
+            return Ok(self);
+        }
+        let all = sched::affinity()?;
+        if self.chosen && self.default != all {
+            bail!(
+                "cannot run SCHED_DEADLINE threads on CPU {} alone: the kernel takes them for all CPUs of a root domain; leave \
+                 -c out, or run within a cpuset partition (lathunt isolate)",
+                self.default
+            );
+        }
+        (self.default, self.used, self.housekeeping, self.free) = (all.clone(), all.clone(), all, true);
+        Ok(self)
+    }
+
+    /// No CPU is left free.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        !self.free
+    }
+
+    /// What that means for real-time threads.
+    #[must_use]
+    pub fn crowded(&self, realtime: bool) -> Option<String> {
+        (realtime && self.is_crowded()).then(|| {
+            format!(
+                "the set uses CPU {}, which leaves none to everything else: the machine may not react while its threads are \
+                 busy; a run in which one does not sleep for 5 s is ended",
+                self.used
+            )
+        })
+    }
+}
+
+/// All but the first that no thread names; all where there is one.
+fn left_free(allowed: &CpuSet, named: &CpuSet) -> CpuSet {
+    let free: Option<Cpu> = allowed.iter().find(|cpu| !named.contains(*cpu)).filter(|_| allowed.len() > 1);
+    allowed.iter().filter(|cpu| Some(*cpu) != free).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cpu_is_left_free_that_no_thread_names() {
+        let cpus = |list: &str| list.parse::<CpuSet>().unwrap();
+        assert_eq!(left_free(&cpus("0-3"), &CpuSet::default()), cpus("1-3"));
+        assert_eq!(left_free(&cpus("0-3"), &cpus("0,2")), cpus("0,2-3"));
+        assert_eq!(left_free(&cpus("0-1"), &cpus("0-1")), cpus("0-1"));
+        assert_eq!(left_free(&cpus("5"), &CpuSet::default()), cpus("5"));
+    }
+}

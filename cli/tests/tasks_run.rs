@@ -1,0 +1,381 @@
+//! `lathunt tasks run`: sets whose truth is known by construction.
+//!
+//! Every bound is one that a loaded machine of two CPUs keeps: counts, which load cannot change; lower bounds, which it can
+//! only raise; and smallest values, which it cannot lower.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::set_run::ThreadRun;
+use lathunt_core::time::Ns;
+use lathunt_core::verdict::Outcome;
+use lathunt_host::testing::{lacks_root, may_run};
+
+/// One at a time: sets share the CPU that is left to them.
+fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lathunt(arguments: &[&str], set: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(set.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// Exit code and run of `set`.
+fn measured(set: &str, more: &[&str]) -> (i32, Run) {
+    let _machine = machine();
+    let output = lathunt(&[&["tasks", "run", "-", "--json"][..], more].concat(), set);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let run = Run::from_json(&String::from_utf8_lossy(&output.stdout));
+    (output.status.code().unwrap(), run.unwrap_or_else(|error| panic!("{error}: {said}")))
+}
+
+fn thread<'r>(run: &'r Run, name: &str) -> &'r ThreadRun {
+    run.task_set.as_ref().unwrap().threads.iter().find(|thread| thread.name == name).unwrap()
+}
+
+/// Smallest response of a thread.
+fn shortest(run: &Run, name: &str) -> Ns {
+    let at = run.task_set.as_ref().unwrap().threads.iter().position(|thread| thread.name == name);
+    run.series[at.unwrap()].histogram.min().unwrap()
+}
+
+/// Median response of a thread.
+fn median(run: &Run, name: &str) -> Ns {
+    let at = run.task_set.as_ref().unwrap().threads.iter().position(|thread| thread.name == name);
+    run.series[at.unwrap()].histogram.quantile(0.5).unwrap()
+}
+
+/// A periodic task.
+fn periodic(name: &str, priority: u32, work_us: u32, period_us: u32) -> String {
+    format!(
+        r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "loop": -1, "cputime": {work_us},
+            "timer": {{"ref": "unique", "period": {period_us}, "mode": "absolute"}}}}"#
+    )
+}
+
+fn set(tasks: &[String]) -> String {
+    format!("{{\"tasks\": {{{}}}}}", tasks.join(",\n"))
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_thread_below_another_takes_as_long_as_both_and_the_jobs_are_those_of_period_and_length() {
+    if !may_run("tasks: response by construction", lacks_root()) {
+        return;
+    }
+    let set = set(&[periodic("high", 20, 2_000, 10_000), periodic("low", 10, 5_000, 20_000)]);
+    let (code, run) = measured(&set, &["-D", "1s"]);
+    assert!([2, 3].contains(&code), "{code}: 100 jobs show too little for a PASS");
+    assert_eq!((run.scheduler.as_deref(), run.jobs), (Some("fifo"), Some(150)));
+    let responses: Vec<u64> = run.of(Quantity::Response).map(|series| series.histogram.count()).collect();
+    assert_eq!(responses, [100, 50], "one response for each job");
+    assert!(shortest(&run, "low") >= Ns::from_ms(7), "2 ms of high come before its 5 ms");
+    assert!((Ns::from_ms(2)..Ns::from_ms(5)).contains(&shortest(&run, "high")));
+    let low = thread(&run, "low");
+    assert_eq!((low.analysed_ns, low.deadline_ns), (Some(Ns::from_ms(7)), Some(Ns::from_ms(20))));
+    assert!(low.release.unwrap().min_ns >= Ns::from_ms(2), "high has the CPU when low is released");
+    assert!(low.execution.unwrap().min_ns >= Ns::from_ms(5));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_number_of_jobs_does_not_depend_on_the_scheduler() {
+    if !may_run("tasks: jobs under each scheduler", lacks_root()) {
+        return;
+    }
+    let set = set(&[periodic("a", 20, 500, 5_000), periodic("b", 10, 1_000, 8_000)]);
+    for scheduler in ["fifo", "rr", "deadline", "other"] {
+        let (_, run) = measured(&set, &["-D", "600ms", "--scheduler", scheduler]);
+        assert_eq!(run.scheduler.as_deref(), Some(scheduler));
+        assert_eq!((thread(&run, "a").jobs, thread(&run, "b").jobs), (120, 75), "{scheduler}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn earliest_deadlines_are_met_where_fixed_priorities_miss() {
+    if !may_run("tasks: EDF and fixed priorities", lacks_root()) {
+        return;
+    }
+    // U = 0.95; the analysis gives b 33 ms of 30.
+    let set = set(&[periodic("a", 20, 9_000, 20_000), periodic("b", 10, 15_000, 30_000)]);
+    let (code, run) = measured(&set, &["-D", "1200ms", "--scheduler", "fifo"]);
+    assert_eq!(code, 2);
+    assert_eq!(thread(&run, "b").analysed_ns, Some(Ns::from_ms(33)));
+    // Once in each 60 ms.
+    let late = thread(&run, "b").misses;
+    assert!((15..=40).contains(&late), "{late} of 40 jobs");
+    assert_eq!(run.verdict.as_ref().unwrap().outcome, Some(Outcome::Fail));
+    let (_, run) = measured(&set, &["-D", "1200ms", "--scheduler", "deadline"]);
+    assert_eq!((thread(&run, "a").jobs, thread(&run, "b").jobs), (60, 40));
+    assert!(thread(&run, "b").misses < late / 2, "{:?}", thread(&run, "b"));
+}
+
+/// `low` holds a mutex for 5 ms, `high` wants it after 1 ms, `middle` needs 20 ms from 2 ms on.
+fn inversion(protocol: &str) -> Run {
+    let task = |name: &str, priority: u32, delay: u32, work: &str| {
+        format!(
+            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "delay": {delay}, "loop": -1, {work},
+                "timer": {{"ref": "unique", "period": 60000, "mode": "absolute"}}}}"#
+        )
+    };
+    let locked = |work: u32| format!(r#""lock": "m", "cputime": {work}, "unlock": "m""#);
+    let tasks = [
+        task("high", 30, 1_000, &locked(100)),
+        task("middle", 20, 2_000, r#""cputime": 20000"#),
+        task("low", 10, 0, &locked(5_000)),
+    ];
+    let set = format!(
+        r#"{{"tasks": {{{}}}, "resources": {{"m": {{"type": "mutex", "protocol": "{protocol}"}}}}}}"#,
+        tasks.join(",\n")
+    );
+    measured(&set, &["-D", "480ms"]).1
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_middle_thread_prolongs_blocking_only_without_a_protocol() {
+    if !may_run("tasks: priority inversion", lacks_root()) {
+        return;
+    }
+    let none = inversion("none");
+    // 4 ms of low are left when high comes, and 20 ms of middle come between.
+    assert!(median(&none, "high") >= Ns::from_ms(23), "{}", median(&none, "high"));
+    assert!(thread(&none, "high").blocked.count >= 5, "each job waits, unless a timer was late");
+    assert_eq!(thread(&none, "high").analysed_ns, None, "not bounded");
+    for protocol in ["inherit", "ceiling"] {
+        let run = inversion(protocol);
+        let response = median(&run, "high");
+        assert!(response >= Ns::from_ms(3) && response < Ns::from_ms(12), "{protocol}: {response}");
+        let blocked = thread(&run, "high").blocked;
+        // Under the ceiling low cannot be preempted by high: it finds the mutex free.
+        assert!(if protocol == "inherit" { blocked.count >= 5 } else { blocked.count <= 3 }, "{protocol}");
+        assert_eq!(thread(&run, "high").analysed_ns, Some(Ns::from_us(5_100)));
+        assert!(shortest(&run, "middle") < Ns::from_ms(40));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn overload_is_counted_to_the_last_release_and_late_jobs_have_their_delay() {
+    if !may_run("tasks: overload", lacks_root()) {
+        return;
+    }
+    let (code, run) = measured(&set(&[periodic("t", 10, 3_000, 2_000)]), &["-D", "600ms"]);
+    let t = thread(&run, "t");
+    assert_eq!((code, t.jobs), (2, 300), "every release is a job, started or not");
+    assert!(t.finished <= 200 && t.not_started >= 99, "{t:?}");
+    assert_eq!(t.finished + t.not_started + 1, 300, "one went on when the run ended");
+    // Each job takes 1 ms more than there is.
+    assert!(t.lateness_max_ns >= Some(Ns::from_ms(195)), "{t:?}");
+    assert!(t.release.unwrap().max_ns >= Ns::from_ms(190), "a late job is not on time");
+    assert!(t.misses >= 298, "{t:?}");
+    // A relative timer forgives the backlog: its releases move.
+    let relative = set(&[periodic("t", 10, 3_000, 2_000).replace("absolute", "relative")]);
+    let (code, run) = measured(&relative, &["-D", "600ms"]);
+    let t = thread(&run, "t");
+    assert!(code == 2 && (100..=201).contains(&t.jobs) && t.not_started == 0, "{t:?}");
+    assert!(t.lateness_max_ns < Some(Ns::from_ms(100)), "{t:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_job_that_never_ends_counts_with_what_it_has_taken() {
+    if !may_run("tasks: a job without an end", lacks_root()) {
+        return;
+    }
+    let (code, run) = measured(&set(&[periodic("t", 10, 60_000_000, 100_000)]), &["-D", "500ms"]);
+    let t = thread(&run, "t");
+    assert_eq!((code, t.jobs, t.finished, t.not_started), (2, 5, 0, 4));
+    let max = run.max_of(Quantity::Response).unwrap();
+    assert!((Ns::from_ms(495)..Ns::from_ms(560)).contains(&max), "{max}");
+}
+
+#[test]
+fn threads_that_signal_each_other_count_from_the_signal() {
+    // As ordinary threads: nobody needs a right for it.
+    let set = r#"{"tasks": {
+        "producer": {"loop": 20, "phases": {"p": {"loop": 1, "cputime": 100, "sem_post": "full",
+            "timer": {"ref": "unique", "period": 10000, "mode": "absolute"}}}},
+        "consumer": {"loop": -1, "sem_wait": "full", "cputime": 300}
+    }}"#;
+    let (_, run) = measured(set, &["-D", "400ms"]);
+    assert_eq!((thread(&run, "producer").jobs, thread(&run, "consumer").jobs), (20, 20));
+    assert!(shortest(&run, "consumer") >= Ns::from_us(300));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_barrier_lets_both_through_equally_often() {
+    if !may_run("tasks: barrier", lacks_root()) {
+        return;
+    }
+    let task = |name: &str, priority: u32| {
+        format!(
+            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "loop": 500, "phases": {{"p": {{"loop": 1,
+                "cputime": 20, "barrier": "b"}}}}}}"#
+        )
+    };
+    let (_, run) = measured(&set(&[task("high", 20), task("low", 10)]), &["-D", "20s"]);
+    let jobs = [thread(&run, "high").jobs, thread(&run, "low").jobs];
+    assert_eq!(jobs, [500, 500], "rt-app passes its last arriver again");
+    assert!(run.conditions.duration_s.unwrap() < 10.0, "it ends with its threads");
+}
+
+#[test]
+fn phases_and_forks_run_as_often_as_they_say() {
+    let set = r#"{"tasks": {
+        "main": {"loop": 2, "phases": {
+            "one": {"loop": 3, "cputime": 100, "timer": {"ref": "unique", "period": 3000, "mode": "absolute"}},
+            "two": {"loop": 1, "fork": "child", "cputime": 100,
+                "timer": {"ref": "unique", "period": 3000, "mode": "absolute"}}}},
+        "child": {"instance": 0, "loop": 4, "phases": {"p": {"loop": 1, "cputime": 50, "sleep": 500}}}
+    }}"#;
+    let (_, run) = measured(set, &[]);
+    assert_eq!(thread(&run, "main").jobs, 8);
+    let names: Vec<&str> =
+        run.task_set.as_ref().unwrap().threads.iter().map(|thread| thread.name.as_str()).collect();
+    assert_eq!(names, ["main", "child-0", "child-1"]);
+    assert_eq!((thread(&run, "child-0").jobs, thread(&run, "child-1").jobs), (4, 4));
+}
+
+#[test]
+fn what_cannot_be_run_is_said_on_one_line() {
+    let many = r#"{"tasks": {"t": {"instance": 10000, "run": 5, "sleep": 1000}}}"#;
+    let disk = r#"{"tasks": {"t": {"iorun": 5, "sleep": 1}}, "global": {"io_device": "/nonexistent/x"}}"#;
+    let nowhere = r#"{"tasks": {"t": {"run": 5, "sleep": 1, "cpus": [8000]}}}"#;
+    let none = r#"{"tasks": {"t": {"run": 5, "sem_wait": "s"}}}"#;
+    for (set, more, wanted) in [
+        (many, &[][..], "10000 threads"),
+        (disk, &[][..], "io_device"),
+        (nowhere, &[][..], "none in common"),
+        (none, &["--scheduler", "deadline"][..], "SCHED_DEADLINE needs"),
+        (many, &["-c", "8000"][..], "8000"),
+    ] {
+        let output = lathunt(&[&["tasks", "run", "-", "-D", "100ms"][..], more].concat(), set);
+        let said = String::from_utf8(output.stderr).unwrap();
+        let errors: Vec<&str> = said.lines().filter(|line| !line.starts_with("warning: ")).collect();
+        assert_eq!((output.status.code(), errors.len()), (Some(1), 1), "{said}");
+        assert!(errors[0].contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn an_endless_run_ends_with_its_summary_at_a_signal() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("set.json");
+    std::fs::write(
+        &file,
+        r#"{"tasks": {"t": {"run": 100, "sleep": 5000}, "w": {"run": 1, "suspend": "w", "run1": 1}}}"#,
+    )
+    .unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["tasks", "run", file.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let asked = Instant::now();
+    // SAFETY: the child is ours, and has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("missed their deadline in"), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "no task has a deadline");
+}
+
+#[test]
+fn the_directory_holds_a_run_that_report_and_plot_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let task =
+        r#"{"tasks": {"t": {"cputime": 100, "deadline": 1, "timer": {"ref": "unique", "period": 5000}}}}"#;
+    let output = lathunt(&["tasks", "run", "-", "-D", "200ms", "-o", path], task);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    assert!(page.contains("FAIL"));
+    let run =
+        Run::from_json(&std::fs::read_to_string(directory.path().join("run.lathunt.json")).unwrap()).unwrap();
+    assert_eq!((run.scheduler.as_deref(), run.misses, run.jobs), (Some("other"), Some(40), Some(40)));
+    let told = lathunt(&["report", "-q", path], "");
+    assert!(String::from_utf8_lossy(&told.stdout).starts_with("FAIL"), "{told:?}");
+    let plot = directory.path().join("x.svg");
+    let drawn = lathunt(&["plot", path, "-o", plot.to_str().unwrap()], "");
+    assert_eq!(drawn.status.code(), Some(0), "{}", String::from_utf8_lossy(&drawn.stderr));
+}
+
+/// Ends and periods (µs) of the lines of a log of rt-app.
+fn lines(directory: &std::path::Path, name: &str) -> Vec<(u64, u64)> {
+    let text = std::fs::read_to_string(directory.join(format!("{name}.log"))).unwrap();
+    let rows = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    rows.map(|row| {
+        let column = |nth: usize| row.split_ascii_whitespace().nth(nth).unwrap().parse().unwrap();
+        (column(5), column(3))
+    })
+    .collect()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_same_file_has_the_same_jobs_under_rt_app() {
+    let has_peer =
+        Command::new("rt-app").arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let reason = lacks_root().or((!has_peer).then_some("has no rt-app"));
+    if !may_run("tasks: rt-app on the same file", reason) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let task = |name: &str, priority: u32, loops: i32, events: &str| {
+        format!(
+            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "loop": {loops},
+                "phases": {{"p": {{"loop": 1, {events}}}}}}}"#
+        )
+    };
+    let timer =
+        |period: u32| format!(r#""timer": {{"ref": "unique", "period": {period}, "mode": "absolute"}}"#);
+    let set = format!(
+        r#"{{"tasks": {{{}, {}, {}}}, "global": {{"duration": 1, "calibration": 100, "logdir": "{place}",
+            "log_basename": "peer"}}}}"#,
+        task("fast", 30, -1, &format!(r#""runtime": 300, {}"#, timer(4_000))),
+        task("slow", 20, -1, &format!(r#""runtime": 1000, {}"#, timer(25_000))),
+        task("few", 10, 30, r#""runtime": 200, "sleep": 5000"#),
+    );
+    let file = directory.path().join("set.json");
+    std::fs::write(&file, &set).unwrap();
+    let (_, run) = measured(&set, &[]);
+    let _machine = machine();
+    let peer = Command::new("rt-app").arg(&file).output().unwrap();
+    assert!(peer.status.success(), "{}", String::from_utf8_lossy(&peer.stderr));
+    for (name, index, period, exact) in
+        [("fast", 0, 4_000, 250), ("slow", 1, 25_000, 40), ("few", 2, 5_200, 30)]
+    {
+        let of_peer = lines(directory.path(), &format!("peer-{name}-{index}"));
+        let ours = thread(&run, name).jobs;
+        assert_eq!(ours, exact, "{name}");
+        // Its length counts from before its threads are there: some jobs are missing at the start.
+        assert!(
+            (of_peer.len() as u64).abs_diff(ours) <= 1 + exact / 10,
+            "{name}: {} lines, {ours} jobs",
+            of_peer.len()
+        );
+        let mut periods: Vec<u64> = of_peer.iter().map(|(_, period)| *period).collect();
+        periods.sort_unstable();
+        assert!(periods[periods.len() / 2].abs_diff(period) < 1_000, "{name}: {periods:?}");
+    }
+}

@@ -1,0 +1,350 @@
+//! From what the threads of a set did to a run file, with the analysis beside it.
+
+mod findings;
+mod table;
+
+use std::collections::BTreeMap;
+
+use super::analyse::{analyse, Costs};
+use super::jobs::Figures;
+use super::load::loads;
+use super::program::{Program, Rule, Scheduler};
+use super::set::TaskSet;
+use crate::application::{HeldTo, Period, Span, Task};
+use crate::conditions::Conditions;
+use crate::cpuset::CpuSet;
+use crate::peak::Peak;
+use crate::run::Run;
+use crate::series::{Quantity, Series, Thread};
+use crate::set_run::{ChartJob, SetRun, Speed, ThreadRun};
+use crate::time::{Mono, Ns, Prio, Tid};
+use crate::verdict::{judge_recording, Asked};
+
+pub use table::table;
+
+/// What was executed.
+#[derive(Debug)]
+pub struct Executed {
+    /// The common start.
+    pub begin: Mono,
+    /// The end of the run.
+    pub end: Mono,
+    /// Process of the threads.
+    pub process: Tid,
+    /// Threads of the program in its order, then those that were forked.
+    pub threads: Vec<Done>,
+    /// Speed of each CPU.
+    pub speeds: Vec<Speed>,
+    /// ns per loop of `run`.
+    pub ns_per_loop: Option<f64>,
+    /// Jobs around the worst one; threads by index.
+    pub stretch: Vec<ChartJob>,
+}
+
+/// What one thread did.
+#[derive(Debug)]
+pub struct Done {
+    /// Its name in the set.
+    pub name: String,
+    /// Number of its task in the set.
+    pub task: usize,
+    /// Thread id.
+    pub tid: Tid,
+    /// Name in the kernel.
+    pub comm: String,
+    /// The policy it had.
+    pub rule: Rule,
+    /// Its jobs; `None`: it did not end in time, and its figures are lost with it.
+    pub figures: Option<Figures>,
+    /// Involuntary switches.
+    pub preemptions: u64,
+    /// Moves to another CPU.
+    pub migrations: Option<u64>,
+    /// Why it ended early.
+    pub ended: Option<String>,
+}
+
+/// How a set was run.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The set.
+    pub set: &'a TaskSet,
+    /// The set ready to run.
+    pub program: &'a Program,
+    /// Who scheduled it.
+    pub scheduler: Scheduler,
+    /// Where it could run.
+    pub cpus: &'a CpuSet,
+    /// What was assumed, one line each.
+    pub warnings: Vec<String>,
+    /// Why jobs have no explanation: a line for the worst of each thread.
+    pub no_evidence: &'a str,
+}
+
+/// The run file of what was executed, judged.
+#[must_use]
+pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> Run {
+    for done in &executed.threads {
+        let ended = done.ended.iter().map(|why| format!("{}: {why}", done.name));
+        conditions.during.ended_early.extend(ended);
+        if done.figures.is_none() {
+            let why = format!("{}: it did not end, and its figures are lost", done.name);
+            conditions.during.ended_early.push(why);
+        }
+    }
+    conditions.duration_s = Some(executed.end.since(executed.begin).as_secs());
+    let (analysed, not_analysed) = analysed(plan, plan.set);
+    let (accounted, _) = analysed_as_measured(plan, executed);
+    let mut run = Run::new(conditions);
+    let mut threads = Vec::with_capacity(executed.threads.len());
+    let judged = executed.threads.iter().any(|done| deadline(plan, done).is_some());
+    for (at, done) in executed.threads.iter().enumerate() {
+        let of = |all: &[Option<Ns>]| all.get(at).copied().flatten();
+        let (analysed, accounted) = (of(&analysed), of(&accounted));
+        let series = series(plan, done, executed.begin);
+        run.peaks.extend(worst(plan, done, &series));
+        run.tasks.push(task(plan, done, &series, executed.process, judged));
+        run.series.push(series);
+        threads.push(ThreadRun { accounted_ns: accounted, ..thread(plan, done, analysed) });
+    }
+    run.peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
+    run.scheduler = Some(plan.scheduler_name().to_owned());
+    run.jobs = Some(threads.iter().map(|thread| thread.jobs).sum());
+    run.misses = Some(threads.iter().map(|thread| thread.misses).sum());
+    let findings = findings::of(&threads, &run.conditions);
+    run.task_set = Some(SetRun {
+        cpus: plan.cpus.to_string(),
+        speeds: executed.speeds.clone(),
+        ns_per_loop: executed.ns_per_loop,
+        begin: executed.begin,
+        threads,
+        warnings: plan.warnings.clone(),
+        findings,
+        not_analysed,
+        stretch: executed.stretch.clone(),
+    });
+    run.verdict = Some(judge_recording(&run, &Asked { is_application: true, ..Asked::default() }));
+    run
+}
+
+impl Plan<'_> {
+    /// The scheduler that was asked for, or the one policy that all threads have in the file; else `file`.
+    #[must_use]
+    pub fn scheduler_name(&self) -> &'static str {
+        let all = |wanted: fn(Rule) -> bool| self.program.threads.iter().all(|thread| wanted(thread.rule));
+        let same = match self.scheduler {
+            Scheduler::File if all(|rule| matches!(rule, Rule::Fifo(_))) => Scheduler::Fifo,
+            Scheduler::File if all(|rule| matches!(rule, Rule::RoundRobin(_))) => Scheduler::RoundRobin,
+            Scheduler::File if all(|rule| matches!(rule, Rule::Deadline { .. })) => Scheduler::Deadline,
+            Scheduler::File if all(|rule| matches!(rule, Rule::Fair(..))) => Scheduler::Other,
+            other => other,
+        };
+        same.name()
+    }
+}
+
+/// Worst responses by the analysis, of the threads of the program in order, or why there are none.
+fn analysed(plan: &Plan, set: &TaskSet) -> (Vec<Option<Ns>>, Option<String>) {
+    let none = |why: String| (Vec::new(), Some(why));
+    let rules = || plan.program.threads.iter().map(|thread| thread.rule);
+    let fair = |rule: Rule| matches!(rule, Rule::Fair(..));
+    if rules().all(fair) {
+        return none(
+            "SCHED_OTHER shares the CPU with every other program: no response is bounded".to_owned(),
+        );
+    }
+    let levels: Vec<i64> = loads(set).threads.iter().map(|load| load.level).collect();
+    let mut shared: BTreeMap<i32, i64> = BTreeMap::new();
+    let mut own = rules().zip(levels).filter(|(rule, _)| rule.priority() > 0);
+    let same = |(rule, level): (Rule, i64)| *shared.entry(rule.priority()).or_insert(level) == level;
+    if !own.all(same) {
+        return none(
+            "more levels than priorities: threads that the analysis tells apart share one".to_owned(),
+        );
+    }
+    let all_deadline = rules().all(|rule| matches!(rule, Rule::Deadline { .. }));
+    let mut placed = set.clone();
+    for (at, task) in placed.tasks.iter_mut().enumerate() {
+        let own = plan.program.threads.iter().find(|thread| thread.task == at);
+        let cpus = own.and_then(|thread| thread.cpus.clone()).unwrap_or_else(|| plan.cpus.clone());
+        if cpus.len() != 1 && task.instances > 0 {
+            return none(format!(
+                "{} may run on CPU {cpus}: the analysis is of threads that stay on one CPU",
+                task.name
+            ));
+        }
+        task.sched.cpus = Some(cpus);
+    }
+    let analysis = analyse(&placed, Costs::default());
+    let response = |(row, rule): (&super::analyse::Row, Rule)| match all_deadline {
+        true => row.edf_response,
+        false => row.response.filter(|_| !fair(rule)),
+    };
+    (analysis.rows.iter().zip(rules()).map(response).collect(), None)
+}
+
+/// The analysis with what jobs used, where that is more than their events state, and with the latency of the most urgent
+/// thread, which delays each of them: does that account for a response above the analysed one?
+fn analysed_as_measured(plan: &Plan, executed: &Executed) -> (Vec<Option<Ns>>, Option<String>) {
+    let mut set = plan.set.clone();
+    let figures = |done: &Done| done.figures.as_ref().and_then(Figures::release).map(|one| one.max_ns);
+    let urgent = executed.threads.iter().min_by_key(|done| kernel_prio(done.rule));
+    let latency = urgent.and_then(figures).unwrap_or_default();
+    for (at, task) in set.tasks.iter_mut().enumerate() {
+        let stated = plan.program.threads.iter().find(|thread| thread.task == at).and_then(|one| one.budget);
+        let of_task = executed.threads.iter().filter(|done| done.task == at);
+        let used = of_task.filter_map(|done| Some(done.figures.as_ref()?.execution()?.max_ns)).max();
+        task.wcet = used.max(stated).or(task.wcet);
+        task.blocking = task.blocking + latency;
+    }
+    analysed(plan, &set)
+}
+
+fn source<'p>(plan: &Plan<'p>, done: &Done) -> Option<&'p super::program::Thread> {
+    let own = plan.program.threads.iter().find(|thread| thread.name == done.name);
+    own.or_else(|| plan.program.templates.get(&done.task))
+}
+
+fn deadline(plan: &Plan, done: &Done) -> Option<Ns> {
+    source(plan, done).and_then(|thread| thread.deadline)
+}
+
+fn kernel_prio(rule: Rule) -> Prio {
+    match rule {
+        Rule::Fair(_, nice) => Prio(120 + nice),
+        Rule::Fifo(priority) | Rule::RoundRobin(priority) => Prio(99 - priority),
+        Rule::Deadline { .. } => Prio(-1),
+    }
+}
+
+fn identity(done: &Done) -> Thread {
+    Thread { tid: done.tid, comm: done.comm.clone(), prio: Some(kernel_prio(done.rule)) }
+}
+
+fn series(plan: &Plan, done: &Done, begin: Mono) -> Series {
+    let figures = done.figures.clone().unwrap_or_else(|| Figures::new(begin));
+    let mut series = Series::new(Quantity::Response, None, figures.response);
+    series.thread = Some(identity(done));
+    series.begin = Some(begin);
+    series.interval_ns = source(plan, done).and_then(|thread| thread.period);
+    series.missed = Some(figures.missed_releases);
+    series.set_seconds(figures.seconds);
+    series
+}
+
+fn worst(plan: &Plan, done: &Done, series: &Series) -> Option<Peak> {
+    let job = done.figures.as_ref()?.worst?;
+    Some(Peak {
+        quantity: Quantity::Response,
+        cpu: job.cpu,
+        begin: job.release,
+        total_ns: series.histogram.max()?,
+        victim: identity(done),
+        culprit: None,
+        explanation: None,
+        no_evidence: Some(plan.no_evidence.to_owned()),
+        context: None,
+    })
+}
+
+fn task(plan: &Plan, done: &Done, series: &Series, process: Tid, judged: bool) -> Task {
+    let figures = done.figures.as_ref();
+    let deadline_ns = deadline(plan, done);
+    let release = figures.and_then(Figures::release);
+    let period = |period: Ns| Period {
+        median_ns: period,
+        jitter_median_ns: release.map_or(Ns::ZERO, |release| release.mean_ns),
+        jitter_max_ns: release.map_or(Ns::ZERO, |release| release.max_ns),
+        missed: figures.map_or(0, |figures| figures.missed_releases),
+        changed: false,
+    };
+    let execution = figures.and_then(Figures::execution);
+    Task {
+        thread: identity(done),
+        process,
+        policy: done.rule.policy().name().to_owned(),
+        waits_in: source(plan, done).map(|thread| wait_name(thread.boundary).to_owned()),
+        is_chosen: true,
+        timer_driven: source(plan, done).is_some_and(|thread| {
+            matches!(thread.boundary, super::program::Boundary::Timer | super::program::Boundary::Sleep)
+        }),
+        activations: figures.map_or(0, Figures::jobs),
+        period: source(plan, done).and_then(|thread| thread.period).map(period),
+        series: vec![series.clone()],
+        execution: execution.map(|span| Span {
+            min_ns: span.min_ns,
+            mean_ns: span.mean_ns.0 as f64,
+            max_ns: span.max_ns,
+        }),
+        preemptions: done.preemptions,
+        page_faults: 0,
+        faulting: None,
+        deadline_ns,
+        misses: figures.map_or(0, |figures| figures.misses),
+        miss_max_ns: figures.and_then(Figures::lateness_max),
+        late_sleeps: 0,
+        not_recorded: 0,
+        unfinished: None,
+        outside_ns: None,
+        other_turns: Vec::new(),
+        several_waits: None,
+        off_period_ns: None,
+        released_by: Vec::new(),
+        polls_every_ns: None,
+        worst: None,
+        blocking: Vec::new(),
+        held_to: judged.then_some(HeldTo { deadline_ns, ..HeldTo::default() }),
+        late_causes: Vec::new(),
+    }
+}
+
+fn wait_name(boundary: super::program::Boundary) -> &'static str {
+    use super::program::Boundary;
+    match boundary {
+        Boundary::Timer => "timer",
+        Boundary::Sleep => "sleep",
+        Boundary::Signal => "wait for another thread",
+        Boundary::Repetition => "no wait",
+    }
+}
+
+fn thread(plan: &Plan, done: &Done, analysed: Option<Ns>) -> ThreadRun {
+    let figures = done.figures.as_ref();
+    let source = source(plan, done);
+    ThreadRun {
+        name: done.name.clone(),
+        scheduling: scheduling(done.rule),
+        period_ns: source.and_then(|thread| thread.period),
+        deadline_ns: source.and_then(|thread| thread.deadline),
+        jobs: figures.map_or(0, Figures::jobs),
+        finished: figures.map_or(0, |figures| figures.finished),
+        not_started: figures.map_or(0, |figures| figures.not_started),
+        misses: figures.map_or(0, |figures| figures.misses),
+        lateness_max_ns: figures.and_then(Figures::lateness_max),
+        missed_releases: figures.map_or(0, |figures| figures.missed_releases),
+        response_max_ns: figures.and_then(|figures| figures.response.max()),
+        analysed_ns: analysed,
+        accounted_ns: None,
+        release: figures.and_then(Figures::release),
+        end_jitter_ns: figures.and_then(Figures::end_jitter),
+        slack_min_ns: figures.and_then(|figures| figures.slack_min),
+        execution: figures.and_then(Figures::execution),
+        budget_ns: source.and_then(|thread| thread.budget),
+        blocked: figures.map(|figures| figures.blocked).unwrap_or_default(),
+        preemptions: done.preemptions,
+        migrations: done.migrations,
+        ended: done.ended.clone(),
+    }
+}
+
+/// `FIFO 10`, `OTHER`, `DEADLINE 9.000 ms/20.000 ms/20.000 ms`.
+#[must_use]
+pub fn scheduling(rule: Rule) -> String {
+    let name = rule.policy().name().trim_start_matches("SCHED_");
+    match rule {
+        Rule::Fifo(priority) | Rule::RoundRobin(priority) => format!("{name} {priority}"),
+        Rule::Fair(_, 0) => name.to_owned(),
+        Rule::Fair(_, nice) => format!("{name} {nice}"),
+        Rule::Deadline { runtime, deadline, period } => format!("{name} {runtime}/{deadline}/{period}"),
+    }
+}

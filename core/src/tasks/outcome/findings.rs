@@ -1,0 +1,133 @@
+//! A measured response above the analysed one: which assumption of the analysis may have broken?
+//!
+//! Longer executions and late timers are measured, and put into the analysis again: what they account for is no finding.
+//! Beyond that, each candidate is a figure of this run. None is blamed by elimination: the sentence lists what was seen.
+
+use crate::conditions::Conditions;
+use crate::set_run::ThreadRun;
+use crate::time::Ns;
+
+/// Threads whose response is above the analysed one, and accounted for by what the run measured.
+pub(super) fn accounted(threads: &[ThreadRun]) -> Option<String> {
+    let is_accounted = |thread: &&ThreadRun| {
+        let (Some(measured), Some(analysed)) = (thread.response_max_ns, thread.analysed_ns) else {
+            return false;
+        };
+        measured > analysed && thread.accounted_ns.is_some_and(|accounted| measured <= accounted)
+    };
+    let told: Vec<String> = threads
+        .iter()
+        .filter(is_accounted)
+        .map(|thread| format!("{} {}", thread.name, thread.accounted_ns.unwrap_or_default()))
+        .collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "above the analysis by no more than the execution times and the latency of this run account for: {}",
+            told.join(", ")
+        )
+    })
+}
+
+/// One line for each thread whose response is above its analysed one.
+pub(super) fn of(threads: &[ThreadRun], conditions: &Conditions) -> Vec<String> {
+    threads.iter().filter_map(|thread| finding(thread, threads, conditions)).collect()
+}
+
+fn finding(thread: &ThreadRun, all: &[ThreadRun], conditions: &Conditions) -> Option<String> {
+    let (measured, analysed) = thread.response_max_ns.zip(thread.analysed_ns)?;
+    if thread.accounted_ns.is_some_and(|accounted| measured <= accounted) {
+        return None;
+    }
+    let excess = Some(measured.saturating_sub(analysed)).filter(|excess| *excess > Ns::ZERO)?;
+    let mut seen = Vec::new();
+    for one in all {
+        let over = one.execution.zip(one.budget_ns).map(|(used, budget)| (used.max_ns, budget));
+        if let Some((used, budget)) = over.filter(|(used, budget)| used > budget) {
+            let more = used.saturating_sub(budget);
+            let (used, budget) = used.told_apart(budget);
+            let text = format!("{} used up to {used} of CPU time where its events state {budget}", one.name);
+            seen.push((Some(more), text));
+        }
+    }
+    if let Some(release) = thread.release.filter(|release| release.max_ns > Ns::ZERO) {
+        let text = format!("it started up to {} after its release", release.max_ns);
+        seen.push((Some(release.max_ns), text));
+    }
+    if thread.blocked.count > 0 {
+        let text = format!("it waited up to {} for a mutex", thread.blocked.max_ns);
+        seen.push((Some(thread.blocked.max_ns), text));
+    }
+    let stolen = conditions.during.steal.iter().flatten().map(|on| on.steal_ns).max();
+    if let Some(stolen) = stolen.filter(|stolen| *stolen > Ns::ZERO) {
+        seen.push((
+            Some(stolen),
+            format!("the host of this machine took {stolen} of CPU time during the run"),
+        ));
+    }
+    seen.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+    let (measured, analysed) = measured.told_apart(analysed);
+    let seen: Vec<String> = seen.into_iter().map(|(_, text)| text).take(3).collect();
+    let seen = match seen.is_empty() {
+        true => "no figure of this run says which assumption broke".to_owned(),
+        false => format!("seen in this run: {}", seen.join("; ")),
+    };
+    let accounted = thread.accounted_ns.filter(|accounted| *accounted > Ns::ZERO);
+    let accounted =
+        accounted.map(|ns| format!(" ({ns} with the execution times and the latency of this run)"));
+    let accounted = accounted.unwrap_or_default();
+    Some(format!(
+        "{}: {measured} measured, {analysed} analysed{accounted}, {excess} more; {seen}",
+        thread.name
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::set_run::{Blocked, Extent};
+
+    fn thread(measured: u64, analysed: u64, accounted: u64) -> ThreadRun {
+        let extent = |us| Some(Extent { min_ns: Ns(1), mean_ns: Ns(2), max_ns: Ns::from_us(us) });
+        ThreadRun {
+            name: "t".to_owned(),
+            scheduling: "FIFO 1".to_owned(),
+            period_ns: None,
+            deadline_ns: None,
+            jobs: 1,
+            finished: 1,
+            not_started: 0,
+            misses: 0,
+            lateness_max_ns: None,
+            missed_releases: 0,
+            response_max_ns: Some(Ns::from_us(measured)),
+            analysed_ns: Some(Ns::from_us(analysed)),
+            accounted_ns: Some(Ns::from_us(accounted)),
+            release: extent(40),
+            end_jitter_ns: None,
+            slack_min_ns: None,
+            execution: extent(1_100),
+            budget_ns: Some(Ns::from_us(1_000)),
+            blocked: Blocked { count: 1, total_ns: Ns::from_us(700), max_ns: Ns::from_us(700) },
+            preemptions: 0,
+            migrations: None,
+            ended: None,
+        }
+    }
+
+    #[test]
+    fn what_measured_costs_account_for_is_no_finding_and_the_largest_figure_comes_first() {
+        let conditions = Conditions::default();
+        let within = [thread(1_000, 1_000, 1_200)];
+        assert_eq!((of(&within, &conditions), accounted(&within)), (vec![], None));
+        let costs = [thread(1_150, 1_000, 1_200)];
+        assert!(of(&costs, &conditions).is_empty() && accounted(&costs).unwrap().contains("t 1.200 ms"));
+        let beyond = of(&[thread(1_900, 1_000, 1_200)], &conditions);
+        assert!(
+            beyond[0].starts_with("t: 1.900 ms measured, 1.000 ms analysed (1.200 ms with"),
+            "{beyond:?}"
+        );
+        let places = ["waited up to 700", "used up to 1.100 ms", "started up to 40.0"]
+            .map(|seen| beyond[0].find(seen).unwrap());
+        assert!(places.is_sorted(), "{beyond:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Measured beside analysed, as a table for people.
+
+use std::fmt::Write as _;
+
+use crate::report::printable;
+use crate::run::Run;
+use crate::set_run::ThreadRun;
+use crate::time::Ns;
+
+/// Widest name of a task that is shown in full.
+const NAME: usize = 24;
+
+/// The table of a run of a task set, with its findings; empty for another run. Control characters are made visible.
+#[must_use]
+pub fn table(run: &Run) -> String {
+    let Some(set) = &run.task_set else { return String::new() };
+    let widest = |text: &dyn Fn(&ThreadRun) -> usize| set.threads.iter().map(text).max().unwrap_or(0);
+    let name = widest(&|thread| thread.name.chars().count()).clamp(4, NAME);
+    let scheduling = widest(&|thread| thread.scheduling.chars().count()).max(10);
+    let mut text = format!(
+        "{:<name$}  {:<scheduling$} {:>8} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
+        "task",
+        "scheduling",
+        "jobs",
+        "missed",
+        "response",
+        "analysed",
+        "deadline",
+        "started",
+        "CPU time",
+        "blocked",
+        "preempted"
+    );
+    for thread in &set.threads {
+        let shown = printable::line(&thread.name);
+        let _ = writeln!(
+            text,
+            "{:<name$}  {:<scheduling$} {:>8} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}",
+            printable::cut(&shown, NAME),
+            thread.scheduling,
+            thread.jobs,
+            thread.misses,
+            or_dash(thread.response_max_ns),
+            or_dash(thread.analysed_ns),
+            or_dash(thread.deadline_ns),
+            or_dash(thread.release.map(|release| release.max_ns)),
+            or_dash(thread.execution.map(|used| used.max_ns)),
+            or_dash(Some(thread.blocked.max_ns).filter(|_| thread.blocked.count > 0)),
+            thread.preemptions
+        );
+    }
+    text.push_str("(the largest of each; response and start count from the nominal release, CPU time is that of a job)\n");
+    for line in notes(run) {
+        let _ = writeln!(text, "{}", printable::line(&line));
+    }
+    text
+}
+
+fn or_dash(time: Option<Ns>) -> String {
+    time.map_or_else(|| "-".to_owned(), |time| time.to_string())
+}
+
+fn notes(run: &Run) -> Vec<String> {
+    let Some(set) = &run.task_set else { return Vec::new() };
+    let mut lines = Vec::new();
+    for thread in &set.threads {
+        let going_on = thread.jobs - thread.finished.min(thread.jobs);
+        if let Some(late) = thread.lateness_max_ns {
+            let part = if thread.not_started > 0 {
+                format!("; {} were released and not started", thread.not_started)
+            } else {
+                String::new()
+            };
+            lines.push(format!(
+                "MISSED: {}: {} of {} jobs, by up to {late}{part}",
+                thread.name, thread.misses, thread.jobs
+            ));
+        } else if going_on > 1 {
+            lines.push(format!("{}: {going_on} jobs had not ended when the run did", thread.name));
+        }
+        if thread.missed_releases > 0 {
+            lines.push(format!(
+                "{}: {} releases passed without a job (its timer is relative)",
+                thread.name, thread.missed_releases
+            ));
+        }
+        if let Some(moves) = thread.migrations.filter(|moves| *moves > 0) {
+            lines.push(format!("{}: moved to another CPU {moves} times", thread.name));
+        }
+    }
+    lines.extend(set.findings.iter().map(|finding| format!("FINDING: {finding}")));
+    lines.extend(super::findings::accounted(&set.threads));
+    lines.extend(set.not_analysed.iter().map(|why| format!("not analysed: {why}")));
+    let total = format!(
+        "{}: {} jobs, {} missed their deadline",
+        run.scheduler.as_deref().unwrap_or("?"),
+        run.jobs.unwrap_or(0),
+        run.misses.unwrap_or(0)
+    );
+    lines.push(match run.conditions.duration_s {
+        Some(seconds) => format!("{total} in {seconds:.1} s on CPU {}", set.cpus),
+        None => total,
+    });
+    lines
+}

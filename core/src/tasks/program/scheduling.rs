@@ -1,0 +1,238 @@
+//! Which policy a thread gets: what its file says, or one scheduler for the whole set.
+
+use super::{CannotRun, Program, Step, Thread};
+use crate::tasks::load::{loads, Load};
+use crate::tasks::set::{Phase, Policy, Protocol, Sched, Task, TaskSet, Warning};
+use crate::time::Ns;
+
+/// Who schedules the set. A new one (in user space, say) is a variant here and an executor in the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Each thread as its file says.
+    File,
+    /// All under `SCHED_FIFO`.
+    Fifo,
+    /// All under `SCHED_RR`.
+    RoundRobin,
+    /// All under `SCHED_DEADLINE`.
+    Deadline,
+    /// All under `SCHED_OTHER`.
+    Other,
+}
+
+impl Scheduler {
+    /// All of them.
+    pub const ALL: [Scheduler; 5] =
+        [Scheduler::File, Scheduler::Fifo, Scheduler::RoundRobin, Scheduler::Deadline, Scheduler::Other];
+
+    /// The name on the command line and in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduler::File => "file",
+            Scheduler::Fifo => "fifo",
+            Scheduler::RoundRobin => "rr",
+            Scheduler::Deadline => "deadline",
+            Scheduler::Other => "other",
+        }
+    }
+}
+
+/// The policy of a thread with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// An ordinary policy with a nice value (−20 to 19).
+    Fair(Policy, i32),
+    /// `SCHED_FIFO` with a priority (1 to 99).
+    Fifo(i32),
+    /// `SCHED_RR` with a priority (1 to 99).
+    RoundRobin(i32),
+    /// `SCHED_DEADLINE`.
+    Deadline {
+        /// CPU time in each period.
+        runtime: Ns,
+        /// By when it is served.
+        deadline: Ns,
+        /// Distance of two replenishments.
+        period: Ns,
+    },
+}
+
+impl Rule {
+    /// The real-time priority; 0: none.
+    #[must_use]
+    pub fn priority(self) -> i32 {
+        match self {
+            Rule::Fifo(priority) | Rule::RoundRobin(priority) => priority,
+            Rule::Fair(..) | Rule::Deadline { .. } => 0,
+        }
+    }
+
+    /// The kernel's name of the policy.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        match self {
+            Rule::Fair(policy, _) => policy,
+            Rule::Fifo(_) => Policy::Fifo,
+            Rule::RoundRobin(_) => Policy::Rr,
+            Rule::Deadline { .. } => Policy::Deadline,
+        }
+    }
+}
+
+/// Priorities that are given away; those above are for the supervisor that ends the run.
+const HIGHEST: i32 = 97;
+
+/// Rules of all tasks.
+pub(super) struct Plan<'a> {
+    set: &'a TaskSet,
+    scheduler: Scheduler,
+    /// Priority of each task by its level; empty: as the file says.
+    priorities: Vec<(i64, i32)>,
+}
+
+impl<'a> Plan<'a> {
+    pub fn new(set: &'a TaskSet, scheduler: Scheduler, warnings: &mut Vec<Warning>) -> Plan<'a> {
+        let mut plan = Plan { set, scheduler, priorities: Vec::new() };
+        if !matches!(scheduler, Scheduler::Fifo | Scheduler::RoundRobin) {
+            return plan;
+        }
+        let mut levels: Vec<i64> = loads(set).threads.iter().map(|load| load.level).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        if levels.iter().all(|level| (1..=100).contains(level)) {
+            return plan; // every thread has a priority of its own in the file
+        }
+        let count = i64::try_from(levels.len()).unwrap_or(i64::MAX).max(1);
+        if count > i64::from(HIGHEST) {
+            let text = format!("{count} levels for {HIGHEST} priorities: neighbours share one");
+            warnings.push(Warning { name: "priorities-shared", place: String::new(), text });
+        }
+        let most = count.min(i64::from(HIGHEST));
+        let priority = |rank: i64| (rank * most / count) as i32 + 1;
+        plan.priorities = (0..).zip(&levels).map(|(rank, level)| (*level, priority(rank))).collect();
+        plan
+    }
+
+    /// The rule of a task.
+    pub fn rule(&self, at: usize, task: &Task, load: Option<&Load>) -> Result<Rule, CannotRun> {
+        let rule = self.by_file(task, &task.sched, first_policy(task))?;
+        let level = load.map(|load| load.level);
+        let assigned = level.and_then(|level| self.priorities.iter().find(|(known, _)| *known == level));
+        // A template of `fork` has no level of its own: it comes after all others.
+        let priority = assigned.map_or(rule.priority().max(1), |(_, priority)| *priority);
+        match self.scheduler {
+            Scheduler::File => Ok(rule),
+            Scheduler::Other => Ok(Rule::Fair(Policy::Other, nice(rule))),
+            Scheduler::Fifo => Ok(Rule::Fifo(priority)),
+            Scheduler::RoundRobin => Ok(Rule::RoundRobin(priority)),
+            Scheduler::Deadline => {
+                let load = load.ok_or_else(|| CannotRun::NoReservation(self.set.tasks[at].name.clone()))?;
+                derived(task, load)
+            }
+        }
+    }
+
+    /// The rule from a phase on; one scheduler for the whole set is not changed by phases.
+    pub fn of_phase(&self, task: &Task, phase: &Phase) -> Result<Option<Rule>, CannotRun> {
+        let own = &phase.sched;
+        let changes = own.policy.is_some()
+            || own.priority.is_some()
+            || own.dl_runtime.is_some()
+            || own.dl_period.is_some()
+            || own.dl_deadline.is_some();
+        if !changes || self.scheduler != Scheduler::File {
+            return Ok(None);
+        }
+        let merged = Sched {
+            policy: own.policy.or(task.sched.policy),
+            priority: own.priority.or(task.sched.priority.filter(|_| own.policy.is_none())),
+            dl_runtime: own.dl_runtime.or(task.sched.dl_runtime),
+            dl_period: own.dl_period.or(task.sched.dl_period),
+            dl_deadline: own.dl_deadline.or(task.sched.dl_deadline),
+            ..Sched::default()
+        };
+        self.by_file(task, &merged, merged.policy).map(Some)
+    }
+
+    fn by_file(&self, task: &Task, sched: &Sched, policy: Option<Policy>) -> Result<Rule, CannotRun> {
+        let policy = policy.unwrap_or(self.set.global.default_policy);
+        let realtime = sched.priority.unwrap_or(10).clamp(1, 99);
+        match policy {
+            Policy::Fifo => Ok(Rule::Fifo(realtime)),
+            Policy::Rr => Ok(Rule::RoundRobin(realtime)),
+            Policy::Deadline => {
+                // As rt-app: the period is that of the runtime where it is not said, the deadline that of the period.
+                let runtime = sched.dl_runtime.ok_or_else(|| CannotRun::NoReservation(task.name.clone()));
+                let runtime = match self.scheduler {
+                    Scheduler::File => runtime?,
+                    _ => return Ok(Rule::Fair(Policy::Other, 0)), // is replaced by the scheduler's
+                };
+                let period = sched.dl_period.or(task.period).unwrap_or(runtime);
+                reservation(task, runtime, sched.dl_deadline.or(task.deadline).unwrap_or(period), period)
+            }
+            fair => Ok(Rule::Fair(fair, sched.priority.unwrap_or(0).clamp(-20, 19))),
+        }
+    }
+}
+
+fn first_policy(task: &Task) -> Option<Policy> {
+    task.sched.policy.or(task.phases.first().and_then(|phase| phase.sched.policy))
+}
+
+fn nice(rule: Rule) -> i32 {
+    match rule {
+        Rule::Fair(_, nice) => nice,
+        _ => 0,
+    }
+}
+
+/// What a derived reservation has beyond the stated work: the budget also pays for wake-ups, locks and clock reads.
+const MARGIN: Ns = Ns::from_us(100);
+
+fn derived(task: &Task, load: &Load) -> Result<Rule, CannotRun> {
+    let none = || CannotRun::NoReservation(task.name.clone());
+    let period = load.period.ok_or_else(none)?;
+    let deadline = load.deadline.unwrap_or(period).min(period);
+    let runtime = match task.sched.dl_runtime {
+        Some(stated) => stated,
+        None if load.unknown.is_some() || load.wcet == Ns::ZERO => return Err(none()),
+        // Work beyond the deadline shows as what it is.
+        None if load.wcet > deadline => load.wcet,
+        None => (load.wcet + Ns(load.wcet.0 / 50) + MARGIN).min(deadline),
+    };
+    reservation(task, runtime, deadline, period)
+}
+
+fn reservation(task: &Task, runtime: Ns, deadline: Ns, period: Ns) -> Result<Rule, CannotRun> {
+    match runtime > Ns::ZERO && runtime <= deadline && deadline <= period {
+        true => Ok(Rule::Deadline { runtime, deadline, period }),
+        false => Err(CannotRun::Reservation(task.name.clone(), runtime, deadline, period)),
+    }
+}
+
+/// Sets the ceilings; a mutex whose users are not all fixed-priority threads inherits instead.
+pub(super) fn protocols(program: &mut Program, warnings: &mut Vec<Warning>) {
+    let threads: Vec<Thread> = program.threads.iter().chain(program.templates.values()).cloned().collect();
+    for (at, mutex) in program.mutexes.iter_mut().enumerate() {
+        let uses = |thread: &&Thread| {
+            let mut steps = thread.phases.iter().flat_map(|phase| &phase.steps);
+            steps.any(|step| matches!(step, Step::Lock(of) if *of == at))
+        };
+        let rules = |thread: &Thread| {
+            let later = thread.phases.iter().filter_map(|phase| phase.rule);
+            later.chain([thread.rule]).map(Rule::priority).collect::<Vec<i32>>()
+        };
+        let priorities: Vec<i32> = threads.iter().filter(uses).flat_map(rules).collect();
+        mutex.ceiling = priorities.iter().copied().max().unwrap_or(0);
+        if mutex.protocol == Protocol::Ceiling && priorities.contains(&0) {
+            mutex.protocol = Protocol::Inherit;
+            let text = format!(
+                "mutex \"{}\": its users do not all have fixed priorities; it inherits (the kernel has no ceilings or \
+                 SRP for the others)",
+                mutex.name
+            );
+            warnings.push(Warning { name: "ceiling-inherits", place: String::new(), text });
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Threads of the kernel: all set up first, then one start for all.
+
+use std::sync::atomic::Ordering;
+use std::sync::{mpsc, Arc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lathunt_core::tasks::outcome::{Done, Executed};
+use lathunt_core::tasks::program::{Program, Rule, Step, Thread};
+use lathunt_core::time::{Mono, Ns, Tid};
+
+use super::shared::{locked, Shared};
+use super::worker::Worker;
+use super::{locks, memory, supervisor, Options, Progress, Watch};
+use crate::error::{Error, Result};
+use crate::{clock, sched, signals, threads};
+
+/// A thread of that name, of which the kernel keeps 15 bytes.
+pub(super) fn builder(name: &str) -> std::thread::Builder {
+    // The kernel keeps 15 bytes; a zero would end it.
+    let mut short = String::new();
+    for letter in name.chars().filter(|letter| *letter != '\0') {
+        if short.len() + letter.len_utf8() > 15 {
+            break;
+        }
+        short.push(letter);
+    }
+    std::thread::Builder::new().name(short).stack_size(256 * 1024)
+}
+
+/// Work of a thread that is set up, with its switches and moves.
+pub(super) fn work(
+    shared: &Arc<Shared>,
+    mut worker: Worker,
+    thread: &Thread,
+    base: Mono,
+    failed: Option<String>,
+) -> Done {
+    let tid = sched::tid();
+    locked(&shared.tids).push(tid.0);
+    let (switches, moves) = (preemptions(), migrations());
+    let ended = failed.or_else(|| worker.go(base));
+    let preemptions = preemptions().saturating_sub(switches);
+    let migrations = migrations().zip(moves).map(|(now, then)| now.saturating_sub(then));
+    let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
+    if let Some(why) = &ended {
+        // One that cannot go on may leave others waiting for it.
+        shared.end_at(clock::mono(), Some(format!("{}: {why}", thread.name)));
+    }
+    let comm = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
+    let done = Done {
+        name: thread.name.clone(),
+        task: thread.task,
+        tid,
+        comm: comm.trim_end_matches('\n').to_owned(),
+        rule: thread.rule,
+        figures: Some(worker.figures),
+        preemptions,
+        migrations,
+        ended: None, // said of the whole run
+    };
+    locked(&shared.tids).retain(|one| *one != tid.0);
+    shared.alive.fetch_sub(1, Ordering::AcqRel);
+    done
+}
+
+fn preemptions() -> u64 {
+    // SAFETY: zeros are a valid rusage, which the call overwrites.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_nivcsw.max(0) as u64
+    }
+}
+
+/// Moves of the calling thread so far; `None`: the kernel does not say.
+fn migrations() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
+    let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
+type Started = JoinHandle<Option<Done>>;
+
+/// Runs the program.
+///
+/// # Errors
+/// As [`super::execute`].
+pub(super) fn run(
+    program: &Program,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<(Executed, Vec<String>)> {
+    let mut notes = Vec::new();
+    let all = || program.threads.iter().chain(program.templates.values());
+    let steps = || all().flat_map(|thread| &thread.phases).flat_map(|phase| &phase.steps);
+    let device = match steps().any(|step| matches!(step, Step::IoRun(_))) {
+        true => Some(memory::open(&program.io_device)?),
+        false => None,
+    };
+    let realtime = all().any(|thread| !matches!(thread.rule, Rule::Fair(..)));
+    if realtime {
+        sched::limit_rt_time(options.runaway)?;
+    }
+    if realtime && program.lock_pages {
+        if let Err(error) = sched::lock_memory() {
+            notes.push(format!("measured without locked memory: {error}"));
+        }
+    }
+    let shared = Arc::new(Shared::new(program, options, device));
+    let program = Arc::new(program.clone());
+    let handles = start(&shared, &program)?;
+    // A moment for all of them to sleep.
+    let zero = clock::mono() + Ns::from_ms(50) + Ns::from_us(100 * handles.len() as u64);
+    let planned = options.duration.map(|duration| zero + duration);
+    shared.zero.store(zero.0, Ordering::Release);
+    if let Some(planned) = planned {
+        shared.end.store(planned.0, Ordering::Release);
+    }
+    watch.begins(zero);
+    let supervisor = {
+        let (shared, housekeeping) = (Arc::clone(&shared), options.housekeeping.clone());
+        threads::spawn(move || supervisor::watch(&shared, planned, &housekeeping))?
+    };
+    open(&shared, 1);
+    while !supervisor.is_finished() {
+        std::thread::sleep(Duration::from_millis(20));
+        look(&shared, zero, watch);
+    }
+    let _ = supervisor.join();
+    let mut done: Vec<Done> = handles
+        .into_iter()
+        .zip(&program.threads)
+        .map(|(handle, thread)| joined(&shared, handle, thread.task, &thread.name, thread.rule))
+        .collect();
+    look(&shared, zero, watch);
+    for (task, handle) in std::mem::take(&mut *locked(&shared.forked)) {
+        let rule = program.templates.get(&task).map_or(Rule::Fifo(1), |template| template.rule);
+        done.push(joined(&shared, handle, task, "a forked thread", rule));
+    }
+    notes.append(&mut locked(&shared.early));
+    let lost: u64 = locked(&shared.rings).iter().map(|ring| ring.lost()).sum();
+    if lost > 0 {
+        notes.push(format!(
+            "{lost} jobs are not in the log and the chart: they came too fast; figures have them all"
+        ));
+    }
+    let executed = Executed {
+        begin: zero,
+        end: shared.end(),
+        process: Tid(i32::try_from(std::process::id()).unwrap_or_default()),
+        threads: done,
+        speeds: options.speeds.each.clone(),
+        ns_per_loop: Some(options.speeds.ns_per_loop),
+        stretch: Vec::new(),
+    };
+    Ok((executed, notes))
+}
+
+/// All threads, set up and waiting.
+fn start(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Vec<Started>> {
+    let blocked = signals::Blocked::all_but_wake()?;
+    let (ready, is_ready) = mpsc::channel();
+    let mut handles = Vec::with_capacity(program.threads.len());
+    let mut failed = None;
+    for thread in &program.threads {
+        let (shared, program, thread) = (Arc::clone(shared), Arc::clone(program), thread.clone());
+        let (ready, ring) = (ready.clone(), shared.ring());
+        shared.alive.fetch_add(1, Ordering::AcqRel);
+        let counted = Arc::clone(&shared);
+        let started = builder(&thread.name).spawn(move || {
+            let worker = Worker::new(&shared, &program, &thread, ring);
+            let _ = ready.send(worker.set_up(&shared.cpus).map_err(|error| (thread.name.clone(), error)));
+            while shared.gate.load(Ordering::Acquire) == 0 {
+                locks::wait(&shared.gate, 0);
+            }
+            if shared.gate.load(Ordering::Acquire) != 1 {
+                shared.alive.fetch_sub(1, Ordering::AcqRel);
+                return None;
+            }
+            let zero = shared.zero();
+            Some(work(&shared, worker, &thread, zero, None))
+        });
+        match started {
+            Ok(handle) => handles.push(handle),
+            Err(error) => {
+                counted.alive.fetch_sub(1, Ordering::AcqRel);
+                let hint = "raise the limit of processes (ulimit -u, pids.max)";
+                failed = Some(Error::new("start", "a thread of the set", error).hint(hint));
+                break;
+            }
+        }
+    }
+    drop(blocked);
+    for _ in 0..handles.len() {
+        match is_ready.recv_timeout(Duration::from_secs(10)) {
+            Ok(Ok(())) => {}
+            Ok(Err((name, error))) => {
+                failed = failed.or(Some(Error::stated(format!("tasks.{name}: {error}"))));
+            }
+            Err(_) => {
+                let hint =
+                    "a thread of the set is not ready after 10 s: is its CPU taken by real-time threads?";
+                failed = failed.or(Some(Error::refused("start", "the set", hint)));
+                break;
+            }
+        }
+    }
+    match failed {
+        None => Ok(handles),
+        Some(error) => {
+            open(shared, 2);
+            handles.into_iter().for_each(|handle| drop(handle.join()));
+            Err(error)
+        }
+    }
+}
+
+fn open(shared: &Shared, how: u32) {
+    shared.gate.store(how, Ordering::Release);
+    locks::wake_all(&shared.gate);
+}
+
+fn joined(shared: &Shared, handle: Started, task: usize, name: &str, rule: Rule) -> Done {
+    let nothing = |why: &str| Done {
+        name: name.to_owned(),
+        task,
+        tid: Tid(0),
+        comm: String::new(),
+        rule,
+        figures: None,
+        preemptions: 0,
+        migrations: None,
+        ended: Some(why.to_owned()),
+    };
+    // Where all have counted themselves out, none can be stuck.
+    match shared.alive() == 0 || handle.is_finished() {
+        true => handle.join().ok().flatten().unwrap_or_else(|| nothing("its thread panicked")),
+        false => nothing(supervisor::STUCK),
+    }
+}
+
+fn look(shared: &Shared, zero: Mono, watch: &mut dyn Watch) {
+    let rings = locked(&shared.rings).clone();
+    for (at, ring) in rings.iter().enumerate() {
+        ring.drain(|job| watch.job(at, job));
+    }
+    watch.progress(&Progress {
+        elapsed: clock::mono().since(zero),
+        jobs: shared.live.jobs.load(Ordering::Relaxed),
+        misses: shared.live.misses.load(Ordering::Relaxed),
+        longest: Ns(shared.live.longest.load(Ordering::Relaxed)),
+    });
+}

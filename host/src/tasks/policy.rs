@@ -1,0 +1,79 @@
+//! The policy of the calling thread, `SCHED_DEADLINE` included.
+
+use std::mem;
+
+use lathunt_core::tasks::outcome::scheduling;
+use lathunt_core::tasks::program::Rule;
+use lathunt_core::tasks::set::Policy;
+
+use crate::error::{Error, Result};
+use crate::sched;
+
+/// Gives the calling thread `rule`.
+///
+/// # Errors
+/// Names who refuses, and for `SCHED_DEADLINE` what the kernel demands.
+pub fn set(rule: Rule) -> Result<()> {
+    match rule {
+        Rule::Fifo(priority) => sched::set_policy(sched::Policy::Fifo, priority),
+        Rule::RoundRobin(priority) => sched::set_policy(sched::Policy::RoundRobin, priority),
+        Rule::Fair(policy, nice) => {
+            let policy = match policy {
+                Policy::Batch => sched::Policy::Batch,
+                Policy::Idle => sched::Policy::Idle,
+                _ => sched::Policy::Other,
+            };
+            sched::set_policy(policy, 0)?;
+            match nice {
+                0 => Ok(()),
+                nice => sched::set_nice(nice),
+            }
+        }
+        Rule::Deadline { runtime, deadline, period } => {
+            // SAFETY: sched_attr is plain integers, for which zeros are valid.
+            let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
+            attributes.size = size_of::<libc::sched_attr>() as u32;
+            attributes.sched_policy = libc::SCHED_DEADLINE as u32;
+            (attributes.sched_runtime, attributes.sched_deadline, attributes.sched_period) =
+                (runtime.0, deadline.0, period.0);
+            // SAFETY: the attributes live through the call; 0 is the calling thread.
+            match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) } {
+                0 => Ok(()),
+                _ => Err(refused(rule)),
+            }
+        }
+    }
+}
+
+fn refused(rule: Rule) -> Error {
+    let error = std::io::Error::last_os_error();
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "it needs CAP_SYS_NICE, and a thread that may run on all CPUs of its root domain (no \"cpus\", no -c)"
+        }
+        Some(libc::EBUSY) => {
+            "the reservations exceed what the kernel admits: sched_rt_runtime_us of all CPUs (95 %), less its fair servers"
+        }
+        Some(libc::EINVAL) => {
+            "the kernel demands 1024 ns <= runtime <= deadline <= period, and a period from 100 µs to 4.19 s \
+             (sched_deadline_period_*_us)"
+        }
+        _ => "",
+    };
+    Error::new("set", format!("scheduling {}", scheduling(rule)), error).hint(hint)
+}
+
+/// Changes the real-time priority of the calling thread, and not its policy.
+///
+/// # Errors
+/// The error of the kernel.
+pub fn set_priority(priority: i32) -> std::result::Result<(), i32> {
+    // SAFETY: sched_param is plain integers, for which zeros are valid.
+    let mut param: libc::sched_param = unsafe { mem::zeroed() };
+    param.sched_priority = priority;
+    // SAFETY: param lives through the call; 0 is the calling thread.
+    match unsafe { libc::sched_setparam(0, &param) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)),
+    }
+}

@@ -1,0 +1,113 @@
+//! Jobs from the thread that ran them to an ordinary thread: one writer, one reader, no wait on either side.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lathunt_core::tasks::jobs::Job;
+use lathunt_core::time::{Cpu, Mono, Ns};
+
+/// Jobs that may wait to be read: at 10 kHz, 0.4 s.
+const ROOM: u64 = 4_096;
+
+/// A ring. What does not fit is counted as lost; figures are counted elsewhere and lose nothing.
+pub struct Ring {
+    jobs: Box<[UnsafeCell<Job>]>,
+    written: AtomicU64,
+    read: AtomicU64,
+    lost: AtomicU64,
+}
+
+// SAFETY: a place is written before `written` passes it, and not again before `read` has passed it.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    pub fn new() -> Ring {
+        let empty = Job {
+            release: Mono(0),
+            start: None,
+            end: Mono(0),
+            execution: Ns::ZERO,
+            deadline: None,
+            finished: false,
+            cpu: Cpu(0),
+        };
+        Ring {
+            jobs: (0..ROOM).map(|_| UnsafeCell::new(empty)).collect(),
+            written: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a job. Only one thread may call it.
+    pub fn push(&self, job: &Job) {
+        let at = self.written.load(Ordering::Relaxed);
+        if at - self.read.load(Ordering::Acquire) >= ROOM {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // SAFETY: the reader is not at this place: it reads up to `written` only, and is less than a round behind.
+        unsafe { *self.jobs[(at % ROOM) as usize].get() = *job };
+        self.written.store(at + 1, Ordering::Release);
+    }
+
+    /// Takes all that there are. Only one thread may call it.
+    pub fn drain(&self, mut each: impl FnMut(&Job)) {
+        let end = self.written.load(Ordering::Acquire);
+        let mut at = self.read.load(Ordering::Relaxed);
+        while at < end {
+            // SAFETY: the writer has passed this place, and does not come back before `read` has.
+            each(unsafe { &*self.jobs[(at % ROOM) as usize].get() });
+            at += 1;
+            self.read.store(at, Ordering::Release);
+        }
+    }
+
+    /// Jobs that did not fit.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_come_out_in_order_and_what_does_not_fit_is_counted() {
+        let ring = std::sync::Arc::new(Ring::new());
+        let (writer, all) = (std::sync::Arc::clone(&ring), 100_000);
+        let thread = std::thread::spawn(move || {
+            for nth in 0..all {
+                let mut job = Job { end: Mono(nth), ..first() };
+                job.execution = Ns(nth * 2);
+                writer.push(&job);
+            }
+        });
+        let (mut read, mut last) = (0, None);
+        loop {
+            let over = thread.is_finished();
+            ring.drain(|job| {
+                assert!(last < Some(job.end.0) && job.execution.0 == job.end.0 * 2);
+                (last, read) = (Some(job.end.0), read + 1);
+            });
+            if over {
+                break;
+            }
+        }
+        thread.join().unwrap();
+        assert_eq!(read + ring.lost(), all);
+    }
+
+    fn first() -> Job {
+        Job {
+            release: Mono(0),
+            start: Some(Mono(0)),
+            end: Mono(0),
+            execution: Ns::ZERO,
+            deadline: None,
+            finished: true,
+            cpu: Cpu(0),
+        }
+    }
+}
