@@ -1,0 +1,90 @@
+//! With what a runtime starts, and why it may not.
+
+use crate::policy::Refusal;
+
+/// How running threads are interrupted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Preemption {
+    /// The better of the next two, measured at start (4 ms).
+    #[default]
+    Measure,
+    /// A POSIX timer.
+    Timer,
+    /// A helper thread that sleeps and sends a signal.
+    Helper,
+    /// Not at all: threads switch where they wait, yield or unlock.
+    None,
+}
+
+/// Configuration of a runtime.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Most threads at a time, 1 to 65,536.
+    pub threads: usize,
+    /// Bytes of a thread's stack for the program, where the thread does not ask for others.
+    pub stack: usize,
+    /// Priority of the thread that starts the runtime, 0 to 98.
+    pub main_priority: u8,
+    /// How running threads are interrupted.
+    pub preemption: Preemption,
+    /// SCHED_FIFO priority of the kernel thread (1 to 98; the helper gets one more). Needs CAP_SYS_NICE or RLIMIT_RTPRIO. `None`:
+    /// stays what it is.
+    pub kernel_priority: Option<i32>,
+    /// CPU on which the kernel thread stays.
+    pub cpu: Option<usize>,
+    /// With `kernel_priority`: CPU seconds without a blocking system call after which the kernel ends the process
+    /// (RLIMIT_RTTIME), so that a thread that never ends cannot take the CPU for good. 0: no limit.
+    pub runaway_seconds: u64,
+    /// Whether stacks are backed by memory at once, so that no page fault delays a thread later.
+    pub touch_stacks: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            threads: 256,
+            stack: 128 * 1024,
+            main_priority: 0,
+            preemption: Preemption::Measure,
+            kernel_priority: None,
+            cpu: None,
+            runaway_seconds: 10,
+            touch_stacks: false,
+        }
+    }
+}
+
+/// Why a runtime does not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The calling kernel thread has one already.
+    Running,
+    /// The process runs with a shadow stack, which forbids to switch stacks.
+    ShadowStack,
+    /// A parameter is outside its range.
+    Refused(Refusal),
+    /// The kernel refused something.
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// Its answer.
+        source: std::io::Error,
+    },
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartError::Running => out.write_str("this kernel thread has a runtime already"),
+            StartError::ShadowStack => out.write_str(
+                "this process uses a shadow stack (CET), which forbids to switch stacks; start it with \
+                 GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK",
+            ),
+            StartError::Refused(refusal) => refusal.fmt(out),
+            StartError::System { doing, source } => write!(out, "cannot {doing}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

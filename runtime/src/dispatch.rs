@@ -1,0 +1,285 @@
+//! The scheduler's lock, the switch, and the signal handler: the only places where the two worlds meet.
+//!
+//! `locked` is a counter that only this kernel thread and its signal handler touch. A handler that finds it above 0 leaves the
+//! note `pending` and returns; whoever brings it to 0 looks at the note. No system call masks a signal on these paths.
+//!
+//! Preemption switches inside the handler: the frame with all registers stays on the preempted thread's stack. The kernel
+//! blocks the signal from its delivery to the return from it (`masked` follows that). Whoever goes on elsewhere than in a
+//! handler must unblock it; whoever goes on inside a handler must have it blocked, so that no second frame can be put on the
+//! same stack before the first is gone. Both cost one system call, only for switches from or to a preempted thread. So a
+//! stack carries at most one frame of ours at any time, and [`crate::stack::reserve`] is enough.
+
+use std::sync::atomic::{compiler_fence, Ordering};
+
+use crate::policy::NEVER;
+use crate::state::{current, Fiber, Runtime};
+use crate::{arch, clock, signal};
+
+/// Locks the scheduler.
+///
+/// # Safety
+/// `rt` is the calling kernel thread's runtime.
+#[inline(always)]
+pub(crate) unsafe fn enter(rt: *mut Runtime) {
+    // SAFETY: the caller's promise; a plain load and store, as only our own handler intervenes and restores the value.
+    unsafe {
+        let locked = &(*rt).locked;
+        locked.store(locked.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        (*rt).fresh = false;
+    }
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Switches where the decision is due, and unlocks. With an outer lock only counts down.
+///
+/// # Safety
+/// As for [`enter`], which came before.
+#[inline(always)]
+pub(crate) unsafe fn leave(rt: *mut Runtime) {
+    // SAFETY: the caller's promise; no reference into the runtime is held across the switch.
+    unsafe {
+        if (*rt).locked.load(Ordering::Relaxed) == 1 && (*rt).sched.must_switch_or_idle() {
+            dispatch(rt);
+        }
+        unlock(rt);
+    }
+}
+
+/// Unlocks, and does what a signal has left to do meanwhile.
+#[inline(always)]
+unsafe fn unlock(rt: *mut Runtime) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        compiler_fence(Ordering::SeqCst);
+        let locked = (*rt).locked.load(Ordering::Relaxed) - 1;
+        (*rt).locked.store(locked, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        // Noted before the store, or not at all: a signal from now on finds it unlocked.
+        if locked == 0 && (*rt).pending.load(Ordering::Relaxed) {
+            catch_up(rt);
+        }
+    }
+}
+
+#[cold]
+unsafe fn catch_up(rt: *mut Runtime) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        while (*rt).pending.load(Ordering::Relaxed) {
+            enter(rt);
+            (*rt).pending.store(false, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            tick(rt);
+            dispatch(rt);
+            compiler_fence(Ordering::SeqCst);
+            (*rt).locked.store(0, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// What is due at this time.
+unsafe fn tick(rt: *mut Runtime) {
+    // SAFETY: locked, and ours.
+    unsafe {
+        let now = (*rt).clock.now();
+        if (*rt).armed <= now {
+            (*rt).armed = NEVER;
+        }
+        (*rt).sched.tick(now);
+        let rt = &mut *rt;
+        rt.broker.collect(&mut rt.sched, now);
+    }
+}
+
+/// Chooses, arms the alarm, and switches; idles while nobody can run. Returns when the caller's thread runs again.
+#[inline]
+pub(crate) unsafe fn dispatch(rt: *mut Runtime) {
+    // SAFETY: locked once, and ours; references are short.
+    unsafe {
+        // What the caller has read since it locked is new enough.
+        let mut now = if (*rt).fresh { (*rt).stamp } else { (*rt).now() };
+        (*rt).fresh = false;
+        look(rt, now);
+        let next = loop {
+            (*rt).sched.reschedule(now);
+            if let Some(next) = (*rt).sched.current() {
+                break next.0;
+            }
+            idle(rt);
+            now = (*rt).clock.now();
+        };
+        arm(rt, now);
+        watch(rt);
+        if next != (*rt).on_cpu {
+            switch(rt, next);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn look(rt: *mut Runtime, now: u64) {
+    // SAFETY: locked, and ours.
+    let rt = unsafe { &mut *rt };
+    rt.broker.look(&mut rt.sched, now);
+}
+
+#[inline(always)]
+unsafe fn watch(rt: *mut Runtime) {
+    // SAFETY: locked, and ours.
+    let rt = unsafe { &mut *rt };
+    if rt.alarm.is_some() {
+        rt.broker.watch(&rt.sched, rt.config.kernel_priority);
+    }
+}
+
+/// Sets the alarm for the next thing that happens by itself. One that comes too early is left: it costs less.
+#[inline]
+unsafe fn arm(rt: *mut Runtime, now: u64) {
+    // SAFETY: locked, and ours.
+    unsafe {
+        let next = (*rt).sched.next_event(now);
+        if next < (*rt).armed {
+            arm_at(rt, next, now);
+        }
+    }
+}
+
+#[cold]
+unsafe fn arm_at(rt: *mut Runtime, next: u64, now: u64) {
+    // SAFETY: locked, and ours.
+    unsafe {
+        if next <= now {
+            (*rt).pending.store(true, Ordering::Relaxed);
+        } else if let Some(alarm) = &(*rt).alarm {
+            (*rt).armed = next;
+            alarm.set(next);
+        }
+    }
+}
+
+/// Goes on with another thread. Returns when this one goes on.
+#[inline]
+unsafe fn switch(rt: *mut Runtime, next: u32) {
+    // SAFETY: locked; the fibers are at stable addresses, and each stack pointer is used once: `on_cpu` is always the one
+    // that runs, and only others are switched to.
+    unsafe {
+        let old = (*rt).on_cpu;
+        let fibers = (*rt).fibers.as_mut_ptr();
+        let from = fibers.add(old as usize);
+        (*rt).on_cpu = next;
+        (*rt).switches += 1;
+        (*from).errno = *(*rt).errno;
+        let exceptions = (*rt).exceptions;
+        if !exceptions.is_null() {
+            (*from).exceptions = exceptions.cast::<[usize; 2]>().read();
+        }
+        arch::switch(&raw mut (*from).sp, (*fibers.add(next as usize)).sp);
+        if !exceptions.is_null() {
+            exceptions.cast::<[usize; 2]>().write((*from).exceptions);
+        }
+        *(*rt).errno = (*from).errno;
+        resumed(rt, from);
+    }
+}
+
+/// Brings the signal mask to what the resumed thread needs, and buries the dead.
+#[inline(always)]
+unsafe fn resumed(rt: *mut Runtime, fiber: *const Fiber) {
+    // SAFETY: as in `switch`.
+    unsafe {
+        if (*rt).masked.get() != (*fiber).in_handler {
+            (*rt).masked.set((*fiber).in_handler);
+            signal::set_blocked((*fiber).in_handler);
+        }
+        if !(*rt).buried.is_empty() {
+            (*rt).buried.clear();
+        }
+    }
+}
+
+/// The first instructions of a new thread, on its own stack.
+///
+/// # Safety
+/// Only called by the first switch to a stack made for it.
+pub(crate) unsafe extern "C" fn begin(id: usize) -> ! {
+    // SAFETY: the runtime switched to us; it stays.
+    unsafe {
+        let rt = current();
+        let fiber = (*rt).fibers.as_mut_ptr().add(id);
+        *(*rt).errno = 0;
+        if !(*rt).exceptions.is_null() {
+            (*rt).exceptions.cast::<[usize; 2]>().write([0; 2]);
+        }
+        resumed(rt, fiber);
+        let body = (*fiber).body.take();
+        unlock(rt);
+        if let Some(body) = body {
+            body();
+        }
+        ((*rt).exit)()
+    }
+}
+
+/// Nobody can run: waits for the next time, or for the broker.
+#[cold]
+unsafe fn idle(rt: *mut Runtime) {
+    // SAFETY: locked, and ours.
+    unsafe {
+        if !(*rt).pending.swap(false, Ordering::Relaxed) {
+            let now = (*rt).clock.now();
+            let until = (*rt).sched.next_event(now);
+            if until > now {
+                (*rt).broker.wait(until, now);
+            }
+        }
+        tick(rt);
+    }
+}
+
+/// Interrupts within a handler of the program that runs on another stack: looked at again after this many ns.
+const AGAIN: u64 = 50_000;
+
+/// The signal handler: a timer has expired, or a helper of the broker has news.
+pub(crate) extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let rt = current();
+    if rt.is_null() {
+        return crate::measure::on_signal();
+    }
+    // SAFETY: this kernel thread's runtime. Unlocked, nobody is in the middle of changing it; locked, only the note is touched.
+    unsafe {
+        if (*rt).locked.load(Ordering::Relaxed) != 0 {
+            (*rt).pending.store(true, Ordering::Relaxed);
+            (*rt).deferred += 1;
+            return;
+        }
+        enter(rt);
+        let errno = *(*rt).errno;
+        (*rt).signals += 1;
+        (*rt).masked.set(true);
+        let fiber = (*rt).fibers.as_mut_ptr().add((*rt).on_cpu as usize);
+        let pointer = arch::stack_pointer(context.cast());
+        if pointer < (*fiber).bounds.0 || pointer > (*fiber).bounds.1 {
+            (*rt).armed = clock::monotonic() + AGAIN;
+            if let Some(alarm) = &(*rt).alarm {
+                alarm.set((*rt).armed);
+            }
+        } else {
+            (*fiber).in_handler = true;
+            loop {
+                (*rt).pending.store(false, Ordering::Relaxed);
+                tick(rt);
+                dispatch(rt);
+                if !(*rt).pending.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            (*fiber).in_handler = false;
+        }
+        *(*rt).errno = errno;
+        // Blocked until the kernel has put the registers back.
+        (*rt).masked.set(false);
+        compiler_fence(Ordering::SeqCst);
+        (*rt).locked.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,363 @@
+//! The calls: each returns what the system call returns, or an errno. Without a runtime they are the plain system calls.
+
+use std::sync::atomic::Ordering;
+
+use crate::dispatch;
+use crate::ops;
+use crate::policy::{Outcome, ThreadId, NEVER};
+use crate::state::{current, Runtime};
+
+/// What a call returns: the system call's value, or an errno. ETIMEDOUT, ECANCELED and EPERM (the scheduler is held) may come
+/// from the runtime.
+pub type Answer = Result<usize, i32>;
+
+fn errno() -> i32 {
+    // SAFETY: the calling thread's errno.
+    unsafe { *libc::__errno_location() }
+}
+
+fn answer(value: isize) -> Answer {
+    usize::try_from(value).map_err(|_| errno())
+}
+
+/// Tries until it does not say EAGAIN, waiting for `events` in between.
+fn retry(fd: i32, events: i32, until: u64, mut attempt: impl FnMut() -> isize) -> Answer {
+    loop {
+        // SAFETY: this kernel thread's runtime; references end before the switch in `leave`.
+        unsafe {
+            let rt = current();
+            if (*rt).locked.load(Ordering::Relaxed) > 0 {
+                return Err(libc::EPERM);
+            }
+            ops::cancellation().map_err(ops::Error::errno)?;
+            dispatch::enter(rt);
+            let tried = answer(attempt());
+            if tried != Err(libc::EAGAIN) {
+                dispatch::leave(rt);
+                return tried;
+            }
+            let entered = block(&mut *rt, &[(fd, events as u32)], until);
+            dispatch::leave(rt);
+            entered?;
+            after(rt)?;
+        }
+    }
+}
+
+/// The running thread waits for any of these; the caller switches.
+fn block(rt: &mut Runtime, fds: &[(i32, u32)], until: u64) -> Result<(), i32> {
+    let now = rt.now();
+    if until <= now {
+        return Err(libc::ETIMEDOUT);
+    }
+    let thread = rt.on_cpu;
+    let priority = rt.sched.urgency(ThreadId(thread)).priority;
+    for &(fd, events) in fds {
+        if let Err(error) = rt.broker.enter(fd, events, thread, priority) {
+            rt.broker.forget(thread);
+            return Err(error);
+        }
+    }
+    rt.sched.wait_io(until, now);
+    Ok(())
+}
+
+/// After the wait: no waiter any more, and how it ended.
+unsafe fn after(rt: *mut Runtime) -> Result<(), i32> {
+    // SAFETY: this kernel thread's runtime.
+    unsafe {
+        dispatch::enter(rt);
+        let thread = (*rt).on_cpu;
+        (*rt).broker.forget(thread);
+        let outcome = (*rt).sched.outcome(ThreadId(thread));
+        dispatch::leave(rt);
+        match outcome {
+            Outcome::Done => Ok(()),
+            Outcome::TimedOut => Err(libc::ETIMEDOUT),
+            Outcome::Cancelled => Err(libc::ECANCELED),
+        }
+    }
+}
+
+fn has_runtime() -> bool {
+    !current().is_null()
+}
+
+/// recvfrom: with `address` null, recv.
+///
+/// # Safety
+/// As for recvfrom.
+pub unsafe fn recv_from(
+    fd: i32,
+    buffer: *mut u8,
+    length: usize,
+    flags: i32,
+    address: *mut libc::sockaddr,
+    size: *mut libc::socklen_t,
+    until: Option<u64>,
+) -> Answer {
+    let wait = has_runtime() && flags & libc::MSG_DONTWAIT == 0;
+    let flags = if wait { flags | libc::MSG_DONTWAIT } else { flags };
+    // SAFETY: the caller's promise.
+    let call = || unsafe { libc::recvfrom(fd, buffer.cast(), length, flags, address, size) };
+    if wait {
+        retry(fd, libc::EPOLLIN, ops::limit(until), call)
+    } else {
+        answer(call())
+    }
+}
+
+/// sendto: with `address` null, send.
+///
+/// # Safety
+/// As for sendto.
+pub unsafe fn send_to(
+    fd: i32,
+    buffer: *const u8,
+    length: usize,
+    flags: i32,
+    address: *const libc::sockaddr,
+    size: libc::socklen_t,
+    until: Option<u64>,
+) -> Answer {
+    let wait = has_runtime() && flags & libc::MSG_DONTWAIT == 0;
+    let flags = if wait { flags | libc::MSG_DONTWAIT } else { flags };
+    // SAFETY: the caller's promise.
+    let call = || unsafe { libc::sendto(fd, buffer.cast(), length, flags, address, size) };
+    if wait {
+        retry(fd, libc::EPOLLOUT, ops::limit(until), call)
+    } else {
+        answer(call())
+    }
+}
+
+/// read or write at the file's position: pipes, terminals and sockets wait in the epoll, files in the pool.
+unsafe fn transfer(fd: i32, buffer: *mut u8, length: usize, writes: bool) -> Answer {
+    let plain = move |buffer: usize| {
+        // SAFETY: the caller of `read` or `write` promises the buffer.
+        unsafe {
+            if writes {
+                libc::write(fd, buffer as *const libc::c_void, length)
+            } else {
+                libc::read(fd, buffer as *mut libc::c_void, length)
+            }
+        }
+    };
+    let address = buffer as usize;
+    if !has_runtime() {
+        return answer(plain(address));
+    }
+    let vector = libc::iovec { iov_base: buffer.cast(), iov_len: length };
+    let events = if writes { libc::EPOLLOUT } else { libc::EPOLLIN };
+    let mut without_flag = false;
+    let tried = retry(fd, events, NEVER, || {
+        // SAFETY: one valid vector; position -1 is the file's own.
+        let value = unsafe {
+            match (without_flag, writes) {
+                (true, _) => -1,
+                (false, true) => libc::pwritev2(fd, &vector, 1, -1, libc::RWF_NOWAIT),
+                (false, false) => libc::preadv2(fd, &vector, 1, -1, libc::RWF_NOWAIT),
+            }
+        };
+        if without_flag || (value < 0 && errno() == libc::EOPNOTSUPP) {
+            // This kind of file cannot be asked so: look first. Ready, it does not block unless somebody else is quicker.
+            without_flag = true;
+            return if ready(fd, writes) { plain(address) } else { again() };
+        }
+        value
+    });
+    // Always ready for epoll, and yet it would block: a file.
+    if tried == Err(libc::EPERM) && ops::cancellation().is_ok() {
+        return in_pool(move || plain(address));
+    }
+    tried
+}
+
+fn ready(fd: i32, writes: bool) -> bool {
+    let events = if writes { libc::POLLOUT } else { libc::POLLIN };
+    let mut entry = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one valid entry; does not wait.
+    unsafe { libc::poll(&mut entry, 1, 0) != 0 }
+}
+
+fn again() -> isize {
+    // SAFETY: the calling thread's errno.
+    unsafe { *libc::__errno_location() = libc::EAGAIN };
+    -1
+}
+
+/// read.
+///
+/// # Safety
+/// As for read.
+pub unsafe fn read(fd: i32, buffer: *mut u8, length: usize) -> Answer {
+    // SAFETY: the caller's promise.
+    unsafe { transfer(fd, buffer, length, false) }
+}
+
+/// write.
+///
+/// # Safety
+/// As for write.
+pub unsafe fn write(fd: i32, buffer: *const u8, length: usize) -> Answer {
+    // SAFETY: the caller's promise; nothing is written to the buffer.
+    unsafe { transfer(fd, buffer.cast_mut(), length, true) }
+}
+
+/// Runs a blocking call on a helper thread while the calling thread of the runtime waits. EAGAIN: no helper can be started.
+///
+/// # Errors
+/// The call's errno.
+pub fn in_pool(call: impl FnOnce() -> isize + Send + 'static) -> Answer {
+    if !has_runtime() {
+        return answer(call());
+    }
+    let result = std::sync::Arc::new(std::sync::Mutex::new((0, 0)));
+    // SAFETY: this kernel thread's runtime; references end before the switch in `leave`.
+    unsafe {
+        let rt = current();
+        if (*rt).locked.load(Ordering::Relaxed) > 0 {
+            return Err(libc::EPERM);
+        }
+        dispatch::enter(rt);
+        let thread = (*rt).on_cpu;
+        let shared = result.clone();
+        let submitted = (*rt).broker.submit(thread, move || {
+            let value = call();
+            let error = if value < 0 { errno() } else { 0 };
+            *shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (value, error);
+        });
+        if !submitted {
+            dispatch::leave(rt);
+            return Err(libc::EAGAIN);
+        }
+        loop {
+            let now = (*rt).now();
+            (*rt).sched.wait_io(NEVER, now);
+            dispatch::leave(rt);
+            dispatch::enter(rt);
+            // The buffer belongs to the helper until it is done, also when the thread is cancelled.
+            if (*rt).broker.is_done(thread) {
+                break;
+            }
+        }
+        (*rt).broker.forget(thread);
+        dispatch::leave(rt);
+    }
+    let (value, error) = *result.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    usize::try_from(value).map_err(|_| error)
+}
+
+/// poll, with an absolute time in ns as its limit: the number of descriptors with something to report, 0 after the time.
+///
+/// # Errors
+/// The call's errno.
+pub fn poll(fds: &mut [libc::pollfd], until: Option<u64>) -> Answer {
+    let until = ops::limit(until);
+    loop {
+        // SAFETY: valid entries; does not wait.
+        let mut look =
+            || answer(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0) } as isize);
+        let rt = current();
+        if rt.is_null() {
+            return look();
+        }
+        // SAFETY: this kernel thread's runtime; references end before the switch in `leave`.
+        unsafe {
+            if (*rt).locked.load(Ordering::Relaxed) > 0 {
+                return Err(libc::EPERM);
+            }
+            ops::cancellation().map_err(ops::Error::errno)?;
+            dispatch::enter(rt);
+            let found = look();
+            if found != Ok(0) {
+                dispatch::leave(rt);
+                return found;
+            }
+            let wanted: Vec<_> = fds
+                .iter()
+                .filter(|entry| entry.fd >= 0)
+                .map(|entry| (entry.fd, entry.events as u32))
+                .collect();
+            let entered = block(&mut *rt, &wanted, until);
+            dispatch::leave(rt);
+            match entered.and_then(|()| after(rt)) {
+                Err(libc::ETIMEDOUT) => return Ok(0),
+                other => other?,
+            }
+        }
+    }
+}
+
+/// Runs a call with O_NONBLOCK set on the descriptor.
+fn without_blocking(fd: i32, call: impl FnOnce() -> i32) -> isize {
+    // SAFETY: flags of a descriptor.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        if flags < 0 {
+            return -1;
+        }
+        if flags & libc::O_NONBLOCK == 0 {
+            libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
+        }
+        let value = call();
+        let error = errno();
+        if flags & libc::O_NONBLOCK == 0 {
+            libc::fcntl(fd, libc::F_SETFL, flags);
+        }
+        *libc::__errno_location() = error;
+        value as isize
+    }
+}
+
+/// accept4.
+///
+/// # Safety
+/// As for accept4.
+pub unsafe fn accept(
+    fd: i32,
+    address: *mut libc::sockaddr,
+    size: *mut libc::socklen_t,
+    flags: i32,
+    until: Option<u64>,
+) -> Answer {
+    // SAFETY: the caller's promise.
+    let call = || unsafe { libc::accept4(fd, address, size, flags) };
+    if !has_runtime() {
+        return answer(call() as isize);
+    }
+    retry(fd, libc::EPOLLIN, ops::limit(until), || without_blocking(fd, call))
+}
+
+/// connect.
+///
+/// # Safety
+/// As for connect.
+pub unsafe fn connect(
+    fd: i32,
+    address: *const libc::sockaddr,
+    size: libc::socklen_t,
+    until: Option<u64>,
+) -> Answer {
+    // SAFETY: the caller's promise.
+    let call = || unsafe { libc::connect(fd, address, size) };
+    if !has_runtime() {
+        return answer(call() as isize);
+    }
+    match answer(without_blocking(fd, call)) {
+        Err(libc::EINPROGRESS) => {}
+        other => return other,
+    }
+    let mut entry = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
+    if poll(&mut entry, until)? == 0 {
+        return Err(libc::ETIMEDOUT);
+    }
+    let (mut error, mut length) = (0i32, 4);
+    // SAFETY: four valid bytes.
+    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &mut length) };
+    if error == 0 {
+        Ok(0)
+    } else {
+        Err(error)
+    }
+}

@@ -1,0 +1,192 @@
+//! Single rules, by example.
+
+use super::simulation::{Act, World};
+use crate::policy::thread::State;
+use crate::policy::{Outcome, Params, Policy, Protocol, Refusal, Release, Scheduler, Step, NEVER};
+
+fn at(priority: u8) -> Params {
+    Params { priority, ..Params::default() }
+}
+
+/// Low holds a mutex that high wants, while middle has work.
+fn inversion(protocol: Protocol) -> u64 {
+    let mut world = World::new();
+    world.sched.new_mutex(protocol).unwrap();
+    world.add(at(1), &[Act::Lock(0), Act::Run(100), Act::Unlock(0), Act::Run(10)]);
+    let middle = Params { start: Some(20), ..at(2) };
+    world.add(middle, &[Act::Run(10_000)]);
+    let high = Params { start: Some(10), ..at(3) };
+    let high = world.add(high, &[Act::Run(5), Act::Lock(0), Act::Run(5), Act::Unlock(0)]);
+    world.run(20_000, |_| {});
+    world.account(high).worst_response
+}
+
+#[test]
+fn every_protocol_but_none_ends_priority_inversion() {
+    assert_eq!(inversion(Protocol::None), 10_000 + 100);
+    assert_eq!(inversion(Protocol::Inherit), 100);
+    assert_eq!(inversion(Protocol::Ceiling(3)), 100);
+}
+
+#[test]
+fn round_robin_shares_and_fifo_does_not() {
+    for (policy, expected) in [(Policy::RoundRobin { quantum: 10_000 }, 50_000), (Policy::Fifo, 0)] {
+        let mut world = World::new();
+        for _ in 0..2 {
+            world.add(Params { policy, ..at(4) }, &[Act::Run(1_000_000)]);
+        }
+        world.run(100_000, |_| {});
+        assert_eq!(world.account(1).cpu, expected);
+    }
+}
+
+#[test]
+fn inheritance_passes_along_a_chain_and_ends_with_the_timeout_that_caused_it() {
+    let mut sched = Scheduler::new(4, 0);
+    let mutexes = [0, 1].map(|_| sched.new_mutex(Protocol::Inherit).unwrap());
+    let low = sched.spawn(0, &at(1)).unwrap();
+    sched.reschedule(0);
+    sched.lock(mutexes[0], NEVER, 0).unwrap();
+    let middle = sched.spawn(0, &at(2)).unwrap();
+    sched.reschedule(0);
+    sched.lock(mutexes[1], NEVER, 0).unwrap();
+    sched.lock(mutexes[0], NEVER, 0).unwrap();
+    sched.reschedule(0);
+    let high = sched.spawn(0, &at(9)).unwrap();
+    sched.reschedule(0);
+    assert_eq!(sched.lock(mutexes[1], 50, 0), Ok(Step::Wait));
+    sched.reschedule(0);
+    assert_eq!(sched.current(), Some(low));
+    assert_eq!([low, middle].map(|id| sched.urgency(id).priority), [9, 9]);
+    sched.tick(50);
+    sched.reschedule(50);
+    assert_eq!(sched.current(), Some(high));
+    assert_eq!(sched.outcome(high), Outcome::TimedOut);
+    assert_eq!([low, middle].map(|id| sched.urgency(id).priority), [2, 2]);
+}
+
+#[test]
+fn a_circle_of_owners_is_refused() {
+    let mut sched = Scheduler::new(2, 0);
+    let mutexes = [0, 1].map(|_| sched.new_mutex(Protocol::Inherit).unwrap());
+    sched.spawn(0, &at(1)).unwrap();
+    sched.reschedule(0);
+    sched.lock(mutexes[0], NEVER, 0).unwrap();
+    assert_eq!(sched.lock(mutexes[0], NEVER, 0), Err(Refusal::Deadlock));
+    sched.spawn(0, &at(2)).unwrap();
+    sched.reschedule(0);
+    sched.lock(mutexes[1], NEVER, 0).unwrap();
+    sched.lock(mutexes[0], NEVER, 0).unwrap();
+    sched.reschedule(0);
+    assert_eq!(sched.lock(mutexes[1], NEVER, 0), Err(Refusal::Deadlock));
+}
+
+#[test]
+fn a_barrier_never_lets_its_last_arriver_pass_twice() {
+    // rt-app's barrier does: its last arriver of a high priority passes again before the others have left.
+    let mut sched = Scheduler::new(2, 0);
+    let barrier = sched.new_barrier(2).unwrap();
+    let low = sched.spawn(0, &at(1)).unwrap();
+    sched.reschedule(0);
+    assert_eq!(sched.arrive(barrier, 0), Step::Wait);
+    let high = sched.spawn(0, &at(2)).unwrap();
+    sched.reschedule(0);
+    assert_eq!(sched.arrive(barrier, 0), Step::Go);
+    assert_eq!(sched.arrive(barrier, 0), Step::Wait);
+    sched.reschedule(0);
+    assert_eq!(
+        (sched.current(), sched.state(high)),
+        (Some(low), State::Blocked(crate::policy::thread::Wait::Barrier(0)))
+    );
+}
+
+#[test]
+fn a_condition_keeps_the_mutex_and_wakes_the_most_urgent_waiter() {
+    let mut sched = Scheduler::new(3, 0);
+    let (mutex, condition) = (sched.new_mutex(Protocol::Inherit).unwrap(), sched.new_condition());
+    let waiters = [3, 2].map(|priority| {
+        let id = sched.spawn(0, &at(priority)).unwrap();
+        sched.reschedule(0);
+        sched.lock(mutex, NEVER, 0).unwrap();
+        sched.wait_condition(condition, mutex, NEVER, 0).unwrap();
+        sched.reschedule(0);
+        id
+    });
+    sched.spawn(0, &at(1)).unwrap();
+    sched.reschedule(0);
+    sched.lock(mutex, NEVER, 0).unwrap();
+    assert!(sched.signal(condition, 0));
+    // The mutex is held: the waiter moves on to wait for it.
+    assert!(!sched.reschedule(0));
+    sched.unlock(mutex, 0).unwrap();
+    sched.reschedule(0);
+    assert_eq!((sched.current(), sched.owner(mutex)), (Some(waiters[0]), Some(waiters[0])));
+    sched.unlock(mutex, 0).unwrap();
+    assert!(sched.signal(condition, 0));
+    assert!(!sched.signal(condition, 0), "nothing is remembered");
+}
+
+#[test]
+fn a_sporadic_thread_keeps_its_separation_and_forgets_no_trigger() {
+    let mut world = World::new();
+    let release = Release::Sporadic { separation: 100 };
+    let task = world.add(Params { release, deadline: Some(10), ..at(5) }, &[Act::Run(10)]);
+    let id = world.actors[task].id;
+    for _ in 0..3 {
+        world.sched.trigger(id, 0).unwrap();
+    }
+    world.run(1000, |_| {});
+    let starts: Vec<_> = world.stretches.iter().filter(|s| s.runs == Some(task)).map(|s| s.from).collect();
+    assert_eq!(starts, [0, 100, 200]);
+    assert_eq!(
+        (world.account(task).jobs, world.account(task).misses),
+        (3, 0),
+        "an end at the deadline meets it"
+    );
+}
+
+#[test]
+fn a_miss_posts_the_handlers_semaphore_once_and_at_the_deadline() {
+    let mut world = World::new();
+    let semaphore = world.sched.new_semaphore(0).unwrap();
+    let release = Release::Periodic { period: 100 };
+    let task = world.add(Params { release, deadline: Some(30), ..at(5) }, &[Act::Run(50)]);
+    world.sched.set_notify(world.actors[task].id, Some(semaphore)).unwrap();
+    world.run(31, |_| {});
+    assert_eq!(world.sched.count(semaphore), 1, "while the job still runs");
+    world.run(99, |_| {});
+    assert_eq!((world.sched.count(semaphore), world.account(task).worst_lateness), (1, 20));
+}
+
+#[test]
+fn backlog_is_worked_off_with_the_releases_it_had() {
+    let mut world = World::new();
+    let release = Release::Periodic { period: 100 };
+    let task = world.add(Params { release, deadline: Some(100), ..at(5) }, &[Act::Run(60)]);
+    // Away for 350 ns.
+    world.add(Params { start: Some(50), ..at(9) }, &[Act::Run(350)]);
+    world.run(2000, |_| {});
+    assert_eq!(world.account(task).jobs, 20);
+    assert_eq!(world.account(task).worst_response, 410, "of the first; the second waited for 310");
+}
+
+#[test]
+fn impossible_parameters_are_refused_with_a_reason() {
+    let mut sched = Scheduler::new(1, 0);
+    let edf = Params { policy: Policy::Edf, ..Params::default() };
+    let server = Policy::Sporadic { low: 5, period: 10, budget: 20, replenishments: 1 };
+    for params in [
+        Params { priority: 99, ..Params::default() },
+        Params { deadline: Some(0), ..edf },
+        edf,
+        Params { release: Release::Periodic { period: 0 }, ..Params::default() },
+        Params { policy: server, priority: 9, ..Params::default() },
+        Params { deadline: Some(u64::MAX - 1), ..edf },
+    ] {
+        assert!(matches!(sched.spawn(0, &params), Err(Refusal::Invalid(_))), "{params:?}");
+    }
+    sched.spawn(0, &Params::default()).unwrap();
+    assert_eq!(sched.spawn(0, &Params::default()), Err(Refusal::TooManyThreads));
+    assert!(matches!(sched.new_mutex(Protocol::Ceiling(99)), Err(Refusal::Invalid(_))));
+    assert!(sched.new_barrier(0).is_err());
+}

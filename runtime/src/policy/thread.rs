@@ -1,0 +1,290 @@
+//! What the scheduler knows of a thread, and with what a thread is created.
+
+use super::lists::List;
+use super::server::Server;
+use super::{Outcome, Refusal, Urgency, NEVER, NONE, PRIORITIES};
+
+/// How a thread shares the processor with those of its priority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// Runs until it waits or a more urgent one is ready (SCHED_FIFO).
+    #[default]
+    Fifo,
+    /// Like FIFO, but goes behind its equals after each quantum of CPU time (SCHED_RR).
+    RoundRobin {
+        /// In ns, at least 10,000.
+        quantum: u64,
+    },
+    /// Within its priority, the earlier absolute deadline first. Needs a relative deadline.
+    Edf,
+    /// At its priority while its budget lasts, else at `low`; what is used returns one period after (SCHED_SPORADIC, without
+    /// the faults of POSIX's rules: see [`super::server`]).
+    Sporadic {
+        /// Priority without capacity, below the thread's.
+        low: u8,
+        /// Replenishment period in ns.
+        period: u64,
+        /// Capacity in ns, at most the period.
+        budget: u64,
+        /// Most replenishments that are pending, 1 to 16.
+        replenishments: usize,
+    },
+}
+
+/// When the thread's jobs are released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Release {
+    /// Once, when it starts: one job without an end.
+    #[default]
+    Aperiodic,
+    /// Every `period` ns from its start. A job that ends after the next release is followed by the next at once: no release is
+    /// forgotten.
+    Periodic {
+        /// In ns, above 0.
+        period: u64,
+    },
+    /// By `trigger` alone, at least `separation` ns apart: a trigger that comes too early is served later.
+    Sporadic {
+        /// In ns.
+        separation: u64,
+    },
+}
+
+/// What happens to a job that has used its budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnOverrun {
+    /// It is counted and reported; the job goes on.
+    #[default]
+    Count,
+    /// Besides, the job goes on at priority 0 without a deadline until its next release.
+    Background,
+}
+
+/// CPU time that each job may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// In ns, above 0.
+    pub ns: u64,
+    /// What follows.
+    pub action: OnOverrun,
+}
+
+/// With what a thread is created. `Params::default()` is an aperiodic FIFO thread of priority 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Params {
+    /// Policy.
+    pub policy: Policy,
+    /// 0 (lowest) to 98.
+    pub priority: u8,
+    /// When jobs are released.
+    pub release: Release,
+    /// Deadline relative to the release, in ns. A job that needs longer is a miss.
+    pub deadline: Option<u64>,
+    /// CPU time for each job.
+    pub budget: Option<Budget>,
+    /// Absolute time of the first release in ns; `None`: now.
+    pub start: Option<u64>,
+}
+
+/// Shortest round-robin quantum, in ns: a shorter one would be spent on switching.
+pub const SHORTEST_QUANTUM: u64 = 10_000;
+
+/// Longest time of any parameter, in ns (36 years): sums of three do not wrap.
+pub const LONGEST: u64 = 1 << 60;
+
+impl Params {
+    /// Whether it makes sense; the server of a sporadic server.
+    pub(super) fn check(&self, now: u64) -> Result<Option<Box<Server>>, Refusal> {
+        if self.priority >= PRIORITIES {
+            return Err(Refusal::Invalid("a priority is 0 to 98"));
+        }
+        if self.deadline == Some(0) {
+            return Err(Refusal::Invalid("a deadline of 0 cannot be met"));
+        }
+        if self.budget.is_some_and(|budget| budget.ns == 0) {
+            return Err(Refusal::Invalid("a budget of 0 allows nothing to run"));
+        }
+        let period = match self.release {
+            Release::Periodic { period: 0 } => return Err(Refusal::Invalid("a period must be above 0")),
+            Release::Periodic { period } => period,
+            Release::Sporadic { separation } => separation,
+            Release::Aperiodic => 0,
+        };
+        let budget = self.budget.map_or(0, |budget| budget.ns);
+        if [period, self.deadline.unwrap_or(0), budget, self.start.unwrap_or(0)]
+            .iter()
+            .any(|&time| time > LONGEST)
+        {
+            return Err(Refusal::Invalid("a time above 36 years"));
+        }
+        match self.policy {
+            Policy::Edf if self.deadline.is_none() => Err(Refusal::Invalid("EDF needs a deadline")),
+            Policy::RoundRobin { quantum } if quantum < SHORTEST_QUANTUM => {
+                Err(Refusal::Invalid("a round-robin quantum is at least 10 us"))
+            }
+            Policy::Sporadic { low, period, budget, replenishments } => {
+                match Server::new(self.priority, low, period, budget, replenishments, now) {
+                    Some(server) => Ok(Some(Box::new(server))),
+                    None => Err(Refusal::Invalid(
+                        "a sporadic server needs 0 < budget <= period, low < priority, 1 to 16 replenishments",
+                    )),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Why a thread does not run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// For a time.
+    Sleep,
+    /// For its next release.
+    Release,
+    /// For `resume`.
+    Suspended,
+    /// For a mutex.
+    Mutex(u32),
+    /// For a condition; then it takes this mutex again.
+    Condition(u32, u32),
+    /// For a semaphore.
+    Semaphore(u32),
+    /// For the others at a barrier.
+    Barrier(u32),
+    /// For the end of a thread.
+    Join(u32),
+    /// For the broker.
+    Io,
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// The place in the table is free.
+    Unused,
+    /// In the ready queue.
+    Ready,
+    /// The one that runs: in no list.
+    Running,
+    /// Waits; in the list of what it waits for, if that has one.
+    Blocked(Wait),
+    /// Ended; kept until it is joined or released.
+    Ended,
+}
+
+/// What was measured of a thread. Times in ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// Jobs that have ended.
+    pub jobs: u64,
+    /// Jobs that had not ended by their deadline, also those that still run.
+    pub misses: u64,
+    /// Jobs that used up their budget.
+    pub overruns: u64,
+    /// CPU time.
+    pub cpu: u64,
+    /// Longest response time of a job that has ended.
+    pub worst_response: u64,
+    /// Largest lateness of a job that has ended after its deadline.
+    pub worst_lateness: u64,
+    /// How often a more urgent thread took the processor away.
+    pub preemptions: u64,
+    /// How often it was put on the processor.
+    pub dispatches: u64,
+    /// CPU time at the high priority of a sporadic server beyond its capacity: how late the timer was, in sum.
+    pub server_excess: u64,
+    /// Mutexes that it held when it ended; they were unlocked.
+    pub abandoned: u64,
+}
+
+/// A thread of the table.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    pub(super) prev: u32,
+    pub(super) next: u32,
+    /// With all that is inherited; what the lists are ordered by.
+    pub(super) urgency: Urgency,
+    pub(super) state: State,
+    /// Slice that is left, for round robin.
+    pub(super) slice: u64,
+    /// Of how many mutexes it is the owner: the first in the chain of `next_held`.
+    pub(super) held: u32,
+    pub(super) policy: Policy,
+    /// As set by the program.
+    pub(super) base: u8,
+    pub(super) release: Release,
+    pub(super) relative_deadline: u64,
+    pub(super) budget: Option<Budget>,
+    pub(super) server: Option<Box<Server>>,
+    /// Whether the current job has used up its budget and runs in the background.
+    pub(super) demoted: bool,
+    pub(super) overrun: bool,
+    pub(super) missed: bool,
+    /// Of the current job.
+    pub(super) released_at: u64,
+    pub(super) deadline_at: u64,
+    pub(super) job_cpu: u64,
+    /// Triggers that have not become jobs.
+    pub(super) triggers: u32,
+    pub(super) next_release: u64,
+    /// Semaphore that is posted at each miss and overrun.
+    pub(super) notify: u32,
+    pub(super) outcome: Outcome,
+    /// Wants to end at the next point where it may.
+    pub(super) cancelled: bool,
+    pub(super) joiners: List,
+    pub(super) generation: u32,
+    pub(super) account: Account,
+}
+
+impl Thread {
+    pub(super) fn unused(generation: u32) -> Thread {
+        Thread {
+            prev: NONE,
+            next: NONE,
+            urgency: Urgency { priority: 0, deadline: NEVER },
+            state: State::Unused,
+            slice: 0,
+            held: NONE,
+            policy: Policy::Fifo,
+            base: 0,
+            release: Release::Aperiodic,
+            relative_deadline: NEVER,
+            budget: None,
+            server: None,
+            demoted: false,
+            overrun: false,
+            missed: false,
+            released_at: 0,
+            deadline_at: NEVER,
+            job_cpu: 0,
+            triggers: 0,
+            next_release: 0,
+            notify: NONE,
+            outcome: Outcome::Done,
+            cancelled: false,
+            joiners: List::default(),
+            generation,
+            account: Account::default(),
+        }
+    }
+
+    /// Urgency without what mutexes add.
+    pub(super) fn own(&self, now: u64) -> Urgency {
+        if self.demoted {
+            return Urgency { priority: 0, deadline: NEVER };
+        }
+        match (self.policy, &self.server) {
+            (Policy::Edf, _) => Urgency { priority: self.base, deadline: self.deadline_at },
+            (Policy::Sporadic { low, .. }, Some(server)) if server.available(now) == 0 => {
+                Urgency { priority: low, deadline: NEVER }
+            }
+            _ => Urgency { priority: self.base, deadline: NEVER },
+        }
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        !matches!(self.state, State::Unused | State::Ended)
+    }
+}

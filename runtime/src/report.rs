@@ -1,0 +1,67 @@
+//! What a runtime knows of itself: how it interrupts, and what its threads did.
+
+use crate::alarm::Mechanism;
+use crate::fiber::Thread;
+use crate::measure::Measured;
+use crate::ops::{with, Error};
+use crate::state;
+
+/// A runtime, as it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// How running threads are interrupted; `None`: not at all.
+    pub mechanism: Option<Mechanism>,
+    /// Lateness of both mechanisms, measured at start.
+    pub measured: Measured,
+    /// Whether times are read by the CPU's counter.
+    pub uses_counter: bool,
+    /// Switches between threads.
+    pub switches: u64,
+    /// Signals that were served at once, and that found the scheduler locked.
+    pub signals: u64,
+    /// See `signals`.
+    pub deferred: u64,
+    /// Threads that have not ended.
+    pub live: usize,
+}
+
+/// The calling kernel thread's runtime.
+///
+/// # Errors
+/// [`Error::NoRuntime`].
+pub fn report() -> Result<Report, Error> {
+    with(|rt| Report {
+        mechanism: state::mechanism(rt),
+        measured: rt.measured,
+        uses_counter: rt.clock.uses_counter(),
+        switches: rt.switches,
+        signals: rt.signals,
+        deferred: rt.deferred,
+        live: rt.sched.live(),
+    })
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match self.mechanism {
+            Some(Mechanism::Timer) => "POSIX timer",
+            Some(Mechanism::Helper) => "helper thread",
+            None => "no preemption",
+        };
+        write!(out, "preemption by: {name}")?;
+        for (name, measured) in [("timer", self.measured.timer), ("helper", self.measured.helper)] {
+            if let Some((median, worst)) = measured {
+                write!(out, "; {name}: median {median} ns, worst {worst} ns late")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a thread.
+///
+/// # Errors
+/// [`Error::NoRuntime`].
+pub fn name(thread: Thread) -> Result<String, Error> {
+    with(|rt| rt.fibers.get(thread.id.0 as usize).map_or("", |fiber| fiber.name()).to_string())
+}

@@ -1,0 +1,123 @@
+//! Stacks: anonymous memory above a guard page. How much of a stack was used is read off the pages that are not zero any more.
+
+use std::io;
+
+/// Memory for one thread, unmapped when dropped.
+#[derive(Debug)]
+pub struct Stack {
+    base: *mut u8,
+    guard: usize,
+    size: usize,
+}
+
+/// Least size that is left for the program's own frames.
+const LEAST: usize = 8 * 1024;
+
+/// Bytes that the kernel may need for a signal frame: all registers of this CPU (AVX-512: 3.3 KiB, AMX: 11 KiB).
+#[must_use]
+pub fn signal_frame() -> usize {
+    // SAFETY: reads the auxiliary vector.
+    let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    least.max(if cfg!(target_arch = "aarch64") { 5120 } else { 2048 })
+}
+
+/// What is added to each stack: the frame of the preemption, its handler, and one handler of the program on top of it.
+#[must_use]
+pub fn reserve() -> usize {
+    2 * signal_frame() + 4096
+}
+
+fn page() -> usize {
+    // SAFETY: no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+impl Stack {
+    /// A stack of `size` bytes for the program, besides [`reserve`]; `touched`: its pages are there before it is used.
+    ///
+    /// # Errors
+    /// What mmap says: no memory, or too many mappings.
+    pub fn new(size: usize, touched: bool) -> io::Result<Stack> {
+        let page = page();
+        let too_large = || io::Error::from_raw_os_error(libc::ENOMEM);
+        let size = size.max(LEAST).checked_add(reserve() + page - 1).ok_or_else(too_large)? & !(page - 1);
+        let whole = size.checked_add(page).ok_or_else(too_large)?;
+        let populate = if touched { libc::MAP_POPULATE } else { libc::MAP_NORESERVE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | populate;
+        // SAFETY: a new mapping; it hides none.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), whole, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let stack = Stack { base: base.cast(), guard: page, size };
+        // SAFETY: the first page of the new mapping.
+        if unsafe { libc::mprotect(base, page, libc::PROT_NONE) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(stack)
+    }
+
+    /// One past its highest byte.
+    #[must_use]
+    pub fn top(&self) -> *mut u8 {
+        // SAFETY: within the mapping, or one past it.
+        unsafe { self.base.add(self.guard + self.size) }
+    }
+
+    /// Lowest usable address, and one past the highest.
+    #[must_use]
+    pub fn bounds(&self) -> (usize, usize) {
+        (self.base as usize + self.guard, self.top() as usize)
+    }
+
+    /// Whether an address is in the guard page.
+    #[must_use]
+    pub fn guards(&self, address: usize) -> bool {
+        (self.base as usize..self.base as usize + self.guard).contains(&address)
+    }
+
+    /// Bytes for the program and the reserve, without the guard page.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Most bytes that were in use, as far as they were not written with zeros. Reads the whole stack: not on hot paths.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        let words = self.size / 8;
+        // SAFETY: all of it is mapped and readable; only this thread, which is elsewhere, or an ended one writes it.
+        let first = (0..words)
+            .find(|&word| unsafe { self.base.add(self.guard).cast::<u64>().add(word).read_volatile() != 0 });
+        first.map_or(0, |word| self.size - word * 8)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, which nobody runs on any more.
+        unsafe { libc::munmap(self.base.cast(), self.guard + self.size) };
+    }
+}
+
+/// Bounds of the calling kernel thread's own stack.
+#[must_use]
+pub fn native_bounds() -> (usize, usize) {
+    // SAFETY: the attributes are initialised by the first call, read, and destroyed.
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return (0, usize::MAX);
+        }
+        let (mut base, mut size) = (std::ptr::null_mut(), 0);
+        let found = libc::pthread_attr_getstack(&attributes, &mut base, &mut size) == 0;
+        libc::pthread_attr_destroy(&mut attributes);
+        if found {
+            (base as usize, base as usize + size)
+        } else {
+            (0, usize::MAX)
+        }
+    }
+}
