@@ -134,6 +134,9 @@ fn bad_input_is_one_clear_line() {
         (vec!["box", "tty:/dev/null@9600"], "not a serial line"),
         (vec!["box", "--pair", "udp:127.0.0.1:1"], "for example eventfd"),
         (vec!["box", "-S", "signal"], "--pair"),
+        (vec!["box", "--compare", "receive", "--pair", "futex"], "nothing to compare"),
+        (vec!["box", "--compare", "receive", "udp:203.0.113.9:1"], "address of its own machine"),
+        (vec!["respond", "pipe", "--receive", "poll"], "busy-poll or io-uring"),
         (vec!["box", "eventfd", "--pattern", "often"], "burst:N"),
         (vec!["box", "--pair", "pipe", "--listen", "nowhere", "-D", "100ms"], "127.0.0.1:9746"),
         (vec!["respond", "udp:203.0.113.9:1"], "address of its own machine"),
@@ -198,4 +201,50 @@ fn the_pages_of_a_running_measurement_have_its_figures() {
     // SAFETY: our own child, which was not waited for.
     unsafe { libc::kill(running.0.id() as i32, libc::SIGINT) };
     assert_eq!(running.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn each_way_to_receive_answers_all_and_is_compared_in_turn() {
+    let place = tempfile::tempdir().unwrap();
+    let shown = place.path().display().to_string();
+    for (at, method) in ["sigio", "epoll", "busy-poll", "io-uring"].into_iter().enumerate() {
+        // Two boxes after one another: the second session gets another thread.
+        let channel = format!("udp:127.0.0.1:{}", 47_420 + at);
+        let mut responder = Responder::start(&[&channel, "--receive", method]);
+        for _ in 0..2 {
+            let output =
+                lathunt(&["box", &channel, "-p", "0", "-D", "300ms", "-i", "2ms", "-q", "-o", &shown]);
+            if let Ok(Some(ended)) = responder.0.try_wait() {
+                // A kernel without io_uring, or one that forbids it.
+                assert!(method == "io-uring" && ended.code() == Some(1), "{method}: {ended}");
+                break;
+            }
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "{method}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            let counts = measured(place.path()).1.counts.unwrap();
+            assert!(counts.answered > 20 && counts.lost == 0, "{method}: {counts:?}");
+        }
+    }
+    let socket = format!("unix:{}", place.path().join("compared").display());
+    for what in [["--pair", "mqueue"], [&socket, "-q"]] {
+        let all = ["box", "--compare", "receive", "-p", "0", "-D", "250ms", "-i", "2ms", "-o", &shown];
+        let output = lathunt(&[&all[..], &what].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let ways = ["blocking", "epoll", "busy-poll"];
+        assert!(ways.iter().all(|way| text.contains(way)) && text.contains("CPU each"), "{text}");
+        let run = measured(place.path()).0;
+        let found: Vec<&Series> = run.of(Quantity::Roundtrip).collect();
+        for way in ways {
+            let series = found.iter().find(|one| one.label().ends_with(way)).unwrap();
+            let counts = series.counts.unwrap();
+            assert_eq!((series.histogram.count(), counts.lost), (counts.answered, 0), "{way}");
+            assert!(counts.answered > 20, "{way}: {counts:?}");
+            assert!(run.conditions.notes.iter().any(|note| note.contains(way) && note.contains("CPU time")));
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::latency_box;
 /// another one.
 ///
 /// CHANNEL is the same at both ends: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, vsock:CID:PORT, tty:DEVICE@RATE,
-/// virtio:DEVICE, ether:INTERFACE; on one machine pipe, pty, mqueue, eventfd, futex, futex-pi, mutex, semaphore,
+/// virtio:DEVICE, gpio:CHIP:OUT,IN; on one machine pipe, pty, mqueue, eventfd, futex, futex-pi, mutex, semaphore,
 /// semaphore:sysv, signal, condvar. Answers pair with their stimuli by a random session key and a sequence number; late,
 /// lost, duplicated, out-of-order and damaged ones are counted.
 ///
@@ -41,7 +41,8 @@ pub struct BoxArgs {
     /// CPUs of the box's own threads, one channel after the other [default: the last CPU that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<CpuSet>,
-    /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
+    /// Real-time priority (SCHED_FIFO) of the thread that receives, the one that sends has one less; 0 measures as ordinary
+    /// threads
     #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
     pub priority: i32,
     /// Round trip that must not be exceeded; exit code 2 when it is
@@ -69,6 +70,10 @@ pub struct BoxArgs {
     /// With --pair: each CPU to each CPU, one after the other; -D is the length of each
     #[arg(long, requires = "pair", conflicts_with = "smp")]
     pub matrix: bool,
+    /// Compare the ways to receive (blocking, sigio, epoll, busy-poll, io-uring) in alternating rounds, with the CPU time of each;
+    /// the responder is a thread of this process, on the address of CHANNEL or with --pair; -D is the length of each way
+    #[arg(long, value_name = "WHAT", value_parser = ["receive"], conflicts_with_all = ["matrix", "calibrate", "latmon", "listen"])]
+    pub compare: Option<String>,
     /// Number of worst round trips to keep
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub worst: u16,
@@ -109,6 +114,9 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
     }
     if args.pair.is_empty() && (args.smp || args.matrix) {
         bail!("-S and --matrix are of pairs of threads: name one with --pair, for example --pair eventfd");
+    }
+    if args.compare.is_some() {
+        return latency_box::compare::run(&args);
     }
     match (args.latmon, args.matrix) {
         (true, _) => latency_box::latmon::monitor::run(&args),

@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use lathunt_core::latency_box::channel::Channel;
 use lathunt_core::latency_box::delay::Distribution;
+use lathunt_core::latency_box::reception::Reception;
 use lathunt_core::time::{Cpu, Ns};
 
 use super::units::{microseconds, seconds};
@@ -32,6 +33,9 @@ pub struct RespondArgs {
     /// CPU of the answering thread [default: wherever the scheduler puts it]
     #[arg(short, long, value_name = "CPU", value_parser = cpu)]
     pub cpu: Option<Cpu>,
+    /// How to wait for stimuli: blocking, sigio (signals), epoll, busy-poll, io-uring
+    #[arg(long, value_name = "METHOD", default_value_t)]
+    pub receive: Reception,
     /// Known delay before each answer: 200us, uniform:0us,500us, normal:200us,20us or exponential:100us
     #[arg(long, value_name = "DIST")]
     pub delay: Option<Distribution>,

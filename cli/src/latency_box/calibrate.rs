@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{bail, Result};
+use lathunt_core::latency_box::channel::Channel;
 use lathunt_core::run::Calibration;
 use lathunt_core::time::Ns;
 use lathunt_host::latency_box::{Finished, Options, Session};
@@ -24,6 +25,9 @@ const INTERVAL: Ns = Ns::from_ms(3);
 pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<Calibration>> {
     let mut calibrations = Vec::new();
     let (cpu, priority) = (prepared.place.cpus[0], prepared.place.priority);
+    if let Some(gpio) = args.channels.iter().find(|channel| matches!(channel, Channel::Gpio(..))) {
+        bail!("{gpio} carries nothing but edges: a responder cannot be asked for a delay; start it with --delay instead of --calibrate");
+    }
     for channel in &args.channels {
         let mut median = |ask: Ns| -> Result<Option<Ns>> {
             let link = open::connect(channel, args.wait)?;

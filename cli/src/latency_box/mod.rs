@@ -1,6 +1,7 @@
 //! The measurement of `lathunt box`: opens the channels, watches, judges, writes.
 
 mod calibrate;
+pub mod compare;
 pub mod latmon;
 pub mod matrix;
 mod open;

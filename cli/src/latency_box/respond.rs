@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use lathunt_core::latency_box::channel::Channel;
+use lathunt_core::latency_box::reception::Reception;
+use lathunt_core::time::Ns;
 use lathunt_host::latency_box::relay::Relay;
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
 use lathunt_host::latency_box::{identity, Place};
-use lathunt_host::link::Listener;
+use lathunt_host::link::{reception, Listener};
 use lathunt_host::{signals, threads};
 
 use super::realtime;
@@ -23,6 +25,7 @@ pub(super) struct Post {
     pub(super) channel: Channel,
     listener: Listener,
     service: Option<Service>,
+    reception: Reception,
     pub(super) served: Arc<Served>,
 }
 
@@ -92,7 +95,7 @@ pub(super) fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Resul
     let service = Service { place, delay: args.delay, seed: identity::random_key()?, relay };
     let listener = Listener::open(channel)?;
     let served = Arc::new(Served::default());
-    Ok(Post { channel: channel.clone(), listener, service: Some(service), served })
+    Ok(Post { channel: channel.clone(), listener, service: Some(service), reception: args.receive, served })
 }
 
 /// One box after another.
@@ -104,6 +107,7 @@ pub(super) fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> 
             }
             continue;
         };
+        let link = reception::with(post.reception, link)?;
         let Some(service) = post.service.take() else { bail!("{}: nobody is left to answer", post.channel) };
         let serving = Serving::start(link, service, &post.served)?;
         while serving.is_running() && !is_over() {
@@ -122,7 +126,7 @@ pub(super) fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> 
     Ok(())
 }
 
-fn counts(served: &Served) -> [(&'static str, u64); 6] {
+fn counts(served: &Served) -> [(&'static str, u64); 7] {
     let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     [
         ("sessions", of(&served.sessions)),
@@ -131,6 +135,7 @@ fn counts(served: &Served) -> [(&'static str, u64); 6] {
         ("foreign", of(&served.foreign)),
         ("damaged", of(&served.damaged)),
         ("refused", of(&served.refused)),
+        ("cpu_ns", of(&served.cpu_ns)),
     ]
 }
 
@@ -138,8 +143,9 @@ fn told(posts: &[Post]) -> String {
     let mut text = String::new();
     for post in posts {
         let all: Vec<String> =
-            counts(&post.served).iter().map(|(what, count)| format!("{count} {what}")).collect();
-        let _ = writeln!(text, "{}: {}", post.channel, all.join(", "));
+            counts(&post.served)[..6].iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let cpu = Ns(post.served.cpu_ns.load(Ordering::Relaxed));
+        let _ = writeln!(text, "{}: {}; {cpu} of CPU time", post.channel, all.join(", "));
     }
     text
 }

@@ -5,7 +5,8 @@
 //! - [`schedule`]: when stimuli are due; [`delay`]: the known delay of a responder.
 //! - [`flights`]: stimuli under way; [`ledger`]: what each answer is (first, duplicate, out of order, foreign).
 //! - [`lines`]: the histogram of 1000 lines of OSADL's Latency Box.
-//! - [`channel`]: the names of channels.
+//! - [`edge`]: edges of a GPIO line, which carry nothing.
+//! - [`channel`]: the names of channels; [`reception`]: ways to wait for what comes.
 //! - [`latmon`]: the protocol of Zephyr's latmon and EVL's latmus.
 //!
 //! Channels, threads and clocks are in `lathunt_host::link` and `lathunt_host::latency_box`.
@@ -14,11 +15,13 @@ pub mod channel;
 pub mod counts;
 pub mod deframe;
 pub mod delay;
+pub mod edge;
 pub mod flights;
 pub mod latmon;
 pub mod ledger;
 pub mod lines;
 pub mod message;
+pub mod reception;
 pub mod schedule;
 
 pub use counts::Counts;

@@ -15,7 +15,10 @@ pub mod responder;
 mod sender;
 pub mod session;
 pub mod tally;
-mod thread;
+pub(crate) mod thread;
 
 pub use session::{Finished, Options, Session};
 pub use thread::Place;
+
+#[cfg(test)]
+mod edge_tests;

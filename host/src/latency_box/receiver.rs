@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use lathunt_core::latency_box::deframe::Deframer;
+use lathunt_core::latency_box::edge::{self, Edge};
 use lathunt_core::latency_box::flights::Flights;
 use lathunt_core::latency_box::ledger::Ledger;
 use lathunt_core::latency_box::message::{Kind, Message, NotAMessage, SIZE};
@@ -38,6 +39,7 @@ impl Receiver {
         match self.framing {
             Framing::Datagrams => self.datagrams(&mut ledger),
             Framing::Stream => self.stream(&mut ledger),
+            Framing::Edges => self.edges(&mut ledger),
         }
         self.tally.publish(&ledger);
     }
@@ -85,6 +87,31 @@ impl Receiver {
                 Err(error) if passes(&error) => {}
                 // A terminal whose other side is gone says EIO.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => return self.closed(None),
+                Err(error) => return self.closed(Some(&error)),
+            }
+            self.tally.publish(ledger);
+        }
+    }
+
+    /// The kernel has stamped each edge: that is when the answer came.
+    fn edges(&mut self, ledger: &mut Ledger) {
+        let mut buffer = [0; 4 * edge::SIZE];
+        let mut numbers = edge::Numbers::default();
+        self.tally.welcomed.store(true, Ordering::Release); // nobody can say it
+        while !self.tally.stop.load(Ordering::Relaxed) {
+            match self.inlet.receive(&mut buffer) {
+                Ok(0) => return self.closed(None),
+                Ok(n) => {
+                    for event in buffer[..n].as_chunks().0 {
+                        let Ok(edge) = Edge::decode(event) else { continue };
+                        numbers.take(edge.number);
+                        let sent = self.tally.sent.load(Ordering::Acquire);
+                        let message = edge::answer(&edge, self.key, sent, &self.flights);
+                        self.take(&message, edge.at, ledger);
+                    }
+                    ledger.set_damaged(numbers.lost());
+                }
+                Err(error) if passes(&error) => {}
                 Err(error) => return self.closed(Some(&error)),
             }
             self.tally.publish(ledger);

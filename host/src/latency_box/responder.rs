@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lathunt_core::latency_box::deframe::Deframer;
 use lathunt_core::latency_box::delay::Distribution;
+use lathunt_core::latency_box::edge::{self, Edge};
 use lathunt_core::latency_box::message::{Kind, Message, SIZE};
 use lathunt_core::random::Random;
 use lathunt_core::time::Ns;
@@ -49,6 +50,8 @@ pub struct Served {
     pub damaged: AtomicU64,
     /// Answers that the channel did not take.
     pub refused: AtomicU64,
+    /// CPU time of the answering thread in sessions that are over, ns.
+    pub cpu_ns: AtomicU64,
     /// When something came last (ns of CLOCK_MONOTONIC).
     last: AtomicU64,
     /// A session is going on.
@@ -126,8 +129,11 @@ impl Answering {
         let broke = match self.link.framing {
             Framing::Datagrams => self.datagrams(),
             Framing::Stream => self.stream(),
+            Framing::Edges => self.edges(),
         };
         self.let_go();
+        let cpu = u64::try_from(clock::read(libc::CLOCK_THREAD_CPUTIME_ID)).unwrap_or(0);
+        count(&self.served.cpu_ns, cpu);
         (self.link, self.service, broke.err().map(|error| error.to_string()))
     }
 
@@ -175,6 +181,33 @@ impl Answering {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EIO | libc::ECONNRESET)) => {
                     return Ok(())
                 }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Each edge is a stimulus; there are no sessions.
+    fn edges(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 4 * edge::SIZE];
+        let (mut numbers, mut sequence) = (edge::Numbers::default(), 0);
+        (self.adopted, self.key) = (true, Some(0));
+        while !self.served.stop.load(Ordering::Relaxed) {
+            let received = self.link.inlet.receive(&mut buffer);
+            let now = clock::mono().0;
+            match received {
+                Ok(0) => return Ok(()),
+                Ok(n) => {
+                    for event in buffer[..n].as_chunks().0 {
+                        let Ok(edge) = Edge::decode(event) else { continue };
+                        numbers.take(edge.number);
+                        sequence += 1;
+                        self.served.last.store(now, Ordering::Relaxed);
+                        self.stimulus(&Message::new(Kind::Stimulus, 0, sequence), now)?;
+                    }
+                    self.served.damaged.store(numbers.lost(), Ordering::Relaxed);
+                }
+                Err(error) if passes(&error) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -21,6 +21,8 @@ use crate::link::Outlet;
 pub(super) struct Sender {
     pub(super) outlet: Box<dyn Outlet>,
     pub(super) queues: bool,
+    /// The channel can carry hello and goodbye; on a line each would be a stimulus.
+    pub(super) greets: bool,
     pub(super) schedule: Schedule,
     pub(super) interval: Ns,
     pub(super) flights: Arc<Flights>,
@@ -42,11 +44,13 @@ pub(super) struct Sender {
 impl Sender {
     /// Says hello, sends all stimuli, waits for the last answers, says goodbye.
     pub(super) fn run(mut self) {
-        if self.hello() {
+        if !self.greets || self.hello() {
             self.stimuli();
             self.tally.ended.store(clock::mono().0, Ordering::Release);
             self.await_answers();
-            let _ = self.put(&Message::new(Kind::Bye, self.key, 0).encode());
+            if self.greets {
+                let _ = self.put(&Message::new(Kind::Bye, self.key, 0).encode());
+            }
         }
         self.tally.over.store(true, Ordering::Release);
     }
@@ -101,7 +105,8 @@ impl Sender {
                 break;
             }
             let now = clock::mono().0;
-            let late = self.schedule.skip_until(Ns(now.saturating_sub(begin)));
+            // What is due after the end is not of this measurement, however late this thread is.
+            let late = self.schedule.skip_until(Ns(now.min(end).saturating_sub(begin)));
             pending.add(late.count, begin.saturating_add(late.first.0), &self.tally);
             let due = begin.saturating_add(self.schedule.due().0);
             if self.must_wait(sequence, now) {

@@ -19,7 +19,7 @@ use super::tally::{plain, Tally, WorstTrip};
 use super::thread::{Place, Worker};
 use crate::error::Result;
 use crate::instrument::counters::Counters;
-use crate::link::{descriptor, Link};
+use crate::link::{descriptor, Framing, Link};
 
 /// What to measure and how.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct Options {
     pub break_at: Option<Ns>,
     /// Known delay that the responder is asked for.
     pub ask: Ns,
-    /// Where both threads run.
+    /// Where both threads run; the sender has one real-time priority less than the receiver.
     pub place: Place,
     /// Number of the worst round trips to keep.
     pub worst: usize,
@@ -114,6 +114,7 @@ impl Session {
         let sender = Sender {
             outlet: link.outlet,
             queues: link.queues,
+            greets: link.framing != Framing::Edges,
             schedule: Schedule::new(options.pattern, options.interval),
             interval: options.interval,
             flights: Arc::clone(&flights),
@@ -127,7 +128,13 @@ impl Session {
             ask: options.ask,
         };
         let receiver = Worker::start("box/answers", options.place, move || receiver.run())?;
-        let sender = match Worker::start("box/stimuli", options.place, move || sender.run()) {
+        // Whoever receives preempts whoever sends: with one CPU for all, what the sender does after a stimulus, which includes
+        // programming its timer, would else be part of the round trip.
+        let behind = Place {
+            priority: (options.place.priority - 1).max(options.place.priority.min(1)),
+            ..options.place
+        };
+        let sender = match Worker::start("box/stimuli", behind, move || sender.run()) {
             Ok(sender) => sender,
             Err(error) => {
                 tally.stop.store(true, Ordering::Release);

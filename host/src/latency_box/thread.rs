@@ -41,7 +41,7 @@ impl Place {
 }
 
 /// A thread that can be told to end.
-pub(super) struct Worker<T> {
+pub(crate) struct Worker<T> {
     handle: Option<JoinHandle<T>>,
 }
 
@@ -51,7 +51,7 @@ impl<T: Send + 'static> Worker<T> {
     ///
     /// # Errors
     /// When the place is refused; nothing runs on then.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &str,
         place: Place,
         work: impl FnOnce() -> T + Send + 'static,
@@ -88,7 +88,7 @@ impl<T: Send + 'static> Worker<T> {
     }
 
     /// Kicks it until it ends, for at most `limit`. A thread that the kernel holds longer is left alone: `None`.
-    pub(super) fn end(&mut self, limit: Duration) -> Option<T> {
+    pub(crate) fn end(&mut self, limit: Duration) -> Option<T> {
         let begun = Instant::now();
         while !self.is_finished() {
             if begun.elapsed() > limit {

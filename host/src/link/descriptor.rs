@@ -89,6 +89,23 @@ impl Inlet for Descriptor {
             }
         })
     }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.raw())
+    }
+
+    #[inline]
+    fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.socket {
+            true => {
+                let (start, len) = (buffer.as_mut_ptr().cast(), buffer.len());
+                // SAFETY: `buffer` is valid to write for its length.
+                length(unsafe { libc::recv(self.raw(), start, len, libc::MSG_DONTWAIT) })
+            }
+            false if is_ready(self.raw(), 0) => self.receive(buffer),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
 }
 
 /// Whether `fd` can be read, or is closed, within `ms`.

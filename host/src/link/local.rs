@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use lathunt_core::latency_box::channel::Local;
+use lathunt_core::latency_box::reception::Reception;
 
 use super::descriptor::{done, Descriptor};
 use super::lock::{self, Lock};
@@ -160,7 +161,15 @@ pub fn open(local: Local, side: Side, parts: Parts, process: i32) -> io::Result<
         Local::Pipe | Local::Pty => Framing::Stream,
         _ => Framing::Datagrams,
     };
-    Ok(Link { outlet, inlet, framing, queues: local.queues(), lifeline: None, facts: Vec::new() })
+    Ok(Link {
+        outlet,
+        inlet,
+        framing,
+        queues: local.queues(),
+        reception: Reception::Blocking,
+        lifeline: None,
+        facts: Vec::new(),
+    })
 }
 
 fn waker(memory: &Arc<Memory>, direction: usize, wake: Wake) -> Waker {

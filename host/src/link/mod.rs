@@ -8,10 +8,12 @@
 //! not return for a signal, by a time limit of its own.
 
 pub mod descriptor;
+pub mod gpio;
 pub mod local;
 pub mod lock;
 pub mod memory;
 pub mod mqueue;
+pub mod reception;
 pub mod rendezvous;
 pub mod stream;
 pub mod tty;
@@ -19,10 +21,11 @@ pub mod udp;
 pub mod wake;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 
 use lathunt_core::latency_box::channel::Channel;
 use lathunt_core::latency_box::message::SIZE;
+use lathunt_core::latency_box::reception::Reception;
 
 use crate::error::Result;
 
@@ -43,6 +46,22 @@ pub trait Inlet: Send {
     /// `Interrupted`: by a signal or a time limit, nothing was received. Else as the system call.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// What becomes readable when something came; `None`: this channel has no such descriptor.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// As [`Inlet::receive`], without blocking.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is there.
+    fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.descriptor() {
+            Some(fd) if descriptor::is_ready(fd, 0) => self.receive(buffer),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
     /// From now on only the sender of the last message counts (a channel on which anybody may send).
     ///
     /// # Errors
@@ -62,6 +81,8 @@ pub enum Framing {
     Datagrams,
     /// A stream of bytes.
     Stream,
+    /// It carries edges alone, as events of `lathunt_core::latency_box::edge`.
+    Edges,
 }
 
 /// Both directions of a channel, as one end sees them.
@@ -74,6 +95,8 @@ pub struct Link {
     pub framing: Framing,
     /// Several stimuli may be under way.
     pub queues: bool,
+    /// How the inlet waits.
+    pub reception: Reception,
     /// Closed by the kernel when the process at the other end dies; `None` where the channel itself tells.
     pub lifeline: Option<OwnedFd>,
     /// What is known of the channel and belongs into the run.
@@ -118,6 +141,7 @@ pub fn connect(channel: &Channel) -> Result<Link> {
         Channel::Vsock(cid, port) => stream::connect_vsock(*cid, *port),
         Channel::Tty(device, rate) => tty::open(device, *rate),
         Channel::Virtio(device) => tty::open_port(device),
+        Channel::Gpio(chip, out, input) => gpio::open(chip, *out, *input),
         Channel::Local(local) => rendezvous::connect(*local),
         _ => Err(crate::error::Error::refused("open", channel.to_string(), "this channel is not built in")),
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lathunt_core::latency_box::message::SIZE;
@@ -57,5 +57,9 @@ impl Inlet for Queue {
             let (start, len) = (buffer.as_mut_ptr().cast(), buffer.len());
             libc::mq_receive(self.0.as_raw_fd(), start, len, std::ptr::null_mut())
         })
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.0.as_raw_fd())
     }
 }

@@ -8,6 +8,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
+use lathunt_core::latency_box::reception::Reception;
+
 use super::descriptor::{done, is_ready, Descriptor};
 use super::{udp, Framing, Link};
 use crate::error::{Error, Result};
@@ -20,6 +22,7 @@ pub(super) fn link(socket: OwnedFd) -> Link {
         inlet: Box::new(socket),
         framing: Framing::Stream,
         queues: true,
+        reception: Reception::Blocking,
         lifeline: None,
         facts: Vec::new(),
     }

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use lathunt_core::latency_box::message::SIZE;
+use lathunt_core::latency_box::reception::Reception;
 
 use super::descriptor::{done, Descriptor};
 use super::{Framing, Inlet, Link};
@@ -56,7 +57,15 @@ pub fn open_port(device: &str) -> Result<Link> {
 }
 
 fn link(inlet: Box<dyn Inlet>, outlet: Descriptor, facts: Vec<String>) -> Link {
-    Link { outlet: Box::new(outlet), inlet, framing: Framing::Stream, queues: true, lifeline: None, facts }
+    Link {
+        outlet: Box::new(outlet),
+        inlet,
+        framing: Framing::Stream,
+        queues: true,
+        reception: Reception::Blocking,
+        lifeline: None,
+        facts,
+    }
 }
 
 fn open_device(device: &str) -> Result<OwnedFd> {
@@ -145,6 +154,10 @@ impl Inlet for Terminal {
     #[inline]
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.descriptor.receive(buffer)
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.descriptor.raw())
     }
 }
 

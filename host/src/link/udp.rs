@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use lathunt_core::latency_box::message::SIZE;
+use lathunt_core::latency_box::reception::Reception;
 
-use super::descriptor::{done, length};
+use super::descriptor::{done, is_ready, length};
 use super::{Framing, Inlet, Link, Outlet};
 use crate::error::{Error, Result};
 
@@ -65,6 +66,7 @@ fn link(socket: UdpSocket, connected: bool) -> Link {
         inlet: Box::new(end(connected)),
         framing: Framing::Datagrams,
         queues: true,
+        reception: Reception::Blocking,
         lifeline: None,
         facts: Vec::new(),
     }
@@ -81,6 +83,25 @@ impl Outlet for Socket {
     }
 }
 
+impl Socket {
+    /// From the connected peer.
+    #[inline]
+    fn receive_with(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        // MSG_TRUNC: a datagram that is too long must not pass for one that fits.
+        // SAFETY: `buffer` is valid to write for its length.
+        let n = length(unsafe {
+            libc::recv(
+                self.socket.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                libc::MSG_TRUNC | flags,
+            )
+        })?;
+        // An empty datagram is one that is damaged, and no end.
+        Ok(n.clamp(1, buffer.len()))
+    }
+}
+
 impl Inlet for Socket {
     #[inline]
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -89,13 +110,22 @@ impl Inlet for Socket {
             self.last = Some(from);
             return Ok(n);
         }
-        // MSG_TRUNC: a datagram that is too long must not pass for one that fits.
-        // SAFETY: `buffer` is valid to write for its length.
-        let n = length(unsafe {
-            libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC)
-        })?;
-        // An empty datagram is one that is damaged, and no end.
-        Ok(n.clamp(1, buffer.len()))
+        self.receive_with(buffer, 0)
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.socket.as_raw_fd())
+    }
+
+    #[inline]
+    fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.connected {
+            return self.receive_with(buffer, libc::MSG_DONTWAIT);
+        }
+        match is_ready(self.socket.as_raw_fd(), 0) {
+            true => self.receive(buffer),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     fn adopt(&mut self) -> io::Result<()> {

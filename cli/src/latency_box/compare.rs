@@ -1,0 +1,218 @@
+//! `lathunt box --compare receive`: the same round trips with each way to receive, in alternating rounds, and the CPU time of each.
+//!
+//! The responder is a thread of this process, because its way to receive changes from round to round. Rounds alternate so that
+//! a load that comes and goes meets all of them alike.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail, Context, Result};
+use lathunt_core::latency_box::channel::Channel;
+use lathunt_core::latency_box::reception::Reception;
+use lathunt_core::run::Run;
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::latency_box::responder::{Served, Service, Serving};
+use lathunt_host::latency_box::{self, Session};
+use lathunt_host::link::{self, reception, Link, Listener};
+use lathunt_host::signals;
+
+use super::open::{self, End};
+use super::{output, watch, Prepared};
+use crate::cmd::latency_box::BoxArgs;
+use crate::file::write_atomic;
+use crate::{exit, out};
+
+/// Rounds of each way.
+const ROUNDS: u32 = 5;
+/// Length of all rounds of a way together, when none is given.
+const LENGTH: Ns = Ns::from_ms(5_000);
+
+/// What was measured with one way on one channel.
+struct Measured {
+    channel: Channel,
+    reception: Reception,
+    series: Vec<Series>,
+    cpu_ns: u64,
+    answers: u64,
+}
+
+/// Measures and prints the ways side by side.
+///
+/// # Errors
+/// When the responder's place of a channel is taken or not of this machine, or a channel has nothing to compare.
+pub fn run(args: &BoxArgs) -> Result<ExitCode> {
+    let file = args.output.as_deref().map(output).transpose()?;
+    let mut prepared = Prepared::new(args)?;
+    let channels: Vec<Channel> = match args.pair.is_empty() {
+        true => args.channels.clone(),
+        false => args.pair.iter().map(|&local| Channel::Local(local)).collect(),
+    };
+    let mut all = Vec::new();
+    for channel in channels {
+        all.extend(ways(&channel, &mut prepared.conditions.notes)?);
+    }
+    let before = Counters::read(Path::new(facts::LIVE), &prepared.cpus);
+    let length = Ns(args.duration.unwrap_or(LENGTH).0 / u64::from(ROUNDS));
+    let mut complete = true;
+    'rounds: for round in 0..ROUNDS as usize {
+        for at in 0..all.len() {
+            let number = all.len();
+            let way = &mut all[(at + round) % number];
+            complete &= measure(args, &prepared, way, length)?;
+            if signals::stop_requested().is_some() {
+                complete = false;
+                break 'rounds;
+            }
+        }
+    }
+    prepared.conditions.duration_s = Some(length.as_secs() * f64::from(ROUNDS) * all.len() as f64);
+    prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
+    prepared.conditions.notes.extend(all.iter().map(cost));
+    let mut run = Run::new(prepared.conditions);
+    run.complete = complete;
+    run.series.extend(all.iter().flat_map(|way| way.series.iter().cloned()));
+    run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
+    let text = if args.json { run.to_json() + "\n" } else { table(&all) };
+    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
+    out::print(&text).context("cannot write to stdout")?;
+    saved?;
+    let code = exit::of(run.verdict.as_ref());
+    let open = run.of(Quantity::Roundtrip).any(|series| series.lost > 0 || series.histogram.count() == 0);
+    Ok(if code == ExitCode::SUCCESS && (open || !complete) { exit::INCONCLUSIVE.into() } else { code })
+}
+
+/// The ways that this channel has on this machine; the others are said and noted.
+fn ways(channel: &Channel, notes: &mut Vec<String>) -> Result<Vec<Measured>> {
+    let mut found = Vec::new();
+    for reception in Reception::ALL {
+        let (_client, server, _place) = both(channel)?;
+        match reception::with(reception, server) {
+            Ok(_) => {
+                let (series, channel) = (Vec::new(), channel.clone());
+                found.push(Measured { channel, reception, series, cpu_ns: 0, answers: 0 });
+            }
+            Err(error) => {
+                let note = format!("{channel}: {error}");
+                eprintln!("warning: {note}");
+                notes.push(note);
+            }
+        }
+    }
+    if found.len() < 2 {
+        bail!("{channel} has nothing to compare: name a socket, a pipe, a pty or a message queue");
+    }
+    Ok(found)
+}
+
+/// Both ends of a channel, in this process, and the place where they met.
+fn both(channel: &Channel) -> Result<(Link, Link, Option<Listener>)> {
+    if let Channel::Local(local) = channel {
+        let pair = link::local::pair(*local);
+        let (mine, theirs) = pair.map_err(|error| anyhow!("cannot make the channel {channel}: {error}"))?;
+        return Ok((mine, theirs, None));
+    }
+    if !matches!(channel, Channel::Udp(_) | Channel::Tcp(_) | Channel::Unix(_) | Channel::Vsock(..)) {
+        bail!("{channel} has one end on this machine: compare with udp, tcp, unix, vsock or --pair");
+    }
+    let mut place = Listener::open(channel)?;
+    let mine = link::connect(channel)?;
+    let theirs = place.wait()?.with_context(|| format!("{channel}: the connection did not arrive"))?;
+    Ok((mine, theirs, Some(place)))
+}
+
+/// One round of one way; whether it went to its end.
+fn measure(args: &BoxArgs, prepared: &Prepared, way: &mut Measured, length: Ns) -> Result<bool> {
+    let (mine, theirs, _place) = both(&way.channel)?;
+    let theirs = reception::with(way.reception, theirs)?;
+    let (cpu, priority) = (prepared.place.cpus[0], prepared.place.priority);
+    let to: Option<Cpu> = if args.smp { Some(cpu) } else { open::other(cpu) };
+    let service =
+        Service { place: latency_box::Place { cpu: to, priority }, delay: None, seed: 0, relay: None };
+    let served = Arc::new(Served::default());
+    let serving = Serving::start(theirs, service, &served)?;
+    let mut options = open::options(args, format!("{} {}", way.channel, way.reception), cpu, priority);
+    options.duration = Some(length);
+    let session = Session::start(mine, options)?;
+    let (finished, _) =
+        watch::follow(args, vec![End { session, serving: Some(serving) }], None, &prepared.conditions);
+    let mut whole = true;
+    for (_, one) in finished {
+        whole &= one.welcomed && !one.closed;
+        add(&mut way.series, one.series)?;
+    }
+    way.cpu_ns += served.cpu_ns.load(Ordering::Acquire);
+    way.answers += served.answers.load(Ordering::Acquire);
+    Ok(whole)
+}
+
+/// Adds the series of a round to those of the rounds before, by quantity. Seconds are of one round and do not add up.
+fn add(all: &mut Vec<Series>, round: Vec<Series>) -> Result<()> {
+    for mut series in round {
+        series.seconds.clear();
+        let Some(into) = all.iter_mut().find(|one| one.quantity == series.quantity) else {
+            all.push(series);
+            continue;
+        };
+        into.histogram.merge(&series.histogram)?;
+        into.replayed = match (into.replayed.take(), series.replayed) {
+            (Some(mut sum), Some(more)) => sum.merge(&more).ok().map(|()| sum),
+            _ => None,
+        };
+        into.lost += series.lost;
+        into.missed = into.missed.zip(series.missed).map(|(one, other)| one + other);
+        if let (Some(counts), Some(more)) = (&mut into.counts, &series.counts) {
+            counts.add(more);
+        }
+    }
+    Ok(())
+}
+
+fn cpu_each(way: &Measured) -> Option<Ns> {
+    way.cpu_ns.checked_div(way.answers).map(Ns)
+}
+
+fn cost(way: &Measured) -> String {
+    let each = cpu_each(way).map_or("-".to_owned(), |each| each.to_string());
+    format!("{} {}: {each} of CPU time of the responder per answer", way.channel, way.reception)
+}
+
+fn table(all: &[Measured]) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for way in all {
+        if last != Some(&way.channel) {
+            last = Some(&way.channel);
+            let _ = write!(text, "{}, round trip by how the responder receives\n{:<12}", way.channel, "");
+            for column in ["count", "min", "median", "average", "p99.9", "max", "CPU each", "lost"] {
+                let _ = write!(text, "{column:>12}");
+            }
+            text.push('\n');
+        }
+        let _ = write!(text, "  {:<10}", way.reception.name());
+        let Some(series) = way.series.iter().find(|series| series.quantity == Quantity::Roundtrip) else {
+            text.push_str("  not measured\n");
+            continue;
+        };
+        let histogram = &series.histogram;
+        let mean = histogram.mean_ns().map(|ns| Ns(ns as u64));
+        let cells = [
+            histogram.min(),
+            histogram.quantile(0.5),
+            mean,
+            histogram.quantile(0.999),
+            histogram.max(),
+            cpu_each(way),
+        ];
+        let _ = write!(text, "{:>12}", histogram.count());
+        for cell in cells {
+            let _ = write!(text, "{:>12}", cell.map_or("-".to_owned(), |ns| ns.to_string()));
+        }
+        let _ = writeln!(text, "{:>12}", series.lost);
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! Ways in which a program waits for what comes on a descriptor.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How the responder receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reception {
+    /// A read that blocks.
+    #[default]
+    Blocking,
+    /// A signal says that there is something (F_SETSIG, O_ASYNC), then a read.
+    Sigio,
+    /// epoll_wait, then a read: what a broker of many descriptors does.
+    Epoll,
+    /// Reads that do not block, again and again.
+    BusyPoll,
+    /// A read or recv of io_uring, one system call a message.
+    IoUring,
+}
+
+impl Reception {
+    /// All of them, blocking first.
+    pub const ALL: [Reception; 5] =
+        [Reception::Blocking, Reception::Sigio, Reception::Epoll, Reception::BusyPoll, Reception::IoUring];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Reception::Blocking => "blocking",
+            Reception::Sigio => "sigio",
+            Reception::Epoll => "epoll",
+            Reception::BusyPoll => "busy-poll",
+            Reception::IoUring => "io-uring",
+        }
+    }
+}
+
+impl fmt::Display for Reception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Not one of them.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a way to receive: blocking, sigio, epoll, busy-poll or io-uring")]
+pub struct NotAReception(String);
+
+impl FromStr for Reception {
+    type Err = NotAReception;
+
+    fn from_str(text: &str) -> Result<Reception, NotAReception> {
+        let found = Reception::ALL.into_iter().find(|one| one.name() == text);
+        found.ok_or_else(|| NotAReception(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for one in Reception::ALL {
+            assert_eq!(one.to_string().parse(), Ok(one));
+        }
+        assert!("poll".parse::<Reception>().unwrap_err().to_string().contains("busy-poll"));
+    }
+}
