@@ -1,5 +1,7 @@
 //! `lathunt record` on this machine: what is injected or built in is found, sized, named, and kept.
 
+#[path = "record/backlog.rs"]
+mod backlog;
 #[path = "record/hidden.rs"]
 mod hidden;
 #[path = "record/injected.rs"]

@@ -30,7 +30,7 @@ pub struct RecordArgs {
     /// threads are not.
     ///
     /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
-    /// is, also a comma. A thread is recorded from when it takes such a name until it gives it up, or from when its program
+    /// is, also a comma. comm:a,comm:b is comm:a,b. A thread is recorded from when it takes such a name until it gives it up, or from when its program
     /// begins in the control group (of version 2). Who is moved into one later, or into one of version 1, is looked up
     /// once a second: what a thread did before it was found is counted as lost.
     #[arg(long, value_name = "WHO")]

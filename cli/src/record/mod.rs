@@ -100,6 +100,7 @@ impl Plan {
             deadline: self.deadlines.plain().or(self.deadlines.shortest()),
             activation: self.activation.clone(),
             unused: self.deadlines.unused(tasks).into_iter().map(str::to_owned).collect(),
+            absent: self.selection.absent(tasks.iter().map(|task| task.thread.comm.as_str())),
             command,
             ending: ending.map(|ending| match ending.signal() {
                 Some(signal) => Ending::Killed(signal),

@@ -134,6 +134,11 @@ pub(super) fn longest_first(told: &mut Vec<OtherTurns>) {
     told.truncate(TOLD);
 }
 
+/// Whether releases may wait there for the thread, which then does not block: in all such places but sleeps.
+pub(super) fn may_queue(place: &Place) -> bool {
+    place.class != Class::Sleep && may_begin_jobs(place)
+}
+
 /// Whether a thread may wait there for its next job.
 pub(super) fn may_begin_jobs(place: &Place) -> bool {
     let reads = ["read", "recv", "accept", "mq_timedreceive", "io_uring_enter", "ioctl"];

@@ -4,11 +4,16 @@
 //! patterns of the shell, of which the first that fits decides. Threads without a deadline are not judged, and the verdict
 //! lists them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::others::OTHERS;
 use super::task::Task;
 use crate::time::Ns;
+
+/// Bytes of the longest name of a thread (TASK_COMM_LEN - 1).
+const NAME: usize = 15;
 
 /// What a thread is held to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,9 +122,8 @@ impl Deadlines {
             time => duration(time).map(Limit::At),
         };
         match part.rsplit_once('=') {
-            Some((pattern, _)) if pattern.trim().is_empty() => Err(format!("'{part}' names no thread")),
             Some((pattern, time)) => {
-                self.named.push((pattern.trim().to_owned(), limit(time)?));
+                self.named.push((name(pattern)?, limit(time)?));
                 Ok(())
             }
             None if self.default.is_some() => {
@@ -188,11 +192,41 @@ impl Deadlines {
         }
     }
 
-    /// Patterns that no name of `tasks` fits.
+    /// Patterns that decide for none of `tasks`: no name fits them, or all that do fit an earlier one.
     #[must_use]
     pub fn unused<'d>(&'d self, tasks: &[Task]) -> Vec<&'d str> {
-        let is_used = |pattern: &str| tasks.iter().any(|task| fits(pattern, &task.thread.comm));
-        self.named.iter().map(|(pattern, _)| pattern.as_str()).filter(|pattern| !is_used(pattern)).collect()
+        let decides =
+            |task: &Task| self.named.iter().position(|(pattern, _)| fits(pattern, &task.thread.comm));
+        let used: BTreeSet<usize> = tasks.iter().filter_map(decides).collect();
+        let unused = self.named.iter().enumerate().filter(|(nth, _)| !used.contains(nth));
+        unused.map(|(_, (pattern, _))| pattern.as_str()).collect()
+    }
+}
+
+/// A pattern for names of threads; `comm:control` is what `--tasks` calls `control`.
+fn name(pattern: &str) -> Result<String, String> {
+    let pattern = pattern.trim();
+    let name = pattern.strip_prefix("comm:").unwrap_or(pattern);
+    if name.is_empty() {
+        return Err(format!("'{pattern}=' names no thread"));
+    }
+    if shortest(name.as_bytes()) > NAME {
+        return Err(format!("'{name}' fits no thread: the kernel keeps {NAME} bytes of a name"));
+    }
+    Ok(name.to_owned())
+}
+
+/// Bytes of the shortest name that fits a pattern.
+fn shortest(pattern: &[u8]) -> usize {
+    match pattern {
+        [] => 0,
+        [b'*', rest @ ..] => shortest(rest),
+        [b'\\', _, rest @ ..] => 1 + shortest(rest),
+        [b'[', set @ ..] => match set.iter().skip(1).position(|&byte| byte == b']') {
+            Some(end) => 1 + shortest(&set[end + 2..]),
+            None => 1 + shortest(set),
+        },
+        [_, rest @ ..] => 1 + shortest(rest),
     }
 }
 
@@ -315,6 +349,8 @@ mod tests {
         deadlines.tell(&mut main);
         assert_eq!((main[0].misses, main[0].deadline_ns), (0, None));
         assert_eq!(deadlines.unused(&main), ["control"]);
+        let late = parse("*=10us,main=1us,comm:x=2us").unwrap();
+        assert_eq!(late.unused(&main), ["main", "x"], "an earlier one decides");
     }
 
     #[test]
@@ -333,9 +369,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_said_with_its_line() {
-        for (text, expected) in
-            [("1us,2us", "second deadline"), ("=5us", "names no thread"), ("a=b", "'b' is not a time")]
-        {
+        for (text, expected) in [
+            ("1us,2us", "second deadline"),
+            ("=5us", "names no thread"),
+            ("a=b", "'b' is not a time"),
+            ("sixteen__[ab]_longer=5us", "15 bytes"),
+        ] {
             assert!(parse(text).unwrap_err().contains(expected), "{text}");
         }
         let file = Deadlines::parse_file("# loops\ncontrol = 50us # fast\n\n7us\n", micro).unwrap();

@@ -20,7 +20,9 @@ pub(super) fn main_wait(
     chosen: Option<&str>,
 ) -> Option<Id> {
     let mut count: HashMap<Id, (usize, usize)> = HashMap::new();
-    for (number, place) in at.iter().enumerate() {
+    // What returned at once was no wait; where it is one at other times, it counts then.
+    let waits = |number: usize| activations.get(number).is_none_or(|one| !one.at_once);
+    for (number, place) in at.iter().enumerate().filter(|(number, _)| waits(*number)) {
         let woken_by_timer = activations.get(number + 1).is_some_and(|next| next.via == Via::Timer);
         let (blocked, timed) = count.entry(*place).or_default();
         *blocked += 1;

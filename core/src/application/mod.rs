@@ -21,9 +21,11 @@ mod misses;
 mod missing;
 mod others;
 mod paces;
+mod part;
 mod parts;
 mod places;
 mod point;
+mod several;
 mod sums;
 mod task;
 mod turn;
@@ -35,7 +37,9 @@ pub use job::{Backlog, Job};
 pub use others::OTHERS;
 pub use parts::{explanation, main_cause, Part, What};
 pub use point::{Class, Place};
-pub use task::{policy as policy_name, Blocking, LateCause, OtherTurns, Period, SeveralWaits, Span, Task};
+pub use task::{
+    policy as policy_name, Blocking, LateCause, OtherTurns, Period, SeveralJobs, SeveralWaits, Span, Task,
+};
 pub use unfinished::{State, Unfinished};
 
 use std::collections::BTreeMap;
@@ -66,6 +70,8 @@ pub struct Tasks {
     /// Jobs are asked for from this total on; `None`: none is.
     least: Option<Ns>,
     jobs: Vec<Job>,
+    /// Which threads each one wakes.
+    wakes: BTreeMap<Tid, Vec<Tid>>,
 }
 
 impl Tasks {
@@ -84,6 +90,7 @@ impl Tasks {
             begins_at: None,
             least: None,
             jobs: Vec::new(),
+            wakes: BTreeMap::new(),
         }
     }
 
@@ -112,6 +119,22 @@ impl Tasks {
     /// Adds one activation; those of one thread come in the order of time. True when it blocked in a place that is new
     /// of its thread.
     pub fn add(&mut self, activation: &Activation) -> bool {
+        let since = self.logs.get(&activation.thread.tid).map(|log| log.at_work_since(activation));
+        let (fresh, waker) = self.add_one(activation);
+        let tid = activation.thread.tid;
+        if let Some(waker) = waker.filter(|_| self.wakes.len() < self.limit) {
+            self.wakes.entry(waker).or_default().push(tid);
+        }
+        // Who wakes another one may have queued a second job for it while it was at work.
+        for woken in self.wakes.get(&tid).into_iter().flatten() {
+            let log = self.logs.get_mut(woken);
+            let since = since.unwrap_or(activation.switched_in);
+            log.into_iter().for_each(|log| log.releaser_ran(since, activation.blocked));
+        }
+        fresh
+    }
+
+    fn add_one(&mut self, activation: &Activation) -> (bool, Option<Tid>) {
         let tid = activation.thread.tid;
         if self.logs.get(&tid).is_some_and(|log| log.is_of_another(activation)) {
             let ended = self.logs.remove(&tid).filter(|log| !log.is_empty());
@@ -129,7 +152,7 @@ impl Tasks {
         if self.logs.len() >= self.limit && !self.make_room(activation.blocked) {
             self.others.woken(activation);
             self.not_kept += 1;
-            return false;
+            return (false, None);
         }
         let log = self.logs.entry(tid).or_insert_with(|| Log::new(None, self.begins_at.clone()));
         log.named(activation, &self.deadlines);
@@ -182,9 +205,21 @@ impl Tasks {
     /// The recording ended at `end`, and no activation comes any more. `blocks`: how often a thread has blocked by the
     /// kernel's own count, modulo 2^16; `None` for one that has ended.
     pub fn end(&mut self, end: Mono, blocks: impl Fn(Tid) -> Option<u16>) {
+        self.end_releasers(end, &blocks);
         for (&tid, log) in &mut self.logs {
             log.end(end, self.name, || blocks(tid));
             self.jobs.extend(log.take_jobs());
+        }
+    }
+
+    /// What releasers did after their last activation that was recorded.
+    fn end_releasers(&mut self, end: Mono, blocks: &impl Fn(Tid) -> Option<u16>) {
+        for (releaser, woken) in &self.wakes {
+            let since = self.logs.get(releaser).and_then(|log| log.at_work_until_the_end(blocks(*releaser)));
+            for tid in woken.iter().filter(|_| since.is_some()) {
+                let log = self.logs.get_mut(tid);
+                log.into_iter().zip(since).for_each(|(log, since)| log.releaser_ran(since, end));
+            }
         }
     }
 
@@ -193,6 +228,11 @@ impl Tasks {
         self.others = Others::default();
         self.ended.clear();
         self.logs.retain(|_, log| log.begin_window(self.name));
+        let logs = &self.logs;
+        self.wakes.retain(|_, woken| {
+            woken.retain(|tid| logs.contains_key(tid));
+            !woken.is_empty()
+        });
     }
 
     /// Activations so far of threads for which there was no room: nothing but their wake-ups is in any figure.
@@ -219,13 +259,13 @@ fn add(
     name: fn(Point) -> Option<&'static str>,
     least: Option<Ns>,
     jobs: &mut Vec<Job>,
-) -> bool {
+) -> (bool, Option<Tid>) {
     log.ask_for_jobs(least);
-    let fresh = log.add(activation, name);
+    let found = log.add(activation, name);
     if least.is_some() {
         jobs.extend(log.take_jobs());
     }
-    fresh
+    found
 }
 
 #[cfg(test)]

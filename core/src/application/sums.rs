@@ -166,10 +166,7 @@ impl Sums {
     /// that was `open`, and that of the first activation behind, whose begin is not known, have no end or no begin. One that has its priority only lent
     /// was not measured before, unless its thread was chosen.
     pub fn lacks_between(&mut self, before: &Activation, a: &Activation, open: bool) -> bool {
-        let blocked = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
-        // Backwards: a thread that got the id of one that has ended (of another process: `Log::is_of_another`).
-        let other = blocked > u16::MAX / 2;
-        let missing = blocked.saturating_add(u16::from(a.after_unseen));
+        let (missing, other) = missing_between(before, a);
         if missing > 0 && !other && !lent(before) && !lent(a) {
             self.not_recorded += u64::from(missing);
             self.turns_lost += u64::from(missing) + 1 + u64::from(open);
@@ -250,6 +247,12 @@ impl Sums {
         }
     }
 
+    /// The shortest of the last distances of releases, where there were enough.
+    pub fn shortest_distance(&self) -> Option<Ns> {
+        let known = self.distances.len() >= KNOWN;
+        self.distances.iter().filter(|_| known).map(|&(release, _)| Ns(release)).min()
+    }
+
     /// The median distance of releases.
     pub fn period_ns(&self) -> Option<Ns> {
         self.paces.median().map(Ns)
@@ -316,6 +319,7 @@ impl Sums {
             other_turns: Vec::new(),
             several_waits: None,
             off_period_ns: None,
+            several_jobs: None,
             is_chosen: false,
             released_by: self.released_by.clone(),
             polls_every_ns: main
@@ -360,6 +364,14 @@ impl Sums {
         }
         series
     }
+}
+
+/// How many activations are missing between two of a thread, and whether that is one that got the id of another, which has
+/// ended.
+pub(super) fn missing_between(before: &Activation, a: &Activation) -> (u16, bool) {
+    let blocked = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
+    // Backwards: of one process (of another: `Log::is_of_another`).
+    (blocked.saturating_add(u16::from(a.after_unseen)), blocked > u16::MAX / 2)
 }
 
 /// Whether the priority of a real-time task is that of one that waits for it.

@@ -77,6 +77,10 @@ pub struct Task {
     /// period: a wait within a job, perhaps. `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_period_ns: Option<Ns>,
+    /// Late turns that may each be several jobs in time, because the thread can take up another one there without blocking.
+    /// `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub several_jobs: Option<SeveralJobs>,
     /// Threads that released it, where threads did: its response begins when they woke it. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released_by: Vec<Tid>,
@@ -183,7 +187,29 @@ pub struct SeveralWaits {
     pub longest_ns: Ns,
 }
 
+/// Late turns in which a thread may have done more than one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SeveralJobs {
+    /// How many.
+    pub turns: u64,
+    /// The longest of them.
+    pub longest_ns: Ns,
+    /// The longest job that is certain: in the longest of those with evidence of a late one, or in all of them.
+    pub certain_ns: Ns,
+    /// Late turns in all.
+    pub late: u64,
+}
+
 impl Task {
+    /// Whether each turn that was later than `deadline` may be several jobs in time.
+    #[must_use]
+    pub fn is_late_by_doubt_alone(&self, deadline: Ns) -> bool {
+        let response = self.of(Quantity::Response);
+        let late = response.map_or(0, |series| series.histogram.count_from(deadline + Ns(1)));
+        self.several_jobs.is_some_and(|several| several.turns == several.late && late <= several.turns)
+    }
+
     /// Its largest latency.
     #[must_use]
     pub fn largest(&self) -> Ns {

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod coverage;
+mod returns;
 
 use super::*;
 use crate::comm::Comm;
@@ -56,6 +57,7 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         awake: false,
         stayed: false,
         after_unseen: false,
+        at_once: false,
         blocks: BLOCKS.with(|blocks| blocks.replace(blocks.get().wrapping_add(1))),
         late_sleeps: None,
     }

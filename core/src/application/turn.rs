@@ -13,8 +13,10 @@ use super::deadlines::{fits, Deadlines};
 use super::job::{Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
+use super::part::{joined, Part};
 use super::places::{Id, Places};
 use super::point::EXIT;
+use super::several::Several;
 use super::sums::Sums;
 use super::task::Task;
 use super::unfinished::{State, Unfinished};
@@ -22,7 +24,14 @@ use crate::comm::Comm;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
+mod backlog;
+mod ending;
+
 const LEARNING: usize = 64;
+/// Waits of a turn that returned at once are kept apart up to so many.
+const PARTS: usize = 64;
+/// Threads that are remembered to wake one.
+const WAKERS: usize = 16;
 /// So many suffice when a window ends; fewer are judged anew in the next one.
 const FEW: usize = 8;
 
@@ -57,6 +66,12 @@ pub(super) struct Log {
     by_period: bool,
     /// Turns that may be parts of one job.
     cycles: Cycles,
+    /// An activation that goes on after a wait that returned at once.
+    part: Option<Part>,
+    /// Late turns that may be several jobs.
+    several: Several,
+    /// Threads that woke it.
+    wakers: Vec<Tid>,
     comm: Option<Comm>,
 }
 
@@ -66,6 +81,11 @@ struct Turn {
     begin: Mono,
     execution: Ns,
     late: Option<LateSleeps>,
+    /// Who released it.
+    via: Via,
+    /// Since when the part of it that goes on was due, and the longest part before.
+    part: Mono,
+    longest: Ns,
 }
 
 impl Log {
@@ -88,6 +108,9 @@ impl Log {
             deadline,
             by_period: false,
             cycles: Cycles::default(),
+            part: None,
+            several: Several::default(),
+            wakers: Vec::new(),
             comm: None,
         }
     }
@@ -116,8 +139,17 @@ impl Log {
         self.jobs.as_mut().map(Jobs::take).unwrap_or_default()
     }
 
-    /// Whether it blocked where this thread had not blocked before.
-    pub fn add(&mut self, activation: &Activation, name: fn(Point) -> Option<&'static str>) -> bool {
+    /// Whether it blocked where this thread had not blocked before, and a thread that had not woken it before.
+    pub fn add(
+        &mut self,
+        activation: &Activation,
+        name: fn(Point) -> Option<&'static str>,
+    ) -> (bool, Option<Tid>) {
+        let waker = self.new_waker(activation);
+        (self.add_one(activation, name), waker)
+    }
+
+    fn add_one(&mut self, activation: &Activation, name: fn(Point) -> Option<&'static str>) -> bool {
         let (place, fresh) = self.places.of(activation.point, name);
         if self.main.is_some() {
             self.step(activation, place, name);
@@ -159,9 +191,12 @@ impl Log {
         self.candidates.begin_window();
         self.jobs.iter_mut().for_each(Jobs::begin_window);
         self.cycles.begin_window();
+        self.several.begin_window();
         // Places of a window that is over are forgotten, or a thread with ever new ones would soon have no room.
         let left = self.left.map(|(left, _)| left);
-        let kept = self.places.forget_but([self.main, left]);
+        let part = self.part.as_ref().map(|part| part.place);
+        let kept = self.places.forget_but([self.main, left, part]);
+        self.part = self.part.take().and_then(|part| Some(Part { place: kept[2]?, ..part }));
         self.main = kept[0];
         self.left = kept[1].zip(self.left).map(|(id, (_, since))| (id, since));
         active
@@ -188,98 +223,6 @@ impl Log {
     pub fn never_waited(&mut self, who: Who, process: Tid, policy: u8, ran: Ns) {
         self.sums.is_of(who, process, policy);
         self.candidates.unseen(Mono(0), Mono(ran.0));
-    }
-
-    /// The activation that it is in at the end.
-    pub fn goes_on(&mut self, activation: &Activation, state: State) {
-        self.sums.woken(activation);
-        self.open = Some((*activation, state));
-    }
-
-    /// What it did until `now` is all that will be told of it: a turn that goes on is in none of its figures.
-    pub fn make_room(&mut self, now: Mono, name: fn(Point) -> Option<&'static str>) {
-        let blocks = self.learning.last().or(self.before.as_ref()).map(|last| last.blocks);
-        self.end(now, name, || blocks);
-        if let Some(unfinished) = self.unfinished.take() {
-            self.candidates.unseen(unfinished.since, now);
-        }
-    }
-
-    /// Nothing comes any more. `blocks`: how often the thread has blocked by now; `None`: it has ended.
-    pub fn end(
-        &mut self,
-        end: Mono,
-        name: fn(Point) -> Option<&'static str>,
-        blocks: impl Fn() -> Option<u16>,
-    ) {
-        if self.main.is_none() {
-            self.decide(name);
-        }
-        if let Some((activation, _)) = &self.open {
-            self.candidates.goes_on(activation.begin(), activation.blocked, self.turn.is_some());
-        }
-        self.unfinished = match self.open.take() {
-            Some((activation, state)) => self.unfinished_in(&activation, state),
-            None => {
-                let blocks = blocks();
-                if self.went_on_unseen(blocks) {
-                    self.lost_behind(self.before);
-                    self.candidates.unseen(self.lost_since.unwrap_or(end), end);
-                }
-                self.unfinished_behind(end, blocks)
-            }
-        };
-        self.lost_until(end);
-    }
-
-    /// Whether it did something after its last activation that was not recorded; `blocks`: see [`Log::end`].
-    fn went_on_unseen(&self, blocks: Option<u16>) -> bool {
-        let Some(last) = &self.before else { return false };
-        match blocks {
-            Some(blocks) => blocks != last.blocks,
-            None => last.point.syscall != Point::EXITS,
-        }
-    }
-
-    /// Activations were lost behind `before`: perhaps of the turn that goes on, or of one that was asked for earlier.
-    fn lost_behind(&mut self, before: Option<Activation>) {
-        let begun = self.turn.map(|turn| turn.begin).or(before.map(|before| before.blocked));
-        let late = self.turn.map_or(self.late, |turn| turn.late).map(|late| late.last);
-        let since = [begun, late, self.lost_since].into_iter().flatten().min();
-        self.lost_since = since;
-    }
-
-    /// Turns that were lost were over by then.
-    fn lost_until(&mut self, end: Mono) {
-        self.lost_since.take().into_iter().for_each(|since| self.sums.lost_within(end.since(since)));
-    }
-
-    fn unfinished_in(&mut self, a: &Activation, state: State) -> Option<Unfinished> {
-        let before = self.before;
-        let known = before.is_none_or(|before| !self.sums.lacks_between(&before, a, self.turn.is_some()));
-        if !known {
-            self.lost_behind(before);
-        }
-        let left_main = known && self.left.is_some_and(|(left, _)| Some(left) == self.main);
-        let released = left_main || state == State::Waits;
-        let begin = match self.turn.take().filter(|_| known) {
-            Some(turn) => turn.begin,
-            None if released => release(a, self.late),
-            None => return None,
-        };
-        Some(Unfinished { state, since: begin, after_ns: a.blocked.since(begin), place: None })
-    }
-
-    /// The last activation is over, its turn is not.
-    fn unfinished_behind(&self, end: Mono, blocks: Option<u16>) -> Option<Unfinished> {
-        let (turn, (left, since)) = (self.turn?, self.left?);
-        let place = self.places.get(left).name;
-        let (state, until) = if place == EXIT { (State::Ended, since) } else { (State::Blocked, end) };
-        if state == State::Blocked && blocks != self.before.map(|before| before.blocks) {
-            return None; // see went_on_unseen()
-        }
-        let place = (state == State::Blocked).then_some(place);
-        Some(Unfinished { state, since: turn.begin, after_ns: until.since(turn.begin), place })
     }
 
     pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Task {
@@ -310,6 +253,7 @@ impl Log {
             late_causes: self.jobs.as_ref().map(Jobs::causes).unwrap_or_default(),
             several_waits: self.cycles.report(&self.sums.distances()),
             off_period_ns: self.cycles.off_period(self.sums.period_ns()),
+            several_jobs: self.several.report(self.sums.shortest_distance()),
             ..self.sums.report(self.main, &self.places, self.lost_since.is_some())
         }
     }
@@ -321,7 +265,28 @@ impl Log {
         learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place, name));
     }
 
+    /// The next activation; one that goes on after a wait elsewhere that returned at once is held until it is whole.
     fn step(&mut self, activation: &Activation, place: Id, name: fn(Point) -> Option<&'static str>) {
+        let elsewhere = activation.at_once && Some(place) != self.main;
+        if self.part.is_none() && !elsewhere {
+            return self.step_whole(&[*activation], place, name);
+        }
+        if self.part.as_ref().is_some_and(|part| !part.goes_on_in(activation)) {
+            self.end_part(name);
+        }
+        let mut activations = self.part.take().map_or_else(Vec::new, |part| part.activations);
+        activations.push(*activation);
+        if elsewhere && activations.len() < PARTS {
+            self.part = Some(Part { activations, place });
+        } else {
+            self.step_whole(&activations, place, name);
+        }
+    }
+
+    /// `parts`: what is one activation but for waits that returned at once.
+    fn step_whole(&mut self, parts: &[Activation], place: Id, name: fn(Point) -> Option<&'static str>) {
+        let (Some(whole), Some((last, cuts))) = (joined(parts), parts.split_last()) else { return };
+        let activation = &whole;
         let before = self.before.replace(*activation);
         let open = self.turn.is_some();
         if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {
@@ -341,7 +306,9 @@ impl Log {
             Some((left, _)) if Some(left) == self.main => {
                 let late = self.late.take();
                 let begin = release(activation, late);
-                self.turn = Some(Turn { begin, execution: Ns::ZERO, late: None });
+                let via = activation.via;
+                let (execution, longest) = (Ns::ZERO, Ns::ZERO);
+                self.turn = Some(Turn { begin, execution, late: None, via, part: begin, longest });
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
                 if self.by_period {
@@ -359,10 +326,11 @@ impl Log {
         }
         self.late = sum(self.late, activation.late_sleeps);
         self.sums.woken(activation);
+        cuts.iter().for_each(|cut| self.cut(cut, name));
         if let Some(turn) = &mut self.turn {
-            turn.execution = turn.execution + activation.execution;
-            turn.late = sum(turn.late, activation.late_sleeps);
-            self.jobs.iter_mut().for_each(|jobs| jobs.step(activation, name));
+            turn.execution = turn.execution + last.execution;
+            turn.late = sum(turn.late, last.late_sleeps);
+            self.jobs.iter_mut().for_each(|jobs| jobs.step(last, name));
         }
         if Some(place) == self.main {
             self.lost_until(activation.blocked);
@@ -371,8 +339,9 @@ impl Log {
             let last = late.map(|late| activation.blocked.since(late.last));
             if let Some(turn) = turn {
                 self.cycles.finished(activation.blocked);
-                let response = Some(activation.blocked.since(turn.begin));
-                self.jobs.iter_mut().for_each(|jobs| jobs.ends(turn.begin, activation.blocked, name));
+                let response = Some(activation.blocked.since(turn.part));
+                self.perhaps_several(&turn, activation.blocked, place);
+                self.jobs.iter_mut().for_each(|jobs| jobs.ends(turn.part, activation.blocked, name));
                 self.sums.finished(turn.execution, Finished { response, late, last });
             } else {
                 self.sums.overran(late, last);
@@ -395,7 +364,7 @@ fn release(activation: &Activation, late: Option<LateSleeps>) -> Mono {
     asked.unwrap_or(activation.begin()).min(activation.switched_in)
 }
 
-fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
+pub(super) fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
     let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
     Some(LateSleeps { count: a.count.saturating_add(b.count), last: b.last, most: a.most.max(b.most) })
 }

@@ -126,6 +126,8 @@ pub struct Activation {
     pub stayed: bool,
     /// The one before it stayed so, too, and was not seen to begin: it is not recorded, and the kernel counts no block.
     pub after_unseen: bool,
+    /// It ended where a wait for a timer returned at once, because that had expired: the thread did not block.
+    pub at_once: bool,
     /// How often it has blocked since it lives, by the kernel's own count, modulo 2^16.
     pub blocks: u16,
     /// It asked to sleep until a time that had passed.
@@ -183,6 +185,7 @@ impl Activation {
             awake: byte(104) & 4 != 0,
             stayed: byte(104) & 8 != 0,
             after_unseen: byte(104) & 16 != 0,
+            at_once: byte(104) & 128 != 0,
             blocks: short(108) as u16,
             late_sleeps: (short(110) != 0).then(|| LateSleeps {
                 count: short(110) as u16,

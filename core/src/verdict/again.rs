@@ -91,7 +91,8 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     // A thread may have a deadline of its own, or none.
     let limit = |tid: Option<Tid>| {
         let of_it = run.tasks.iter().find(|task| Some(task.thread.tid) == tid);
-        of_it.and_then(|task| task.held_to).map_or(Some(deadline), |held| held.deadline_ns)
+        let held = of_it.and_then(|task| task.held_to).map_or(Some(deadline), |held| held.deadline_ns);
+        held.filter(|&held| !of_it.is_some_and(|task| task.is_late_by_doubt_alone(held)))
     };
     let of_tasks = run.tasks.iter().filter_map(|task| task.of(Quantity::Response));
     let series = run.series.iter().chain(of_tasks).filter(|series| limited(series.quantity));

@@ -12,7 +12,7 @@ use super::criteria::criteria;
 use super::{judge, Outcome, Rules, Verdict};
 use crate::application::{State, Task};
 use crate::run::Run;
-use crate::series::Quantity;
+use crate::series::{Quantity, Series};
 use crate::time::{Ns, Prio};
 
 /// Losses of what an application is judged by: activations that are in the figures of no thread.
@@ -29,8 +29,10 @@ pub struct Asked {
     pub is_application: bool,
     /// What must not be exceeded.
     pub deadline: Option<Ns>,
-    /// Patterns for names of threads that were given a deadline, and that no thread fitted.
+    /// Patterns for names of threads that were given a deadline, and that decide for no thread.
     pub unused: Vec<String>,
+    /// Patterns for names of threads that were chosen, and that no thread fitted.
+    pub absent: Vec<String>,
     /// Where jobs begin, a pattern for places; `None`: it is inferred.
     pub activation: Option<String>,
     /// The program that was started for it.
@@ -112,8 +114,14 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     for pattern in &asked.unused {
         doubt(
             &mut verdict,
-            format!("no thread that was recorded is called '{pattern}', which has a deadline"),
+            format!(
+                "the deadline for '{pattern}' is that of no thread that was recorded: none is called so, or an earlier \
+                 pattern fits it"
+            ),
         );
+    }
+    for pattern in &asked.absent {
+        doubt(&mut verdict, format!("no thread called '{pattern}' (--tasks) woke up while it was recorded"));
     }
     verdict
 }
@@ -131,12 +139,22 @@ fn lacks_period(task: &Task) -> String {
 
 /// Threads with the same deadline.
 fn judge_group(run: &Run, tasks: &[Task], deadline: Option<Ns>) -> Verdict {
-    let response = tasks.iter().filter_map(|task| task.of(Quantity::Response)).cloned();
+    let is_late = |series: &Series| deadline.is_some_and(|deadline| series.histogram.max() > Some(deadline));
+    let late = tasks.iter().filter(|task| task.of(Quantity::Response).is_some_and(is_late));
+    let by_doubt = |task: &Task| deadline.is_some_and(|deadline| task.is_late_by_doubt_alone(deadline));
+    let (in_doubt, certain): (Vec<&Task>, Vec<&Task>) = late.partition(|task| by_doubt(task));
+    // Of late turns that may be several jobs, only a doubt is said.
+    let judged = |task: &&Task| certain.is_empty() || !in_doubt.contains(task);
+    let response = tasks.iter().filter(judged).filter_map(|task| task.of(Quantity::Response)).cloned();
     let mut of_tasks = Run { series: response.collect(), ..run.clone() };
     for loss in &mut of_tasks.losses {
         loss.evidence_only &= !NOT_IN_TASKS.contains(&loss.counter.as_str());
     }
-    let verdict = judge(&of_tasks, deadline, &Rules::instrument(Quantity::Response));
+    let mut verdict = judge(&of_tasks, deadline, &Rules::instrument(Quantity::Response));
+    if certain.is_empty() && verdict.outcome == Some(Outcome::Fail) {
+        verdict.reasons.drain(..verdict.failures);
+        (verdict.failures, verdict.outcome) = (0, Some(Outcome::Inconclusive));
+    }
     deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, run, tasks, deadline))
 }
 
@@ -184,7 +202,8 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> 
         let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
         response.is_some_and(|max| max > deadline)
     };
-    for task in tasks.iter().filter(|task| task.misses > 0 && !seen_late(task)) {
+    let certain = |task: &&Task| task.misses > 0 && !task.is_late_by_doubt_alone(deadline);
+    for task in tasks.iter().filter(certain).filter(|task| !seen_late(task)) {
         let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
         verdict.fails(format!("{}: {} turns were not over in time{most}", task.thread, task.misses));
     }

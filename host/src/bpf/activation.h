@@ -25,6 +25,7 @@ enum activation_flag {
 	ACT_STAYED = 8, /* it ended so: the kernel counts no block */
 	ACT_COMPAT = 32, /* `syscall` is of the 32-bit table */
 	ACT_CONTENDED = 64, /* it blocks in a futex call whose third argument is 2: what a waited-for mutex of glibc has */
+	ACT_AT_ONCE = 128, /* it ended where a wait for a timer returned at once, because that had expired (due.h) */
 	ACT_AFTER_UNSEEN = 16, /* the one before it ended so, and was not seen to begin: it is not recorded */
 };
 /* Of a thread that was switched out runnable. */

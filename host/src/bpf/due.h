@@ -94,6 +94,19 @@ static __always_inline bool is_of_timerfd(struct hrtimer *timer)
 	       (__u64)timer->function == (__u64)&timerfd_tmrproc;
 }
 
+/* Periodic ones of these are armed again by the thread that takes what they brought: by a read of a timerfd, by taking the
+ * signal of a timer. */
+static __always_inline bool is_armed_by_reader(struct hrtimer *timer)
+{
+	return is_of_timerfd(timer) || (bpf_core_field_exists(timer->function) && &posix_timer_fn &&
+					(__u64)timer->function == (__u64)&posix_timer_fn);
+}
+
+static __always_inline bool in_interrupt(struct cpu_block *b)
+{
+	return b->timer[0].timer || b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open;
+}
+
 /* A thread that arms it waits for it. Others it arms in passing: waking a real-time task begins the period of their
  * bandwidth (start_rt_bandwidth(), kernel/sched/rt.c), due at once. */
 static __always_inline bool is_waited_for(struct hrtimer *timer)
@@ -107,24 +120,41 @@ static __always_inline bool is_waited_for(struct hrtimer *timer)
 	       function == (__u64)&posix_timer_fn;
 }
 
-/* The thread that reads a timerfd arms it again: at once when it is periodic, else for its next turn. When it had expired
- * meanwhile without waking the thread, the read did not block: the thread had overrun it.
- * Not in it: clocks that are set, since a step makes timers due. */
-static __always_inline void timerfd_armed(__u64 at, struct hrtimer *timer, __u32 mode, bool in_time)
+/* The thread did not wait for its release, which was due at w->armed. A signal is taken in passing, too: where a handler
+ * interrupts what runs, nothing was overrun. */
+static __always_inline void reader_overran(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p,
+					   bool by_signal)
 {
+	bool takes = takes_a_release(b, p);
+
+	if (by_signal && !takes)
+		return;
+	slept_late(open_activation(b), at, w->armed);
+	if (takes)
+		activation_returns(b, at, w, p);
+}
+
+/* The thread that reads a timerfd, or takes the signal of a timer, arms it again: at once when it is periodic, else for its
+ * next turn. When it had expired meanwhile without waking the thread, the call did not block: the thread had overrun it.
+ * Not in it: clocks that are set, since a step makes timers due. */
+static __always_inline void reader_armed(__u64 at, struct hrtimer *timer, __u32 mode, bool in_time)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
 	struct cpu_block *b = any_block();
 	struct waking *w;
 	bool known;
 	__u32 low;
 
-	w = find_waking(current_tid());
-	if (!b || !w)
+	if (!b || in_interrupt(b))
+		return;
+	w = find_waking(p->pid);
+	if (!w)
 		return;
 	low = address_of(b, timer);
 	/* Without an activation its waking was not recorded, and it is not known what woke it. */
 	known = b->run_tid && b->run_tid == w->tid;
 	if (known && w->armed && w->armed_timer == low && w->armed <= at && w->armed != w->woken_due)
-		slept_late(open_activation(b), at, w->armed);
+		reader_overran(b, at, w, p, !is_of_timerfd(timer));
 	w->armed_timer = low;
 	w->armed = known && in_time && !(mode & HRTIMER_MODE_REL) && !timer->base->offset ? timer->node.expires : 0;
 }
@@ -141,13 +171,13 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 {
 	struct hrtimer_clock_base *base = timer->base;
 	__s64 offset = base->offset, asked = timer->node.expires;
-	bool of_timerfd = is_of_timerfd(timer), sleeps;
+	bool by_reader = is_armed_by_reader(timer), sleeps;
 	struct cpu_block *b = any_block();
 	struct armed *a;
 	__u64 at;
 
 	sleeps = sleeps_for(b, timer);
-	if ((mode & HRTIMER_MODE_REL) && !of_timerfd && !sleeps)
+	if ((mode & HRTIMER_MODE_REL) && !by_reader && !sleeps)
 		return 0;
 	at = bpf_ktime_get_ns();
 	if (sleeps) {
@@ -156,11 +186,11 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 	}
 	if (bpf_core_field_exists(timer->_softexpires))
 		asked = timer->_softexpires;
-	if (of_timerfd)
-		timerfd_armed(at, timer, mode, asked - offset > (__s64)at);
+	if (by_reader)
+		reader_armed(at, timer, mode, asked - offset > (__s64)at);
 	if ((mode & HRTIMER_MODE_REL) || asked - offset > (__s64)at)
 		return 0;
-	if (!b || b->timer[0].timer || b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open)
+	if (!b || in_interrupt(b))
 		return 0;
 	if (timer->node.expires - offset <= (__s64)at) {
 		a = armed_slot(timer->node.expires);

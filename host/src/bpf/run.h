@@ -284,6 +284,46 @@ static __always_inline void activation_stays(struct cpu_block *b, __u64 at, stru
 	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
 }
 
+/* The calls in which a thread takes what a timer has brought: with them its next job begins, also when they do not wait. */
+static __always_inline bool takes_a_release(struct cpu_block *b, struct task_struct *p)
+{
+	struct pt_regs___syscall *r = entry_registers(b, p);
+	__s32 call;
+
+	if (is_compat(p))
+		return false;
+#if defined(__TARGET_ARCH_arm64)
+	call = BPF_CORE_READ(r, syscallno);
+	return call == 63 || call == 65 || call == 137; /* read, readv, rt_sigtimedwait */
+#else
+	call = r->orig_ax;
+	return call == 0 || call == 19 || call == 128;
+#endif
+}
+
+/* A wait for a timer that has expired meanwhile returns at once: one activation is over, and the next begins, which was due
+ * at that expiry (`late_sleep`). */
+static __noinline int activation_returns(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
+{
+	struct activation *a = open_activation(b);
+
+	if (at > b->run_since)
+		a->run_ns += at - b->run_since;
+	stayed_faults(b, a, at);
+	a->flags |= ACT_STAYED | ACT_AT_ONCE;
+	activation_ends(b, a, at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
+	w->expires = 0;
+	w->via = VIA_TIMER;
+	w->waker_tid = p->pid;
+	w->waker_prio = p->prio;
+	w->waker_cpu = bpf_get_smp_processor_id();
+	copy_comm(w->waker_comm, p);
+	w->flags = ACT_AWAKE | ACT_ARMED_LATE;
+	activation_begins(b, at, w, at, p, p, false);
+	w->flags = 0;
+	return 0;
+}
+
 /* Its thread ends: the kernel counts no block, and nothing follows. */
 static __always_inline void activation_exits(struct cpu_block *b, __u64 at, struct task_struct *p, __u16 jobs)
 {

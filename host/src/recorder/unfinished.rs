@@ -126,6 +126,7 @@ impl Recorder {
             awake: false,
             stayed: false,
             after_unseen: false,
+            at_once: false,
             blocks: seen.blocks.wrapping_add(1).wrapping_add(slot.jobs_of(seen.policy)),
             late_sleeps: None,
         };

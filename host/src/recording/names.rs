@@ -4,7 +4,11 @@ use std::ffi::{CStr, CString};
 
 use crate::recorder::{Names, Place};
 
-/// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or behind a `\` belongs to a name.
+/// Bytes of the longest name of a thread (TASK_COMM_LEN - 1).
+const NAME: usize = 15;
+
+/// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or behind a `\` belongs to a name, blanks around an
+/// entry do not, and neither does another `comm:` before it.
 pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
     let (mut globs, mut begin, mut at) = (Vec::new(), 0, 0);
     let bytes = list.as_bytes();
@@ -19,11 +23,38 @@ pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
             })?;
         }
     }
-    let glob = |glob: &&str| CString::new(*glob).ok().filter(|glob| !glob.is_empty());
+    let glob = |glob: &&str| CString::new(named(glob)).ok().filter(|glob| !glob.is_empty());
     let read: Option<Vec<CString>> = globs.iter().map(glob).collect();
+    if let Some(other) = globs.iter().map(|glob| named(glob)).find(|name| is_of_another_kind(name)) {
+        return Err(format!(
+            "'comm:{list}' mixes kinds of tasks: name all by comm:A,B or all by pid:1,2; a thread called '{other}' is '\\{other}'"
+        ));
+    }
     // Past the end: a `\` was the last of it.
-    read.filter(|_| begin > bytes.len())
-        .ok_or_else(|| format!("'{list}' is no list of names (comm:NAME,GLOB,…)"))
+    let read = read
+        .filter(|_| begin > bytes.len())
+        .ok_or_else(|| format!("'{list}' is no list of names (comm:NAME,GLOB,…)"))?;
+    let shortest = |glob: &&CString| {
+        places(glob.as_bytes()).iter().filter(|place| matches!(place, Place::One(_))).count()
+    };
+    match read.iter().find(|glob| shortest(glob) > NAME) {
+        Some(long) => Err(format!(
+            "'{}' fits no thread: the kernel keeps {NAME} bytes of a name",
+            long.to_string_lossy()
+        )),
+        None => Ok(read),
+    }
+}
+
+/// An entry of the list. A blank at its end may be meant, behind a `\`.
+fn named(entry: &str) -> &str {
+    let begin = entry.trim_start();
+    let end = if begin.trim_end().ends_with('\\') { begin } else { begin.trim_end() };
+    end.strip_prefix("comm:").unwrap_or(end)
+}
+
+fn is_of_another_kind(name: &str) -> bool {
+    ["pid:", "cgroup:"].iter().any(|kind| name.starts_with(kind))
 }
 
 /// Where what stands for one character, or a `*`, ends; `None`: a set without its end.

@@ -12,6 +12,9 @@ use super::names::{machine, matches, patterns};
 use crate::error::{Error, Result};
 use crate::recorder::Follow;
 
+/// What each entry of a list may begin with.
+const KINDS: [&str; 3] = ["comm:", "pid:", "cgroup:"];
+
 /// Whose latencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
@@ -54,12 +57,16 @@ impl FromStr for Selection {
             None if text == "rt" => Ok(Selection::RealTime),
             None if text == "all" => Ok(Selection::All),
             Some(("pid", list)) => {
-                let pid = |pid: &str| pid.trim().parse().ok().filter(|&pid| pid > 0);
+                let number = |pid: &str| pid.strip_prefix("pid:").unwrap_or(pid).parse().ok();
+                let pid = |pid: &str| number(pid.trim()).filter(|&pid| pid > 0);
                 let pids: Option<Vec<i32>> = list.split(',').map(pid).collect();
                 pids.map(Selection::Pids)
                     .ok_or_else(|| format!("'{list}' is no list of process ids (pid:12,34)"))
             }
             Some(("comm", globs)) if !globs.is_empty() => patterns(globs).map(Selection::Comm),
+            Some(("cgroup", path)) if KINDS.iter().any(|kind| path.contains(&format!(",{kind}"))) => {
+                Err(format!("'{path}': name one control group, or the one above several"))
+            }
             Some(("cgroup", path)) if !path.is_empty() => Ok(Selection::Cgroup(path.into())),
             _ => Err("name rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH".to_owned()),
         }
@@ -102,6 +109,15 @@ impl Selection {
                 Ok(Some(tids))
             }
         }
+    }
+
+    /// Names among several that none of `seen` has.
+    #[must_use]
+    pub fn absent<'s>(&self, seen: impl Iterator<Item = &'s str> + Clone) -> Vec<String> {
+        let Selection::Comm(globs) = self else { return Vec::new() };
+        let has = |glob: &CString, comm: &str| CString::new(comm).is_ok_and(|comm| matches(glob, &comm));
+        let absent = globs.iter().filter(|glob| !seen.clone().any(|comm| has(glob, comm)));
+        absent.map(|glob| glob.to_string_lossy().into_owned()).collect()
     }
 
     /// Whether threads are looked up again while recording: the kernel side follows those that come to be chosen
@@ -197,6 +213,25 @@ mod tests {
         assert_eq!("rt".parse(), Ok(Selection::RealTime));
         assert_eq!("pid:1,23".parse(), Ok(Selection::Pids(vec![1, 23])));
         assert_eq!("comm:jack*".parse(), Ok(Selection::Comm(vec![c"jack*".into()])));
+        let two = Selection::Comm(vec![c"a".into(), c"b".into()]);
+        for list in ["comm:a,b", "comm:a, b", "comm:a,comm:b", "comm:a, comm:b"] {
+            assert_eq!(list.parse(), Ok(two.clone()), "{list}");
+        }
+        assert_eq!("pid:1,pid:23".parse(), Ok(Selection::Pids(vec![1, 23])));
+        assert_eq!(r"comm:a,\comm:b".parse(), Ok(Selection::Comm(vec![c"a".into(), c"\\comm:b".into()])));
+        for mixed in
+            ["comm:a,pid:3", "comm:a,cgroup:/b", "pid:3,comm:a", "cgroup:/a,comm:b", "cgroup:/a,cgroup:/b"]
+        {
+            let said = mixed.parse::<Selection>().unwrap_err();
+            assert!(
+                said.lines().count() == 1 && said.contains("name") || said.contains("process ids"),
+                "{said}"
+            );
+        }
+        let long = "comm:a,a_name_of_16_byt".parse::<Selection>().unwrap_err();
+        assert!(long.contains("15 bytes"), "{long}");
+        assert!("comm:*a_name_of_15_by*".parse::<Selection>().is_ok());
+        assert_eq!(two.absent(["b", "c"].into_iter()), ["a"]);
         for wrong in
             ["", "pid:", "pid:0", "pid:1,x", "comm:", "comm:a,", "comm:,", "comm:a\\", "cgroup:", "fifo"]
         {

@@ -72,6 +72,16 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             "{name}: it sleeps {every} between its jobs; the release of what it polls for is not visible"
         ));
     }
+    if let Some(several) = task.several_jobs.filter(|several| several.longest_ns > deadline) {
+        let turns =
+            if several.turns == 1 { "one turn".to_owned() } else { format!("{} turns", several.turns) };
+        doubts.push(format!(
+            "{name}: {turns} took up to {}, but may be several jobs: its wait in {wait} does not block while there is more to \
+             do. One job took at least {}",
+            shown(several.longest_ns),
+            several.certain_ns
+        ));
+    }
     if task.not_recorded > 0 && task.of(Quantity::Response).is_none() {
         doubts.push(format!("{name}: {} activations of it were not recorded", task.not_recorded));
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::application::HeldTo;
-use crate::application::{OtherTurns, SeveralWaits};
+use crate::application::{OtherTurns, SeveralJobs, SeveralWaits};
 use crate::conditions::Conditions;
 use crate::histogram::{Histogram, Layout};
 use crate::run::Loss;
@@ -69,6 +69,34 @@ fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
         verdict.reasons.iter().any(|reason| reason.starts_with("control/8 (RT 80): no turn of it")),
         "{verdict:?}"
     );
+}
+
+#[test]
+fn a_late_turn_that_may_be_several_jobs_is_a_doubt_and_another_one_a_failure() {
+    let several = |turns, late| {
+        let several = SeveralJobs { turns, longest_ns: Ns(1_200_000), certain_ns: Ns(900_000), late };
+        Task { several_jobs: Some(several), ..task(Ns(1_200_000)) }
+    };
+    let mut doubtful = run(several(1, 1));
+    doubtful.complete = true;
+    let verdict = judge_recording(&doubtful, &asked(true));
+    assert_eq!((verdict.outcome, verdict.failures), (Some(Outcome::Inconclusive), 0));
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("may be several jobs")), "{verdict:?}");
+    doubtful.verdict = Some(verdict);
+    crate::verdict::again(&mut doubtful).unwrap();
+    assert_eq!(doubtful.verdict.unwrap().outcome, Some(Outcome::Inconclusive));
+    assert_eq!(judged(several(1, 2)).0, Some(Outcome::Fail), "one of two is certain");
+    let mut both = several(0, 0);
+    both.several_jobs = Some(SeveralJobs { turns: 1, longest_ns: Ns(1_200_000), certain_ns: Ns(0), late: 1 });
+    both.series[1].histogram.record(Ns(3_000_000));
+    assert_eq!(judged(both).0, Some(Outcome::Fail), "one more is late than may be several");
+    let mut other = run(several(1, 1));
+    let late = task(Ns(1_100_000));
+    other
+        .tasks
+        .push(Task { thread: Thread { tid: Tid(8), comm: "io".to_owned(), ..late.thread.clone() }, ..late });
+    let verdict = judge_recording(&other, &asked(true));
+    assert_eq!((verdict.outcome, verdict.failures), (Some(Outcome::Fail), 1), "{verdict:?}");
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         awake: false,
         stayed: false,
         after_unseen: false,
+        at_once: false,
         blocks: 0,
         late_sleeps: None,
     };

@@ -1,0 +1,137 @@
+//! What is known of a thread when nothing comes any more: the turn that goes on, and what was lost behind the last one.
+
+use super::super::point::EXIT;
+use super::super::unfinished::{State, Unfinished};
+use super::{release, Log, Turn};
+use crate::time::Mono;
+use crate::trace::activation::{Activation, Point};
+
+impl Log {
+    /// The activation that it is in at the end.
+    pub fn goes_on(&mut self, activation: &Activation, state: State) {
+        self.sums.woken(activation);
+        self.open = Some((*activation, state));
+    }
+
+    /// What it did until `now` is all that will be told of it: a turn that goes on is in none of its figures.
+    pub fn make_room(&mut self, now: Mono, name: fn(Point) -> Option<&'static str>) {
+        let blocks = self.learning.last().or(self.before.as_ref()).map(|last| last.blocks);
+        self.end(now, name, || blocks);
+        if let Some(unfinished) = self.unfinished.take() {
+            self.candidates.unseen(unfinished.since, now);
+        }
+    }
+
+    /// Nothing comes any more. `blocks`: how often the thread has blocked by now; `None`: it has ended.
+    pub fn end(
+        &mut self,
+        end: Mono,
+        name: fn(Point) -> Option<&'static str>,
+        blocks: impl Fn() -> Option<u16>,
+    ) {
+        if self.main.is_none() {
+            self.decide(name);
+        }
+        if let Some(part) = self.part.take() {
+            // The activation that goes on is its end.
+            let open = self.open.as_mut().filter(|(open, _)| part.goes_on_in(open));
+            let whole = open.and_then(|open| {
+                open.0 = super::joined(&[&part.activations[..], &[open.0]].concat())?;
+                Some(())
+            });
+            if whole.is_none() {
+                self.step_whole(&part.activations, part.place, name);
+            }
+        }
+        if let Some((activation, _)) = &self.open {
+            self.candidates.goes_on(activation.begin(), activation.blocked, self.turn.is_some());
+        }
+        self.unfinished = match self.open.take() {
+            Some((activation, state)) => self.unfinished_in(&activation, state),
+            None => {
+                let blocks = blocks();
+                if self.went_on_unseen(blocks) {
+                    self.lost_behind(self.before);
+                    self.candidates.unseen(self.lost_since.unwrap_or(end), end);
+                }
+                self.unfinished_behind(end, blocks)
+            }
+        };
+        self.lost_until(end);
+    }
+
+    /// Nothing that is known follows the part that is held.
+    pub(super) fn end_part(&mut self, name: fn(Point) -> Option<&'static str>) {
+        if let Some(part) = self.part.take() {
+            self.step_whole(&part.activations, part.place, name);
+        }
+    }
+
+    /// Since when it may have been at work when the recording ended; `blocks`: see [`Log::end`].
+    pub fn at_work_until_the_end(&self, blocks: Option<u16>) -> Option<Mono> {
+        if let Some((open, _)) = &self.open {
+            return Some(self.at_work_since(open));
+        }
+        let last = self.learning.last().or(self.before.as_ref())?;
+        let unseen = blocks.map_or(last.point.syscall != Point::EXITS, |blocks| blocks != last.blocks);
+        unseen.then_some(last.blocked)
+    }
+
+    /// Whether it did something after its last activation that was not recorded; `blocks`: see [`Log::end`].
+    fn went_on_unseen(&self, blocks: Option<u16>) -> bool {
+        let Some(last) = &self.before else { return false };
+        match blocks {
+            Some(blocks) => blocks != last.blocks,
+            None => last.point.syscall != Point::EXITS,
+        }
+    }
+
+    /// Activations were lost behind `before`: perhaps of the turn that goes on, or of one that was asked for earlier.
+    pub(super) fn lost_behind(&mut self, before: Option<Activation>) {
+        let begun = self.turn.map(|turn| turn.begin).or(before.map(|before| before.blocked));
+        let late = self.turn.map_or(self.late, |turn| turn.late).map(|late| late.last);
+        let since = [begun, late, self.lost_since].into_iter().flatten().min();
+        self.lost_since = since;
+    }
+
+    /// Turns that were lost were over by then.
+    pub(super) fn lost_until(&mut self, end: Mono) {
+        self.lost_since.take().into_iter().for_each(|since| self.sums.lost_within(end.since(since)));
+    }
+
+    /// Since when the part of `turn` that goes on was due. The whole may be one job all the same.
+    fn last_part(&mut self, turn: &Turn, end: Mono) -> Mono {
+        if turn.part > turn.begin {
+            self.candidates.unseen(turn.begin, end);
+        }
+        turn.part
+    }
+
+    fn unfinished_in(&mut self, a: &Activation, state: State) -> Option<Unfinished> {
+        let before = self.before;
+        let known = before.is_none_or(|before| !self.sums.lacks_between(&before, a, self.turn.is_some()));
+        if !known {
+            self.lost_behind(before);
+        }
+        let left_main = known && self.left.is_some_and(|(left, _)| Some(left) == self.main);
+        let released = left_main || state == State::Waits;
+        let begin = match self.turn.take().filter(|_| known) {
+            Some(turn) => self.last_part(&turn, a.blocked),
+            None if released => release(a, self.late),
+            None => return None,
+        };
+        Some(Unfinished { state, since: begin, after_ns: a.blocked.since(begin), place: None })
+    }
+
+    /// The last activation is over, its turn is not.
+    fn unfinished_behind(&self, end: Mono, blocks: Option<u16>) -> Option<Unfinished> {
+        let (turn, (left, since)) = (self.turn?, self.left?);
+        let place = self.places.get(left).name;
+        let (state, until) = if place == EXIT { (State::Ended, since) } else { (State::Blocked, end) };
+        if state == State::Blocked && blocks != self.before.map(|before| before.blocks) {
+            return None; // see went_on_unseen()
+        }
+        let place = (state == State::Blocked).then_some(place);
+        Some(Unfinished { state, since: turn.part, after_ns: until.since(turn.part), place })
+    }
+}
