@@ -8,6 +8,8 @@ mod hidden;
 mod injected;
 #[path = "record/old_files.rs"]
 mod old_files;
+#[path = "record/slack.rs"]
+mod slack;
 #[path = "record/truths.rs"]
 mod truths;
 

@@ -92,6 +92,7 @@ fn add(sum: &mut Task, task: Task) {
     sum.misses += task.misses;
     sum.miss_max_ns = sum.miss_max_ns.max(task.miss_max_ns);
     sum.late_sleeps += task.late_sleeps;
+    sum.slack_max_ns = sum.slack_max_ns.max(task.slack_max_ns);
     sum.not_recorded += task.not_recorded;
     sum.outside_ns = sum.outside_ns.max(task.outside_ns);
     sum.other_turns.extend(task.other_turns);

@@ -24,6 +24,8 @@ const FAULT: Ns = Ns(1_000);
 pub enum What {
     /// The job before it was not over.
     Backlog,
+    /// Its timer was programmed for later than it asked, as an ordinary thread's may be.
+    Slack,
     /// Its timer was late.
     TimerLate,
     /// It waited for a CPU after it was woken.
@@ -92,6 +94,10 @@ pub(super) fn step(
 ) {
     if let Some(before) = before {
         waits(before, a, cursor, name, parts);
+    }
+    if let Some((due, _)) = a.timer.filter(|_| a.slack > Ns::ZERO) {
+        let label = "timer slack: its timer may come so much later".to_owned();
+        push(parts, cursor, due + a.slack, What::Slack, label, "timer slack".to_owned());
     }
     if a.timer.is_some() {
         let (label, cause) = ("its timer was late".to_owned(), "timer late".to_owned());
@@ -259,7 +265,7 @@ pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str
 fn leaf(part: &Part) -> Segment {
     let kind = match part.what {
         What::Backlog | What::Blocked | What::Sleeps => Kind::Blocked,
-        What::TimerLate => Kind::TimerLate,
+        What::TimerLate | What::Slack => Kind::TimerLate,
         What::WakeUp | What::Preempted => Kind::WakeupWait,
         What::Runs => Kind::Running,
     };
@@ -275,6 +281,7 @@ fn clause(part: &Part, net: Ns) -> String {
         What::Sleeps => part.label.replacen("sleeps", &format!("slept {net}"), 1),
         What::Blocked => part.label.replacen("blocked", &format!("was blocked {net}"), 1),
         What::TimerLate => format!("its timer was {net} late"),
+        What::Slack => format!("its timer had {net} of slack"),
         What::WakeUp => format!("waited {net} for a CPU ({})", part.cause),
         What::Backlog => format!("{net} {}", part.label),
     }
@@ -300,6 +307,9 @@ fn advice(part: &Part, thread: &Thread) -> String {
             "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE)".to_owned()
         }
         What::Blocked => format!("let another thread wait for this, and not {comm} within its job"),
+        What::Slack => format!(
+            "make {comm} a real-time thread, whose timers have no slack, or set its slack to 1 ns (prctl PR_SET_TIMERSLACK)"
+        ),
         What::TimerLate | What::WakeUp => format!("see the wake-ups of {comm}: who had its CPU, or kept interrupts off there"),
         What::Backlog => "one job that overran made the next ones late: see that one".to_owned(),
     }

@@ -58,6 +58,7 @@ pub(super) struct Sums {
     jitter_max: u64,
     blocking: Vec<(Id, Waits)>,
     released_by: Vec<Tid>,
+    slack: Option<Ns>, // the largest share of it
     slept: Option<Ns>, // at most, before a turn
 }
 
@@ -98,6 +99,7 @@ impl Sums {
             jitter_max: 0,
             blocking: Vec::new(),
             released_by: Vec::new(),
+            slack: None,
             slept: None,
         }
     }
@@ -148,6 +150,7 @@ impl Sums {
                 self.record(Quantity::TimerWakeup, a.latency());
             }
         }
+        self.slack = self.slack.max(Some(a.slack).filter(|&slack| slack > Ns::ZERO));
         self.preemptions += u64::from(a.preemptions);
         self.faulted(a);
         self.late_sleeps += a.late_sleeps.map_or(0, |late| u64::from(late.count));
@@ -337,6 +340,7 @@ impl Sums {
             misses,
             miss_max_ns,
             late_sleeps: self.late_sleeps,
+            slack_max_ns: self.slack,
             not_recorded: self.not_recorded,
             unfinished: None,
             worst: None,

@@ -54,6 +54,10 @@ pub struct Task {
     /// something else. Who is woken from such a sleep has an activation all the same; who did not wait has none.
     #[serde(default)]
     pub late_sleeps: u64,
+    /// The largest share that the slack of its timers has in its latencies, which count from the time it asked for. `None`: it
+    /// had none, as real-time threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slack_max_ns: Option<Ns>,
     /// Activations that the thread had, by the kernel's count of its switches and by wakings on its way to sleep, and that
     /// were not recorded: no figure of the thread has them.
     #[serde(default)]

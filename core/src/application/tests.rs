@@ -58,6 +58,7 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         stayed: false,
         after_unseen: false,
         at_once: false,
+        slack: Ns::ZERO,
         blocks: BLOCKS.with(|blocks| blocks.replace(blocks.get().wrapping_add(1))),
         late_sleeps: None,
     }

@@ -104,6 +104,9 @@ fn in_all(task: &Task) -> String {
     if task.late_sleeps > 0 {
         let _ = write!(line, "; {} (its next time had passed)", counted(task.late_sleeps, "overrun"));
     }
+    if let Some(slack) = task.slack_max_ns {
+        let _ = write!(line, "; up to {slack} of timer slack in its latencies");
+    }
     if task.not_recorded > 0 {
         let _ = write!(line, "; {} NOT RECORDED", counted(task.not_recorded, "activation"));
     }

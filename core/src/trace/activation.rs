@@ -1,6 +1,6 @@
 //! One activation of a thread as the recorder saw it: from its waking to where it blocks again.
 //!
-//! 176 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
+//! 184 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
 //! them mean together, which is [`crate::application`].
 
 use crate::comm::Comm;
@@ -8,7 +8,7 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// Words of 8 bytes of one record.
-pub const WORDS: usize = 22;
+pub const WORDS: usize = 23;
 
 /// Who woke the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,8 @@ pub struct Activation {
     /// Since when the timer that woke it was due, and when that timer's handler began. Due: since its programmed expiry,
     /// but not before it was armed nor before its clock was set.
     pub timer: Option<(Mono, Mono)>,
+    /// How much of its lateness after that is the slack of the timer: an ordinary thread is late from the time it asked for.
+    pub slack: Ns,
     /// When it was first switched in.
     pub switched_in: Mono,
     /// When it blocked.
@@ -159,6 +161,7 @@ impl Activation {
             cpu: Cpu(u32::from(short(100) as u16)),
             waking: Mono(word(8)),
             timer: (expires > 0).then(|| (Mono(expires), Mono(word(24)))),
+            slack: Ns(word(176)),
             switched_in: Mono(word(32)),
             blocked: Mono(word(40)),
             execution: Ns(word(48)),
@@ -248,6 +251,7 @@ mod tests {
             (64, 4096),
             (160, 1_900),
             (168, 60),
+            (176, 25),
         ] {
             put(at, &value.to_le_bytes());
         }
@@ -269,6 +273,7 @@ mod tests {
         };
         let read = Activation::parse(&words(&bytes), 7).unwrap();
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
+        assert_eq!(read.slack, Ns(25));
         assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),

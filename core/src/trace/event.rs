@@ -170,7 +170,14 @@ pub enum Kind {
     HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns, soft: Option<Ns> },
     /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known; `now` is the moment
     /// on the timer's own clock, that of `expires` in `hrtimer_start`.
-    TimerExpireEntry { timer: u64, function: Option<Sym>, expires: Option<Mono>, now: Option<Ns> },
+    /// `slack`: how much later than asked that is, where it is known and not 0.
+    TimerExpireEntry {
+        timer: u64,
+        function: Option<Sym>,
+        expires: Option<Mono>,
+        now: Option<Ns>,
+        slack: Option<Ns>,
+    },
     /// `hrtimer_expire_exit`.
     TimerExpireExit { timer: u64 },
     /// `cpu_idle` with a state: the CPU goes idle.

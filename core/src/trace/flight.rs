@@ -217,7 +217,9 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             13 => {
                 let expires = u64_at(r, 24);
                 let expires = (expires > 0).then_some(Mono(expires));
-                Kind::TimerExpireEntry { timer: first, function: self.function(second), expires, now: None }
+                let slack = (tid.0 > 0).then_some(Ns(u64::from(tid.0.unsigned_abs())));
+                let function = self.function(second);
+                Kind::TimerExpireEntry { timer: first, function, expires, now: None, slack }
             }
             14 => Kind::TimerExpireExit { timer: first },
             15 if word == u32::MAX => Kind::IdleExit,

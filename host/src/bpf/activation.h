@@ -35,7 +35,7 @@ enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN };
 struct activation {
 	__u64 stamp;   /* sequence number + 1, written last */
 	__u64 waking;  /* CLOCK_MONOTONIC, as all times */
-	__u64 expires; /* since when the timer that woke it was due (due.h); 0: not woken by a timer */
+	__u64 expires; /* since when the timer that woke it was due (due.h), `slack` before what was programmed; 0: not woken by a timer */
 	__u64 entry;   /* when that timer's handler began */
 	__u64 in_at;   /* first switched in */
 	__u64 out_at;  /* switched out, blocked; ACT_STAYED: it asked to sleep, or was woken on the way */
@@ -58,8 +58,9 @@ struct activation {
 	char comm[16], waker_comm[16], prev_comm[16];
 	__u64 late_sleep; /* the last such time */
 	__u64 late_by;	  /* the most by which one had passed */
+	__u64 slack;	  /* how much of its lateness is the slack of its timer */
 };
-_Static_assert(sizeof(struct activation) == 176, "wire record has no padding");
+_Static_assert(sizeof(struct activation) == 184, "wire record has no padding");
 
 /* What is known of one thread between its waking and its next block. The usual path touches the first cache line. */
 struct waking {
@@ -81,9 +82,11 @@ struct waking {
 	__u32 armed_timer; /* that timer: the low half of its address */
 	__u16 jobs;	   /* ended by yielding */
 	__u16 pad;
+	__u64 slack; /* of `expires` */
+	__u64 reserved[6];
 };
 _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
-_Static_assert(sizeof(struct waking) == 256, "as in host/src/recorder/chosen.rs");
+_Static_assert(sizeof(struct waking) == 320, "as in host/src/recorder/chosen.rs");
 
 /* The system call a blocked thread is in. It needs no tracepoint on the way of every system call. */
 struct pt_regs___syscall {

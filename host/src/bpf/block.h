@@ -101,7 +101,8 @@ struct open_timer {
 	__u64 expires;
 	__u64 entry;
 	__s32 tid;  /* in whose context */
-	__u16 late; /* it woke a measured task, later than late_timer_ns */
+	__u8 late; /* it woke a measured task, later than late_timer_ns */
+	__u8 early; /* served before `expires`, with another one: it has slack */
 	__u16 armed_late; /* due before it was armed */
 };
 
@@ -245,4 +246,4 @@ _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
 _Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
 _Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
-_Static_assert(sizeof(struct cpu_block) == 2818048, "cpu_block");
+_Static_assert(sizeof(struct cpu_block) == 2850816, "cpu_block");

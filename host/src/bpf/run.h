@@ -166,6 +166,7 @@ static __always_inline void activation_begins(struct cpu_block *b, __u64 at, str
 	a->waking = waking;
 	a->expires = w->expires;
 	a->entry = w->entry;
+	a->slack = w->slack;
 	a->in_at = at;
 	a->run_ns = 0;
 	a->fault_address = 0;
@@ -313,6 +314,7 @@ static __noinline int activation_returns(struct cpu_block *b, __u64 at, struct w
 	a->flags |= ACT_STAYED | ACT_AT_ONCE;
 	activation_ends(b, a, at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
 	w->expires = 0;
+	w->slack = 0;
 	w->via = VIA_TIMER;
 	w->waker_tid = p->pid;
 	w->waker_prio = p->prio;

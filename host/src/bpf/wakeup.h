@@ -63,16 +63,39 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 	return true;
 }
 
-/* The timer by which `waker` wakes, unless it was served before its expiry. */
-static __always_inline struct open_timer *waking_timer(struct cpu_block *b, struct waking *w, struct task_struct *waker)
+/* What the kernel adds to the time that was asked for. */
+static __always_inline __u64 slack_of(struct hrtimer *timer)
+{
+	return bpf_core_field_exists(timer->_softexpires) ? timer->node.expires - timer->_softexpires : 0;
+}
+
+/* The slack of a timer is programmed into its expiry. An ordinary thread is late from the time that it asked for; real-time
+ * threads have none. */
+static __always_inline void slack_counts(struct waking *w, struct open_timer *t)
+{
+	struct hrtimer *timer = (struct hrtimer *)*(volatile __u64 *)&t->timer;
+	__u64 slack, end = t->early ? t->entry : t->expires;
+
+	if (!bpf_core_field_exists(timer->_softexpires))
+		return;
+	slack = BPF_CORE_READ(timer, node.expires) - BPF_CORE_READ(timer, _softexpires);
+	if (slack >= t->expires || t->expires - slack > t->entry)
+		return;
+	w->expires = t->expires - slack;
+	w->slack = end - w->expires;
+}
+
+/* The timer by which `waker` wakes, unless it was served before its expiry and `slack` does not count. */
+static __always_inline struct open_timer *waking_timer(struct cpu_block *b, struct waking *w, struct task_struct *waker,
+						       bool slack)
 {
 	struct open_timer *t = running_timer(b, waker);
 
 	if (options & OPT_ACTIVATIONS)
 		activation_waking(b, w, t, waker);
-	if (!t || !t->expires)
+	if (!t || (t->early && !slack))
 		return 0;
-	t->late = t->entry - t->expires > b->late_timer_ns;
+	t->late = !t->early && t->entry - t->expires > b->late_timer_ns;
 	w->woken_due = t->expires;
 	return t;
 }
@@ -91,6 +114,7 @@ static __always_inline void wakeup_on_the_way(struct cpu_block *b, __u64 at, str
 
 static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *waker, struct task_struct *p)
 {
+	bool ordinary = p->prio >= MAX_RT_PRIO;
 	struct open_timer *t;
 	__s32 tid = p->pid;
 	struct waking *w;
@@ -101,9 +125,12 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		w = claim_waking(b, tid);
 	if (!w)
 		return;
-	t = waking_timer(b, w, waker);
-	w->expires = t ? t->expires : 0;
+	t = waking_timer(b, w, waker, ordinary);
+	w->expires = t && !t->early ? t->expires : 0;
 	w->entry = t ? t->entry : 0;
+	w->slack = 0;
+	if (t && ordinary)
+		slack_counts(w, t);
 	w->at = at;
 	if (tid == waker->pid)
 		wakeup_on_the_way(b, at, w, p);
@@ -212,8 +239,9 @@ static __always_inline void job_released(struct cpu_block *b, struct open_timer 
 	if (!w || !w->job_ended || w->armed_timer != (__u32)timer)
 		return;
 	w->job_ended = 0;
-	if (!waking_timer(b, w, bpf_get_current_task_btf()))
+	if (!waking_timer(b, w, bpf_get_current_task_btf(), false))
 		return;
+	w->slack = 0;
 	w->at = t->entry;
 	w->expires = t->expires;
 	w->entry = t->entry;
@@ -319,18 +347,18 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 		r->current = tid;
 		r->flag = soft;
 		r->expires = expires;
+		r->tid = !armed_late && slack_of(timer) < 0x7fffffff ? slack_of(timer) : 0;
 		r->wide[0] = (__u64)timer;
 		r->wide[1] = bpf_core_field_exists(timer->function) ? (__u64)timer->function : 0;
 		flight_close(r, stamp);
 	}
-	/* A timer with slack may be served before its expiry, together with another one: it is not late then. */
-	if (expires > at)
-		expires = 0;
 	t->timer = (__u64)timer;
 	t->expires = expires;
 	t->entry = at;
 	t->tid = tid;
 	t->late = 0;
+	/* A timer with slack may be served before its expiry, together with another one: it is not late then. */
+	t->early = expires > at;
 	t->armed_late = armed_late;
 	if (!soft && bpf_core_field_exists(timer->function) && &dl_task_timer &&
 	    (__u64)timer->function == (__u64)&dl_task_timer)

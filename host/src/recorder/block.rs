@@ -138,7 +138,7 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
     assert!(std::mem::offset_of!(CpuBlock, run_tid) == 2_094_504 + 32);
     assert!(std::mem::offset_of!(CpuBlock, hidden_tid) == 2_094_504 + 36);
-    assert!(size_of::<CpuBlock>() == 2_818_048);
+    assert!(size_of::<CpuBlock>() == 2_850_816);
 };
 
 /// What can be mapped as one element of an array map for each CPU.

@@ -33,10 +33,12 @@ pub(super) struct Waking {
     armed: u64,
     /// `armed_timer` and `jobs`.
     pub last: AtomicU64,
+    slack: u64,
+    reserved: [u64; 6],
 }
 
 // As in src/bpf/activation.h.
-const _: () = assert!(size_of::<Waking>() == 256 && std::mem::offset_of!(Waking, saved) == 64);
+const _: () = assert!(size_of::<Waking>() == 320 && std::mem::offset_of!(Waking, saved) == 64);
 
 /// The mapped table.
 pub(super) struct Chosen {

@@ -127,6 +127,7 @@ impl Recorder {
             stayed: false,
             after_unseen: false,
             at_once: false,
+            slack: Ns::ZERO,
             blocks: seen.blocks.wrapping_add(1).wrapping_add(slot.jobs_of(seen.policy)),
             late_sleeps: None,
         };

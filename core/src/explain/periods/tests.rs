@@ -86,7 +86,7 @@ fn released(at: &[u64], run: u64) -> Option<Periodic> {
         reader.step(&event, &normalizer);
     };
     for &at in at {
-        step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None });
+        step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None, slack: None });
         step(at, Kind::Waking { task: task(77), target_cpu: None, new: false });
         step(at, Kind::TimerExpireExit { timer: 1 });
         step(at + 1, Kind::Switch { prev: task(0), left_as: LeftAs::Runnable, next: task(77) });
@@ -131,7 +131,10 @@ fn what_comes_behind_the_jobs_that_are_kept_still_counts() {
         let at = job * 1_000;
         let end = at + if job == late { 1_500 } else { 200 };
         if job != late + 1 {
-            step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None });
+            step(
+                at,
+                Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None, slack: None },
+            );
             step(at, Kind::Waking { task: axis, target_cpu: None, new: false });
             step(at, Kind::TimerExpireExit { timer: 1 });
             step(at + 1, Kind::Switch { prev: idle, left_as: LeftAs::Runnable, next: axis });

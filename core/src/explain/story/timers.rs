@@ -62,6 +62,11 @@ impl Walk<'_, '_> {
 
     /// When a sleep should have ended, if its timer was given slack.
     fn wanted(&self, armed: Option<u32>, firing: &Firing) -> Option<Mono> {
+        if let Some(What::TimerExpireEntry { expires: Some(due), slack: Some(slack), .. }) =
+            firing.expire.map(|(_, event)| event.kind)
+        {
+            return Some(Mono(due.0.saturating_sub(slack.0))).filter(|soft| *soft <= firing.handler);
+        }
         match self.record.event(armed?).kind {
             What::HrtimerStart { expires, soft: Some(soft), .. } if soft < expires => {
                 firing.on_clock(self.record, soft).filter(|soft| *soft <= firing.handler)

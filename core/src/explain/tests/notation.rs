@@ -184,6 +184,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             timer: 7,
             function: name(strings, 0),
             expires: number(1).map(|us| Mono(us * 1_000)),
+            slack: None,
             now: number(2).map(|us| Ns(us * 1_000)),
         },
         "wheel+" => Kind::WheelExpireEntry { timer: 8, function: name(strings, 0) },

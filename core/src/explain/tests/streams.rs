@@ -51,7 +51,13 @@ fn interrupt() -> impl Strategy<Value = Kind> {
         (0u64..9_000).prop_map(|duration| Kind::Nmi { duration: Ns(duration) }),
         (0u64..99_000, 0u64..99_000)
             .prop_map(|(taken, since)| Kind::HostSteal { taken: Ns(taken), since: Mono(since) }),
-        Just(Kind::TimerExpireEntry { timer: 1, function: None, expires: Some(Mono(7_000)), now: None }),
+        Just(Kind::TimerExpireEntry {
+            timer: 1,
+            function: None,
+            expires: Some(Mono(7_000)),
+            now: None,
+            slack: None
+        }),
         Just(Kind::TimerExpireExit { timer: 1 }),
         Just(Kind::CsdEntry { function: None, csd: 1 }),
         Just(Kind::CsdExit { csd: 1 }),

@@ -208,7 +208,13 @@ fn flight_switch(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 
 fn flight_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let expires = f.bits(2).filter(|&expires| expires > 0).map(Mono);
-    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires, now: None })
+    Some(Kind::TimerExpireEntry {
+        timer: f.bits(0)?,
+        function: function(n, f, 1),
+        expires,
+        now: None,
+        slack: None,
+    })
 }
 
 fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {
@@ -265,7 +271,13 @@ fn hrtimer_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 fn hrtimer_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     // The event says when it ran, not when it should have.
     let now = f.bits(2).map(Ns);
-    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires: None, now })
+    Some(Kind::TimerExpireEntry {
+        timer: f.bits(0)?,
+        function: function(n, f, 1),
+        expires: None,
+        now,
+        slack: None,
+    })
 }
 
 fn wheel_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {

@@ -43,6 +43,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         stayed: false,
         after_unseen: false,
         at_once: false,
+        slack: Ns::ZERO,
         blocks: 0,
         late_sleeps: None,
     };
