@@ -289,6 +289,8 @@ fn task(plan: &Plan, done: &Done, series: &Series, process: Tid, judged: bool) -
         other_turns: Vec::new(),
         several_waits: None,
         off_period_ns: None,
+        several_jobs: None,
+        slack_max_ns: None,
         released_by: Vec::new(),
         polls_every_ns: None,
         worst: None,
