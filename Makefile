@@ -19,7 +19,7 @@ setup:
 	@scripts/setup
 
 build: setup ## Build the release binary (target/release/lathunt)
-	cargo build --release --locked --package lathunt --package lathunt-tracer
+	cargo build --release --locked --package lathunt --package lathunt-tracer --package lathunt-runtime
 
 hunt: build ## Measure this machine for 60 s under load, explain the worst, give a verdict and a report
 	@# 2 (deadline exceeded) and 3 (inconclusive) are verdicts, which are printed; make would call them errors.
@@ -48,8 +48,8 @@ check: ## What must be clean before a commit: format, lints, docs, sizes, links,
 	@scripts/check
 
 # Debian's own cyclictest is not shadowed unless asked: see docs/decisions/0003-install-layout.md.
-install: ## Install binary, links, manual pages and the tracer's header and libraries (PREFIX, DESTDIR; CYCLICTEST=yes puts the drop-in into bin)
-	@test -x $(BINARY) -a -e target/release/liblathunt_tracer.so || { echo "make install: run 'make build' first (as yourself, not as root)" >&2; exit 1; }
+install: ## Install binary, links, manual pages, and headers and libraries of tracer and runtime (PREFIX, DESTDIR; CYCLICTEST=yes puts the drop-in into bin)
+	@test -x $(BINARY) -a -e target/release/liblathunt_tracer.so -a -e target/release/liblathunt_runtime.so || { echo "make install: run 'make build' first (as yourself, not as root)" >&2; exit 1; }
 	@scripts/install "$(DESTDIR)" "$(PREFIX)" "$(CYCLICTEST)"
 
 uninstall: ## Remove what install put there

@@ -25,6 +25,8 @@ pub struct Config {
     pub stack: usize,
     /// Priority of the thread that starts the runtime, 0 to 98.
     pub main_priority: u8,
+    /// The starting thread is round robin with this quantum in ns; `None`: FIFO.
+    pub main_quantum: Option<u64>,
     /// How running threads are interrupted.
     pub preemption: Preemption,
     /// SCHED_FIFO priority of the kernel thread (1 to 98; the helper gets one more). Needs CAP_SYS_NICE or RLIMIT_RTPRIO. `None`:
@@ -45,6 +47,7 @@ impl Default for Config {
             threads: 256,
             stack: 128 * 1024,
             main_priority: 0,
+            main_quantum: None,
             preemption: Preemption::Measure,
             kernel_priority: None,
             cpu: None,
@@ -71,6 +74,19 @@ pub enum StartError {
         /// Its answer.
         source: std::io::Error,
     },
+}
+
+impl StartError {
+    /// The errno for it.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            StartError::Running => libc::EALREADY,
+            StartError::ShadowStack => libc::ENOTSUP,
+            StartError::Refused(refusal) => refusal.errno(),
+            StartError::System { source, .. } => source.raw_os_error().unwrap_or(libc::EAGAIN),
+        }
+    }
 }
 
 impl std::fmt::Display for StartError {

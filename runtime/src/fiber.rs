@@ -2,8 +2,9 @@
 
 use crate::ops::{self, with, Error};
 use crate::policy::thread::{Account, State};
-use crate::policy::{Params, Refusal, Step, ThreadId};
+use crate::policy::{Params, Policy, Refusal, Step, ThreadId};
 use crate::stack::Stack;
+pub(crate) use crate::state::Cleanup;
 use crate::state::{current, Body, Fiber, Runtime};
 use crate::{arch, dispatch};
 
@@ -108,6 +109,17 @@ impl Thread {
         self.change(|rt, id, now| rt.sched.set_priority(id, priority, now))
     }
 
+    /// Changes policy (FIFO, round robin) and priority.
+    pub(crate) fn set_policy(self, policy: Policy, priority: u8) -> Result<(), Error> {
+        self.change(|rt, id, now| rt.sched.set_policy(id, policy, priority, now))
+    }
+
+    /// Policy and priority as set.
+    pub(crate) fn policy(self) -> Result<(Policy, u8), Error> {
+        with(|rt| self.check(rt).map(|id| (rt.sched.policy(id), rt.sched.base_priority(id))))?
+            .map_err(Error::Refused)
+    }
+
     /// Gives the current job of an EDF thread another absolute deadline, in ns: that of a message, for example.
     ///
     /// # Errors
@@ -148,7 +160,10 @@ impl Thread {
     /// # Errors
     /// See [`Error`].
     pub fn notify(self, semaphore: Option<&crate::sync::Semaphore>) -> Result<(), Error> {
-        let semaphore = semaphore.map(crate::sync::Semaphore::id);
+        self.notify_id(semaphore.map(crate::sync::Semaphore::id))
+    }
+
+    pub(crate) fn notify_id(self, semaphore: Option<u32>) -> Result<(), Error> {
         self.change(|rt, id, _| rt.sched.set_notify(id, semaphore))
     }
 
@@ -273,8 +288,14 @@ pub(crate) fn exit_current() -> ! {
     // SAFETY: this kernel thread's runtime. The stack is moved to `buried`, where the next thread unmaps it; until then
     // nothing else takes its place.
     unsafe {
+        run_cleanup(rt);
         run_destructors(rt);
         dispatch::enter(rt);
+        if (*rt).sched.live() == 1 {
+            // The last one, and the program's first thread ended before: the process ends, as POSIX says.
+            dispatch::leave(rt);
+            libc::exit(0);
+        }
         let id = (*rt).on_cpu;
         let now = (*rt).now();
         let fibers = (*rt).fibers.as_mut_ptr();
@@ -292,6 +313,25 @@ pub(crate) fn exit_current() -> ! {
     }
     // Nobody switches to an ended thread.
     std::process::abort()
+}
+
+unsafe fn run_cleanup(rt: *mut Runtime) {
+    // SAFETY: the program's handlers, each until it is popped here or by the program.
+    unsafe {
+        loop {
+            dispatch::enter(rt);
+            let fiber = (*rt).fibers.as_mut_ptr().add((*rt).on_cpu as usize);
+            let next = (*fiber).cleanup;
+            if !next.is_null() {
+                (*fiber).cleanup = (*next).below;
+            }
+            dispatch::leave(rt);
+            if next.is_null() {
+                return;
+            }
+            ((*next).function)((*next).argument);
+        }
+    }
 }
 
 unsafe fn run_destructors(rt: *mut Runtime) {

@@ -19,6 +19,7 @@ mod allocator;
 mod arch;
 mod broker;
 mod builder;
+mod capi;
 mod clock;
 mod config;
 mod dispatch;

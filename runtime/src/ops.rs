@@ -157,6 +157,7 @@ pub fn now() -> u64 {
 /// # Errors
 /// See [`Error`].
 pub fn next_job() -> Result<(), Error> {
+    cancellation()?;
     waiting(|rt| {
         let now = rt.now();
         rt.sched.next_job(now)
@@ -196,10 +197,20 @@ pub struct SchedulerLock {
 impl Drop for SchedulerLock {
     #[inline]
     fn drop(&mut self) {
-        let rt = current();
-        if self.held && !rt.is_null() {
-            // SAFETY: entered by `lock_scheduler`.
-            unsafe { dispatch::leave(rt) };
+        if self.held {
+            unlock_scheduler();
+        }
+    }
+}
+
+/// The other half of [`lock_scheduler`] for C; one too many does nothing.
+#[inline]
+pub(crate) fn unlock_scheduler() {
+    let rt = current();
+    // SAFETY: this kernel thread's runtime; entered before.
+    unsafe {
+        if !rt.is_null() && (*rt).locked.load(Ordering::Relaxed) > 0 {
+            dispatch::leave(rt);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Stacks: anonymous memory above a guard page. How much of a stack was used is read off the pages that are not zero any more.
+//! Stacks: anonymous memory above guard pages. How much of a stack was used is read off the pages that are not zero any more.
 
 use std::io;
 
@@ -12,6 +12,10 @@ pub struct Stack {
 
 /// Least size that is left for the program's own frames.
 const LEAST: usize = 8 * 1024;
+
+/// Bytes of address space below a stack that end a program that overruns it. A function with a larger frame can step over
+/// them, unless it is compiled with -fstack-clash-protection, as Rust's are.
+const GUARD: usize = 64 * 1024;
 
 /// Bytes that the kernel may need for a signal frame: all registers of this CPU (AVX-512: 3.3 KiB, AMX: 11 KiB).
 #[must_use]
@@ -41,7 +45,8 @@ impl Stack {
         let page = page();
         let too_large = || io::Error::from_raw_os_error(libc::ENOMEM);
         let size = size.max(LEAST).checked_add(reserve() + page - 1).ok_or_else(too_large)? & !(page - 1);
-        let whole = size.checked_add(page).ok_or_else(too_large)?;
+        let guard = GUARD.next_multiple_of(page);
+        let whole = size.checked_add(guard).ok_or_else(too_large)?;
         let populate = if touched { libc::MAP_POPULATE } else { libc::MAP_NORESERVE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | populate;
         // SAFETY: a new mapping; it hides none.
@@ -51,9 +56,9 @@ impl Stack {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let stack = Stack { base: base.cast(), guard: page, size };
-        // SAFETY: the first page of the new mapping.
-        if unsafe { libc::mprotect(base, page, libc::PROT_NONE) } != 0 {
+        let stack = Stack { base: base.cast(), guard, size };
+        // SAFETY: the first pages of the new mapping.
+        if unsafe { libc::mprotect(base, guard, libc::PROT_NONE) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(stack)
@@ -72,13 +77,13 @@ impl Stack {
         (self.base as usize + self.guard, self.top() as usize)
     }
 
-    /// Whether an address is in the guard page.
+    /// Whether an address is in the guard pages.
     #[must_use]
     pub fn guards(&self, address: usize) -> bool {
         (self.base as usize..self.base as usize + self.guard).contains(&address)
     }
 
-    /// Bytes for the program and the reserve, without the guard page.
+    /// Bytes for the program and the reserve, without the guard pages.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size

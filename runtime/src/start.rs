@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::config::{Config, StartError};
-use crate::policy::{Params, Scheduler, ThreadId, NEVER};
+use crate::policy::{Params, Policy, Scheduler, ThreadId, NEVER};
 use crate::state::{current, set_current, Fiber, Runtime};
 use crate::values::Keys;
 use crate::{arch, dispatch, fault, kernel, measure, signal, stack};
@@ -58,7 +58,8 @@ pub(crate) fn start(config: &Config) -> Result<(), StartError> {
         exit: crate::fiber::exit_current,
         kernel: Some(kernel),
     });
-    let main = Params { priority: config.main_priority, ..Params::default() };
+    let policy = config.main_quantum.map_or(Policy::Fifo, |quantum| Policy::RoundRobin { quantum });
+    let main = Params { policy, priority: config.main_priority, ..Params::default() };
     let ThreadId(id) = runtime.sched.spawn(now, &main).map_err(StartError::Refused)?;
     let fiber = &mut runtime.fibers[id as usize];
     fiber.set_name("main");

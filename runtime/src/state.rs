@@ -16,6 +16,14 @@ use crate::values::{Keys, Values};
 /// What a thread of the runtime runs.
 pub(crate) type Body = Box<dyn FnOnce()>;
 
+/// struct lathunt_cleanup of `lathunt/pthread.h`.
+#[repr(C)]
+pub struct Cleanup {
+    pub(crate) function: unsafe extern "C" fn(*mut libc::c_void),
+    pub(crate) argument: *mut libc::c_void,
+    pub(crate) below: *mut Cleanup,
+}
+
 /// Longest name, as the kernel's for its threads.
 pub const NAME_BYTES: usize = 15;
 
@@ -39,6 +47,8 @@ pub(crate) struct Fiber {
     /// Most bytes of its stack in use, once it has ended.
     pub(crate) stack_used: usize,
     pub(crate) values: Values,
+    /// Cleanup handlers of a C thread, the newest first.
+    pub(crate) cleanup: *mut Cleanup,
 }
 
 /// The runtime of one kernel thread.
@@ -116,6 +126,7 @@ impl Fiber {
             result: 0,
             stack_used: 0,
             values: Values::default(),
+            cleanup: std::ptr::null_mut(),
         }
     }
 

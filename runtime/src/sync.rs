@@ -301,9 +301,20 @@ impl<T> Queue<T> {
     /// # Errors
     /// See [`Error`].
     pub fn send(&self, message: T, priority: u32, until: Option<u64>) -> Result<(), Error> {
+        self.send_with(priority, until, || message)
+    }
+
+    /// Sends what `make` makes, with the scheduler held, once there is space.
+    pub(crate) fn send_with(
+        &self,
+        priority: u32,
+        until: Option<u64>,
+        make: impl FnOnce() -> T,
+    ) -> Result<(), Error> {
         cancellation()?;
         take(self.spaces.id, limit(until))?;
         with(|_| {
+            let message = make();
             // SAFETY: the scheduler is locked; a space was taken, so nothing is allocated.
             let slots = unsafe { &mut *self.slots.get() };
             slots.sent += 1;
@@ -317,6 +328,15 @@ impl<T> Queue<T> {
     /// # Errors
     /// See [`Error`].
     pub fn receive(&self, until: Option<u64>) -> Result<(T, u32), Error> {
+        self.receive_with(until, |message, priority| (message, priority))
+    }
+
+    /// Hands a message to `take_over`, with the scheduler held.
+    pub(crate) fn receive_with<R>(
+        &self,
+        until: Option<u64>,
+        take_over: impl FnOnce(T, u32) -> R,
+    ) -> Result<R, Error> {
         cancellation()?;
         take(self.items.id, limit(until))?;
         let received = with(|_| {
@@ -324,12 +344,12 @@ impl<T> Queue<T> {
             let slots = unsafe { &mut *self.slots.get() };
             let order = |at: &usize| (slots.messages[*at].0, u64::MAX - slots.messages[*at].1);
             let best = (0..slots.messages.len()).max_by_key(order)?;
-            Some(slots.messages.swap_remove(best))
+            let (priority, _, message) = slots.messages.swap_remove(best);
+            Some(take_over(message, priority))
         })?;
         self.spaces.post()?;
         // An item was taken, so there was a message.
-        let (priority, _, message) = received.ok_or(Error::Cancelled)?;
-        Ok((message, priority))
+        received.ok_or(Error::Cancelled)
     }
 
     /// Messages that wait to be received.

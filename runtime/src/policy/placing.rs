@@ -1,7 +1,7 @@
 //! Threads whose urgency changes: by the program, by a budget, by a deadline. Where they stand among their new equals.
 
 use super::thread::{State, Wait};
-use super::{Refusal, Scheduler, ThreadId, PRIORITIES};
+use super::{Policy, Refusal, Scheduler, ThreadId, PRIORITIES};
 
 impl Scheduler {
     /// The running thread's urgency has fallen by itself: it goes behind those of its new priority.
@@ -35,6 +35,39 @@ impl Scheduler {
         }
         self.requeue(id.0, now, raised);
         Ok(())
+    }
+
+    /// Changes policy and priority of a FIFO or round-robin thread: it goes behind its new equals (pthread_setschedparam).
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`], [`Refusal::Gone`].
+    pub fn set_policy(
+        &mut self,
+        id: ThreadId,
+        policy: Policy,
+        priority: u8,
+        now: u64,
+    ) -> Result<(), Refusal> {
+        let simple = |policy| matches!(policy, Policy::Fifo | Policy::RoundRobin { .. });
+        let thread = &self.threads[id.0 as usize];
+        if priority >= PRIORITIES || !simple(policy) || !simple(thread.policy) {
+            return Err(Refusal::Invalid("only between FIFO and round robin, with a priority of 0 to 98"));
+        }
+        if !thread.is_live() {
+            return Err(Refusal::Gone);
+        }
+        let thread = &mut self.threads[id.0 as usize];
+        thread.policy = policy;
+        thread.base = priority;
+        thread.slice = if let Policy::RoundRobin { quantum } = policy { quantum } else { 0 };
+        self.requeue(id.0, now, true);
+        Ok(())
+    }
+
+    /// The policy of a thread.
+    #[must_use]
+    pub fn policy(&self, id: ThreadId) -> Policy {
+        self.threads[id.0 as usize].policy
     }
 
     /// Puts a thread whose urgency may have changed into its new place: behind its equals, or before them.

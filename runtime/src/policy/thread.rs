@@ -233,6 +233,8 @@ pub struct Thread {
     pub(super) outcome: Outcome,
     /// Wants to end at the next point where it may.
     pub(super) cancelled: bool,
+    /// Requests to end are kept back.
+    pub(super) uncancellable: bool,
     pub(super) joiners: List,
     pub(super) generation: u32,
     pub(super) account: Account,
@@ -264,6 +266,7 @@ impl Thread {
             notify: NONE,
             outcome: Outcome::Done,
             cancelled: false,
+            uncancellable: false,
             joiners: List::default(),
             generation,
             account: Account::default(),

@@ -239,6 +239,9 @@ impl Scheduler {
             return Err(Refusal::Gone);
         }
         thread.cancelled = true;
+        if thread.uncancellable {
+            return Ok(());
+        }
         match thread.state {
             State::Blocked(Wait::Mutex(_) | Wait::Barrier(_)) => {}
             State::Blocked(wait) => self.end_wait(id.0, wait, Outcome::Cancelled, now),
@@ -250,7 +253,13 @@ impl Scheduler {
     /// Whether the thread was cancelled.
     #[must_use]
     pub fn is_cancelled(&self, id: ThreadId) -> bool {
-        self.threads[id.0 as usize].cancelled
+        let thread = &self.threads[id.0 as usize];
+        thread.cancelled && !thread.uncancellable
+    }
+
+    /// Whether requests to end are followed; they are kept otherwise. Returns what held before.
+    pub fn set_cancellable(&mut self, id: ThreadId, cancellable: bool) -> bool {
+        !std::mem::replace(&mut self.threads[id.0 as usize].uncancellable, !cancellable)
     }
 
     /// The request to end was taken up: further waits of the thread (in its cleanup) are not cut short.
