@@ -308,7 +308,8 @@ fn the_directory_holds_a_run_that_report_and_plot_read() {
     let output = lathunt(&["tasks", "run", "-", "-D", "200ms", "-o", path], task);
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     let page = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
-    assert!(page.contains("FAIL"));
+    assert!(page.contains("FAIL") && page.contains("The task set, measured and analysed"));
+    assert!(page.matches("<g><title>released").count() >= 2, "a bar for each job around the worst");
     let run =
         Run::from_json(&std::fs::read_to_string(directory.path().join("run.lathunt.json")).unwrap()).unwrap();
     assert_eq!((run.scheduler.as_deref(), run.misses, run.jobs), (Some("other"), Some(40), Some(40)));
@@ -317,6 +318,68 @@ fn the_directory_holds_a_run_that_report_and_plot_read() {
     let plot = directory.path().join("x.svg");
     let drawn = lathunt(&["plot", path, "-o", plot.to_str().unwrap()], "");
     assert_eq!(drawn.status.code(), Some(0), "{}", String::from_utf8_lossy(&drawn.stderr));
+}
+
+#[test]
+fn logs_have_the_columns_of_rt_app_and_late_jobs_their_delay() {
+    let directory = tempfile::tempdir().unwrap();
+    let logs = directory.path().join("logs");
+    let place = logs.to_str().unwrap();
+    let set = r#"{"tasks": {"a/b": {"cputime": 3000, "timer": {"ref": "unique", "period": 2000, "mode": "absolute"}}}}"#;
+    let (_, run) = measured(set, &["-D", "200ms", "--log", place]);
+    let file = logs.join("rt-app-a_b-0.log");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut rows = text.lines();
+    let heading: Vec<&str> = rows.next().unwrap().split_ascii_whitespace().collect();
+    let columns = [
+        "#idx",
+        "perf",
+        "run",
+        "period",
+        "start",
+        "end",
+        "rel_st",
+        "slack",
+        "c_duration",
+        "c_period",
+        "wu_lat",
+    ];
+    assert_eq!(heading, columns);
+    let rows: Vec<Vec<i64>> =
+        rows.map(|row| row.split_ascii_whitespace().map(|cell| cell.parse().unwrap()).collect()).collect();
+    assert_eq!(rows.len() as u64, run.jobs.unwrap());
+    assert_eq!((rows[0][8], rows[0][9]), (3_000, 2_000));
+    let last_started = rows.iter().rfind(|row| row[2] > 0).unwrap();
+    assert!(last_started[7] < -20_000 && last_started[10] > 20_000, "late jobs are late: {last_started:?}");
+    let again = lathunt(&["tasks", "run", "-", "-D", "100ms", "--log", place], set);
+    assert_eq!(again.status.code(), Some(1), "no log is overwritten");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), text);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn schedulers_are_compared_in_one_document_and_in_one_directory() {
+    if !may_run("tasks: compare", lacks_root()) {
+        return;
+    }
+    let _machine = machine();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    // EDF alone meets it.
+    let set = set(&[periodic("a", 20, 9_000, 20_000), periodic("b", 10, 15_000, 30_000)]);
+    let output = lathunt(&["tasks", "compare", "-", "-D", "600ms", "--json", "-o", path], &set);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    let names: Vec<&str> = runs.iter().map(|run| run["scheduler"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fifo", "rr", "deadline", "other"], "{document:#}");
+    assert!(runs.iter().all(|run| run["jobs"] == 50), "{document:#}");
+    assert!(runs[0]["misses"].as_u64() >= Some(8));
+    for name in names {
+        let text = std::fs::read_to_string(directory.path().join(format!("{name}.lathunt.json"))).unwrap();
+        assert_eq!(Run::from_json(&text).unwrap().scheduler.as_deref(), Some(name));
+    }
+    let page = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    assert!(page.contains("deadline a") && page.contains("fifo b"));
 }
 
 /// Ends and periods (µs) of the lines of a log of rt-app.

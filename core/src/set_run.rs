@@ -14,6 +14,9 @@ pub struct SetRun {
     pub speeds: Vec<Speed>,
     /// ns per loop that `run` counted with: measured, or stated by the file.
     pub ns_per_loop: Option<f64>,
+    /// CPU time of one switch with its wake-up, measured before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_ns: Option<Ns>,
     /// The common start.
     pub begin: Mono,
     /// Threads in file order, forked ones last; as many as there are series of responses, in the same order.
@@ -24,7 +27,10 @@ pub struct SetRun {
     /// Responses above the analysed ones that measured costs do not account for, with the assumption that may have broken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
-    /// Why the responses have no analysis; `None`: they have one.
+    /// Responses above the analysed ones that measured costs account for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounted: Option<String>,
+    /// Why a response has no analysis; `None`: each has one, or overload is why it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_analysed: Option<String>,
     /// Jobs of all threads around the worst one, for a chart.
@@ -70,7 +76,8 @@ pub struct ThreadRun {
     pub response_max_ns: Option<Ns>,
     /// Worst response by the analysis; `None`: not bounded, not decided, or it does not apply.
     pub analysed_ns: Option<Ns>,
-    /// The same with the execution times of this run, and the latency of its most urgent thread, in place of the stated work.
+    /// The same with the execution times of this run in place of the stated work, with the latency of its most urgent thread
+    /// and with two switches a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounted_ns: Option<Ns>,
     /// From the nominal release to the first instruction of the job.

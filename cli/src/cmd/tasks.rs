@@ -1,6 +1,7 @@
 //! `lathunt tasks`: a real-time task set: can it meet its deadlines, and does it?
 
 mod analyse;
+mod compare;
 mod convert;
 mod generate;
 mod run;
@@ -32,6 +33,8 @@ enum Command {
         about = "Run the set under a scheduler of the kernel: response times, missed deadlines, the analysis beside"
     )]
     Run(run::RunArgs),
+    #[command(about = "Run the set under every scheduler that this machine allows, in turn")]
+    Compare(compare::CompareArgs),
     #[command(about = "Is the set schedulable under fixed priorities and under EDF? (without running it)")]
     Analyse(analyse::AnalyseArgs),
     #[command(about = "Write a random task set of a given utilisation")]
@@ -47,6 +50,7 @@ enum Command {
 pub fn run(args: TasksArgs) -> Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Analyse(args) => analyse::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),

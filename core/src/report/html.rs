@@ -16,7 +16,7 @@ use super::printable::line;
 use super::svg;
 use super::text::{begin, deadline_and_largest, sentence};
 use super::tree::{self, Row};
-use super::{blocking, latency, seconds, tasks, worst};
+use super::{blocking, gantt, latency, seconds, task_set, tasks, worst};
 use crate::application::Task;
 use crate::peak::Peak;
 use crate::run::Run;
@@ -39,6 +39,8 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
     let sections = sections(run, deadline);
     let late = late::of(run);
     let page = Report {
+        gantt: gantt::chart(run),
+        task_set: task_set::table(run),
         css: format!("{}{CSS}", svg::page_css()),
         js: JS,
         title: format!("lathunt: {}", subtitle(run)),
@@ -99,6 +101,8 @@ struct Report<'a> {
     outcome: Headline,
     run: &'a Run,
     sections: Vec<Section>,
+    gantt: String,
+    task_set: String,
     late: Option<Late>,
     late_causes: Vec<LateRow>,
     reasons: &'a [String],

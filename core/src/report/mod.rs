@@ -6,6 +6,7 @@
 //! - [`figures`]: the numbers of a series, the same in every view.
 //! - [`plot`]: what a plot shows, in data; [`latency`] and [`seconds`] build the two kinds, [`svg`] draws them.
 //! - [`causes`]: causes ranked by worst, count and time. [`facts`]: conditions as a table.
+//! - [`task_set`]: measured beside analysed responses of a task set; [`gantt`]: its worst stretch as a chart.
 //! - [`html`], [`text`], [`compare`]: the views.
 
 pub mod blocking;
@@ -13,6 +14,7 @@ pub mod causes;
 pub mod compare;
 pub mod facts;
 pub mod figures;
+pub mod gantt;
 pub mod history;
 pub mod html;
 pub mod late;
@@ -23,6 +25,7 @@ pub mod row;
 pub mod scale;
 pub mod seconds;
 pub mod svg;
+pub mod task_set;
 pub mod tasks;
 pub mod text;
 pub mod tree;

@@ -6,7 +6,7 @@
 use super::figures::{grouped, quantities, Figures};
 use super::late::{self, Late};
 use super::printable::{cut, wrap};
-use super::{causes, row};
+use super::{causes, row, task_set};
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -110,7 +110,12 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
         tell_causes(&mut lines);
     }
     lines.extend(bottom);
-    joined(&lines)
+    let of_set = task_set::table(run);
+    match screen.lines {
+        // Cut to a screen, it would push the verdict off.
+        0 if !of_set.is_empty() => joined(&lines) + "\n" + &of_set,
+        _ => joined(&lines),
+    }
 }
 
 fn joined(lines: &[String]) -> String {

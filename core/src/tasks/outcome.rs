@@ -1,7 +1,6 @@
 //! From what the threads of a set did to a run file, with the analysis beside it.
 
 mod findings;
-mod table;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use super::analyse::{analyse, Costs};
 use super::jobs::Figures;
 use super::load::loads;
 use super::program::{Program, Rule, Scheduler};
-use super::set::TaskSet;
+use super::set::{TaskSet, Warning};
 use crate::application::{HeldTo, Period, Span, Task};
 use crate::conditions::Conditions;
 use crate::cpuset::CpuSet;
@@ -19,8 +18,6 @@ use crate::series::{Quantity, Series, Thread};
 use crate::set_run::{ChartJob, SetRun, Speed, ThreadRun};
 use crate::time::{Mono, Ns, Prio, Tid};
 use crate::verdict::{judge_recording, Asked};
-
-pub use table::table;
 
 /// What was executed.
 #[derive(Debug)]
@@ -37,6 +34,8 @@ pub struct Executed {
     pub speeds: Vec<Speed>,
     /// ns per loop of `run`.
     pub ns_per_loop: Option<f64>,
+    /// CPU time of one switch.
+    pub switch: Option<Ns>,
     /// Jobs around the worst one; threads by index.
     pub stretch: Vec<ChartJob>,
 }
@@ -93,7 +92,7 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
         }
     }
     conditions.duration_s = Some(executed.end.since(executed.begin).as_secs());
-    let (analysed, not_analysed) = analysed(plan, plan.set);
+    let (analysed, not_analysed) = analysed(plan, plan.set, Costs::default());
     let (accounted, _) = analysed_as_measured(plan, executed);
     let mut run = Run::new(conditions);
     let mut threads = Vec::with_capacity(executed.threads.len());
@@ -116,12 +115,14 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
         cpus: plan.cpus.to_string(),
         speeds: executed.speeds.clone(),
         ns_per_loop: executed.ns_per_loop,
+        switch_ns: executed.switch,
         begin: executed.begin,
-        threads,
         warnings: plan.warnings.clone(),
         findings,
+        accounted: findings::accounted(&threads),
         not_analysed,
         stretch: executed.stretch.clone(),
+        threads,
     });
     run.verdict = Some(judge_recording(&run, &Asked { is_application: true, ..Asked::default() }));
     run
@@ -144,7 +145,7 @@ impl Plan<'_> {
 }
 
 /// Worst responses by the analysis, of the threads of the program in order, or why there are none.
-fn analysed(plan: &Plan, set: &TaskSet) -> (Vec<Option<Ns>>, Option<String>) {
+fn analysed(plan: &Plan, set: &TaskSet, costs: Costs) -> (Vec<Option<Ns>>, Option<String>) {
     let none = |why: String| (Vec::new(), Some(why));
     let rules = || plan.program.threads.iter().map(|thread| thread.rule);
     let fair = |rule: Rule| matches!(rule, Rule::Fair(..));
@@ -175,16 +176,28 @@ fn analysed(plan: &Plan, set: &TaskSet) -> (Vec<Option<Ns>>, Option<String>) {
         }
         task.sched.cpus = Some(cpus);
     }
-    let analysis = analyse(&placed, Costs::default());
+    let analysis = analyse(&placed, costs);
     let response = |(row, rule): (&super::analyse::Row, Rule)| match all_deadline {
         true => row.edf_response,
         false => row.response.filter(|_| !fair(rule)),
     };
-    (analysis.rows.iter().zip(rules()).map(response).collect(), None)
+    let responses: Vec<Option<Ns>> = analysis.rows.iter().zip(rules()).map(response).collect();
+    let open = responses.iter().any(Option::is_none);
+    let is_why = |warning: &&Warning| ["unbounded-blocking", "not-analysed"].contains(&warning.name);
+    let why: Vec<String> = analysis
+        .warnings
+        .iter()
+        .filter(is_why)
+        .map(|warning| match warning.place.is_empty() {
+            true => warning.text.clone(),
+            false => format!("{}: {}", warning.place, warning.text),
+        })
+        .collect();
+    (responses, (open && !why.is_empty()).then(|| why.join("; ")))
 }
 
 /// The analysis with what jobs used, where that is more than their events state, and with the latency of the most urgent
-/// thread, which delays each of them: does that account for a response above the analysed one?
+/// thread, which delays each of them, and two switches a job: does that account for a response above the analysed one?
 fn analysed_as_measured(plan: &Plan, executed: &Executed) -> (Vec<Option<Ns>>, Option<String>) {
     let mut set = plan.set.clone();
     let figures = |done: &Done| done.figures.as_ref().and_then(Figures::release).map(|one| one.max_ns);
@@ -197,7 +210,7 @@ fn analysed_as_measured(plan: &Plan, executed: &Executed) -> (Vec<Option<Ns>>, O
         task.wcet = used.max(stated).or(task.wcet);
         task.blocking = task.blocking + latency;
     }
-    analysed(plan, &set)
+    analysed(plan, &set, Costs { switch: executed.switch.unwrap_or_default() })
 }
 
 fn source<'p>(plan: &Plan<'p>, done: &Done) -> Option<&'p super::program::Thread> {

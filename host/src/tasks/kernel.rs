@@ -152,6 +152,7 @@ pub(super) fn run(
         threads: done,
         speeds: options.speeds.each.clone(),
         ns_per_loop: Some(options.speeds.ns_per_loop),
+        switch: options.switch,
         stretch: Vec::new(),
     };
     Ok((executed, notes))

@@ -44,6 +44,8 @@ pub struct Options {
     pub duration: Option<Ns>,
     /// Speed of the loops of `run`.
     pub speeds: Speeds,
+    /// CPU time of one switch, for the result.
+    pub switch: Option<Ns>,
     /// How long a real-time thread may run without sleeping before the run ends.
     pub runaway: Ns,
     /// Hand every job to [`Watch::job`].

@@ -1,6 +1,8 @@
 //! `lathunt tasks run`: the set on this machine.
 
+mod log;
 mod places;
+mod stretch;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -10,19 +12,21 @@ use anyhow::{Context, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::report::printable;
+use lathunt_core::report::task_set::table;
 use lathunt_core::run::Run;
-use lathunt_core::tasks::outcome::{self, table, Plan};
+use lathunt_core::tasks::outcome::{self, Plan};
 use lathunt_core::tasks::program::{Program, Rule, Scheduler};
 use lathunt_core::tasks::set::TaskSet;
-use lathunt_core::time::Ns;
+use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::tasks::{execute, Options, Speeds};
-use lathunt_host::{signals, wall};
+use lathunt_host::{pingpong, signals, wall};
 
 use super::super::units::seconds;
 use super::{read, warn};
 use crate::outdir::Output;
 use crate::{exit, out};
+use log::Logs;
 use places::Places;
 use watch::Display;
 
@@ -50,6 +54,9 @@ pub struct RunArgs {
     scheduler: Option<Chosen>,
     #[command(flatten)]
     common: Common,
+    /// Directory for a log of each thread in rt-app's columns; a line is a job
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
     /// Print the run as JSON instead of the table
     #[arg(long)]
     json: bool,
@@ -115,7 +122,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let common = &args.common;
     let output = common.output.as_deref().map(|path| Output::create(Some(path), started.as_deref()));
     let output = output.transpose()?;
-    let measured = measure(&set, scheduler, common, args.json)?;
+    let log = args.log.as_deref();
+    let measured = measure(&set, scheduler, common, log, args.json)?;
     let saved = output.as_ref().map_or(Ok(()), |output| output.write(&measured, &[]));
     let text = match (args.json, common.quiet) {
         (true, _) => measured.to_json() + "\n",
@@ -136,7 +144,13 @@ pub(super) fn summary(run: &Run) -> String {
 ///
 /// # Errors
 /// When it cannot be run.
-pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, silent: bool) -> Result<Run> {
+pub(super) fn measure(
+    set: &TaskSet,
+    scheduler: Scheduler,
+    common: &Common,
+    log: Option<&Path>,
+    silent: bool,
+) -> Result<Run> {
     let places = Places::of(set, common.cpus.as_ref())?;
     let (program, warnings) =
         Program::new(set, scheduler, &places.within).context("cannot run the task set")?;
@@ -158,14 +172,22 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sile
         housekeeping: places.housekeeping.clone(),
         duration,
         speeds,
+        switch: places.used.iter().next().and_then(switch),
         runaway: RUNAWAY[usize::from(places.is_crowded())],
-        jobs: false,
+        jobs: true,
     };
     let before = Counters::read(Path::new(facts::LIVE), &places.used);
-    let mut display = Display::new(duration, common.quiet || silent);
+    let logs = log.map(|log| Logs::create(log, &program)).transpose()?;
+    let mut display = Display::new(duration, common.quiet || silent, logs);
     let executed = execute(&program, &options, &mut display);
     display.finish();
-    let (executed, early) = executed.context("cannot run the task set")?;
+    let (mut executed, early) = executed.context("cannot run the task set")?;
+    executed.stretch = display.stretch.finish();
+    if let Some(Err(error)) = display.logs.map(Logs::finish) {
+        // The figures are there all the same.
+        eprintln!("warning: {}", exit::one_line(&error));
+        conditions.notes.push(exit::one_line(&error));
+    }
     conditions.during = before.during(Path::new(facts::LIVE), &places.used);
     conditions.during.ended_early.extend(early);
     let plan = Plan {
@@ -177,6 +199,11 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sile
         no_evidence: NO_EVIDENCE,
     };
     Ok(outcome::to_run(&plan, &executed, conditions))
+}
+
+/// CPU time of one switch with its wake-up: half a round trip of two threads through pipes. Some 10 ms.
+fn switch(cpu: Cpu) -> Option<Ns> {
+    pingpong::round_trip(cpu, 2_000).ok().map(|both| Ns(both.0 / 2))
 }
 
 fn conditions(cpus: &CpuSet) -> Conditions {

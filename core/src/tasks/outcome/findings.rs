@@ -22,7 +22,7 @@ pub(super) fn accounted(threads: &[ThreadRun]) -> Option<String> {
         .collect();
     (!told.is_empty()).then(|| {
         format!(
-            "above the analysis by no more than the execution times and the latency of this run account for: {}",
+            "above the analysis by no more than the execution times, the latency and the switches of this run account for: {}",
             told.join(", ")
         )
     })
@@ -72,8 +72,8 @@ fn finding(thread: &ThreadRun, all: &[ThreadRun], conditions: &Conditions) -> Op
         false => format!("seen in this run: {}", seen.join("; ")),
     };
     let accounted = thread.accounted_ns.filter(|accounted| *accounted > Ns::ZERO);
-    let accounted =
-        accounted.map(|ns| format!(" ({ns} with the execution times and the latency of this run)"));
+    let accounted = accounted
+        .map(|ns| format!(" ({ns} with the execution times, the latency and the switches of this run)"));
     let accounted = accounted.unwrap_or_default();
     Some(format!(
         "{}: {measured} measured, {analysed} analysed{accounted}, {excess} more; {seen}",

@@ -1,10 +1,12 @@
-//! Progress of a run on a terminal.
+//! Who looks on while a set runs: progress on a terminal, the logs, the stretch around the worst job.
 
 use lathunt_core::tasks::jobs::Job;
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::signals;
 use lathunt_host::tasks::{Progress, Watch};
 
+use super::log::Logs;
+use super::stretch::Stretch;
 use crate::out;
 
 /// A line a second, on a terminal; elsewhere at SIGUSR1 alone.
@@ -12,12 +14,17 @@ pub struct Display {
     duration: Option<Ns>,
     draws: bool,
     drawn: Option<Ns>,
+    /// Logs of jobs.
+    pub logs: Option<Logs>,
+    /// Jobs around the worst one.
+    pub stretch: Stretch,
 }
 
 impl Display {
     /// `quiet`: no line.
-    pub fn new(duration: Option<Ns>, quiet: bool) -> Display {
-        Display { duration, draws: !quiet && out::can_draw(), drawn: None }
+    pub fn new(duration: Option<Ns>, quiet: bool, logs: Option<Logs>) -> Display {
+        let draws = !quiet && out::can_draw();
+        Display { duration, draws, drawn: None, logs, stretch: Stretch::default() }
     }
 
     /// Ends the line.
@@ -46,7 +53,16 @@ impl Watch for Display {
         }
     }
 
-    fn job(&mut self, _: usize, _: &Job) {}
+    fn job(&mut self, thread: usize, job: &Job) {
+        self.stretch.job(thread, job);
+        if let Some(logs) = &mut self.logs {
+            logs.job(thread, job);
+        }
+    }
 
-    fn begins(&mut self, _: Mono) {}
+    fn begins(&mut self, at: Mono) {
+        if let Some(logs) = &mut self.logs {
+            logs.begins(at);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::printable;
+use super::printable;
 use crate::run::Run;
 use crate::set_run::ThreadRun;
 use crate::time::Ns;
@@ -10,7 +10,7 @@ use crate::time::Ns;
 /// Widest name of a task that is shown in full.
 const NAME: usize = 24;
 
-/// The table of a run of a task set, with its findings; empty for another run. Control characters are made visible.
+/// The table of a run of a task set, with its misses and findings; empty for another run. Control characters are made visible.
 #[must_use]
 pub fn table(run: &Run) -> String {
     let Some(set) = &run.task_set else { return String::new() };
@@ -89,7 +89,7 @@ fn notes(run: &Run) -> Vec<String> {
         }
     }
     lines.extend(set.findings.iter().map(|finding| format!("FINDING: {finding}")));
-    lines.extend(super::findings::accounted(&set.threads));
+    lines.extend(set.accounted.clone());
     lines.extend(set.not_analysed.iter().map(|why| format!("not analysed: {why}")));
     let total = format!(
         "{}: {} jobs, {} missed their deadline",
