@@ -71,7 +71,7 @@ enum Command {
     Compare(cmd::compare::CompareArgs),
     #[command(about = "Merge the runs of many machines into one")]
     Merge(cmd::merge::MergeArgs),
-    #[command(about = "Turn output of cyclictest into a run")]
+    #[command(about = "Turn the result of another latency tool into a run")]
     Import(cmd::import::ImportArgs),
     #[command(about = "Can a real-time task set meet its deadlines, and does it?")]
     Tasks(cmd::tasks::TasksArgs),

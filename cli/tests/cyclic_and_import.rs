@@ -149,3 +149,53 @@ fn cyclictest_output_becomes_a_run_file_and_anything_else_does_not() {
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing half-written stays");
 }
+
+/// Imports `text`: the largest of `quantity`, and the samples, those whose values are not known included.
+fn imported(text: &str, quantity: Quantity) -> (Vec<Ns>, u64) {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("result"), text).unwrap();
+    let output = lathunt(&["import", &at("result"), "-o", &at("run")]);
+    assert_eq!(output.status.code(), Some(0), "{}{text}", stderr(&output));
+    let run = Run::from_json(&std::fs::read_to_string(at("run")).unwrap()).unwrap();
+    let largest = run.of(quantity).filter_map(|series| series.histogram.max()).collect();
+    let count = run.of(quantity).map(|series| series.histogram.count() + series.lost).sum();
+    (largest, count)
+}
+
+/// Text and JSON of `program` (rt-tests), of one run.
+fn both_results(program: &str, arguments: &[&str]) -> Option<(String, serde_json::Value)> {
+    let place = tempfile::tempdir().unwrap();
+    let json = place.path().join("result.json");
+    let output = Command::new(program).args(arguments).arg(format!("--json={}", json.display())).output();
+    let text = String::from_utf8(output.ok()?.stdout).unwrap();
+    Some((text, serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap()))
+}
+
+#[test]
+fn results_of_rt_tests_keep_the_largest_that_each_program_told() {
+    let lacks = Command::new("oslat").arg("--help").output().is_err().then_some("no oslat (rt-tests)");
+    let name = "results_of_rt_tests_keep_the_largest_that_each_program_told";
+    if !lathunt_host::testing::may_run(name, lacks) {
+        return;
+    }
+    let us = |value: &serde_json::Value| Ns::from_us(value.as_u64().unwrap());
+    let (text, json) = both_results("oslat", &["-D", "1", "-c", "1"]).unwrap();
+    let told = &json["thread"]["0"];
+    let counted: u64 = told["histogram"].as_object().unwrap().values().filter_map(|n| n.as_u64()).sum();
+    for result in [text, json.to_string()] {
+        assert_eq!(imported(&result, Quantity::Npt), (vec![us(&told["max"])], counted));
+    }
+    for program in ["ptsematest", "svsematest", "pmqtest"] {
+        let (text, json) = both_results(program, &["-a", "-t1", "-i", "500", "-l", "300", "-q"]).unwrap();
+        let told = &json["thread"]["0"];
+        let samples = told["sender"]["samples"].as_u64().unwrap();
+        for result in [text, json.to_string()] {
+            assert_eq!(
+                imported(&result, Quantity::Wakeup),
+                (vec![us(&told["receiver"]["max"])], samples),
+                "{result}"
+            );
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! The language of cyclictest (rt-tests): its command line, its output formats, and reading them back.
+//! The language of cyclictest (rt-tests): its command line and its output formats. Reading them
+//! back is in `import`.
 //!
 //! Twenty years of scripts speak it, so it is spoken here byte for byte: separators, widths, blank lines. Where
 //! cyclictest itself is defective (invalid JSON, silent misreading of numbers, exit code 0 for unknown options) this
@@ -6,7 +7,6 @@
 
 pub mod cpu_spec;
 pub mod getopt;
-pub mod import;
 pub mod json;
 pub mod options;
 pub mod plan;

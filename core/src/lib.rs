@@ -8,6 +8,7 @@
 //! - [`time`], [`cpuset`]: quantities as types; [`random`]: reproducible random numbers.
 //! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
 //! - [`trace`]: recorded kernel events as one normalized stream.
+//! - [`import`]: results of other latency tools.
 //! - [`check`]: is a machine set up for real time? Rules as data.
 //! - [`isolate`]: which settings keep a CPU free of everything else.
 //! - [`latency_box`]: stimuli and answers of an external measurement.
@@ -33,6 +34,7 @@ pub mod explain;
 pub mod export;
 pub mod histogram;
 pub mod hwlat;
+pub mod import;
 pub mod isolate;
 pub mod latency_box;
 pub mod merge;

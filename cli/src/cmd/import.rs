@@ -1,11 +1,11 @@
-//! `lathunt import`: output of cyclictest (text or JSON) becomes a run file.
+//! `lathunt import`: the result of another latency tool becomes a run file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use lathunt_core::cyclictest::import::{read, Unit};
+use lathunt_core::import::{read, Unit};
 use lathunt_core::merge;
 
 use super::merge::named;
@@ -14,7 +14,9 @@ use crate::file::{contents, write_atomic, Loaded};
 /// Arguments of `lathunt import`.
 #[derive(Args)]
 pub struct ImportArgs {
-    /// Output of cyclictest, text or JSON; `-` is stdin. Several files become one run
+    /// Results of cyclictest or another program of rt-tests (oslat, hwlatdetect, ptsematest, pmqtest, svsematest,
+    /// sigwaittest, signaltest, cyclicdeadline), of rtla timerlat or osnoise hist, rtla timerlat top, jitterdebugger, Xenomai's
+    /// latency or EVL's latmus, as text or JSON; `-` is stdin. Several files become one run
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Where to write the run file

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lathunt_core::cyclictest::import::{read, Unit};
+use lathunt_core::import::{read, Unit};
 use lathunt_core::run::Run;
 
 use super::{cases, ctf, flight, perf_data, text, trace_dat, Case, Numbers, KALLSYMS};

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::super::text::{self, Column, Latencies};
 use super::*;
+use crate::cyclictest::text::{self, Column, Latencies};
 
 fn recorded(name: &str) -> Run {
     let path = format!("{}/tests/golden/cyclictest/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -347,18 +347,17 @@ fn a_histogram_above_its_own_maximum_is_refused() {
 }
 
 #[test]
-fn histograms_of_rtla_are_refused_by_name() {
+fn results_without_what_a_run_needs_are_refused_by_the_name_of_their_tool() {
     let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
                 Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\
                 over:          0         3         3\nmax:           2       845       845\n";
-    for (text, line) in [(rtla.to_owned(), 1), (rtla.lines().skip(3).map(|l| format!("{l}\n")).collect(), 1)]
-    {
-        let error = read(&text, Unit::Guess).unwrap_err();
-        assert_eq!(error.line, Some(line));
-        assert!(
-            error.what.contains("rtla") && error.what.contains("not the output of cyclictest"),
-            "{error}"
-        );
+    for (text, tool) in [
+        (rtla, "rtla"),
+        ("  Operating System Noise\nCPU Period  Runtime\n  0 #4  4000000\n", "rtla osnoise top"),
+        ("<?xml version=\"1.0\"?>\n<rteval version=\"3.5\">\n</rteval>\n", "rteval"),
+    ] {
+        let error = read(text, Unit::Guess).unwrap_err();
+        assert!(error.what.contains(tool), "{error}");
     }
 }
 

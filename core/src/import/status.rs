@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::{at, FromFile, NotImportable};
+use crate::series::Quantity;
 
 /// The status lines of all threads, by the number of the thread.
 #[derive(Debug, Default)]
@@ -112,7 +113,8 @@ pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool)
     let index = fields.value("T:")? as usize;
     let tid = fields.value("(")?;
     fields.close()?;
-    let [priority, interval_us, cycles] = [fields.value("P:")?, fields.value("I:")?, fields.value("C:")?];
+    let [priority, interval_us] = [fields.value_before("P:", "I:")?, fields.value_before("I:", "C:")?];
+    let cycles = fields.value("C:")?;
     let [min, _, avg, max] =
         [fields.value("Min:")?, fields.value("Act:")?, fields.value("Avg:")?, fields.value("Max:")?];
     fields.end()?;
@@ -123,8 +125,10 @@ pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool)
     let wide = ["Act:", "Avg:"].iter().all(|label| width_of(line, label).is_some_and(|width| width >= 8));
     let figures = FromFile {
         tid: i32::try_from(tid).ok(),
-        priority: i32::try_from(priority).ok(),
-        interval_us: Some(interval_us),
+        priority: priority.and_then(|priority| i32::try_from(priority).ok()),
+        interval_us,
+        // signaltest, whose signals go round without a pause
+        quantity: interval_us.is_none().then_some(Quantity::Wakeup),
         cycles: Some(cycles),
         min: Some(min).filter(|_| cycles > 0),
         avg: Some(avg as f64).filter(|_| cycles > 0),
@@ -160,6 +164,15 @@ impl Fields<'_> {
         Ok(value)
     }
 
+    /// A field that is left out by other programs of rt-tests, `next` follows then: cyclicdeadline has no priority, signaltest no
+    /// interval.
+    fn value_before(&mut self, label: &str, next: &str) -> Result<Option<u64>, NotImportable> {
+        match self.rest.trim_start_matches(' ').starts_with(next) {
+            true => Ok(None),
+            false => self.value(label).map(Some),
+        }
+    }
+
     /// The bracket after the thread id.
     fn close(&mut self) -> Result<(), NotImportable> {
         let rest = self.rest.trim_start_matches(' ').strip_prefix(')');
@@ -193,7 +206,19 @@ pub(super) fn width_of(line: &str, label: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::{read, Unit};
+    use super::*;
     use crate::time::Ns;
+
+    #[test]
+    fn lines_of_other_programs_of_rt_tests_lack_a_field() {
+        let read = |line: &str| read(line, Unit::Us).unwrap().series.remove(0);
+        let signal = read("T: 0 (29745) P: 0 C:    500 Min:     30 Act:   82 Avg:  347 Max:    7886\n");
+        assert_eq!((signal.quantity, signal.interval_ns), (Quantity::Wakeup, None));
+        assert_eq!(signal.histogram.max(), Some(Ns::from_us(7_886)));
+        let deadline = read("T: 0 (29745) I:1000 C:    500 Min:     30 Act:   82 Avg:  347 Max:    7886\n");
+        assert_eq!(deadline.quantity, Quantity::Cyclic);
+        assert_eq!(deadline.thread.and_then(|thread| thread.prio), None);
+    }
 
     #[test]
     fn a_number_that_goes_on_is_refused_and_none_is_read_in_part() {

@@ -108,6 +108,14 @@ struct Reader {
 }
 
 impl Reader {
+    /// `6.12.0-rc5`: one word, which no row is, before any row.
+    fn is_heading(&self, line: &str) -> bool {
+        let word = line.trim();
+        let is_word = !word.contains(char::is_whitespace)
+            && word.contains(|c: char| c.is_ascii_alphabetic() || c == '.');
+        self.columns.is_none() && !self.headed && is_word
+    }
+
     fn line(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
         // scripts glue the command line to the first line of the output
         if let Some((command, us)) = line.split_once("# /dev/cpu_dma_latency set to ") {
@@ -130,7 +138,7 @@ impl Reader {
         if let Some(rest) = line.strip_prefix('#') {
             return self.comment(number, rest);
         }
-        if line.starts_with(|c: char| c.is_ascii_digit()) && !is_load(line) {
+        if line.starts_with(|c: char| c.is_ascii_digit()) && !is_load(line) && !self.is_heading(line) {
             return self.row((number, line));
         }
         if line.starts_with(' ') && line.matches(':').count() == 2 {

@@ -1,4 +1,5 @@
-//! Reading the output of rt-tests back: text of cyclictest (histograms, status lines, `-v`), and its JSON.
+//! Reading the results of other latency tools: cyclictest (histograms, status lines, `-v`, JSON), the other programs of
+//! rt-tests, rtla, jitterdebugger, hwlatdetect, Xenomai's latency and EVL's latmus. Which tool wrote a text is seen in it.
 //!
 //! What such a file does not say is not invented. A histogram keeps the values up to its last row; of the samples
 //! beyond it only the number and the largest are known, so the largest is entered and the rest counted as lost. The
@@ -14,9 +15,16 @@ use crate::run::Run;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Cpu, Ns, Prio, Tid};
 
+mod hwlatdetect;
+mod jitterdebugger;
+mod log;
+mod oslat;
+mod pairs;
 mod rt_json;
 mod rt_text;
+mod rtla;
 mod status;
+mod xenomai;
 
 /// Threads of one file: cyclictest has one a CPU, and Linux 8192 CPUs at most.
 const MOST_THREADS: usize = 8192;
@@ -60,13 +68,31 @@ pub enum Unit {
     Ns,
 }
 
-/// Reads the output of cyclictest, or JSON of rt-tests whose threads have its figures: `cycles`, or a histogram.
+/// Reads the result of a tool. What no other one recognises is read as cyclictest's.
 ///
 /// # Errors
-/// Says that it is neither, or what is damaged and where.
+/// Says which tool it is of and why it cannot be read, or what is damaged and where.
 pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
-    let file =
-        if text.trim_start().starts_with('{') { rt_json::parse(text)? } else { rt_text::parse(text, unit)? };
+    let tools: [fn(&str) -> Option<Result<File, NotImportable>>; 6] = [
+        oslat::recognised,
+        jitterdebugger::recognised,
+        hwlatdetect::recognised,
+        rtla::recognised,
+        xenomai::recognised,
+        pairs::recognised,
+    ];
+    let text = &*log::unwrapped(text);
+    if text.contains("<rteval") {
+        let what =
+            "this is the XML of rteval, which is not read; run cyclictest -h by itself and import that";
+        return Err(NotImportable { line: None, what: what.to_owned() });
+    }
+    let by_another = tools.iter().find_map(|tool| tool(text));
+    let file = match by_another {
+        Some(file) => file?,
+        None if text.trim_start().starts_with('{') => rt_json::parse(text)?,
+        None => rt_text::parse(text, unit)?,
+    };
     Ok(file.into_run())
 }
 
@@ -92,6 +118,8 @@ struct FromFile {
     absent: u64,
     /// Runs of this thread in the same text, before or after the one that is told here.
     more_runs: u32,
+    /// What the figures are of; `None`: as the file says.
+    quantity: Option<Quantity>,
 }
 
 impl FromFile {
@@ -102,6 +130,7 @@ impl FromFile {
         self.cycles = status.cycles.map(|cycles| cycles.saturating_add(others));
         (self.tid, self.priority, self.interval_us) = (status.tid, status.priority, status.interval_us);
         (self.min, self.avg, self.max) = (status.min, status.avg, status.max);
+        self.quantity = status.quantity;
     }
 
     /// Samples in the rows; `None` where these are more than can be counted.
@@ -127,8 +156,12 @@ impl FromFile {
 }
 
 /// A whole file.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct File {
+    /// The program that wrote it.
+    tool: &'static str,
+    /// What its figures are of.
+    quantity: Quantity,
     threads: Vec<FromFile>,
     /// Nanoseconds per unit.
     unit: u64,
@@ -144,13 +177,36 @@ struct File {
     conditions: Conditions,
 }
 
+impl Default for File {
+    /// Of cyclictest.
+    fn default() -> File {
+        File {
+            tool: "rt-tests",
+            quantity: Quantity::Cyclic,
+            threads: Vec::new(),
+            unit: 0,
+            unit_assumed: false,
+            rows: 0,
+            rows_alone: false,
+            break_of_nobody: None,
+            dma_latency_us: None,
+            conditions: Conditions::default(),
+        }
+    }
+}
+
 impl File {
+    /// Of another program, whose figures are of `quantity` in units of `unit` ns.
+    fn of(tool: &'static str, quantity: Quantity, unit: u64) -> File {
+        File { tool, quantity, unit, ..File::default() }
+    }
+
     fn into_run(self) -> Run {
         let mut conditions = self.conditions.clone();
         conditions.knobs.cpu_dma_latency_held_us = self.dma_latency_us;
         conditions
             .notes
-            .push("imported from the output of rt-tests: other conditions are not known".to_owned());
+            .push(format!("imported from the output of {}: other conditions are not known", self.tool));
         if self.rows_alone {
             conditions.notes.push(
                 "the imported file has the rows of a histogram alone: what was beyond the last row, and the largest \
@@ -175,7 +231,9 @@ impl File {
         run.complete = !self.rows_alone && self.break_of_nobody.is_none();
         for (index, thread) in self.threads.iter().enumerate() {
             let series = self.series(index, thread);
-            run.complete &= series.histogram.count() > 0 && (series.lost == 0 || thread.is_bounded());
+            // hwlatdetect finding nothing is a result; a measurement of latencies without a sample is none.
+            let is_measured = series.histogram.count() > 0 || self.quantity == Quantity::Hardware;
+            run.complete &= is_measured && (series.lost == 0 || thread.is_bounded());
             run.conditions.notes.extend(notes(&series, thread));
             run.series.push(series);
         }
@@ -191,12 +249,14 @@ impl File {
 
     fn series(&self, index: usize, thread: &FromFile) -> Series {
         let (histogram, lost) = self.histogram(thread);
-        let mut series = Series::new(Quantity::Cyclic, thread.cpu.map(Cpu), histogram);
+        let mut series =
+            Series::new(thread.quantity.unwrap_or(self.quantity), thread.cpu.map(Cpu), histogram);
         series.lost = lost;
         series.lost_below_max = lost > 0 && thread.is_bounded();
         series.missed = thread.missed;
         series.interval_ns = thread.interval_us.map(Ns::from_us);
-        series.thread = Some(Thread {
+        // The others measure on CPUs.
+        series.thread = (self.quantity == Quantity::Cyclic || thread.cpu.is_none()).then(|| Thread {
             tid: Tid(thread.tid.unwrap_or(0)),
             comm: format!("thread {index}"),
             prio: thread
@@ -273,5 +333,4 @@ fn notes(series: &Series, thread: &FromFile) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "import_tests.rs"]
 mod tests;

@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
 
-use super::{File, FromFile, NotImportable, MOST_THREADS};
+use super::{oslat, File, FromFile, NotImportable, MOST_THREADS};
+use crate::series::Quantity;
 
 #[derive(Deserialize)]
 struct Top {
@@ -49,7 +50,7 @@ struct Entry {
 
 /// An object as it stands there: a name that is there twice must be seen, not one value lost.
 #[derive(Default)]
-struct Pairs<V>(Vec<(String, V)>);
+pub(super) struct Pairs<V>(pub(super) Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<V>, D::Error> {
@@ -85,16 +86,11 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
         })?,
     };
     let command = top.cmdline_colon.or(top.cmdline);
-    if let Some((program, what)) = command.as_deref().and_then(of_another_program) {
-        return Err(NotImportable {
-            line: None,
-            what: format!(
-                "this is the JSON of {program}, which measures {what}, not how late a timed thread wakes up"
-            ),
-        });
-    }
+    let (tool, quantity) = command.as_deref().map_or(("rt-tests", Quantity::Cyclic), measures);
     let unit = if top.resolution_in_ns == Some(1) { 1 } else { 1_000 };
-    let mut file = File { unit, unit_assumed: top.resolution_in_ns.is_none(), ..File::default() };
+    let is_cyclic = quantity == Quantity::Cyclic;
+    let unit_assumed = top.resolution_in_ns.is_none() && is_cyclic; // the others have no other unit than µs
+    let mut file = File { unit_assumed, ..File::of(tool, quantity, unit) };
     let conditions = &mut file.conditions;
     conditions.command = command;
     conditions.started = top.start_time;
@@ -122,7 +118,10 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
         )));
     }
     for (number, entry) in threads {
-        let thread = from_entry(number, entry)?;
+        let mut thread = from_entry(number, entry)?;
+        if quantity == Quantity::Npt {
+            oslat::without_overflows(&mut thread);
+        }
         let end = thread.rows.last().map_or(0, |(row, _)| row + 1);
         if let Some(what) = thread.contradiction(end) {
             return Err(NotImportable { line: None, what: format!("thread {number}: {what}") });
@@ -136,13 +135,13 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     Ok(file)
 }
 
-/// The program of a command line whose JSON looks like that of cyclictest, and what its figures are of.
-fn of_another_program(command: &str) -> Option<(&'static str, &'static str)> {
-    let program = command.split_whitespace().next()?.rsplit('/').next()?;
+/// What the program of a command line measures. Its name is all that the JSON has of it.
+fn measures(command: &str) -> (&'static str, Quantity) {
+    let program = command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
     match program {
-        "oslat" => Some(("oslat", "the gaps of a loop that never sleeps")),
-        "signaltest" => Some(("signaltest", "the way of a signal from thread to thread")),
-        _ => None,
+        Some("oslat") => ("oslat", Quantity::Npt),
+        Some("signaltest") => ("signaltest", Quantity::Wakeup),
+        _ => ("rt-tests", Quantity::Cyclic),
     }
 }
 
@@ -216,20 +215,22 @@ fn repaired(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::{read, Unit};
+    use crate::series::Quantity;
 
     #[test]
-    fn json_of_other_programs_of_rt_tests_is_not_taken_for_wake_ups() {
-        let json = |command: &str| {
-            format!(
+    fn json_of_other_programs_of_rt_tests_is_not_taken_for_wake_ups_of_a_timer() {
+        let quantity = |command: &str| {
+            let json = format!(
                 "{{\"cmdline:\": \"{command}\", \"thread\": {{\"0\": {{\"cycles\": 9, \"min\": 1, \"max\": 13095}}}}}}"
-            )
+            );
+            read(&json, Unit::Guess).unwrap().series[0].quantity
         };
-        for command in ["oslat --cpu-list 1 -D 1", "/usr/bin/oslat", "./signaltest -q -D 1"] {
-            let error = read(&json(command), Unit::Guess).unwrap_err().to_string();
-            assert!(error.contains("this is the JSON of"), "{command}: {error}");
+        for command in ["oslat --cpu-list 1 -D 1", "/usr/bin/oslat"] {
+            assert_eq!(quantity(command), Quantity::Npt, "{command}");
         }
+        assert_eq!(quantity("./signaltest -q -D 1"), Quantity::Wakeup);
         for command in ["", "cyclictest -q", "/opt/oslat/cyclictest-2.8", "cyclicdeadline -q"] {
-            assert!(read(&json(command), Unit::Guess).is_ok(), "{command}");
+            assert_eq!(quantity(command), Quantity::Cyclic, "{command}");
         }
     }
 }

@@ -1,0 +1,238 @@
+//! rtla's histograms (`rtla timerlat hist`, `rtla osnoise hist`) and the table of `rtla timerlat top`.
+//!
+//! The latency of the interrupt is from the timer's expiry to its handler, that of the thread from the expiry to the thread,
+//! that of the return from the expiry to user space. A class is told by its lower edge.
+
+use std::collections::BTreeMap;
+
+use super::{at, File, FromFile, NotImportable, MOST_THREADS};
+use crate::series::Quantity;
+
+/// `None` where this is none of them.
+pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
+    let has = |what: &str| text.lines().any(|line| line.contains(what));
+    if has("# RTLA timerlat histogram")
+        || has("# RTLA osnoise histogram")
+        || text.lines().any(|line| columns(line).is_some())
+    {
+        return Some(histogram(text));
+    }
+    if has("Timer Latency") && has("IRQ Timer Latency") {
+        return Some(table(text));
+    }
+    has("Operating System Noise").then(|| {
+        let what = "this is the table of rtla osnoise top, which has no latencies; 'rtla osnoise hist' has"
+            .to_owned();
+        Err(NotImportable { line: None, what })
+    })
+}
+
+/// `Index   IRQ-000   Thr-000`: a quantity and a CPU each.
+fn columns(line: &str) -> Option<Vec<(Quantity, u32)>> {
+    let names = line.trim().strip_prefix("Index")?.split_whitespace();
+    let columns: Option<Vec<_>> = names
+        .map(|name| {
+            let (what, cpu) = name.split_once('-')?;
+            let quantity = match what {
+                "IRQ" => Quantity::Timer,
+                "Thr" => Quantity::TimerWakeup,
+                "Usr" => Quantity::Cyclic,
+                "CPU" => Quantity::Npt,
+                _ => return None,
+            };
+            Some((quantity, cpu.parse().ok()?))
+        })
+        .collect();
+    columns.filter(|columns| !columns.is_empty() && columns.len() <= 3 * MOST_THREADS)
+}
+
+fn histogram(text: &str) -> Result<File, NotImportable> {
+    let mut file = File::of("rtla", Quantity::TimerWakeup, 1_000);
+    let mut widths: Vec<u64> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        let line = line.trim();
+        if let Some(comment) = line.strip_prefix('#') {
+            let comment = comment.trim();
+            if comment.starts_with("Time unit is nanoseconds") {
+                file.unit = 1;
+            }
+            if comment.starts_with("Duration") || comment.starts_with("RTLA") {
+                file.conditions.notes.push(format!("rtla: {comment}"));
+            }
+            continue;
+        }
+        if let Some(columns) = columns(line) {
+            let thread = |(quantity, cpu)| FromFile {
+                quantity: Some(quantity),
+                cpu: Some(cpu),
+                ..FromFile::default()
+            };
+            file.threads = columns.into_iter().map(thread).collect();
+            continue;
+        }
+        if line.starts_with("ALL") {
+            break; // the sums of all CPUs
+        }
+        let mut words = line.split_whitespace();
+        let Some(label) = words.next().filter(|_| !file.threads.is_empty()) else { continue };
+        let row = label.parse::<u64>().ok();
+        if row.is_none() && !matches!(label, "over:" | "count:" | "min:" | "avg:" | "max:") {
+            continue;
+        }
+        let values: Vec<&str> = words.collect();
+        if values.len() != file.threads.len() {
+            return Err(at(number, format!("{} figures for {} columns", values.len(), file.threads.len())));
+        }
+        for (thread, value) in file.threads.iter_mut().zip(values) {
+            let value = match value {
+                "-" => None,
+                value => Some(
+                    value
+                        .parse::<u64>()
+                        .map_err(|_| at(number, format!("'{value}' is not a whole number")))?,
+                ),
+            };
+            match (row, label) {
+                (Some(row), _) => {
+                    thread.rows.extend(value.filter(|count| *count > 0).map(|count| (row, count)))
+                }
+                (None, "over:") => thread.overflows = value,
+                (None, "count:") => thread.cycles = value,
+                (None, "min:") => thread.min = value,
+                (None, "avg:") => thread.avg = value.map(|avg| avg as f64),
+                _ => thread.max = value,
+            }
+        }
+        widths.extend(row);
+    }
+    checked(file, &widths)
+}
+
+fn checked(mut file: File, rows: &[u64]) -> Result<File, NotImportable> {
+    let wrong = |what: String| NotImportable { line: None, what };
+    if file.threads.is_empty() || file.threads.iter().all(|thread| thread.cycles.is_none()) {
+        return Err(wrong("the histogram of rtla has no line 'count:': it is cut off".to_owned()));
+    }
+    let width =
+        rows.windows(2).filter_map(|pair| pair[1].checked_sub(pair[0])).filter(|width| *width > 0).min();
+    if let Some(width) = width.filter(|width| *width > 1) {
+        let unit = if file.unit == 1 { "ns" } else { "µs" };
+        file.conditions.notes.push(format!(
+            "rtla: samples are in classes of {width} {unit} or less, told by their lower edge; extremes are exact"
+        ));
+    }
+    file.rows = rows.iter().max().map_or(0, |row| row + 1);
+    for thread in &mut file.threads {
+        let inside =
+            thread.inside().ok_or_else(|| wrong("its counts add up to more than 2^64".to_owned()))?;
+        let all = thread.cycles.unwrap_or(0);
+        if inside.saturating_add(thread.overflows.unwrap_or(0)) > all {
+            return Err(wrong(format!("count is {all}, but the histogram has {inside} samples")));
+        }
+        thread.overflows = Some(all - inside);
+        // A class may begin at the maximum, not above it.
+        if let Some(what) = thread.contradiction(0) {
+            return Err(wrong(what));
+        }
+    }
+    Ok(file)
+}
+
+/// Of the screens of `rtla timerlat top` the last line of each CPU counts.
+fn table(text: &str) -> Result<File, NotImportable> {
+    let mut last: BTreeMap<(u32, usize), FromFile> = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let mut groups = line.split('|');
+        let mut head = groups.next().unwrap_or_default().split_whitespace();
+        let (Some(cpu), Some(count)) = (head.next(), head.next().and_then(|count| count.strip_prefix('#')))
+        else {
+            continue;
+        };
+        let wrong = || at(index + 1, format!("not a line of rtla timerlat top: {}", line.trim()));
+        let (cpu, cycles) = (cpu.parse().map_err(|_| wrong())?, count.parse().map_err(|_| wrong())?);
+        for (group, figures) in groups.enumerate() {
+            let quantity =
+                *[Quantity::Timer, Quantity::TimerWakeup, Quantity::Cyclic].get(group).ok_or_else(wrong)?;
+            let values: Vec<&str> = figures.split_whitespace().collect();
+            let [_, min, avg, max] = values[..] else { return Err(wrong()) };
+            if max == "-" {
+                continue; // no sample yet
+            }
+            let value = |text: &str| text.parse::<u64>().map_err(|_| wrong());
+            let thread = FromFile {
+                quantity: Some(quantity),
+                cpu: Some(cpu),
+                cycles: Some(cycles),
+                min: Some(value(min)?),
+                avg: Some(value(avg)? as f64),
+                max: Some(value(max)?).filter(|max| value(min).is_ok_and(|min| min <= *max)),
+                ..FromFile::default()
+            };
+            if thread.max.is_none() {
+                return Err(wrong());
+            }
+            last.insert((cpu, group), thread);
+        }
+    }
+    if last.is_empty() {
+        let what = "this is the head of rtla timerlat top without a line of a CPU".to_owned();
+        return Err(NotImportable { line: None, what });
+    }
+    let unit = if text.contains("Latency (ns)") { 1 } else { 1_000 };
+    let mut file = File::of("rtla", Quantity::TimerWakeup, unit);
+    file.threads = last.into_values().collect();
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::import::{read, Unit};
+    use crate::series::Quantity;
+    use crate::time::{Cpu, Ns};
+
+    const HIST: &str = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:05\n\
+                        Index   IRQ-000   Thr-000   IRQ-001   Thr-001\n0          1871       133      1069         2 \n\
+                        50         1733      1784      2257      1820 \nover:         1         2         0         0 \n\
+                        count:     3605      1919      3326      1822 \nmin:         10        25         4        46 \n\
+                        avg:         91       139       104       147 \nmax:       3503      3631        84        62 \n";
+
+    #[test]
+    fn each_column_is_a_series_with_its_exact_maximum() {
+        let run = read(HIST, Unit::Guess).unwrap();
+        let handler: Vec<_> = run.of(Quantity::Timer).collect();
+        let thread: Vec<_> = run.of(Quantity::TimerWakeup).collect();
+        assert_eq!((handler[0].cpu, thread[1].cpu), (Some(Cpu(0)), Some(Cpu(1))));
+        assert_eq!(
+            (handler[0].histogram.count(), handler[0].lost),
+            (3605, 0),
+            "the one beyond is the maximum"
+        );
+        assert_eq!((thread[0].histogram.count(), thread[0].lost), (1918, 1));
+        assert_eq!(thread[0].histogram.max(), Some(Ns::from_us(3631)));
+        assert!(run.conditions.notes.iter().any(|note| note.contains("classes of 50 µs")));
+        let refused = |text: &str| read(text, Unit::Guess).unwrap_err().to_string();
+        assert!(refused(&HIST[..HIST.find("over").unwrap()]).contains("cut off"));
+        assert!(refused(&HIST.replace("3605", "360")).contains("count is 360"));
+        assert!(refused(&HIST.replace("1733", "17.33")).contains("line 6"));
+    }
+
+    #[test]
+    fn of_a_table_the_last_screen_counts() {
+        let line = |count, max| {
+            format!("  0 #{count}      |       86         2        76      {max} |      259        29       116      3782\n")
+        };
+        let head = "                 Timer Latency\n  0 00:00:05   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)\n\
+                    CPU COUNT      |      cur       min       avg       max |      cur       min       avg       max\n";
+        let text = format!("{head}{}{head}{}", line(10, 90), line(4999, 3681));
+        let run = read(&text, Unit::Guess).unwrap();
+        let handler = run.of(Quantity::Timer).next().unwrap();
+        assert_eq!(handler.histogram.count() + handler.lost, 4999);
+        assert_eq!(handler.histogram.max(), Some(Ns::from_us(3681)));
+        assert_eq!(run.max_of(Quantity::TimerWakeup), Some(Ns::from_us(3782)));
+        assert!(read("    Operating System Noise\n", Unit::Guess)
+            .unwrap_err()
+            .to_string()
+            .contains("rtla osnoise hist"));
+    }
+}
