@@ -30,6 +30,7 @@ mod sums;
 mod task;
 mod turn;
 mod unfinished;
+mod waiting;
 
 pub use deadlines::{Deadlines, HeldTo, Limit};
 pub use faulting::{FaultPlace, Faulting};
@@ -41,6 +42,7 @@ pub use task::{
     policy as policy_name, Blocking, LateCause, OtherTurns, Period, SeveralJobs, SeveralWaits, Span, Task,
 };
 pub use unfinished::{State, Unfinished};
+pub use waiting::Wait;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -244,9 +246,19 @@ impl Tasks {
     /// All threads, the one with the largest latency first, with all [`OTHERS`] as one.
     #[must_use]
     pub fn report(&self) -> Vec<Task> {
+        self.report_while(&[], Mono(0))
+    }
+
+    /// The same while some threads wait for a CPU, at `end`: the wait so far counts as a wake-up.
+    #[must_use]
+    pub fn report_while(&self, waits: &[Wait], end: Mono) -> Vec<Task> {
         let active = self.logs.values().chain(&self.ended).filter(|log| !log.is_empty());
         let mut tasks: Vec<Task> = active.map(|log| log.report(self.name)).collect();
         tasks.extend(self.others.report());
+        for wait in waits {
+            let deadline = self.deadlines.while_running(&wait.thread.comm);
+            wait.add_to_tasks(&mut tasks, deadline, end);
+        }
         self.deadlines.tell(&mut tasks);
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.largest()), task.thread.tid));
         tasks

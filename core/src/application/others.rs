@@ -54,6 +54,12 @@ impl Others {
 
 /// Without what is of one thread alone.
 fn anonymous(task: Task) -> Task {
+    // A doubt about where its jobs begin, or whether they are one, is told as a span in no response time.
+    let several = task.several_waits.filter(|_| task.timer_driven).map(|several| several.longest_ns);
+    let off_period = task.off_period_ns.filter(|_| task.period.is_some());
+    let jobs = task.several_jobs.map(|several| several.longest_ns);
+    let unfinished = task.late_end().map(|end| end.after_ns);
+    let outside_ns = [task.outside_ns, several, off_period, jobs, unfinished].into_iter().flatten().max();
     let thread = Thread { comm: OTHERS.to_owned(), ..Thread::default() };
     let mut series = task.series;
     series.iter_mut().for_each(|series| series.thread = Some(thread.clone()));
@@ -70,6 +76,11 @@ fn anonymous(task: Task) -> Task {
         worst: None,
         blocking: Vec::new(),
         released_by: Vec::new(),
+        outside_ns,
+        several_waits: None,
+        off_period_ns: None,
+        several_jobs: None,
+        is_chosen: false,
         series,
         ..task
     }
@@ -98,4 +109,30 @@ fn add(sum: &mut Task, task: Task) {
     sum.other_turns.extend(task.other_turns);
     super::candidates::longest_first(&mut sum.other_turns);
     sum.polls_every_ns = sum.polls_every_ns.max(task.polls_every_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::{SeveralJobs, SeveralWaits};
+    use crate::time::Ns;
+
+    #[test]
+    fn a_doubt_about_a_thread_that_makes_room_is_kept() {
+        let task = |change: &dyn Fn(&mut Task)| {
+            let mut task = Sums::new(None).report(None, &Places::default(), false);
+            task.timer_driven = true;
+            change(&mut task);
+            task
+        };
+        let longest_ns = Ns::from_ms(95);
+        let several = Some(SeveralWaits { waits: Some(2), longest_ns });
+        let jobs = Some(SeveralJobs { turns: 1, longest_ns, certain_ns: Ns(1), late: 1 });
+        for doubtful in [task(&|task| task.several_waits = several), task(&|task| task.several_jobs = jobs)] {
+            let mut others = Others::default();
+            others.fold(task(&|_| ()));
+            others.fold(doubtful);
+            assert_eq!(others.report().unwrap().outside_ns, Some(longest_ns));
+        }
+    }
 }

@@ -33,6 +33,12 @@ pub struct Starving {
 pub(crate) struct Pending(BTreeMap<Tid, (u64, Option<Ns>)>);
 
 impl Recorder {
+    /// Whether `tid` has had no CPU since its waking at `since`.
+    pub(crate) fn is_pending(&self, tid: Tid, since: Mono) -> bool {
+        let mut slots = self.chosen.slots().iter();
+        slots.any(|slot| slot.tid.load(Acquire) == tid.0 && slot.at.load(Acquire) == since.0)
+    }
+
     /// Those whose waking was pending at the last look already, and that had no CPU since. Reads the table of threads, and
     /// /proc for those alone.
     pub(crate) fn starving(&self, pending: &mut Pending) -> Vec<Starving> {

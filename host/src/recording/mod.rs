@@ -20,6 +20,7 @@ mod selection;
 mod settings;
 mod since_reset;
 mod snapshot;
+mod waits;
 mod window;
 mod worst;
 
@@ -180,21 +181,6 @@ impl Recording {
         }
     }
 
-    /// Threads that waited for a CPU at the last two looks ([`Recording::look_again`]), who waits for the longest first.
-    #[must_use]
-    pub fn starving(&self) -> &[Starving] {
-        &self.starving
-    }
-
-    /// Threads that came to match the selection since are recorded too, and those are found that wait for a CPU. Call it
-    /// once a second.
-    pub fn look_again(&mut self) {
-        self.starving = self.recorder.starving(&mut self.pending);
-        if self.settings.command.is_none() && self.settings.selection.looks_again() {
-            look(&mut self.found, &self.recorder, &self.settings.selection);
-        }
-    }
-
     /// The window so far.
     #[must_use]
     pub fn snapshot(&mut self) -> Snapshot {
@@ -239,14 +225,16 @@ impl Recording {
         let told = |series: &Series| {
             series.histogram.count() > 0 || (series.quantity == Quantity::Wakeup && series.lost > 0)
         };
-        let series: Vec<Series> = cumulative.iter().filter_map(part).filter(told).collect();
+        let mut series: Vec<Series> = cumulative.iter().filter_map(part).filter(told).collect();
         let maximum =
             |series: &Series| self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?);
         let maxima = series.iter().filter_map(maximum).collect();
         let (mut peaks, flight) = self.book.peaks();
         peaks.extend(self.jobs.iter().flat_map(JobBook::peaks));
         peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
-        let mut tasks = self.tasks.report();
+        let waits = self.waits();
+        waits.iter().for_each(|wait| wait.add_to(&mut series, end));
+        let mut tasks = self.tasks.report_while(&waits, end);
         let of_tasks = tasks.iter().flat_map(|task| {
             let of_quantity = |series: &Series| {
                 self.book.peak_of_thread(task.thread.tid, series.quantity, series.histogram.max()?)
@@ -298,6 +286,7 @@ impl Recording {
     pub fn finish(&mut self) {
         self.poll();
         let (end, open) = self.recorder.stop();
+        self.starving.clear(); // they are among these
         self.poll();
         for (activation, state) in &open {
             if *state == State::Waits {
