@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::job::Due;
 use super::others::OTHERS;
 use super::task::Task;
 use crate::time::Ns;
@@ -141,9 +142,10 @@ impl Deadlines {
         self.named.iter().find(|(pattern, _)| fits(pattern, comm)).map(|(_, limit)| *limit)
     }
 
-    /// Whether a thread of this name is held to its period.
-    pub(super) fn is_period(&self, comm: &str) -> bool {
-        self.named(comm).or(self.default) == Some(Limit::Period)
+    /// What jobs of a thread of this name are held to while it runs.
+    pub(super) fn due(&self, comm: &str) -> Due {
+        let is_period = self.named(comm).or(self.default) == Some(Limit::Period);
+        Due { deadline: self.while_running(comm), is_period }
     }
 
     /// The time after which a response of a thread of this name is a miss, as far as is known before the end.

@@ -65,6 +65,15 @@ impl Job {
     }
 }
 
+/// What jobs are held to, as far as is known while they go on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Due {
+    /// Their deadline; `None`: none, or not known yet.
+    pub deadline: Option<Ns>,
+    /// That is the period of their thread.
+    pub is_period: bool,
+}
+
 /// The turn of a thread that goes on, and the jobs that ended.
 #[derive(Clone, Default)]
 pub(super) struct Jobs {
@@ -78,8 +87,7 @@ pub(super) struct Jobs {
     longest_provisional: Ns,
     pub least: Ns,
     ended: Vec<Job>,
-    deadline: Option<Ns>,
-    by_period: bool,
+    due: Due,
     /// Jobs before the period was known that is their deadline.
     early: Vec<LateCause>,
     causes: Vec<LateCause>,
@@ -91,20 +99,20 @@ const CAUSES: usize = 32;
 const EARLY: usize = 64;
 
 impl Jobs {
-    /// Of a thread with this deadline, or with that of its period.
-    pub fn new(deadline: Option<Ns>, by_period: bool) -> Jobs {
-        Jobs { deadline, by_period, least: Ns(u64::MAX), ..Jobs::default() }
+    /// Of a thread that is held to this.
+    pub fn new(due: Due) -> Jobs {
+        Jobs { due, least: Ns(u64::MAX), ..Jobs::default() }
     }
 
     /// From now on these are late.
-    pub fn set_deadline(&mut self, deadline: Option<Ns>, by_period: bool) {
-        (self.deadline, self.by_period) = (deadline, by_period);
+    pub fn set_due(&mut self, due: Due) {
+        self.due = due;
     }
 
-    /// The period that is the deadline; those that waited for it are late or not.
+    /// The period of the thread. Where it is the deadline, jobs that waited for it are late or not.
     pub fn set_period(&mut self, period: Option<Ns>) {
-        let Some(period) = period else { return };
-        self.deadline = Some(period);
+        let Some(period) = period.filter(|_| self.due.is_period) else { return };
+        self.due.deadline = Some(period);
         for job in std::mem::take(&mut self.early) {
             if job.worst_ns > period {
                 self.count(job);
@@ -169,11 +177,13 @@ impl Jobs {
         let more = std::mem::take(&mut self.more);
         let job = Job { begin, end, backlog, steps, more, is_provisional: false };
         let total = job.total();
-        match self.deadline {
+        match self.due.deadline {
             Some(deadline) if total > deadline => {
                 self.late(&job, name).into_iter().for_each(|of| self.count(of))
             }
-            None if self.by_period && self.early.len() < EARLY => self.early.extend(self.late(&job, name)),
+            None if self.due.is_period && self.early.len() < EARLY => {
+                self.early.extend(self.late(&job, name))
+            }
             _ => {}
         }
         if total > self.longest || total > self.least {

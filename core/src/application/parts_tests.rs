@@ -94,7 +94,7 @@ proptest! {
             all.push(one);
         }
         let begin = 1_000 - early;
-        let mut going = super::super::job::Jobs::new(None, false);
+        let mut going = super::super::job::Jobs::new(Default::default());
         going.ask_for_all();
         going.begins();
         all.iter().for_each(|one| going.step(one, name));

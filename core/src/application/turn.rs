@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::candidates::Candidates;
 use super::cycles::Cycles;
 use super::deadlines::{fits, Deadlines};
-use super::job::{Job, Jobs};
+use super::job::{Due, Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
 use super::part::{joined, Part};
@@ -61,9 +61,7 @@ pub(super) struct Log {
     candidates: Candidates,
     /// Turns with all that they were made of, where they are asked for.
     jobs: Option<Jobs>,
-    deadline: Option<Ns>,
-    /// That is its period.
-    by_period: bool,
+    due: Due,
     /// Turns that may be parts of one job.
     cycles: Cycles,
     /// An activation that goes on after a wait that returned at once.
@@ -105,8 +103,7 @@ impl Log {
             unfinished: None,
             candidates: Candidates::default(),
             jobs: None,
-            deadline,
-            by_period: false,
+            due: Due { deadline, is_period: false },
             cycles: Cycles::default(),
             part: None,
             several: Several::default(),
@@ -120,17 +117,15 @@ impl Log {
         if self.comm.replace(activation.thread.comm) == Some(activation.thread.comm) {
             return;
         }
-        self.deadline = deadlines.while_running(&activation.thread.comm.text());
-        self.sums.set_deadline(self.deadline);
-        self.by_period = deadlines.is_period(&activation.thread.comm.text());
-        self.jobs.iter_mut().for_each(|jobs| jobs.set_deadline(self.deadline, self.by_period));
+        self.due = deadlines.due(&activation.thread.comm.text());
+        self.sums.set_deadline(self.due.deadline);
+        self.jobs.iter_mut().for_each(|jobs| jobs.set_due(self.due));
     }
 
     /// Jobs longer than `least` are asked for, and the longest of all; `None`: none is.
     pub fn ask_for_jobs(&mut self, least: Option<Ns>) {
         if let Some(least) = least {
-            let fresh = || Jobs::new(self.deadline, self.by_period);
-            self.jobs.get_or_insert_with(fresh).least = least;
+            self.jobs.get_or_insert_with(|| Jobs::new(self.due)).least = least;
         }
     }
 
@@ -311,10 +306,7 @@ impl Log {
                 self.turn = Some(Turn { begin, execution, late: None, via, part: begin, longest });
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
-                if self.by_period {
-                    let period = self.sums.known_period();
-                    self.jobs.iter_mut().for_each(|jobs| jobs.set_period(period));
-                }
+                self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
                 self.cycles.released(begin, self.sums.period_ns());
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
                 self.sums.waited(activation, activation.waking.since(since));

@@ -34,7 +34,7 @@ impl Log {
     /// A late turn in which the thread may have taken up another job without waiting for it.
     pub(super) fn perhaps_several(&mut self, turn: &Turn, end: Mono, place: Id) {
         let response = end.since(turn.begin);
-        let Some(deadline) = self.deadline.filter(|&deadline| response > deadline) else { return };
+        let Some(deadline) = self.due.deadline.filter(|&deadline| response > deadline) else { return };
         let queue = match turn.via {
             _ if !may_queue(&self.places.get(place)) => Queue::None,
             Via::Timer => Queue::None,
