@@ -30,6 +30,8 @@ const FILES: [file::Left; 4] = [
 /// The output directory.
 pub struct Output {
     directory: Directory,
+    /// It was not there before.
+    is_new: bool,
 }
 
 impl Output {
@@ -42,6 +44,7 @@ impl Output {
         let directory =
             wanted.map_or_else(|| PathBuf::from(name_of(started.unwrap_or_default())), Path::to_owned);
         let shown = directory.display().to_string();
+        let is_new = !directory.exists();
         let directory = file::directory(&directory, Readers::Umask)
             .with_context(|| format!("cannot make the output directory {shown}"))?;
         directory
@@ -51,7 +54,14 @@ impl Output {
         if let Some(old) = file::set_aside(&directory, &FILES)? {
             eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
         }
-        Ok(Output { directory })
+        Ok(Output { directory, is_new })
+    }
+
+    /// There is nothing to keep: a directory that was made for it goes, as long as it is empty.
+    pub fn leave_nothing(&self) {
+        if self.is_new {
+            let _ = std::fs::remove_dir(self.directory.path());
+        }
     }
 
     /// A file inside.

@@ -66,6 +66,30 @@ fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn where_nobody_is_recorded_the_tasks_there_are_are_named_and_no_directory_stays() {
+    if !may_run("where_nobody_is_recorded_the_tasks_there_are_are_named", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let ended = command(&["record", "--tasks", "comm:no-such-name", "-D", "1500ms", "--deadline", "1ms"])
+        .current_dir(&place)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    assert!(text.contains("none of them woke up") && !text.contains("report.html"), "{text}");
+    let told = said(&ended);
+    assert!(told.contains("no sample was taken") && told.contains("--tasks pid:"), "{told}");
+    // This test itself is a task that runs.
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "{told}");
+    let kept = place.path().join("kept");
+    fs::create_dir(&kept).unwrap();
+    lathunt(&["record", "--tasks", "comm:no-such-name", "-D", "200ms", "-o", kept.to_str().unwrap()]);
+    assert!(kept.exists(), "a directory of the user stays");
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn the_penalty_of_recording_is_measured_on_this_machine_and_kept_in_the_run() {
     if !may_run("the_penalty_of_recording_is_measured_on_this_machine", lacks_bpf()) {
         return;

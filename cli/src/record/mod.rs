@@ -3,6 +3,7 @@
 //! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. The run so far is saved every second at first
 //! and every ten seconds in the end, so that a kill costs a tenth of a recording or ten seconds.
 
+mod nobody;
 mod old_files;
 mod penalty;
 pub mod potential;
@@ -163,6 +164,7 @@ struct Session<'a> {
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
     let mut display = Display::new(plan.quiet);
+    plan.nobody_yet().iter().for_each(|told| eprintln!("lathunt: {told}"));
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = topology.select(plan.cpus.as_ref())?;
     let mut conditions = conditions(&cpus, plan);
@@ -209,10 +211,23 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let mut run = session.run(&snapshot);
     run.complete = true;
     run.verdict = Some(plan.strict.judge(verdict::judge_recording(&run, &plan.asked(&run.tasks, ending))));
+    if is_empty(&run) {
+        output.leave_nothing();
+        output.print(&run, plan.json, plan.quiet, plan.all)?;
+        eprintln!("lathunt: {}", plan.nobody());
+        old_files?;
+        return Ok(crate::exit::of(run.verdict.as_ref()));
+    }
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet, plan.all)?;
     written.and(old_files)?;
     Ok(crate::exit::of(run.verdict.as_ref()))
+}
+
+/// Whether nobody was recorded at all.
+fn is_empty(run: &Run) -> bool {
+    let silent = run.series.iter().all(|series| series.histogram.count() == 0 && series.lost == 0);
+    silent && run.tasks.is_empty() && run.peaks.is_empty()
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
@@ -268,7 +283,9 @@ impl Session<'_> {
                 // A kill must not take the misses along that were seen until now.
                 run.verdict =
                     Some(plan.strict.judge(verdict::judge_recording(&run, &plan.asked(&run.tasks, None))));
-                output.save(&run);
+                if !is_empty(&run) {
+                    output.save(&run);
+                }
             }
             if display.is_due() {
                 display.show(&rows::progress(plan, &self.recording, &snapshot, elapsed));

@@ -227,6 +227,7 @@ impl Tasks {
 
     /// Counts anew. What is known of each thread stays; a thread that did nothing since the last call is forgotten.
     pub fn begin_window(&mut self) {
+        self.least = self.least.map(|_| Ns::ZERO); // of the next one, none is known yet
         self.others = Others::default();
         self.ended.clear();
         self.logs.retain(|_, log| log.begin_window(self.name));

@@ -16,6 +16,7 @@ mod jobs;
 mod memory;
 mod names;
 mod pending;
+pub mod running;
 mod selection;
 mod settings;
 mod since_reset;
@@ -198,7 +199,6 @@ impl Recording {
         self.jobs.iter_mut().for_each(JobBook::begin_window);
         self.set_thresholds();
         self.tasks.begin_window();
-        self.jobs.iter().for_each(|jobs| self.tasks.ask_for_jobs(jobs.useful_from()));
         self.begin = snapshot.end;
         snapshot
     }

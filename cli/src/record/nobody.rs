@@ -1,0 +1,46 @@
+//! Nothing was recorded, or nothing is there to be: which tasks there are, and which option records them.
+
+use lathunt_host::recording::running::{running, Running};
+use lathunt_host::recording::Selection;
+
+use super::Plan;
+
+/// Tasks named.
+const NAMED: usize = 8;
+
+impl Plan {
+    /// Said before the recording begins, when no real-time task runs that it would record.
+    pub(super) fn nobody_yet(&self) -> Option<String> {
+        let waits = self.selection == Selection::RealTime && self.command.is_empty();
+        let all = if waits { running() } else { return None };
+        if all.iter().any(|one| one.is_real_time) {
+            return None;
+        }
+        Some(format!("no real-time task runs now, and it waits for one. {}", others(&all)))
+    }
+
+    /// Said in the end, when no sample was taken.
+    pub(super) fn nobody(&self) -> String {
+        let all = running();
+        let real_time: Vec<String> =
+            all.iter().filter(|one| one.is_real_time).take(NAMED).map(ToString::to_string).collect();
+        let there = match real_time.as_slice() {
+            [] => "There is no real-time task".to_owned(),
+            some => format!("Real-time tasks that run now: {}", some.join(", ")),
+        };
+        format!("no sample was taken, and nothing is kept. {there}. {}", others(&all))
+    }
+}
+
+fn others(all: &[Running]) -> String {
+    let others: Vec<&Running> = all.iter().filter(|one| !one.is_real_time).take(NAMED).collect();
+    let Some(first) = others.first() else { return "Start one, or name it as COMMAND".to_owned() };
+    let names: Vec<String> = others.iter().map(ToString::to_string).collect();
+    format!(
+        "Ordinary tasks with the most CPU time: {}. To record one, name its process or its name (--tasks pid:{}, --tasks \
+         'comm:{}'), or all (--tasks all)",
+        names.join(", "),
+        first.pid,
+        first.comm
+    )
+}
