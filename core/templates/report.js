@@ -282,11 +282,13 @@ function makeSortable(table) {
   });
 }
 
-// Paper has no clicks: everything is open and whole there, and as it was afterwards.
+// Paper has no clicks: where everything is wanted it is open and whole there, and as it was afterwards.
 function preparePaper(plots) {
   let opened = [], views = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    const all = document.getElementById("print-all")?.checked ?? true;
+    document.body.classList.toggle("print-all", all);
+    opened = all ? [...document.querySelectorAll("details:not([open])")] : [];
     opened.forEach((details) => (details.open = true));
     views = plots.map((plot) => plot.view);
     plots.forEach((plot) => { plot.hide(); plot.setView(0, 1); });

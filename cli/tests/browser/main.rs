@@ -6,6 +6,7 @@ mod example;
 
 mod devtools;
 mod explanation;
+mod jobs;
 
 use devtools::Browser;
 use lathunt_core::report::html;
@@ -198,6 +199,10 @@ fn causes_sort_links_open_cases_and_paper_shows_all() {
     browser.eval("location.hash = '#peak-5'; 0");
     browser.eval("openTarget()");
     assert_eq!(browser.eval("document.getElementById('peak-5').open"), true);
+    browser.eval("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(browser.eval(closed).as_u64().unwrap(), before - 1, "paper is short unless all is wanted");
+    browser.eval("dispatchEvent(new Event('afterprint'))");
+    browser.eval("document.getElementById('print-all').click()");
     browser.eval("dispatchEvent(new Event('beforeprint'))");
     assert_eq!(browser.eval(closed), 0);
     browser.eval("dispatchEvent(new Event('afterprint'))");

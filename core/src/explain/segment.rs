@@ -94,8 +94,8 @@ pub struct Segment {
     /// Page faults meanwhile: no part of the label, which stands for what is added up.
     #[serde(default, skip_serializing_if = "is_none")]
     pub faults: u32,
-    /// Where its time lies, begins and ends, ascending; empty where it is one piece. For drawing, not in files.
-    #[serde(skip)]
+    /// Where its time lies, begins and ends, ascending; empty where it is one piece, in files also where it is many.
+    #[serde(default, skip_serializing_if = "not_to_be_kept")]
     pub pieces: Vec<(Mono, Mono)>,
     /// The thread that is meant, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,6 +115,13 @@ pub struct Segment {
     /// Parts, in the order of time or, where added up, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Segment>,
+}
+
+/// Pieces that a file keeps; for drawing.
+const KEPT_PIECES: usize = 32;
+
+fn not_to_be_kept(pieces: &[(Mono, Mono)]) -> bool {
+    pieces.is_empty() || pieces.len() > KEPT_PIECES
 }
 
 // serde hands over a reference.

@@ -10,6 +10,7 @@ use askama::Template;
 use super::causes;
 use super::facts::{facts, Fact};
 use super::figures::{grouped, mean, meaning, or_dash, quantities, Figures};
+use super::lanes;
 use super::late::{self, Late, LateRow};
 use super::plot::{Plot, Wanted};
 use super::printable::line;
@@ -279,6 +280,7 @@ struct PeakView {
     advice: String,
     unexplained: String,
     rows: Vec<Row>,
+    timeline: String,
     limits: Vec<String>,
 }
 
@@ -320,6 +322,7 @@ fn peak_view(number: usize, peak: &Peak, begin: Option<Mono>) -> PeakView {
         advice: explanation.map(|e| e.advice.clone()).unwrap_or_default(),
         unexplained: explanation.map(|e| e.unexplained_ns.to_string()).unwrap_or_default(),
         rows: explanation.map(tree::rows).unwrap_or_default(),
+        timeline: explanation.map(|told| lanes::svg(told, &peak.victim, number)).unwrap_or_default(),
         limits: explanation.map(|e| e.limits.clone()).unwrap_or_default(),
     }
 }

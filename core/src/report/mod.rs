@@ -17,6 +17,7 @@ pub mod figures;
 pub mod gantt;
 pub mod history;
 pub mod html;
+mod lanes;
 pub mod late;
 pub mod latency;
 pub mod plot;
