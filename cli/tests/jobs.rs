@@ -1,5 +1,8 @@
 //! Late jobs of a program that knows what it was late for: the worst is found, has its size, and the right cause.
 
+#[path = "jobs/extremes.rs"]
+mod extremes;
+
 use std::fs;
 use std::process::Command;
 
