@@ -230,7 +230,8 @@ unsafe fn idle(rt: *mut Runtime) {
             let now = (*rt).clock.now();
             let until = (*rt).sched.next_event(now);
             if until > now {
-                (*rt).broker.wait(until, now);
+                let rt = &mut *rt;
+                rt.broker.wait(&mut rt.sched, until, now);
             }
         }
         tick(rt);

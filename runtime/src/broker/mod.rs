@@ -47,6 +47,8 @@ pub(crate) struct Broker {
     /// Threads that wait for the pool.
     jobs: Vec<u32>,
     watcher: Option<Arc<watcher::Watcher>>,
+    /// The wait of the idle loop has just seen all there is.
+    asked: bool,
     /// Told once that all wait and nothing can wake them.
     told_stuck: bool,
 }
@@ -75,6 +77,7 @@ impl Broker {
                 done: (0..threads).map(|_| AtomicBool::new(false)).collect(),
                 jobs: Vec::with_capacity(threads),
                 watcher: None,
+                asked: false,
                 told_stuck: false,
             })
         }
@@ -134,7 +137,7 @@ impl Broker {
 
     /// Wakes those whose descriptors are ready.
     pub(crate) fn collect(&mut self, sched: &mut Scheduler, now: u64) {
-        if !self.has_work() {
+        if !self.has_work() || std::mem::take(&mut self.asked) {
             return;
         }
         self.looked = now;
@@ -175,8 +178,8 @@ impl Broker {
         }
     }
 
-    /// Nobody can run: sleeps until a time, or until a descriptor is ready; then `collect` is due.
-    pub(crate) fn wait(&mut self, until: u64, now: u64) {
+    /// Nobody can run: sleeps until a time, or until a descriptor is ready, and wakes those who wait for it.
+    pub(crate) fn wait(&mut self, sched: &mut Scheduler, until: u64, now: u64) {
         if !self.has_work() {
             return self.sleep(until);
         }
@@ -189,9 +192,27 @@ impl Broker {
             tv_nsec: (left % 1_000_000_000) as libc::c_long,
         };
         let limit = if until == NEVER { std::ptr::null() } else { &raw const time };
-        let mut ready = libc::pollfd { fd: self.epoll, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid entry, a valid time, no mask.
-        unsafe { libc::ppoll(&mut ready, 1, limit, std::ptr::null()) };
+        // SAFETY: integers; the kernel writes as many as it says.
+        let mut events: [libc::epoll_event; 64] = unsafe { std::mem::zeroed() };
+        let none = std::ptr::null::<libc::sigset_t>();
+        // SAFETY: room for 64, a valid time, no mask.
+        let count = unsafe {
+            libc::syscall(libc::SYS_epoll_pwait2, self.epoll, events.as_mut_ptr(), 64, limit, none, 8usize)
+        };
+        if count < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+            // Before Linux 5.11: sleep, then collect.
+            let mut ready = libc::pollfd { fd: self.epoll, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one valid entry, a valid time, no mask.
+            unsafe { libc::ppoll(&mut ready, 1, limit, std::ptr::null()) };
+            return;
+        }
+        let now = crate::clock::monotonic();
+        for event in &events[..usize::try_from(count).unwrap_or(0)] {
+            self.serve(event, sched, now);
+        }
+        // The tick that follows need not ask again.
+        self.looked = now;
+        self.asked = true;
     }
 
     fn sleep(&mut self, until: u64) {

@@ -66,9 +66,9 @@ impl List {
         }
     }
 
-    /// Takes a thread out, which must be in this list.
+    /// Takes a thread out, which must be in this list. True: it was the last.
     #[inline]
-    pub fn remove(&mut self, threads: &mut [Thread], id: u32) {
+    pub fn remove(&mut self, threads: &mut [Thread], id: u32) -> bool {
         let (prev, next) = (threads[id as usize].prev, threads[id as usize].next);
         match prev {
             NONE => self.head = next,
@@ -80,6 +80,7 @@ impl List {
         }
         threads[id as usize].prev = NONE;
         threads[id as usize].next = NONE;
+        prev == NONE && next == NONE
     }
 }
 
@@ -141,9 +142,7 @@ impl ReadyQueue {
     #[inline]
     pub fn remove(&mut self, threads: &mut [Thread], id: u32) {
         let priority = threads[id as usize].urgency.priority;
-        let level = &mut self.levels[usize::from(priority)];
-        level.remove(threads, id);
-        if level.first().is_none() {
+        if self.levels[usize::from(priority)].remove(threads, id) {
             self.occupied[usize::from(priority >> 6)] &= !(1 << (priority & 63));
         }
     }
