@@ -205,6 +205,54 @@ fn a_job_that_never_ends_counts_with_what_it_has_taken() {
 }
 
 #[test]
+#[ignore = "needs root"]
+fn threads_of_the_highest_priority_on_every_cpu_end_when_they_should() {
+    if !may_run("tasks: no CPU left", lacks_root()) {
+        return;
+    }
+    let all = std::thread::available_parallelism().unwrap().get();
+    let cpus: Vec<String> = (0..all).map(|cpu| cpu.to_string()).collect();
+    let set = format!(
+        r#"{{"tasks": {{"h": {{"instance": {all}, "policy": "SCHED_FIFO", "priority": 99, "cpus": [{}], "loop": -1,
+            "cputime": 60000000, "timer": {{"ref": "unique", "period": 100000}}}}}}}}"#,
+        cpus.join(", ")
+    );
+    let begun = Instant::now();
+    let (code, run) = measured(&set, &["-D", "700ms"]);
+    assert_eq!((code, run.jobs), (2, Some(all as u64)));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let seconds = run.conditions.duration_s.unwrap();
+    assert!((0.69..2.0).contains(&seconds), "{seconds} s: nobody could end it");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_deadlock_ends_the_run_and_is_named() {
+    if !may_run("tasks: deadlock", lacks_root()) {
+        return;
+    }
+    let task = |name: &str, priority: u32, first: &str, second: &str| {
+        format!(
+            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "loop": -1, "lock": "{first}", "sleep": 5000,
+                "lock1": "{second}", "unlock1": "{second}", "unlock": "{first}",
+                "timer": {{"ref": "unique", "period": 50000}}}}"#
+        )
+    };
+    let tasks = format!("{}, {}", task("a", 20, "m", "n"), task("b", 10, "n", "m"));
+    let set = format!(r#"{{"tasks": {{{tasks}}}, "global": {{"pi_enabled": true}}}}"#);
+    let (code, run) = measured(&set, &["-D", "5s"]);
+    assert_eq!(code, 3);
+    let early = &run.conditions.during.ended_early;
+    assert!(early.iter().any(|why| why.contains("a deadlock")), "{early:?}");
+    assert!(run.conditions.duration_s.unwrap() < 4.0);
+    // Without inheritance the kernel does not see it: they wait until the end, and that long counts.
+    let (code, run) = measured(&set.replace("true", "false"), &["-D", "500ms"]);
+    assert_eq!((code, run.jobs), (2, Some(2)));
+    let waited = |name: &str| thread(&run, name).blocked.max_ns;
+    assert!(waited("a").max(waited("b")) >= Ns::from_ms(400), "{:?}", run.task_set);
+}
+
+#[test]
 fn threads_that_signal_each_other_count_from_the_signal() {
     // As ordinary threads: nobody needs a right for it.
     let set = r#"{"tasks": {

@@ -88,6 +88,7 @@ fn notes(run: &Run) -> Vec<String> {
             lines.push(format!("{}: moved to another CPU {moves} times", thread.name));
         }
     }
+    lines.extend(run.conditions.during.ended_early.iter().map(|why| format!("ENDED EARLY: {why}")));
     lines.extend(set.findings.iter().map(|finding| format!("FINDING: {finding}")));
     lines.extend(set.accounted.clone());
     lines.extend(set.not_analysed.iter().map(|why| format!("not analysed: {why}")));

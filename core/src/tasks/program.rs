@@ -197,6 +197,13 @@ impl Program {
                 let rule = plan.rule(at, task, own)?;
                 program.threads.push(Thread { name, rule, ..thread.clone() });
             }
+            let slice = task.sched.dl_runtime.is_some() && scheduler == Scheduler::File;
+            if slice && matches!(thread.rule, Rule::Fair(..)) {
+                let text =
+                    "\"dl-runtime\" of an ordinary thread is its slice in rt-app, and has no effect here"
+                        .to_owned();
+                warnings.push(Warning { name: "ignored-key", place: format!("tasks.{}", task.name), text });
+            }
             if forked.contains(&task.name.as_str()) {
                 program.templates.insert(at, thread);
             }

@@ -120,11 +120,14 @@ pub(super) fn run(
     watch.begins(zero);
     let supervisor = {
         let (shared, housekeeping) = (Arc::clone(&shared), options.housekeeping.clone());
-        threads::spawn(move || supervisor::watch(&shared, planned, &housekeeping))?
+        threads::spawn(move || supervisor::watch(&shared, planned, housekeeping.as_ref()))?
     };
     open(&shared, 1);
     while !supervisor.is_finished() {
         std::thread::sleep(Duration::from_millis(20));
+        if supervisor::look(&shared, planned) {
+            shared.wake_all();
+        }
         look(&shared, zero, watch);
     }
     let _ = supervisor.join();

@@ -4,7 +4,7 @@
 //! [`execute`] takes a [`Program`] and hands back what its threads did. The threads of the kernel are in `kernel`; a
 //! scheduler in user space would be a second executor behind the same function, with the same steps and figures.
 //!
-//! Safety of the machine: a supervisor above all threads of the set ends the run at its time, at a signal, or when a
+//! Safety of the machine: a supervisor that no thread of the set can keep from running ends the run at its time, at a signal, or when a
 //! real-time thread has not slept for longer than `RLIMIT_RTTIME` allows; busy loops look at its flag every 20 µs. Where it
 //! dies, the kernel kills the process. Policies, memory locks and limits end with the process.
 //!
@@ -38,8 +38,8 @@ pub use work::Speeds;
 pub struct Options {
     /// Where threads may run that name no CPUs.
     pub cpus: CpuSet,
-    /// Where the supervisor runs: best a CPU that no thread of the set uses.
-    pub housekeeping: CpuSet,
+    /// CPUs that no thread of the set uses, where the supervisor runs; `None`: there are none.
+    pub housekeeping: Option<CpuSet>,
     /// Length; `None`: until the threads end, or a signal.
     pub duration: Option<Ns>,
     /// Speed of the loops of `run`.

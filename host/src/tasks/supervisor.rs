@@ -1,13 +1,18 @@
-//! Ends the run: at its time, at a signal, or when a thread of it does not sleep any more. It is above all threads of the
-//! set, so that it also ends a set that leaves no CPU to anybody.
+//! Ends the run: at its time, at a signal, or when a thread of it does not sleep any more.
+//!
+//! Where a CPU is left free, it waits there at priority 99. Where none is, a thread of the set may have 99 as well and never
+//! let it run: then it has a reservation, which is above all priorities. An ordinary thread looks as well, and ends what
+//! neither could.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lathunt_core::cpuset::CpuSet;
+use lathunt_core::tasks::program::Rule;
 use lathunt_core::time::{Mono, Ns};
 
+use super::policy;
 use super::shared::Shared;
 use crate::{clock, sched, signals};
 
@@ -19,23 +24,21 @@ const LAST: Ns = Ns::from_ms(2_000);
 /// That threads did not end: a line for the result.
 pub const STUCK: &str = "did not end within 2 s after the run";
 
+/// What it gets where no CPU is left free: half a percent of one.
+const RESERVED: Rule = Rule::Deadline { runtime: Ns::from_us(100), deadline: TURN, period: TURN };
+
 /// Until all threads have ended, or will not.
-pub(super) fn watch(shared: &Arc<Shared>, planned: Option<Mono>, housekeeping: &CpuSet) {
-    // Where it may not, it looks as an ordinary thread.
-    let _ = sched::set_affinity(housekeeping);
-    let _ = sched::set_policy(sched::Policy::Fifo, 99);
-    loop {
-        let now = clock::mono();
-        if shared.alive() == 0 {
-            return;
-        }
-        if let Some(why) = over(now, planned) {
-            shared.end_at(planned.filter(|planned| now >= *planned).unwrap_or(now), why);
-        }
-        if shared.stop.load(Ordering::Acquire) {
-            break;
-        }
-        let left = planned.map_or(TURN, |planned| planned.since(now).min(TURN));
+pub(super) fn watch(shared: &Arc<Shared>, planned: Option<Mono>, housekeeping: Option<&CpuSet>) {
+    let is_above = match housekeeping {
+        Some(cpus) => sched::set_affinity(cpus).is_ok() && sched::set_policy(sched::Policy::Fifo, 99).is_ok(),
+        None => policy::set(RESERVED).is_ok(),
+    };
+    if !is_above {
+        // Where it may not even that, it looks as an ordinary thread.
+        let _ = sched::set_policy(sched::Policy::Fifo, 99);
+    }
+    while shared.alive() > 0 && !look(shared, planned) {
+        let left = planned.map_or(TURN, |planned| planned.since(clock::mono()).min(TURN));
         std::thread::sleep(Duration::from_nanos(left.0.max(10_000)));
     }
     let last = clock::mono() + LAST;
@@ -43,6 +46,15 @@ pub(super) fn watch(shared: &Arc<Shared>, planned: Option<Mono>, housekeeping: &
         shared.wake_all(); // again: a signal that came between the look at the flag and the sleep has no effect
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Ends the run if it is over; whether it has ended.
+pub(super) fn look(shared: &Arc<Shared>, planned: Option<Mono>) -> bool {
+    let now = clock::mono();
+    if let Some(why) = over(now, planned).filter(|_| !shared.stop.load(Ordering::Acquire)) {
+        shared.end_at(planned.filter(|planned| now >= *planned).unwrap_or(now), why);
+    }
+    shared.stop.load(Ordering::Acquire)
 }
 
 /// Whether the run is over; with the reason where that is not its time.

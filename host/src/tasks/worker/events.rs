@@ -112,9 +112,14 @@ impl Worker {
     fn lock(&mut self, mutex: usize) -> Done {
         let shared = &self.shared;
         let own = self.rule.priority();
-        let waited = shared.mutexes[mutex].lock(mutex, self.own.tid, own, &mut self.held, &shared.stop)?;
-        if let Some(time) = waited {
-            self.figures.blocked(time);
+        let begun = clock::mono();
+        match shared.mutexes[mutex].lock(mutex, self.own.tid, own, &mut self.held, &shared.stop) {
+            Ok(waited) => waited.into_iter().for_each(|time| self.figures.blocked(time)),
+            Err(refused) => {
+                // It waits still: so far.
+                self.figures.blocked(clock::mono().since(begun));
+                return Err(refused.into());
+            }
         }
         Ok(())
     }

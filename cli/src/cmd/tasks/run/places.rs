@@ -18,10 +18,10 @@ pub struct Places {
     pub default: CpuSet,
     /// All that any thread may use.
     pub used: CpuSet,
-    /// The supervisor's: CPUs that no thread uses, or all.
-    pub housekeeping: CpuSet,
-    free: bool,
+    /// CPUs that no thread uses; `None`: there are none.
+    pub housekeeping: Option<CpuSet>,
     chosen: bool,
+    is_reserved: bool,
 }
 
 impl Places {
@@ -45,9 +45,15 @@ impl Places {
         };
         let used: CpuSet = default.iter().chain(named.within(&allowed).iter()).collect();
         let rest = all.minus(&used);
-        let free = !rest.is_empty();
-        let housekeeping = if free { rest } else { all };
-        Ok(Places { within: allowed, default, used, housekeeping, free, chosen: wanted.is_some() })
+        let housekeeping = Some(rest).filter(|rest| !rest.is_empty());
+        Ok(Places {
+            within: allowed,
+            default,
+            used,
+            housekeeping,
+            chosen: wanted.is_some(),
+            is_reserved: false,
+        })
     }
 
     /// The kernel takes reservations (`SCHED_DEADLINE`) only for all CPUs of a root domain.
@@ -66,14 +72,15 @@ impl Places {
                 self.default
             );
         }
-        (self.default, self.used, self.housekeeping, self.free) = (all.clone(), all.clone(), all, true);
+        // None is free, but the kernel admits no more than 95 % of them.
+        (self.default, self.used, self.housekeeping, self.is_reserved) = (all.clone(), all, None, true);
         Ok(self)
     }
 
     /// No CPU is left free.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        !self.free
+        self.housekeeping.is_none() && !self.is_reserved
     }
 
     /// What that means for real-time threads.
