@@ -17,7 +17,7 @@ use crate::latency_box;
 /// another one.
 ///
 /// CHANNEL is the same at both ends: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, vsock:CID:PORT, tty:DEVICE@RATE,
-/// virtio:DEVICE, gpio:CHIP:OUT,IN; on one machine pipe, pty, mqueue, eventfd, futex, futex-pi, mutex, semaphore,
+/// virtio:DEVICE, ether:INTERFACE, gpio:CHIP:OUT,IN; on one machine pipe, pty, mqueue, eventfd, futex, futex-pi, mutex, semaphore,
 /// semaphore:sysv, signal, condvar. Answers pair with their stimuli by a random session key and a sequence number; late,
 /// lost, duplicated, out-of-order and damaged ones are counted.
 ///

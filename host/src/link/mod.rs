@@ -8,6 +8,7 @@
 //! not return for a signal, by a time limit of its own.
 
 pub mod descriptor;
+pub mod ether;
 pub mod gpio;
 pub mod local;
 pub mod lock;
@@ -141,6 +142,7 @@ pub fn connect(channel: &Channel) -> Result<Link> {
         Channel::Vsock(cid, port) => stream::connect_vsock(*cid, *port),
         Channel::Tty(device, rate) => tty::open(device, *rate),
         Channel::Virtio(device) => tty::open_port(device),
+        Channel::Ether(interface) => ether::open(interface, Side::Box),
         Channel::Gpio(chip, out, input) => gpio::open(chip, *out, *input),
         Channel::Local(local) => rendezvous::connect(*local),
         _ => Err(crate::error::Error::refused("open", channel.to_string(), "this channel is not built in")),
@@ -176,6 +178,7 @@ impl Listener {
             Channel::Unix(path) => Listener::Streams(stream::Streams::unix(path)?),
             Channel::Vsock(_, port) => Listener::Streams(stream::Streams::vsock(*port)?),
             Channel::Local(local) => Listener::Local(rendezvous::Rendezvous::listen(*local)?),
+            Channel::Ether(interface) => Listener::Standing(Some(ether::open(interface, Side::Responder)?)),
             other => Listener::Standing(Some(connect(other)?)),
         })
     }
