@@ -72,15 +72,27 @@ impl Flights {
     /// Enters stimulus `sequence` (above 0), before it is sent. Returned: the unanswered one that it displaces.
     /// Only one thread may call it.
     pub fn depart(&self, sequence: u64, flight: &Flight) -> Option<Flight> {
+        let displaced = self.claim(sequence);
+        self.launch(sequence, flight);
+        displaced
+    }
+
+    /// The first half of [`Flights::depart`], for what a sender does before it looks at its clock: the slot may not be in the
+    /// cache.
+    pub fn claim(&self, sequence: u64) -> Option<Flight> {
         let slot = self.slot(sequence);
         let before = slot.state.swap(0, Ordering::AcqRel);
-        let displaced = (before != 0 && before.is_multiple_of(2)).then(|| Self::read(slot));
+        (before != 0 && before.is_multiple_of(2)).then(|| Self::read(slot))
+    }
+
+    /// The second half.
+    pub fn launch(&self, sequence: u64, flight: &Flight) {
+        let slot = self.slot(sequence);
         slot.due.store(flight.due, Ordering::Relaxed);
         slot.sent.store(flight.sent, Ordering::Relaxed);
         slot.skipped.store(flight.skipped, Ordering::Relaxed);
         slot.skipped_from.store(flight.skipped_from, Ordering::Relaxed);
         slot.state.store(sequence * 2, Ordering::Release);
-        displaced
     }
 
     fn read(slot: &Slot) -> Flight {

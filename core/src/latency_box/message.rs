@@ -123,48 +123,36 @@ impl Message {
     }
 }
 
-/// Tables of CRC-32 (polynomial 0xEDB88320, reflected) for four bytes at a time.
-const TABLES: [[u32; 256]; 4] = tables();
+/// CRC-32 (polynomial 0xEDB88320, reflected) of four bits. The usual tables of 1 to 4 KB are faster in a loop; between two
+/// stimuli they leave the cache, and each byte of a message would then wait for memory. These are one line of the cache.
+#[repr(align(64))]
+struct Table([u32; 16]);
 
-const fn tables() -> [[u32; 256]; 4] {
-    let mut tables = [[0u32; 256]; 4];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut value, mut bit) = (byte as u32, 0);
-        while bit < 8 {
+static TABLE: Table = Table(table());
+
+const fn table() -> [u32; 16] {
+    let mut table = [0u32; 16];
+    let mut nibble = 0;
+    while nibble < 16 {
+        let (mut value, mut bit) = (nibble as u32, 0);
+        while bit < 4 {
             value = if value & 1 == 1 { (value >> 1) ^ 0xEDB8_8320 } else { value >> 1 };
             bit += 1;
         }
-        tables[0][byte] = value;
-        byte += 1;
+        table[nibble] = value;
+        nibble += 1;
     }
-    let mut byte = 0;
-    while byte < 256 {
-        let mut table = 1;
-        while table < 4 {
-            let before = tables[table - 1][byte];
-            tables[table][byte] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
-            table += 1;
-        }
-        byte += 1;
-    }
-    tables
+    table
 }
 
-/// CRC-32 as in IEEE 802.3. Some 15 ns for a message.
+/// CRC-32 as in IEEE 802.3. Some 0.1 µs for a message, also when nothing is in the cache.
 #[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     let mut sum = !0u32;
-    let (words, rest) = bytes.as_chunks::<4>();
-    for word in words {
-        let mixed = sum ^ u32::from_le_bytes(*word);
-        sum = TABLES[3][(mixed & 0xff) as usize]
-            ^ TABLES[2][(mixed >> 8 & 0xff) as usize]
-            ^ TABLES[1][(mixed >> 16 & 0xff) as usize]
-            ^ TABLES[0][(mixed >> 24) as usize];
-    }
-    for byte in rest {
-        sum = (sum >> 8) ^ TABLES[0][((sum ^ u32::from(*byte)) & 0xff) as usize];
+    for byte in bytes {
+        sum ^= u32::from(*byte);
+        sum = (sum >> 4) ^ TABLE.0[(sum & 0xf) as usize];
+        sum = (sum >> 4) ^ TABLE.0[(sum & 0xf) as usize];
     }
     !sum
 }

@@ -49,7 +49,7 @@ impl Sender {
             self.tally.ended.store(clock::mono().0, Ordering::Release);
             self.await_answers();
             if self.greets {
-                let _ = self.put(&Message::new(Kind::Bye, self.key, 0).encode());
+                let _ = self.put(&Message::new(Kind::Bye, self.key, 0).encode(), clock::mono().0);
             }
         }
         self.tally.over.store(true, Ordering::Release);
@@ -65,7 +65,7 @@ impl Sender {
             Message { first: self.interval.0, second: self.boot, ..Message::new(Kind::Hello, self.key, 0) };
         let until = clock::mono().0.saturating_add(self.patience.0);
         loop {
-            match self.put(&hello.encode()) {
+            match self.put(&hello.encode(), clock::mono().0) {
                 Err(error) if !passes(&error) => {
                     self.tally.say(format!("cannot send: {error}"));
                     return false;
@@ -114,15 +114,16 @@ impl Sender {
                 self.schedule.advance();
                 continue;
             }
-            let flight =
-                Flight { due, sent: clock::mono().0, skipped: pending.count, skipped_from: pending.first };
-            pending = Pending::default();
-            if self.flights.depart(sequence, &flight).is_some() {
+            if self.flights.claim(sequence).is_some() {
                 bump(&self.tally.displaced, 1);
             }
+            let sent = clock::mono().0;
+            let flight = Flight { due, sent, skipped: pending.count, skipped_from: pending.first };
+            self.flights.launch(sequence, &flight);
             self.tally.sent.store(sequence, Ordering::Release);
+            pending = Pending::default();
             sequence += 1;
-            if let Err(error) = self.emit(&stimulus) {
+            if let Err(error) = self.emit(&stimulus, sent) {
                 self.tally.say(format!("cannot send: {error}"));
                 break;
             }
@@ -132,8 +133,8 @@ impl Sender {
 
     /// Sends, and lets others see since when: a channel that takes nothing would hold this thread for ever.
     #[inline]
-    fn put(&mut self, message: &[u8; SIZE]) -> io::Result<()> {
-        self.tally.sending.store(clock::mono().0, Ordering::Relaxed);
+    fn put(&mut self, message: &[u8; SIZE], now: u64) -> io::Result<()> {
+        self.tally.sending.store(now, Ordering::Relaxed);
         let sent = self.outlet.send(message);
         self.tally.sending.store(0, Ordering::Relaxed);
         sent
@@ -141,12 +142,12 @@ impl Sender {
 
     /// A stimulus that the channel does not take is sent and lost.
     #[inline]
-    fn emit(&mut self, stimulus: &[u8; SIZE]) -> io::Result<()> {
-        match self.put(stimulus) {
+    fn emit(&mut self, stimulus: &[u8; SIZE], now: u64) -> io::Result<()> {
+        match self.put(stimulus, now) {
             Ok(()) => Ok(()),
             // It tells of the datagram before; this one was not sent.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                self.put(stimulus).or_else(|error| if passes(&error) { Ok(()) } else { Err(error) })
+                self.put(stimulus, now).or_else(|error| if passes(&error) { Ok(()) } else { Err(error) })
             }
             Err(error) if passes(&error) => Ok(()),
             Err(error) => Err(error),
