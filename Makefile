@@ -10,7 +10,7 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab lab-potential bench check install uninstall
+.PHONY: help setup build hunt test lab lab-potential bench mutants check install uninstall
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -38,6 +38,9 @@ lab-potential: ## Potential latencies on a kernel with their tracepoints, which 
 	@scripts/setup kernel
 	@lab/build-traced-kernel
 	LATHUNT_LAB="$$(lab/prepare traced | tail -n 1)" cargo test --locked --package lathunt --features traced-kernel --test lab_potential -- --include-ignored --show-output
+
+mutants: ## Weaken 20 lines that lead to a verdict, one after the other: does a test fail?
+	@scripts/mutants
 
 bench: ## Cost and speed, as ratios to the peers measured in the same run
 	@scripts/setup test
