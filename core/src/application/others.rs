@@ -87,7 +87,8 @@ fn anonymous(task: Task) -> Task {
 }
 
 fn add(sum: &mut Task, task: Task) {
-    for of in anonymous(task.clone()).series {
+    let task = anonymous(task);
+    for of in task.series {
         match sum.series.iter_mut().find(|known| known.quantity == of.quantity) {
             Some(known) => {
                 // All are of one layout.
