@@ -173,6 +173,40 @@ fn a_task_of_higher_priority_that_takes_the_cpu_is_named() {
     assert_eq!(recorded.worst().culprit.as_deref(), Some("thread: hog"));
 }
 
+/// Two causes in each late job: both are told, and nobody else. What else runs may make another job the worst.
+fn pair(causes: &str, both: [&str; 2]) {
+    let recorded = recorded_with(causes, "600", &["--deadline", "control=900us"]);
+    recorded.is_sound();
+    let told: Vec<_> = recorded.jobs().iter().map(|peak| peak.explanation.as_ref().unwrap()).collect();
+    let has_both = told.iter().find(|told| both.iter().all(|one| told.sentence.contains(one)));
+    let sentences: Vec<&str> = told.iter().map(|told| told.sentence.as_str()).collect();
+    let told = has_both.unwrap_or_else(|| panic!("{causes}, {both:?}: {sentences:#?}"));
+    assert!(told.unexplained_ns.0 * 10 < told.total_ns.0, "{causes}: {}", told.sentence);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn of_two_causes_that_are_its_own_both_are_told() {
+    if !is_possible("of_two_causes_that_are_its_own_both_are_told") {
+        return;
+    }
+    pair("compute+sleep", [" itself", "slept "]);
+    if cfg!(target_arch = "x86_64") {
+        pair("fault+sleep", ["1024 page faults", "slept "]);
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn of_a_cause_of_its_own_and_one_of_others_both_are_told() {
+    if !is_possible("of_a_cause_of_its_own_and_one_of_others_both_are_told") {
+        return;
+    }
+    pair("mutex+compute", ["a mutex without priority inheritance", " itself"]);
+    pair("cond+compute", ["worker/", " itself"]);
+    pair("preempted+sleep", ["occupied by hog/", "slept "]);
+}
+
 #[test]
 #[ignore = "root: run by make test"]
 fn of_a_command_only_the_chosen_tasks_are_recorded() {
