@@ -168,6 +168,11 @@ fn latmon_measures_a_known_delay_for_latmus_byte_for_byte() {
         latmus.write_all(&refused).unwrap();
         assert_eq!(peer::bytes(&mut latmus, 24), peer::EMPTY);
     }
+    // A flood of them fills no pipe with complaints.
+    for _ in 0..30 {
+        latmus.write_all(&[0xee; 800]).unwrap();
+        assert_eq!(peer::bytes(&mut latmus, 2_400), peer::EMPTY.repeat(100));
+    }
     // 10 ms, 100 samples a record, in two pieces.
     latmus.write_all(&[0, 0, 0x27]).unwrap();
     std::thread::sleep(Duration::from_millis(30));

@@ -28,6 +28,10 @@ use crate::latency_box::{finish, nobody_there, open, output, to_run, Prepared};
 const MOST_TIMEOUT: Ns = Ns::from_ms(3_000);
 /// Below this the box would do nothing but send.
 const SHORTEST_PERIOD_US: u32 = 10;
+/// Measurements of one run; each is kept whole until the end.
+const MOST_MEASUREMENTS: usize = 1_000;
+/// Refusals that are printed for one client.
+const MOST_REFUSALS: u64 = 3;
 
 /// Serves one latmus after another.
 ///
@@ -48,6 +52,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     eprintln!("latmon at {}: waiting for latmus", server.address());
     let mut serving = Serving {
         args,
+        refusals: 0,
         prepared: &prepared,
         begun: Instant::now(),
         finished: Vec::new(),
@@ -83,6 +88,8 @@ fn address(text: Option<&str>) -> Result<SocketAddrV4> {
 
 struct Serving<'a> {
     args: &'a BoxArgs,
+    /// Of the client that is connected.
+    refusals: u64,
     prepared: &'a Prepared,
     begun: Instant,
     finished: Vec<(Options, Finished)>,
@@ -116,6 +123,7 @@ impl Serving<'_> {
     fn client(&mut self, mut peer: Peer, server: &Server) {
         let mut monitor = Monitor::default();
         let mut running: Option<Running> = None;
+        self.refusals = 0;
         let mut buffer = [0; 512];
         let mut idle = Instant::now();
         let left = loop {
@@ -153,7 +161,11 @@ impl Serving<'_> {
                 0 => String::new(),
                 bytes => format!(", after {bytes} bytes that are no request"),
             };
-            self.say(&format!("{} {left}{rest}", peer.name));
+            let refused = match self.refusals {
+                0 => String::new(),
+                count => format!("; {count} requests were refused"),
+            };
+            self.say(&format!("{} {left}{rest}{refused}", peer.name));
         }
     }
 
@@ -166,7 +178,7 @@ impl Serving<'_> {
     ) -> std::io::Result<()> {
         match order {
             Order::Stop => self.stop(running, monitor, peer),
-            Order::Start(request) if request.period_us >= SHORTEST_PERIOD_US => {
+            Order::Start(request) if self.takes(request) => {
                 self.end(running, monitor);
                 monitor.start(request);
                 match self.start(request) {
@@ -179,14 +191,27 @@ impl Serving<'_> {
                 Ok(())
             }
             Order::Start(request) | Order::Refused(request) => {
-                eprintln!(
-                    "{} asks for a period of {} us and {} cells: refused, answered as a stop (a period is {SHORTEST_PERIOD_US} us \
-                     to 1 s, cells are at most 1000)",
-                    peer.name, request.period_us, request.cells
-                );
+                self.refuse(request, &peer.name);
                 self.stop(running, monitor, peer)
             }
         }
+    }
+
+    fn takes(&self, request: Request) -> bool {
+        request.period_us >= SHORTEST_PERIOD_US && self.finished.len() < MOST_MEASUREMENTS
+    }
+
+    /// Says why, but not without end: a peer may send anything.
+    fn refuse(&mut self, request: Request, name: &str) {
+        self.refusals += 1;
+        if self.refusals > MOST_REFUSALS {
+            return;
+        }
+        let Request { period_us, cells } = request;
+        eprintln!(
+            "{name} asks for a period of {period_us} us and {cells} cells: refused, answered as a stop (a period is \
+             {SHORTEST_PERIOD_US} us to 1 s, cells are at most 1000, measurements of one run {MOST_MEASUREMENTS})"
+        );
     }
 
     fn start(&self, request: Request) -> Result<Running> {
