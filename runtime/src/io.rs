@@ -160,9 +160,9 @@ unsafe fn transfer(fd: i32, buffer: *mut u8, length: usize, writes: bool) -> Ans
             }
         };
         if without_flag || (value < 0 && errno() == libc::EOPNOTSUPP) {
-            // This kind of file cannot be asked so: look first. Ready, it does not block unless somebody else is quicker.
+            // This kind of file, or this kernel (pipes before Linux 6.4), cannot be asked so.
             without_flag = true;
-            return if ready(fd, writes) { plain(address) } else { again() };
+            return if is_file(fd) { refuse(libc::EPERM) } else { without_blocking(fd, || plain(address)) };
         }
         value
     });
@@ -173,16 +173,19 @@ unsafe fn transfer(fd: i32, buffer: *mut u8, length: usize, writes: bool) -> Ans
     tried
 }
 
-fn ready(fd: i32, writes: bool) -> bool {
-    let events = if writes { libc::POLLOUT } else { libc::POLLIN };
-    let mut entry = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: one valid entry; does not wait.
-    unsafe { libc::poll(&mut entry, 1, 0) != 0 }
+/// Whether it is a file or a device of blocks, whose reads and writes wait without a readiness.
+fn is_file(fd: i32) -> bool {
+    // SAFETY: a zeroed structure, which the call fills.
+    unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &mut about) == 0
+            && matches!(about.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK)
+    }
 }
 
-fn again() -> isize {
+fn refuse(error: i32) -> isize {
     // SAFETY: the calling thread's errno.
-    unsafe { *libc::__errno_location() = libc::EAGAIN };
+    unsafe { *libc::__errno_location() = error };
     -1
 }
 
@@ -290,7 +293,7 @@ pub fn poll(fds: &mut [libc::pollfd], until: Option<u64>) -> Answer {
 }
 
 /// Runs a call with O_NONBLOCK set on the descriptor.
-fn without_blocking(fd: i32, call: impl FnOnce() -> i32) -> isize {
+fn without_blocking(fd: i32, call: impl FnOnce() -> isize) -> isize {
     // SAFETY: flags of a descriptor.
     unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
@@ -306,7 +309,7 @@ fn without_blocking(fd: i32, call: impl FnOnce() -> i32) -> isize {
             libc::fcntl(fd, libc::F_SETFL, flags);
         }
         *libc::__errno_location() = error;
-        value as isize
+        value
     }
 }
 
@@ -322,9 +325,9 @@ pub unsafe fn accept(
     until: Option<u64>,
 ) -> Answer {
     // SAFETY: the caller's promise.
-    let call = || unsafe { libc::accept4(fd, address, size, flags) };
+    let call = || unsafe { libc::accept4(fd, address, size, flags) } as isize;
     if !has_runtime() {
-        return answer(call() as isize);
+        return answer(call());
     }
     retry(fd, libc::EPOLLIN, ops::limit(until), || without_blocking(fd, call))
 }
@@ -340,9 +343,9 @@ pub unsafe fn connect(
     until: Option<u64>,
 ) -> Answer {
     // SAFETY: the caller's promise.
-    let call = || unsafe { libc::connect(fd, address, size) };
+    let call = || unsafe { libc::connect(fd, address, size) } as isize;
     if !has_runtime() {
-        return answer(call() as isize);
+        return answer(call());
     }
     match answer(without_blocking(fd, call)) {
         Err(libc::EINPROGRESS) => {}

@@ -54,6 +54,7 @@ fn both_mechanisms_preempt_a_thread_that_never_waits() {
         run(&Config { preemption, ..config() }, || {
             let beats = Rc::new(Cell::new(0));
             let count = beats.clone();
+            let begin = now();
             let release = Release::Periodic { period: MS };
             let params = Params { priority: 10, release, deadline: Some(MS), ..Params::default() };
             let ticker = Builder::new("ticker").params(params).spawn(move || {
@@ -63,7 +64,6 @@ fn both_mechanisms_preempt_a_thread_that_never_waits() {
                 }
             });
             // The main thread only computes; every beat preempts it.
-            let begin = now();
             while beats.get() < 40 && now() < begin + 2000 * MS {
                 std::hint::spin_loop();
             }
