@@ -68,12 +68,15 @@ pub enum Unit {
     Ns,
 }
 
+/// `None` where the text is of another tool.
+type Reader = fn(&str) -> Option<Result<File, NotImportable>>;
+
 /// Reads the result of a tool. What no other one recognises is read as cyclictest's.
 ///
 /// # Errors
 /// Says which tool it is of and why it cannot be read, or what is damaged and where.
 pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
-    let tools: [fn(&str) -> Option<Result<File, NotImportable>>; 6] = [
+    let tools: [Reader; 6] = [
         oslat::recognised,
         jitterdebugger::recognised,
         hwlatdetect::recognised,

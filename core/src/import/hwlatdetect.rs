@@ -44,7 +44,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     thread.cycles = Some(recorded.unwrap_or(0).max(listed).max(u64::from(thread.max.is_some())));
     thread.overflows = thread.cycles.map(|all| all - listed);
     thread.max = thread.max.or_else(|| thread.rows.iter().map(|(gap, _)| *gap).max());
-    file.rows = thread.rows.iter().map(|(gap, _)| gap + 1).max().unwrap_or(0);
+    file.rows = thread.rows.iter().map(|(gap, _)| gap.saturating_add(1)).max().unwrap_or(0);
     if let Some(what) = thread.contradiction(0) {
         return Err(NotImportable { line: None, what });
     }

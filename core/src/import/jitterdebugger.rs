@@ -55,7 +55,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
         if file.threads.iter().any(|other| other.cpu == thread.cpu) {
             return Err(wrong(format!("CPU {cpu} is there twice")));
         }
-        file.rows = file.rows.max(thread.rows.last().map_or(0, |(row, _)| row + 1));
+        file.rows = file.rows.max(thread.rows.last().map_or(0, |(row, _)| row.saturating_add(1)));
         file.threads.push(thread);
     }
     match file.threads.len() {
@@ -84,7 +84,7 @@ fn of_cpu(cpu: &str, entry: Entry) -> Result<FromFile, NotImportable> {
         return Err(wrong(format!("count of CPU {cpu} is {}, but the histogram has more", entry.count)));
     };
     thread.overflows = Some(entry.count - inside);
-    let end = thread.rows.last().map_or(0, |(row, _)| row + 1);
+    let end = thread.rows.last().map_or(0, |(row, _)| row.saturating_add(1));
     match thread.contradiction(end) {
         Some(what) => Err(wrong(format!("CPU {cpu}: {what}"))),
         None => Ok(thread),

@@ -35,7 +35,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
                 _ => thread.max = Some(whole(number, value)?),
             }
         }
-        file.rows = file.rows.max(row.map_or(0, |row| row + 1));
+        file.rows = file.rows.max(row.map_or(0, |row| row.saturating_add(1)));
     }
     if file.threads.is_empty() || file.threads.iter().any(|thread| thread.max.is_none()) {
         let what = "this is the output of oslat without its line of maxima: it is cut off".to_owned();

@@ -122,7 +122,7 @@ fn checked(mut file: File, rows: &[u64]) -> Result<File, NotImportable> {
             "rtla: samples are in classes of {width} {unit} or less, told by their lower edge; extremes are exact"
         ));
     }
-    file.rows = rows.iter().max().map_or(0, |row| row + 1);
+    file.rows = rows.iter().max().map_or(0, |row| row.saturating_add(1));
     for thread in &mut file.threads {
         let inside =
             thread.inside().ok_or_else(|| wrong("its counts add up to more than 2^64".to_owned()))?;

@@ -90,7 +90,7 @@ fn count(line: usize, text: &str) -> Result<u64, NotImportable> {
 fn duration(text: &str) -> Option<u64> {
     let mut parts = text.split('/').next()?.trim().split(':').map(|part| part.parse::<u64>().ok());
     let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
-    Some(hours.checked_mul(3_600)?.checked_add(minutes * 60)?.checked_add(seconds)?)
+    hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)
 }
 
 fn before(line: &str, what: &str) -> Option<u64> {
