@@ -2,7 +2,7 @@
 //! beside a PI futex, preemption beside the wake-up of a kernel thread, UDP beside blocking calls.
 //! `cargo bench -p lathunt-runtime [-- ROUNDS]`
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::hint::black_box;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -11,7 +11,11 @@ use std::sync::{Arc, Mutex as StdMutex};
 
 use lathunt_runtime::policy::Protocol;
 use lathunt_runtime::sync::Mutex;
-use lathunt_runtime::{io, now, report, run, sleep_until, yield_now, Builder, Config};
+use lathunt_runtime::{io, now, run, yield_now, Builder, Config};
+
+#[path = "late/mod.rs"]
+mod late;
+use late::{kernel_wake_up, preemption, quantile};
 
 #[path = "../../core/benches/figure/mod.rs"]
 mod figure;
@@ -146,92 +150,6 @@ fn vdso() -> u64 {
     // SAFETY: valid for writing.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-const WAKE_UPS: u64 = 1500;
-const DISTANCE: u64 = 300_000;
-
-/// Lateness of a fiber that preempts one that computes, in ns; and how the runtime interrupts.
-fn preemption(kernel_priority: Option<i32>) -> Option<(Vec<f64>, String)> {
-    run(&Config { kernel_priority, cpu: Some(0), ..Config::default() }, || {
-        let late = Rc::new(RefCell::new(Vec::with_capacity(WAKE_UPS as usize)));
-        let (samples, done) = (late.clone(), Rc::new(Cell::new(false)));
-        let ended = done.clone();
-        let urgent = Builder::new("urgent").priority(50).spawn(move || {
-            let mut next = now();
-            for _ in 0..WAKE_UPS {
-                next += DISTANCE;
-                let _ = sleep_until(next);
-                samples.borrow_mut().push((now() - next) as f64);
-                next = next.max(now());
-            }
-            ended.set(true);
-        });
-        while !done.get() {
-            std::hint::spin_loop();
-        }
-        drop(urgent);
-        let how = report().map_or(String::new(), |report| report.to_string());
-        (late.take(), how)
-    })
-    .ok()
-}
-
-/// Lateness of a kernel thread of SCHED_FIFO that preempts one that computes at a lower priority, on one CPU, by the same timer.
-fn kernel_wake_up() -> Option<Vec<f64>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let on_cpu_0 = |priority: i32| {
-        // SAFETY: valid structures, the calling thread.
-        unsafe {
-            let mut one: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(0, &mut one);
-            libc::sched_setaffinity(0, size_of_val(&one), &one);
-            let parameters = libc::sched_param { sched_priority: priority };
-            libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0
-        }
-    };
-    let seen = stop.clone();
-    let busy = std::thread::spawn(move || {
-        on_cpu_0(20);
-        let end = now() + 3 * WAKE_UPS * DISTANCE;
-        while !seen.load(Ordering::Relaxed) && now() < end {
-            std::hint::spin_loop();
-        }
-    });
-    let urgent = std::thread::spawn(move || {
-        if !on_cpu_0(30) {
-            return None;
-        }
-        let mut late = Vec::new();
-        let mut next = now();
-        for _ in 0..WAKE_UPS {
-            next += DISTANCE;
-            let time = libc::timespec {
-                tv_sec: (next / 1_000_000_000) as libc::time_t,
-                tv_nsec: (next % 1_000_000_000) as libc::c_long,
-            };
-            // SAFETY: a valid time.
-            unsafe {
-                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut())
-            };
-            late.push((now() - next) as f64);
-            next = next.max(now());
-        }
-        Some(late)
-    });
-    let late = urgent.join().ok().flatten();
-    stop.store(true, Ordering::Relaxed);
-    let _ = busy.join();
-    late
-}
-
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-        .get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1)))
-        .copied()
-        .unwrap_or(f64::NAN)
 }
 
 /// A socket that is answered by another process' thread: `round` measures one round trip.
