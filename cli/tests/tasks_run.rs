@@ -369,6 +369,23 @@ fn the_directory_holds_a_run_that_report_and_plot_read() {
 }
 
 #[test]
+fn a_thread_is_marked_late_by_its_own_deadline_in_the_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let set = r#"{"tasks": {
+        "late": {"cputime": 100, "deadline": 1, "timer": {"ref": "unique", "period": 50000}},
+        "slow": {"cputime": 2000, "deadline": 60000000, "timer": {"ref": "unique", "period": 50000}}}}"#;
+    let output = lathunt(&["tasks", "run", "-", "-D", "300ms", "-o", path], set);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    let row = |name: &str| {
+        let of_figures = page.lines().filter(|line| line.contains("<tr><th scope=\"row\">"));
+        of_figures.clone().find(|line| line.contains(&format!(">{name}/"))).unwrap().to_owned()
+    };
+    assert!(row("late").contains("max late") && !row("slow").contains("max late"), "{}", row("slow"));
+}
+
+#[test]
 fn logs_have_the_columns_of_rt_app_and_late_jobs_their_delay() {
     let directory = tempfile::tempdir().unwrap();
     let logs = directory.path().join("logs");

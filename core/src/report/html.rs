@@ -249,22 +249,36 @@ impl PlotView {
 }
 
 fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
+    // Threads of a task set have deadlines of their own: a line for one of them would be wrong for the others.
+    let mut own = run.tasks.iter().filter_map(|task| task.held_to).map(|held| held.deadline_ns);
+    let first = own.next();
+    let shared = run.task_set.is_none() || own.all(|one| Some(one) == first);
+    let line = deadline.filter(|_| shared);
     let section = |quantity| {
         let curves = latency::curves(&[("", run)], quantity);
         let drawn = [
-            latency::plot(quantity, &curves, deadline, Wanted::Auto),
-            seconds::plot(quantity, &curves, deadline, Wanted::Auto),
+            latency::plot(quantity, &curves, line, Wanted::Auto),
+            seconds::plot(quantity, &curves, line, Wanted::Auto),
         ];
         Section {
             name: quantity.name(),
             meaning: meaning(quantity),
-            rows: run.of(quantity).map(|series| FigureRow::of(series, deadline)).collect(),
+            rows: run
+                .of(quantity)
+                .map(|series| FigureRow::of(series, limit(run, series, deadline)))
+                .collect(),
             threads: run.of(quantity).any(|series| series.thread.is_some()),
             replayed: run.of(quantity).any(|series| series.replayed.is_some()),
             plots: drawn.iter().flatten().map(PlotView::of).collect(),
         }
     };
     quantities(run).into_iter().map(section).collect()
+}
+
+/// The deadline of the thread of a series, or the common one.
+fn limit(run: &Run, series: &Series, common: Option<Ns>) -> Option<Ns> {
+    let of_it = run.tasks.iter().find(|task| series.thread.as_ref() == Some(&task.thread));
+    of_it.and_then(|task| task.held_to).map_or(common, |held| held.deadline_ns)
 }
 
 struct PeakView {
