@@ -35,6 +35,12 @@ fn sum(rows: &[Value], field: &str) -> u64 {
     rows.iter().filter_map(|row| row[field].as_u64()).sum()
 }
 
+/// What is told of single response times.
+fn exemplars(page: &str) -> Vec<&str> {
+    let buckets = page.lines().filter(|line| line.starts_with("lathunt_response_seconds_bucket"));
+    buckets.filter_map(|line| line.split_once(" # ")).map(|(_, told)| told).collect()
+}
+
 #[test]
 #[ignore = "root: run by make test"]
 fn late_jobs_are_counted_and_explained_through_a_kill_and_a_restart() {
@@ -52,26 +58,31 @@ fn late_jobs_are_counted_and_explained_through_a_kill_and_a_restart() {
     let (mut surely, mut perhaps, mut longest) = (0, 0, 0);
     for start in 0..2 {
         let mut monitor = Monitor::with(place.path(), "1s", &held);
-        let (late, at_most, worst) = run(&program);
-        (surely, perhaps, longest) = (surely + late, perhaps + at_most, longest.max(worst));
-        // A kill takes the window that runs; the one with the last job is closed by then.
-        let end = lathunt_host::monitor::clocks::wall().0;
-        wait_for("the last window", Duration::from_secs(20), || {
-            let history = history_json(&monitor.database);
-            history["windows"].as_array().unwrap().last().is_some_and(|of| of[1].as_i64() > Some(end))
-        });
+        let mut page = String::new();
+        // A window tells its worst job, which may be one that something else disturbed: then once more.
+        for _ in 0..6 {
+            let (late, at_most, worst) = run(&program);
+            (surely, perhaps, longest) = (surely + late, perhaps + at_most, longest.max(worst));
+            // A kill takes the window that runs; the one with the last job is closed by then.
+            let end = lathunt_host::monitor::clocks::wall().0;
+            wait_for("the last window", Duration::from_secs(20), || {
+                let history = history_json(&monitor.database);
+                history["windows"].as_array().unwrap().last().is_some_and(|of| of[1].as_i64() > Some(end))
+            });
+            page = http::text(monitor.port, "/metrics", "application/openmetrics-text").unwrap();
+            if exemplars(&page).iter().any(|told| told.contains("its own ")) {
+                break;
+            }
+        }
         if start == 0 {
             monitor.child.kill().unwrap();
             monitor.child.wait().unwrap();
             continue;
         }
-        let page = http::text(monitor.port, "/metrics", "application/openmetrics-text").unwrap();
         let has = |line: &str| page.lines().any(|found| found == line);
         assert!(has("lathunt_deadline_seconds{task=\"control\"} 0.0015"), "{page}");
         assert!(page.contains("lathunt_deadline_misses_total{task=\"control\"} "), "{page}");
-        let exemplar = page.lines().filter(|line| line.starts_with("lathunt_response_seconds_bucket"));
-        let told: Vec<&str> =
-            exemplar.filter_map(|line| line.split_once(" # ")).map(|(_, told)| told).collect();
+        let told = exemplars(&page);
         assert!(told.iter().any(|told| told.contains("its own ")), "{told:?}");
         assert!(!page.contains("task=\"innocent\",le="), "it has no deadline");
         monitor.signal(libc::SIGTERM);
@@ -93,7 +104,9 @@ fn late_jobs_are_counted_and_explained_through_a_kill_and_a_restart() {
     let shown = history(&place.path().join("monitor.sqlite"), &["--series", "response"]);
     let text = String::from_utf8(shown.stdout).unwrap();
     let jobs = text.lines().find(|line| line.starts_with("control ")).unwrap();
-    assert!(jobs.contains("1.500 ms") && text.contains(" itself"), "{text}");
+    assert!(jobs.contains("1.500 ms"), "{text}");
+    let sentences = peaks.iter().filter_map(|peak| peak["explanation"]["sentence"].as_str());
+    assert!(sentences.into_iter().any(|told| told.contains(" itself")), "{peaks:?}");
     let svg = place.path().join("jobs.svg");
     let drawn = history(
         &place.path().join("monitor.sqlite"),
