@@ -336,4 +336,6 @@ fn notes(series: &Series, thread: &FromFile) -> Vec<String> {
 }
 
 #[cfg(test)]
+mod foreign_tests;
+#[cfg(test)]
 mod tests;

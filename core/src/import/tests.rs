@@ -347,21 +347,6 @@ fn a_histogram_above_its_own_maximum_is_refused() {
 }
 
 #[test]
-fn results_without_what_a_run_needs_are_refused_by_the_name_of_their_tool() {
-    let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:11\n\
-                Index   IRQ-000   Thr-000   Usr-000\n0           7000         0         0\n\
-                over:          0         3         3\nmax:           2       845       845\n";
-    for (text, tool) in [
-        (rtla, "rtla"),
-        ("  Operating System Noise\nCPU Period  Runtime\n  0 #4  4000000\n", "rtla osnoise top"),
-        ("<?xml version=\"1.0\"?>\n<rteval version=\"3.5\">\n</rteval>\n", "rteval"),
-    ] {
-        let error = read(text, Unit::Guess).unwrap_err();
-        assert!(error.what.contains(tool), "{error}");
-    }
-}
-
-#[test]
 fn an_assumed_unit_is_noted() {
     let assumed = |text: &str, unit| noted(&read(text, unit).unwrap(), "µs are assumed");
     let rows = "000000 1\n# Max Latencies: 0\n# Histogram Overflows: 0\n";
@@ -391,24 +376,4 @@ fn single_samples_that_are_absent_are_below_no_maximum_of_another_run() {
     let samples = |second: u32| format!("{status}{:8}:{:8}:{:8}\n{:8}:{second:8}:{:8}\n", 0, 0, 7, 0, 9);
     let bounded = |second| read(&samples(second), Unit::Guess).unwrap().series[0].lost_below_max;
     assert_eq!([bounded(1), bounded(2)], [true, false]);
-}
-
-#[test]
-fn figures_that_no_tool_can_have_are_refused_or_kept_and_never_wrapped() {
-    let most = u64::MAX;
-    let texts = [
-        format!("Core: 1\nCounter Freq: 9\n {most} (us): {most}\n Minimum: 1 (us)\n Maximum: {most} (us)\n"),
-        format!("{{\"cpu\": {{\"0\": {{\"histogram\": {{\"{most}\": {most}}}, \"count\": {most}, \"max\": {most}}}}}}}"),
-        format!("Index CPU-000\n{most} 1\n0 {most}\nover: 0\ncount: {most}\nmax: {most}\n"),
-        format!("Index CPU-000\n{most} 1\nover: 0\ncount: {most}\nmax: {most}\n"),
-        format!("hwlatdetect:  test duration 9 seconds\nMax Latency: {most}us\nts: 1.0, inner:{most}, outer:0\n"),
-        format!("RTH|\nRTD|1.000|1.000|{}.000|0\nRTS|1.000|1.000|9.000|0|0|{most}:{most}:{most}\n", most / 1_000),
-        format!("#0: ID1, P0, CPU0, I1000; #1: ID2, P0, CPU0, Cycles {most}\n#1 -> #0, Min 1, Cur 1, Avg 1, Max {most}\n"),
-    ];
-    for text in texts {
-        if let Ok(run) = read(&text, Unit::Guess) {
-            let largest = run.series.iter().filter_map(|series| series.histogram.max()).max();
-            assert_eq!(largest, Some(Ns(most)), "{text}");
-        }
-    }
 }

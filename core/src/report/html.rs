@@ -13,6 +13,7 @@ use super::figures::{grouped, mean, meaning, or_dash, quantities, Figures};
 use super::lanes;
 use super::late::{self, Late, LateRow};
 use super::plot::{Plot, Wanted};
+use super::plot_view::PlotView;
 use super::printable::line;
 use super::svg;
 use super::text::{begin, deadline_and_largest, sentence};
@@ -221,29 +222,6 @@ impl FigureRow {
             replayed_p99_9: or_dash(replayed.p99_9_ns),
             replayed_max: or_dash(replayed.max_ns),
             late: deadline.zip(f.max_ns).is_some_and(|(deadline, max)| max > deadline),
-        }
-    }
-}
-
-/// A plot in a page: drawing, data for the script, legend.
-struct PlotView {
-    id: String,
-    title: String,
-    svg: String,
-    json: String,
-    legend: Vec<(usize, usize, String)>,
-    notes: Vec<String>,
-}
-
-impl PlotView {
-    fn of(plot: &Plot) -> PlotView {
-        PlotView {
-            id: plot.id.clone(),
-            title: plot.title.clone(),
-            svg: svg::inline(plot),
-            json: plot.to_json(),
-            legend: plot.lines.iter().map(|l| (l.colour, l.dash, l.legend.clone())).collect(),
-            notes: plot.notes.clone(),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod blocking;
 pub mod causes;
+mod closing;
 pub mod compare;
 pub mod facts;
 pub mod figures;
@@ -21,6 +22,7 @@ mod lanes;
 pub mod late;
 pub mod latency;
 pub mod plot;
+mod plot_view;
 pub mod printable;
 pub mod row;
 pub mod scale;

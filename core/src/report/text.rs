@@ -3,15 +3,16 @@
 //! Fixed parts (verdict, statement, paths) always fit; tables of CPUs, peaks and causes share the lines that are left
 //! and say how many they leave out. Causes and CPUs are ordered so that what is left out is the harmless part.
 
+use super::closing::closing;
 use super::figures::{grouped, quantities, Figures};
 use super::late::{self, Late};
-use super::printable::{cut, wrap};
+use super::printable::cut;
 use super::{causes, row, task_set};
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::{Mono, Ns};
-use crate::verdict::{Criterion, Outcome, Verdict};
+use crate::verdict::{Outcome, Verdict};
 
 /// How much room there is, and what else to say.
 #[derive(Clone, Debug)]
@@ -367,52 +368,4 @@ fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
         cut(&text, width)
     };
     (heading, causes::rank(&run.peaks).iter().map(line).collect())
-}
-
-/// What a statement without a model rests on all the same.
-const INDEPENDENT: &str = "(if late ones come independently; optimistic where they come in bursts)";
-
-/// The model-free statement, the rule of thumb, and where the files are.
-fn closing(run: &Run, screen: &Screen) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
-        lines.extend(
-            wrap(&format!("Without any model: {} {INDEPENDENT}", model_free.sentence), screen.width)
-                .into_iter()
-                .take(3),
-        );
-    }
-    let criteria = run.verdict.iter().flat_map(|verdict| &verdict.criteria);
-    let criteria: Vec<String> = criteria.map(criterion).collect();
-    if !criteria.is_empty() {
-        lines.extend(late::hanging("OSADL's criteria: ", &criteria.join("; "), screen.width));
-    }
-    let no_verdict = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_none());
-    if let Some(rule) = no_verdict.and_then(|v| v.rule_of_thumb.as_ref()) {
-        let met = if rule.met { "met" } else { "not met" };
-        let text = format!("For orientation: {} gives {}: {met} ({})", rule.name, rule.bound_ns, rule.source);
-        lines.push(cut(&text, screen.width));
-    }
-    lines.extend(paths(screen));
-    lines
-}
-
-/// `long enough: no, 1.2e5 samples (1e9 samples)`; what is met, in a word.
-fn criterion(one: &Criterion) -> String {
-    match one.met {
-        Some(true) => format!("{}: yes", one.name),
-        Some(false) => format!("{}: no, {} (wanted: {})", one.name, one.have, one.want),
-        None => format!("{}: unknown, {} (wanted: {})", one.name, one.have, one.want),
-    }
-}
-
-/// The files, on one line where they fit; never cut, because they are to be copied.
-fn paths(screen: &Screen) -> Vec<String> {
-    let each: Vec<String> = screen.paths.iter().map(|(what, path)| format!("{what}: {path}")).collect();
-    let together = each.join("   ");
-    if together.chars().count() <= screen.width && !each.is_empty() {
-        vec![together]
-    } else {
-        each
-    }
 }
