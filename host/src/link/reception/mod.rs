@@ -1,4 +1,4 @@
-//! Other ways to receive than a read that blocks: one file each. They wrap an [`Inlet`] that has a descriptor.
+//! Other ways to receive than a read that blocks: one file each. They wrap an [`super::Inlet`] that has a descriptor.
 
 mod busy_poll;
 mod epoll;
