@@ -2,59 +2,62 @@
 
 use std::borrow::Cow;
 
-/// `text` without it. Unchanged where not all lines have the same before them.
+/// `text` without it. Unchanged, and not copied, where not all lines have the same before them.
 pub(super) fn unwrapped(text: &str) -> Cow<'_, str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    let mut changed = false;
     // A quoted log has both.
-    for strip in [quotes, indentation, stamps, indentation] {
-        if let Some(stripped) = strip(&lines) {
-            lines = stripped;
-            changed = true;
-        }
-    }
-    match changed {
-        false => Cow::Borrowed(text),
-        true => {
-            let end = if text.ends_with('\n') { "\n" } else { "" };
-            Cow::Owned(lines.join("\n") + end)
-        }
-    }
+    [quotes, indentation, stamps, indentation].iter().fold(Cow::Borrowed(text), |text, strip| {
+        let stripped = strip(&text);
+        stripped.map_or(text, Cow::Owned)
+    })
 }
 
-fn filled<'l, 't>(lines: &'l [&'t str]) -> impl Iterator<Item = &'t str> + use<'l, 't> {
-    lines.iter().copied().filter(|line| !line.trim().is_empty())
+fn filled(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim().is_empty())
+}
+
+/// Each line as `strip` leaves it.
+fn each(text: &str, strip: impl Fn(&str) -> &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        out.push_str(strip(line));
+        out.push_str(end);
+    }
+    out
 }
 
 /// `> ` before each line.
-fn quotes<'t>(lines: &[&'t str]) -> Option<Vec<&'t str>> {
-    let is_quoted = filled(lines).next().is_some() && filled(lines).all(|line| line.starts_with('>'));
+fn quotes(text: &str) -> Option<String> {
+    let is_quoted = filled(text).next().is_some() && filled(text).all(|line| line.starts_with('>'));
     is_quoted.then(|| {
-        lines.iter().map(|line| line.trim_start_matches(['>']).strip_prefix(' ').unwrap_or("")).collect()
+        each(text, |line| {
+            let rest = line.trim_start_matches('>');
+            rest.strip_prefix(' ').unwrap_or(rest)
+        })
     })
 }
 
 /// Blanks before each line. Single samples begin with blanks, too: of those alone none is taken.
-fn indentation<'t>(lines: &[&'t str]) -> Option<Vec<&'t str>> {
+fn indentation(text: &str) -> Option<String> {
     let depth = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
-    let common = filled(lines).map(depth).min().filter(|common| *common > 0)?;
-    let is_text = filled(lines)
+    let common = filled(text).map(depth).min().filter(|common| *common > 0)?;
+    let is_text = filled(text)
         .map(|line| &line[common..])
         .any(|line| line.starts_with(['T', '#']) || stamp(line).is_some());
-    is_text.then(|| lines.iter().map(|line| line.get(common..).unwrap_or("")).collect())
+    is_text.then(|| each(text, |line| line.get(common..).unwrap_or("")))
 }
 
 /// A time before most lines: those that have none were wrapped by something else.
-fn stamps<'t>(lines: &[&'t str]) -> Option<Vec<&'t str>> {
-    let all = filled(lines).count();
-    let stamped = filled(lines).filter(|line| stamp(line).is_some()).count();
-    if stamped < 2 || stamped * 10 < all * 9 {
+fn stamps(text: &str) -> Option<String> {
+    let all = filled(text).count();
+    let stamped = filled(text).filter(|line| stamp(line).is_some()).count();
+    if stamped < 2 || stamped < all - all / 10 {
         return None;
     }
     let blanks = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let rests = || filled(lines).filter_map(stamp).filter(|rest| !rest.trim().is_empty());
-    let gap = rests().map(blanks).min().unwrap_or(0);
-    Some(lines.iter().map(|line| stamp(line).map_or(*line, |rest| rest.get(gap..).unwrap_or(""))).collect())
+    let rests = filled(text).filter_map(stamp).filter(|rest| !rest.trim().is_empty());
+    let gap = rests.map(blanks).min().unwrap_or(0);
+    Some(each(text, |line| stamp(line).map_or(line, |rest| rest.get(gap..).unwrap_or(""))))
 }
 
 /// What follows `2024-10-22T09:41:07.123456`, `[  12.345678]` or `09:41:07.123`.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 pub use super::window::{Mapping, StackSample, Standstill, Window};
 use crate::report::printable;
@@ -170,13 +171,13 @@ pub enum Kind {
     HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns, soft: Option<Ns> },
     /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known; `now` is the moment
     /// on the timer's own clock, that of `expires` in `hrtimer_start`.
-    /// `slack`: how much later than asked that is, where it is known and not 0.
+    /// `slack`: how many ns later than asked that is, where it is known, not 0 and below 2.1 s.
     TimerExpireEntry {
         timer: u64,
         function: Option<Sym>,
         expires: Option<Mono>,
         now: Option<Ns>,
-        slack: Option<Ns>,
+        slack: Option<NonZeroU32>,
     },
     /// `hrtimer_expire_exit`.
     TimerExpireExit { timer: u64 },

@@ -40,6 +40,7 @@ mod header;
 pub mod source;
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use super::event::{Event, Kind, LeftAs, Level, StackSample, Strings, TaskRef, Vector, Window};
 use crate::report::printable;
@@ -217,7 +218,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             13 => {
                 let expires = u64_at(r, 24);
                 let expires = (expires > 0).then_some(Mono(expires));
-                let slack = (tid.0 > 0).then_some(Ns(u64::from(tid.0.unsigned_abs())));
+                let slack = NonZeroU32::new(tid.0.max(0).unsigned_abs());
                 let function = self.function(second);
                 Kind::TimerExpireEntry { timer: first, function, expires, now: None, slack }
             }

@@ -65,7 +65,8 @@ impl Walk<'_, '_> {
         if let Some(What::TimerExpireEntry { expires: Some(due), slack: Some(slack), .. }) =
             firing.expire.map(|(_, event)| event.kind)
         {
-            return Some(Mono(due.0.saturating_sub(slack.0))).filter(|soft| *soft <= firing.handler);
+            return Some(Mono(due.0.saturating_sub(u64::from(slack.get()))))
+                .filter(|soft| *soft <= firing.handler);
         }
         match self.record.event(armed?).kind {
             What::HrtimerStart { expires, soft: Some(soft), .. } if soft < expires => {
