@@ -233,8 +233,10 @@ fn a_deadline_of_a_period_is_the_period_that_is_found() {
     assert!(deadline.0.abs_diff(2_000_000) < 20_000, "{deadline}");
     // Five of its jobs take 3 ms; the one after each is released while that goes on.
     assert!(control.misses >= 5, "{control:?}");
-    let causes = &control.late_causes;
-    assert!(causes[0].cause == "its own computation" && causes[0].jobs >= 5, "{causes:?}");
+    // A loaded host may make others late for longer.
+    let mut causes = control.late_causes.iter();
+    let own = causes.any(|cause| cause.cause == "its own computation" && cause.jobs >= 5);
+    assert!(own, "{:?}", control.late_causes);
     assert!(recorded.text.contains("missed its deadline of 2.000 ms"), "{}", recorded.text);
 }
 
