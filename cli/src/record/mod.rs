@@ -224,10 +224,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     Ok(crate::exit::of(run.verdict.as_ref()))
 }
 
-/// Whether nobody was recorded at all.
+/// Whether nobody was recorded, and nothing else was measured.
 fn is_empty(run: &Run) -> bool {
     let silent = run.series.iter().all(|series| series.histogram.count() == 0 && series.lost == 0);
-    silent && run.tasks.is_empty() && run.peaks.is_empty()
+    silent && run.tasks.is_empty() && run.peaks.is_empty() && run.penalty.is_none()
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
