@@ -62,7 +62,9 @@ fn the_directory_holds_a_run_that_report_and_plot_read() {
     assert!(page.matches("<g><title>released").count() >= 2, "a bar for each job around the worst");
     let run =
         Run::from_json(&std::fs::read_to_string(directory.path().join("run.lathunt.json")).unwrap()).unwrap();
-    assert_eq!((run.scheduler.as_deref(), run.misses, run.jobs), (Some("other"), Some(40), Some(40)));
+    // An ordinary thread beside other tests may not get to all of its forty jobs.
+    assert_eq!((run.scheduler.as_deref(), run.misses), (Some("other"), run.jobs));
+    assert!(run.jobs.is_some_and(|jobs| (2..=40).contains(&jobs)), "{:?}", run.jobs);
     let told = lathunt(&["report", "-q", path], "");
     assert!(String::from_utf8_lossy(&told.stdout).starts_with("FAIL"), "{told:?}");
     let plot = directory.path().join("x.svg");
