@@ -2,7 +2,7 @@
 //!
 //! The program ([extremes.c](../tests/jobs/extremes.c)) measures its own jobs. CPU time and memory of the recorder are read while it
 //! records; the median job with and without recording is taken in turn. Then 500 threads with one late job each. `cargo bench
-//! -p lathunt --bench record -- 30` records for so many seconds, and a job of that length. Needs root.
+//! -p lathunt --bench record -- 30` records for 30 seconds, with a job of that length. Needs root.
 
 use std::fs;
 use std::path::{Path, PathBuf};

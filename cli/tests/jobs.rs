@@ -173,7 +173,7 @@ fn a_task_of_higher_priority_that_takes_the_cpu_is_named() {
     assert_eq!(recorded.worst().culprit.as_deref(), Some("thread: hog"));
 }
 
-/// Two causes in each late job: both are told, and nobody else. What else runs may make another job the worst.
+/// Two causes in each late job: both are named, and nobody else. Other load may make another job the worst.
 fn pair(causes: &str, both: [&str; 2]) {
     let recorded = recorded_with(causes, "600", &["--deadline", "control=900us"]);
     recorded.is_sound();

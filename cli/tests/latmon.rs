@@ -232,7 +232,7 @@ fn both_ends_find_each_other_and_agree() {
     let all =
         ["box", "--latmon", "--listen", &listen, &channel, "-p", "0", "-q", "-o", there.to_str().unwrap()];
     let mut latmon = Background::start(&all, Stdio::null());
-    // Its address is told on loopback after five seconds.
+    // Its address is announced on loopback after five seconds.
     let latmon_address = format!("broadcast:{port}");
     let all =
         ["respond", "--latmon", &latmon_address, &channel, "-p", "0", "-i", "5ms", "-D", "1200ms", "-o"];

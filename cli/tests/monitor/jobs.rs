@@ -35,7 +35,7 @@ fn sum(rows: &[Value], field: &str) -> u64 {
     rows.iter().filter_map(|row| row[field].as_u64()).sum()
 }
 
-/// What is told of single response times.
+/// Facts about single response times.
 fn exemplars(page: &str) -> Vec<&str> {
     let buckets = page.lines().filter(|line| line.starts_with("lathunt_response_seconds_bucket"));
     buckets.filter_map(|line| line.split_once(" # ")).map(|(_, told)| told).collect()

@@ -54,7 +54,7 @@ impl Others {
 
 /// Without what is of one thread alone.
 fn anonymous(task: Task) -> Task {
-    // A doubt about where its jobs begin, or whether they are one, is told as a span in no response time.
+    // A doubt about where its jobs begin, or whether they are one job, shows in no response time.
     let several = task.several_waits.filter(|_| task.timer_driven).map(|several| several.longest_ns);
     let off_period = task.off_period_ns.filter(|_| task.period.is_some());
     let jobs = task.several_jobs.map(|several| several.longest_ns);

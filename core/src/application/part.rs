@@ -1,4 +1,4 @@
-//! A wait that returned at once, in a place that is not the main wait: the turn goes on, and is told by its parts.
+//! A wait that returned at once, in a place that is not the main wait: the turn goes on, and is reported by its parts.
 //!
 //! A thread that has fallen behind its timer does not block when it takes the next expiry ([`Activation::at_once`]). In the
 //! main wait that is where one job ends and the next begins, whose release is known. Elsewhere it may be so, too (a thread

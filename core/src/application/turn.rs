@@ -28,7 +28,7 @@ mod backlog;
 mod ending;
 
 const LEARNING: usize = 64;
-/// Waits of a turn that returned at once are kept apart up to so many.
+/// How many waits of a turn that returned at once are kept apart.
 const PARTS: usize = 64;
 /// Threads that are remembered to wake one.
 const WAKERS: usize = 16;

@@ -181,7 +181,7 @@ fn quantiles(tail: &Tail) -> Vec<Estimate> {
         .collect()
 }
 
-/// Middles of classes stand for their samples. Of more than 2000, so many at equally spaced ranks.
+/// The middle of a class stands for its samples. At most 2000 values, at equally spaced ranks.
 fn ascending(cells: &[Cell]) -> Vec<f64> {
     const MOST: u64 = 2_000;
     let n = total(cells);

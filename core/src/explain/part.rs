@@ -1,6 +1,6 @@
 //! A part of what was explained: the timer's lateness of a late wake-up, or the wake-up behind it.
 //!
-//! One event is the maximum of several quantities. What is told beside each of them must be about its own time: the phases
+//! One event is the maximum of several quantities. The sentence beside each of them must be about its own time: the phases
 //! of the tree that lie in it, and nothing else.
 
 use super::causes::part as share;

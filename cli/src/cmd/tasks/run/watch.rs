@@ -1,4 +1,4 @@
-//! Who looks on while a set runs: progress on a terminal, the logs, the stretch around the worst job.
+//! Observers of a running set: progress on a terminal, the logs, the stretch around the worst job.
 
 use lathunt_core::tasks::jobs::Job;
 use lathunt_core::time::{Mono, Ns};
