@@ -118,14 +118,10 @@ fn a_job_of_seconds_beside_a_flood_of_events_is_explained_by_sums() {
     let worst = recorded.worst_is_explained("slow");
     assert!(worst.total_ns.0.abs_diff(recorded.worst) * 20 < recorded.worst, "{}", worst.total_ns);
     let told = worst.explanation.as_ref().unwrap();
+    // Half of it each, unless something took its CPU.
+    assert!(told.sentence.contains("slept 1.0") || told.sentence.contains("slept 999"), "{}", told.sentence);
     assert!(told.sentence.contains(" itself"), "{}", told.sentence);
-    // Half of it each, unless something took its CPU. A kernel that hides a switch hides a sleep: then it must say so.
-    if told.unexplained_ns.0 * 20 < told.total_ns.0 {
-        let slept = told.sentence.contains("slept 1.0") || told.sentence.contains("slept 999");
-        assert!(slept, "{}", told.sentence);
-    } else {
-        assert!(told.sentence.contains("is not recorded"), "{}", told.sentence);
-    }
+    assert!(told.unexplained_ns.0 * 20 < told.total_ns.0, "{}", told.unexplained_ns);
 }
 
 #[test]

@@ -14,6 +14,9 @@ use crate::recorder::{self, Frozen};
 /// Third argument of a futex call of which nothing is known.
 const NOT_KNOWN: u64 = u64::MAX;
 
+/// Where the rings leave more than one in so many parts of a job unexplained, its activations may say more.
+const UNEXPLAINED: u64 = 20;
+
 /// Where the time of `job` went: by the rings, or where they do not hold it by its activations. `None`: it has none.
 pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) -> Option<Explanation> {
     let sums = |why: &str| application::explanation(job, recorder::syscall_name, why);
@@ -35,10 +38,14 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     let of = TimerPassage { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
     let backlog_until = job.backlog.as_ref().map(|backlog| backlog.until);
     let told = explain::explain_job(&window, &JobPassage { of, backlog_until });
-    if told.unexplained_ns.0 * 4 <= told.total_ns.0 && told.total_ns == job.total() {
+    let is_of_all = told.total_ns == job.total();
+    if is_of_all && told.unexplained_ns.0 * UNEXPLAINED <= told.total_ns.0 {
         return Some(told);
     }
     let mut by_sums = sums("the flight rings show less of it")?;
+    if is_of_all && told.unexplained_ns <= by_sums.unexplained_ns {
+        return Some(told);
+    }
     by_sums.limits.push(format!("what the flight rings show: {}", told.sentence));
     by_sums.limits.extend(told.limits);
     Some(by_sums)
