@@ -8,6 +8,7 @@ mod talk;
 mod breaktrace;
 mod cli;
 mod cmd;
+mod conditions;
 mod exit;
 mod file;
 mod hunt;

@@ -3,6 +3,9 @@
 #[path = "../../core/tests/example/mod.rs"]
 mod example;
 
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -30,6 +33,28 @@ fn show(run: &Run) {
     assert!(page.ends_with("</html>\n"));
     assert!(text::summary(run, &text::Screen::default()).lines().count() > 1);
     assert!(!Comparison::of(&[("a", run), ("b", run)]).to_text(80).is_empty());
+}
+
+#[test]
+fn names_that_are_not_utf_8_are_names() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("a.json"), small()).unwrap();
+    fs::write(place.path().join("b.json"), example::run(1, 200).to_json()).unwrap();
+    let name = OsStr::from_bytes(b"\xffrun");
+    for arguments in [
+        &["merge", "a.json", "b.json", "-o"][..],
+        &["cyclic", "-p0", "--no-mlock", "-l", "5", "-q", "-o"],
+        &["npt", "-c", "0", "-n", "1000", "-p", "0", "-o"],
+        &["hunt", "-D", "1s", "--load", "none", "-q", "-o"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        let output = command.current_dir(&place).args(arguments).arg(name).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() != Some(101) && !said.contains("panicked"), "{arguments:?}: {said}");
+        assert!(place.path().join(name).exists(), "{arguments:?}: {said}");
+        let _ = fs::remove_file(place.path().join(name));
+        let _ = fs::remove_dir_all(place.path().join(name));
+    }
 }
 
 #[test]
@@ -87,7 +112,7 @@ fn counters_at_their_limit_are_shown() {
 fn a_bad_file_gives_one_line_exit_1_and_no_output() {
     let directory = tempfile::tempdir().unwrap();
     let text = small();
-    std::fs::write(directory.path().join("cut.json"), &text[..text.len() / 2]).unwrap();
+    fs::write(directory.path().join("cut.json"), &text[..text.len() / 2]).unwrap();
     for arguments in [
         &["report", "cut.json"][..],
         &["report", "missing"],
@@ -103,7 +128,7 @@ fn a_bad_file_gives_one_line_exit_1_and_no_output() {
         assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
         assert!(said.starts_with("lathunt: cannot "), "{said}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the bad file itself");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the bad file itself");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use lathunt_host::instrument::cyclic::{
 };
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::topology::Topology;
-use lathunt_host::{pm_qos, signals, wall};
+use lathunt_host::{pm_qos, signals};
 
 use super::units::{interval, microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
@@ -217,12 +217,8 @@ fn lock_memory(options: &mut Options, lock: impl Fn() -> lathunt_host::error::Re
 }
 
 fn conditions(cpus: &CpuSet) -> Conditions {
-    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
-    conditions.started = wall::now_rfc3339();
+    let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.machine.cpus_measured = Some(cpus.to_string());
-    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    conditions.command = Some(words.join(" "));
-    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
     conditions.knobs.cpu_dma_latency_us = pm_qos::read().ok();
     conditions.knobs.cpu_dma_latency_holders = pm_qos::holders();
     for holder in &conditions.knobs.cpu_dma_latency_holders {

@@ -158,7 +158,7 @@ fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
 fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
     let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
     conditions.started = started;
-    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    conditions.command = Some(crate::conditions::command_line());
     let mut run = Run::new(conditions);
     let Some(found) = report.found.first() else { return run };
     run.conditions.notes.extend(found.notes.iter().cloned());

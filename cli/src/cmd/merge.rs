@@ -9,6 +9,7 @@ use lathunt_core::merge;
 use lathunt_core::report::text;
 use lathunt_core::run::Run;
 
+use crate::conditions;
 use crate::file::{read_run, write_atomic, Loaded};
 use crate::{exit, out};
 
@@ -40,8 +41,8 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
         bail!("{} is one of the runs: name another file with -o, or it would be lost", input.path.display());
     }
     let mut merged = merge::merge(&named(loaded)).map_err(|error| anyhow!("cannot merge: {error}"))?;
-    merged.conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
-    merged.conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    merged.conditions.command = Some(conditions::command_line());
+    merged.conditions.tool = Some(conditions::tool());
     write_atomic(&args.output, merged.to_json().as_bytes())?;
     let path = args.output.to_string_lossy();
     let paths = [("run", path.as_ref())];

@@ -152,7 +152,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     let facts = conditions.notes.len();
     let options = options(&args, cpus.clone(), &mut conditions)?;
     conditions.started = wall::now_rfc3339();
-    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    conditions.command = Some(crate::conditions::command_line());
     signals::install()?;
     let before = Counters::read(Path::new(facts::LIVE), &cpus);
     let mut progress = Progress::new(&args);

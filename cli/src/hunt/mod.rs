@@ -21,13 +21,13 @@ use lathunt_core::series::Quantity;
 use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::Ns;
 use lathunt_core::verdict::{self, Rules};
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts::counters::Counters;
 use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::recorder::{self, Recorder};
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::symbols::Symbols;
 use lathunt_host::topology::Topology;
-use lathunt_host::{knob, signals, wall};
+use lathunt_host::{knob, signals};
 
 use crate::live::Display;
 use crate::outdir::Output;
@@ -131,10 +131,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
-    let mut conditions = facts::gather(Path::new(ROOT), cpus);
-    conditions.started = wall::now_rfc3339();
-    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
-    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.machine.cpus_measured = Some(cpus.to_string());
     conditions.duration_s = Some(plan.duration.as_secs());
     conditions

@@ -23,7 +23,7 @@ use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::latency_box::{Finished, Options};
-use lathunt_host::{pm_qos, sched, signals, wall};
+use lathunt_host::{pm_qos, sched, signals};
 
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::{target, write_atomic, RUN_FILE};
@@ -79,12 +79,8 @@ impl Prepared {
 
 /// What is known of the machine and of this command.
 fn gather(cpus: &CpuSet) -> Conditions {
-    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
-    conditions.started = wall::now_rfc3339();
+    let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.machine.cpus_measured = Some(cpus.to_string());
-    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    conditions.command = Some(words.join(" "));
-    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
     conditions.knobs.cpu_dma_latency_us = pm_qos::read().ok();
     conditions.knobs.cpu_dma_latency_holders = pm_qos::holders();
     conditions

@@ -25,10 +25,10 @@ use lathunt_core::verdict::{self, Asked, Ending};
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
 use lathunt_host::clock_steps::ClockSteps;
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts::counters::Counters;
 use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
+use lathunt_host::signals;
 use lathunt_host::topology::Topology;
-use lathunt_host::{signals, wall};
 
 use crate::live::Display;
 use crate::outdir::Output;
@@ -231,10 +231,7 @@ fn is_empty(run: &Run) -> bool {
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
-    let mut conditions = facts::gather(Path::new(ROOT), cpus);
-    conditions.started = wall::now_rfc3339();
-    conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
-    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.load = Some("the system itself (recorded, not made)".to_owned());
     conditions.duration_s = plan.duration.map(Ns::as_secs);
     conditions

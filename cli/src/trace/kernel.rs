@@ -88,7 +88,7 @@ impl Kernel {
         let online = Topology::read(Path::new("/"))?.online;
         let mut conditions = facts::gather(Path::new("/"), &online);
         conditions.started = wall::now_rfc3339();
-        conditions.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+        conditions.command = Some(crate::conditions::command_line());
         let mut record = Record {
             events: name(events),
             functions: plan.functions,

@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::report::printable;
 use lathunt_core::report::task_set::table;
 use lathunt_core::run::Run;
 use lathunt_core::tasks::outcome::{self, Plan};
@@ -207,11 +206,7 @@ fn switch(cpu: Cpu) -> Option<Ns> {
 }
 
 fn conditions(cpus: &CpuSet) -> Conditions {
-    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
-    conditions.started = wall::now_rfc3339();
-    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    conditions.command = Some(printable::line(&words.join(" ")).into_owned());
-    conditions.tool = Some(format!("lathunt {}", env!("CARGO_PKG_VERSION")));
+    let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.load = Some("the task set itself".to_owned());
     // All threads are known, wherever they ran.
     conditions.machine.cpus_measured = None;

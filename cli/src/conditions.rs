@@ -1,0 +1,30 @@
+//! What every measurement says of itself: the machine, when it began, the command line, and the version.
+
+use std::path::Path;
+
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_host::{facts, wall};
+
+/// The conditions of a measurement on `cpus` that begins now.
+#[must_use]
+pub fn of_this_run(cpus: &CpuSet) -> Conditions {
+    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
+    conditions.started = wall::now_rfc3339();
+    conditions.command = Some(command_line());
+    conditions.tool = Some(tool());
+    conditions
+}
+
+/// The command line of this process. What is not UTF-8 is replaced.
+#[must_use]
+pub fn command_line() -> String {
+    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
+/// Name and version of this program.
+#[must_use]
+pub fn tool() -> String {
+    format!("lathunt {}", env!("CARGO_PKG_VERSION"))
+}
