@@ -8,6 +8,7 @@ use lathunt_core::application::Task;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
 
 use super::is_possible;
 
@@ -118,8 +119,14 @@ fn a_job_of_seconds_beside_a_flood_of_events_is_explained_by_sums() {
     let worst = recorded.worst_is_explained("slow");
     assert!(worst.total_ns.0.abs_diff(recorded.worst) * 20 < recorded.worst, "{}", worst.total_ns);
     let told = worst.explanation.as_ref().unwrap();
-    // Half of it each, unless something took its CPU.
-    assert!(told.sentence.contains("slept 1.0") || told.sentence.contains("slept 999"), "{}", told.sentence);
+    // Half of it each. What a host takes from its CPU may be a part of either.
+    let slept = told.sentence.split_once("slept ").map(|(_, rest)| rest).unwrap_or_default();
+    let slept = match slept.split_once(' ').and_then(|(size, unit)| Some((size.parse::<f64>().ok()?, unit))) {
+        Some((size, unit)) if unit.starts_with("ms") => size,
+        Some((size, unit)) if unit.starts_with("s ") => size * 1000.0,
+        _ => 0.0,
+    };
+    assert!((950.0..1100.0).contains(&slept), "{}", told.sentence);
     assert!(told.sentence.contains(" itself"), "{}", told.sentence);
     assert!(told.unexplained_ns.0 * 20 < told.total_ns.0, "{}", told.unexplained_ns);
 }
@@ -131,13 +138,16 @@ fn of_many_threads_each_late_once_every_one_is_named_with_its_cause() {
         return;
     }
     const THREADS: u64 = 200;
+    const LATE: Option<Ns> = Some(Ns(60_000_000));
     let recorded = recorded("crowd", &THREADS.to_string(), "30ms");
     assert_eq!(recorded.jobs, 12 * THREADS);
     for nth in 0..THREADS {
         let name = format!("t{nth}");
         let (task, worst) = (recorded.task(&name), recorded.worst_is_explained(&name));
         recorded.accounts_for(&name, 12);
-        assert!(task.misses >= 1, "{task:?}");
+        // A kernel that hides a switch hides the job, too: it is known to be lost, and how long it may have been.
+        let response = task.of(Quantity::Response).unwrap();
+        assert!(task.misses >= 1 || response.lost_within_ns > LATE, "{task:?}");
         let culprit = worst.culprit.as_deref().unwrap_or_default();
         assert!(culprit.starts_with("its own sleep") || task.not_recorded > 0, "{name}: {culprit}");
     }
