@@ -15,6 +15,7 @@
 //! The alternative, rtla's, blames whatever ran; on virtual machines that is wrong more often than right.
 
 use super::cpu::{Context, Slice};
+use super::interrupted::{interrupted_code, sure, where_interrupts_are_on, Code};
 use super::record::Record;
 use super::segment::{Evidence, Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
@@ -23,7 +24,6 @@ use super::stolen::Stolen;
 use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, StackSample, TaskRef};
-use crate::trace::flight::is_interrupt_entry;
 
 /// Interrupts looked at to learn how fast one follows another.
 const LEARNT_FROM: usize = 20_000;
@@ -298,8 +298,8 @@ impl<'r> Reading<'r> {
                 "timer late while {} ran; its stack does not tell why",
                 share.name
             ))),
-            Code::Kernel { frames } if sample.enabled_there == Some(false) && !sure(sample) => {
-                let place = frames.first().map_or("", String::as_str);
+            Code::Kernel { .. } if where_interrupts_are_on(sample).is_some() => {
+                let place = where_interrupts_are_on(sample).unwrap_or_default();
                 let name = &share.name;
                 let label =
                     format!("timer late while {name} ran in the kernel, in {place}, where interrupts are on");
@@ -358,43 +358,4 @@ fn not_pending(slices: &[Slice], own: Mono, delivery: Ns) -> Option<Mono> {
         task = slice.task.map(|task| task.tid).or(task);
     }
     None
-}
-
-/// What an interrupt interrupted.
-pub(super) enum Code<'s> {
-    /// Code in user mode.
-    User,
-    /// Code in the kernel, innermost function first.
-    Kernel {
-        /// Without the frames of the interrupt itself.
-        frames: &'s [String],
-    },
-    /// The sample does not say.
-    Unknown,
-}
-
-/// What the timer interrupted, from a stack taken in its handler or with the handler's frames already removed.
-pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
-    let entry = sample.frames.iter().position(|frame| is_interrupt_entry(frame));
-    let frames = &sample.frames[entry.map_or(0, |entry| entry + 1)..];
-    match (sample.in_user, frames.is_empty()) {
-        (Some(true), _) => Code::User,
-        (None, true) if entry.is_some() => Code::User,
-        (_, true) => Code::Unknown,
-        (_, false) => Code::Kernel { frames },
-    }
-}
-
-/// Whether interrupts came back on where the timer's came: by the machine code there, or because the function is one
-/// that turns them on.
-fn sure(sample: &StackSample) -> bool {
-    let Code::Kernel { frames } = interrupted_code(sample) else { return false };
-    sample.enabled_there == Some(true) || frames.first().is_some_and(|frame| enables_interrupts(frame))
-}
-
-/// Functions at whose end interrupts come back on, by parts of their names.
-pub(super) fn enables_interrupts(frame: &str) -> bool {
-    ["irqrestore", "unlock_irq", "irq_enable", "irq_restore", "finish_task_switch", "exec_single"]
-        .iter()
-        .any(|name| frame.contains(name))
 }

@@ -16,6 +16,7 @@ pub mod answers;
 pub mod causes;
 pub mod cpu;
 pub mod html;
+mod interrupted;
 pub mod lanes;
 mod lateness;
 mod limits;

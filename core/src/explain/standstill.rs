@@ -95,6 +95,20 @@ pub fn of_thread(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono)
     found.filter(|(_, length)| *length >= TELLING)
 }
 
+/// Another CPU that had no event and took no interrupt of a timer that was due, for three quarters of `[a, b)` and hardly
+/// longer. That says of neither that it had interrupts on; but one cause outside of both is likelier than the thread that
+/// runs on one.
+#[must_use]
+pub fn elsewhere_too(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Cpu> {
+    record.cpus().filter(|other| *other != cpu).find(|&other| {
+        let unserved = unserved(record, other, a, b).into_iter();
+        let quiet = unserved.flat_map(|(due, served)| quiet(record, other, due, served));
+        let mut still = quiet.map(|(begin, end)| Standstill { cpu: other, begin, end });
+        let both = |still: &Standstill| still.end.min(b).since(still.begin.max(a));
+        still.any(|still| is_same(&still, a, b) && 4 * both(&still).0 >= 3 * b.since(a).0)
+    })
+}
+
 /// Stretches of a CPU in which it did nothing, though a timer was due, while another one stood still.
 pub struct Together {
     kind: Kind,

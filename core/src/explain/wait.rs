@@ -5,7 +5,7 @@
 //! shows. In interrupt context the interrupt is named, never the thread it interrupted.
 
 use super::cpu::{Context, Slice};
-use super::lateness::{interrupted_code, Code};
+use super::interrupted::{interrupted_code, sure, where_interrupts_are_on, Code};
 use super::record::Record;
 use super::segment::Segment;
 use super::share::{tally, Phase, Role, Share};
@@ -14,7 +14,7 @@ use super::stolen::Stolen;
 use super::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Kind as Event, LeftAs};
+use crate::trace::event::{Kind as Event, LeftAs, StackSample};
 
 /// The scheduler's own way from the interrupt to the switch takes this long at most (0.5-3 µs on metal, more on
 /// virtual machines); the thread that is left in this time is not blamed.
@@ -42,12 +42,12 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
         }
         if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {
             share.role = role(record, victim, &holder, tid, cpu, stretch);
-            if let Some(mut still) = stood_still(record, tid, &slices, stretch.end, &mut share) {
+            if let Some((mut still, why)) = stood_still(record, tid, &slices, stretch, &mut share) {
                 if let Some(host) = stolen.likely(&mut still) {
                     parts.push(Stolen::leaf(&host));
                     shares.push(host);
                 }
-                parts.extend((still.net > Ns::ZERO).then(|| standstill_gap(&still)));
+                parts.extend((still.net > Ns::ZERO).then(|| why.gap(&still)));
                 if share.net == Ns::ZERO {
                     continue;
                 }
@@ -72,25 +72,80 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
 }
 
 /// Takes out of `share`, the time of thread `tid`, what the CPU did not run: nobody's, but for the host where its clock
-/// says so. In the kernel, interrupts may as well have been off: the share is left and told so.
-fn stood_still(record: &Record, tid: Tid, slices: &[Slice], end: Mono, share: &mut Share) -> Option<Share> {
+/// says so. In the kernel, interrupts may as well have been off: unless something speaks against that, the share is left
+/// and told so.
+fn stood_still(
+    record: &Record,
+    tid: Tid,
+    slices: &[Slice],
+    stretch: &Stretch,
+    share: &mut Share,
+) -> Option<(Share, Why)> {
     let Role::Keeps { in_user, ref mut unserved, .. } = share.role else { return None };
-    let (begin, length) = standstill::of_thread(record, share.cpu, tid, slices, end)?;
-    if in_user != Some(true) {
+    let (begin, length) = standstill::of_thread(record, share.cpu, tid, slices, stretch.end)?;
+    let why = match in_user {
+        Some(true) => Some(Why::InUser),
+        _ => interrupts_on(record, tid, share.cpu, stretch, begin)
+            .or_else(|| standstill::elsewhere_too(record, share.cpu, begin, stretch.end).map(Why::Both)),
+    };
+    let Some(why) = why else {
         *unserved = length.0 * 2 > share.net.0;
         share.inferred |= *unserved;
         return None;
-    }
+    };
     let still = Share { begin, net: length.min(share.net), ..share.clone() };
     share.net = share.net.saturating_sub(still.net);
-    Some(still)
+    Some((still, why))
 }
 
-fn standstill_gap(still: &Share) -> Segment {
-    let (cpu, name) = (still.cpu, &still.name);
-    let label =
-        format!("CPU {cpu} stood still: with {name} in user mode, no interrupt came of a timer that was due");
-    Segment::stood_still(super::Kind::WakeupWait, label, still.begin, still.net)
+/// Why nobody is blamed for the time in which a CPU took no interrupt.
+enum Why {
+    /// The thread was in user mode.
+    InUser,
+    /// The interrupt that came at last found the thread here, where interrupts are on.
+    OnAtLast(String),
+    /// The waking's interrupt did; nothing says that they were turned off after it.
+    OnBefore(String),
+    /// This CPU took none at the same time.
+    Both(Cpu),
+}
+
+impl Why {
+    fn gap(&self, still: &Share) -> Segment {
+        let (cpu, name) = (still.cpu, &still.name);
+        let none = "no interrupt came of a timer that was due";
+        let (label, is_proved) = match self {
+            Why::InUser => (format!("CPU {cpu} stood still: with {name} in user mode, {none}"), true),
+            Why::OnAtLast(place) => {
+                (format!("CPU {cpu} stood still: with {name} in {place}, where interrupts are on, {none}"), true)
+            }
+            Why::OnBefore(place) => (
+                format!("{none} on CPU {cpu}, and the last one before found {name} in {place}, where interrupts are on"),
+                false,
+            ),
+            Why::Both(other) => (
+                format!("{none} on CPU {cpu}, nor did one on CPU {other}: the machine stood still, or both had them off"),
+                false,
+            ),
+        };
+        let build = if is_proved { Segment::stood_still } else { Segment::unexplained };
+        build(super::Kind::WakeupWait, label, still.begin, still.net)
+    }
+}
+
+/// Whether a stack of `tid` shows that interrupts were on in the time from `due` on: where it was when the one came that
+/// was late, or, less surely, where the waking found it.
+fn interrupts_on(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch, due: Mono) -> Option<Why> {
+    let from = interrupt_begin(record, cpu, stretch.begin);
+    let samples = record.stacks(cpu, from, stretch.end).filter(|sample| sample.tid == tid);
+    let (late, before): (Vec<_>, Vec<_>) = samples.partition(|sample| sample.at > due);
+    let on = |sample: &StackSample| where_interrupts_are_on(sample).map(str::to_owned);
+    let late = late.into_iter().min_by_key(|sample| sample.at);
+    match late.and_then(on) {
+        Some(place) => Some(Why::OnAtLast(place)),
+        None if late.is_some_and(sure) => None,
+        None => before.into_iter().max_by_key(|sample| sample.at).and_then(on).map(Why::OnBefore),
+    }
 }
 
 fn label(share: &Share) -> String {

@@ -1,7 +1,7 @@
 //! A thread or softirq ran with interrupts off while the timer was due.
 
 use super::{Blame, Cause};
-use crate::explain::lateness::enables_interrupts;
+use crate::explain::interrupted::enables_interrupts;
 use crate::explain::share::{Role, Share};
 
 /// The rule.

@@ -202,6 +202,58 @@ fn a_thread_in_the_kernel_that_took_no_interrupt_either_is_not_said_to_have_kept
     assert_eq!(cause("1700").cause, "preemption off: reader", "the timer was due at the end of it");
 }
 
+/// What a stack proves of the time before a timer's interrupt holds after a waking as well, and a second CPU without
+/// interrupts makes one cause outside of both likelier than the thread on one.
+#[test]
+fn nobody_is_blamed_for_late_interrupts_after_a_waking_either() {
+    let events = "
+          0   c1 switch idle > dd/33
+        ^OTHER
+        101   c1 vec+ local_timer
+        102   c1 timer+ hrtimer_wakeup 100
+        103   c1 waking rt/50@95
+        103   c1 stack dd/33 ^BEFORE
+        104   c1 timer-
+        105   c1 vec- local_timer
+       1900   c1 vec+ local_timer
+       1901   c1 timer+ tick_nohz_handler 300
+       1902   c1 stack dd/33 ^LATE
+       1904   c1 timer-
+       1905   c1 vec- local_timer
+       1908   c1 switch dd/33:R > rt/50@95
+       1950   c1 switch rt/50@95:S > idle
+       2000   c0 vec+ local_timer
+       2001   c0 timer+ tick_nohz_handler ^OTHERDUE
+       2002   c0 timer-
+       2003   c0 vec- local_timer";
+    let of = |before: &str, late: &str, other: &str, due: &str| {
+        let text = events.replace("^BEFORE", before).replace("^LATE", late);
+        explained(&notation::window(&text.replace("^OTHERDUE", due).replace("^OTHER", other)), 100, 1910)
+    };
+    let cause = |before: &str, late: &str| of(before, late, "", "2000").cause;
+    let (unknown, on, off) = ("kernel filemap_read", "kernel- clear_user f", "kernel+ driver_write f");
+    assert_eq!(cause(unknown, unknown), "no interrupts: dd");
+    assert_eq!(cause(on, off), "no interrupts: dd", "it turned them off since");
+    assert_eq!(cause(on, unknown), "unexplained");
+    let late = of(unknown, on, "", "2000");
+    assert_eq!(late.cause, "the CPU stood still");
+    assert!(
+        late.sentence.contains("with dd/33 (nice 0) in clear_user, where interrupts are on"),
+        "{late:#?}"
+    );
+    assert_eq!(Standstills::default().note(Cpu(1), &late).len(), 1, "for the cases of other CPUs");
+    let running = "50 c0 switch idle > sh/44";
+    let both = of(unknown, unknown, running, "350");
+    assert_eq!(both.cause, "unexplained");
+    assert!(both.sentence.contains("nor did one on CPU 0"), "{}", both.sentence);
+    assert!(Standstills::default().note(Cpu(1), &both).is_empty(), "likely is not proved");
+    for (other, due) in
+        [(running, "1700"), ("50 c0 switch idle > sh/44\n 900 c0 irq+ 25 eth0\n 901 c0 irq- 25", "350")]
+    {
+        assert_eq!(of(unknown, unknown, other, due).cause, "no interrupts: dd", "{other} {due}");
+    }
+}
+
 /// As a virtual machine is stopped behind its interrupt: the record ends before the next one, which alone would say since
 /// when it was due. But a CPU that runs a thread ticks.
 #[test]
@@ -212,7 +264,7 @@ fn a_tick_that_did_not_come_is_missed_also_where_the_record_ends_without_it() {
        4101   c1 vec+ local_timer
        4102   c1 timer+ hrtimer_wakeup 4100
        4103   c1 waking rt/50@95
-       4103   c1 stack reader/33 kernel- clear_user f
+       4103   c1 stack reader/33 ^WHERE
        4104   c1 timer-
        4105   c1 vec- local_timer
         ^ELSE
@@ -222,12 +274,18 @@ fn a_tick_that_did_not_come_is_missed_also_where_the_record_ends_without_it() {
         let [a, b, c, d] = [1, 2, 3, 4].map(|after| due + after);
         format!("{a} c1 vec+ local_timer\n{b} c1 timer+ tick_nohz_handler {due}\n{c} c1 timer-\n{d} c1 vec- local_timer\n")
     };
-    let cause = |ticks: &[u64], known: &str| {
+    let case = |events: &str, ticks: &[u64], known: &str| {
         let ticks: String = ticks.iter().map(|&due| tick(due)).collect();
         explained(&notation::window(&events.replace("^TICKS", &ticks).replace("^ELSE", known)), 4_100, 19_910)
     };
+    let on = events.replace("^WHERE", "kernel- clear_user f");
+    let events = events.replace("^WHERE", "kernel filemap_read");
+    let cause = |ticks: &[u64], known: &str| case(&events, ticks, known);
     let alone = cause(&[1_500, 2_500, 3_500], "");
     assert_eq!(alone.cause, "no interrupts: reader", "{alone:#?}");
+    let on = case(&on, &[1_500, 2_500, 3_500], "");
+    assert_eq!(on.cause, "unexplained", "the waking found it where they are on: {on:#?}");
+    assert!(on.sentence.contains("found reader/33 (nice 0) in clear_user, where interrupts are on"));
     let together = cause(&[1_500, 2_500, 3_500], "4200 c0 still 19900");
     assert_eq!(together.cause, "the CPU stood still");
     assert!(together.unexplained_ns.0 >= 15_400_000, "{together:#?}");
