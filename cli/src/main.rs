@@ -19,6 +19,7 @@ mod out;
 mod outdir;
 mod own;
 mod record;
+mod stopped;
 mod strict;
 mod trace;
 mod trace_file;

@@ -1,11 +1,11 @@
-//! `--strict`: what a PASS needs beyond the deadline.
+//! `--strict` and `--require-verdict`: what a PASS, or a success, needs beyond the deadline.
 
 use clap::{Args, ValueEnum};
 use lathunt_core::verdict::Verdict;
 
 /// Rules that a result must also satisfy.
 #[derive(Args, Clone, Copy, Debug, Default)]
-pub struct Strict {
+pub struct Criteria {
     /// A PASS also needs these criteria. osadl: 1e9 samples, an interval of at most twice the largest latency, a load, and a
     /// calibration. Where one is not met, the verdict is INCONCLUSIVE
     #[arg(long = "strict", value_name = "RULES", value_enum)]
@@ -17,18 +17,31 @@ enum Rules {
     Osadl,
 }
 
-impl Strict {
+impl Criteria {
     /// Whether any were asked for.
     #[must_use]
     pub fn is_asked(self) -> bool {
         matches!(self.rules, Some(Rules::Osadl))
     }
+}
 
+/// Of a command that measures: the criteria, and whether there has to be a verdict at all.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Strict {
+    #[command(flatten)]
+    criteria: Criteria,
+    /// Exit with status 3 where no verdict is possible because no deadline was given (for CI)
+    #[arg(long)]
+    require_verdict: bool,
+}
+
+impl Strict {
     /// The verdict under these rules.
     #[must_use]
     pub fn judge(self, verdict: Verdict) -> Verdict {
-        if self.is_asked() {
-            verdict.strictly()
+        let verdict = if self.criteria.is_asked() { verdict.strictly() } else { verdict };
+        if self.require_verdict {
+            verdict.required()
         } else {
             verdict
         }

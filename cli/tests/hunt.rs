@@ -192,9 +192,31 @@ fn an_interrupted_hunt_ends_at_once_with_its_summary() {
     let mut verdict = String::new();
     child.stdout.take().unwrap().read_to_string(&mut verdict).unwrap();
     assert!(verdict.contains("deadline"), "{verdict}");
-    assert!(matches!(status.code(), Some(0 | 3)), "{status:?}");
+    assert_eq!(status.code(), Some(3), "stopped early is not measured");
     let run = run_in(place.path());
-    assert!(run.to_json().contains("ended by signal 2"));
+    let why = run.conditions.during.ended_early.concat();
+    assert!(!run.complete && why.contains(" s of 60 s (SIGINT)"), "{why}");
+    let on_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(on_one_line(&verdict).contains(&format!("INCOMPLETE: {why}")), "{verdict}");
+    // Read again it is the same answer; it has ended, and may be merged and bounded.
+    let shown = lathunt().args(["report", "--text"]).arg(place.path()).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("INCONCLUSIVE") && on_one_line(&shown).contains(&why), "{shown}");
+}
+
+#[test]
+fn a_ci_run_that_lost_its_deadline_does_not_succeed() {
+    let place = tempfile::tempdir().unwrap();
+    let code = |more: &[&str]| {
+        let mut command = lathunt();
+        command.args(["cyclic", "-D", "200ms", "-q", "-c", "0", "-o"]).arg(place.path()).args(more);
+        command.output().unwrap().status.code()
+    };
+    assert_eq!((code(&[]), code(&["--require-verdict"])), (Some(0), Some(3)));
+    // Read again it is the same answer.
+    let verdict = run_in(place.path()).verdict.unwrap();
+    assert_eq!(verdict.outcome, Some(Outcome::Inconclusive));
+    assert!(verdict.reasons[0].contains("add --deadline"), "{:?}", verdict.reasons);
 }
 
 #[test]

@@ -90,8 +90,11 @@ fn a_signal_ends_it_with_the_whole_summary() {
     }
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("ended by signal 2") && text.contains("CPU "), "{text}");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        text.contains("note: stopped after ") && text.contains(" loops (SIGINT)") && text.contains("CPU "),
+        "{text}"
+    );
 }
 
 #[test]

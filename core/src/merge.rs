@@ -48,10 +48,11 @@ pub enum CannotMerge {
 /// # Errors
 /// The first run that does not fit, and why.
 pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
-    if let Some((name, _)) = runs.iter().find(|(_, run)| !run.complete) {
+    if let Some((name, _)) = runs.iter().find(|(_, run)| run.is_unfinished()) {
         return Err(CannotMerge::Incomplete(name.clone()));
     }
     let mut merged = Run::new(conditions(runs));
+    merged.complete = runs.iter().all(|(_, run)| run.complete);
     merged.peaks = worst_cases(runs);
     for (name, run) in runs {
         for series in all_series(run) {

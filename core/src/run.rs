@@ -23,7 +23,8 @@ pub struct Run {
     pub format: String,
     /// Version of the format.
     pub version: u32,
-    /// False while the measurement is still going on (a file that was saved on the way).
+    /// False while the measurement is still going on (a file that was saved on the way), and of one that was stopped before
+    /// its time (`conditions.during.ended_early` has the reason then).
     pub complete: bool,
     /// Under which conditions.
     pub conditions: Conditions,
@@ -244,6 +245,18 @@ impl Run {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self)
             .unwrap_or_else(|error| unreachable!("a run has only string keys: {error}"))
+    }
+
+    /// It was stopped before the time that was asked for: `why` is one line with both times.
+    pub fn stopped(&mut self, why: String) {
+        self.complete = false;
+        self.conditions.during.ended_early.push(why);
+    }
+
+    /// Saved on the way by a measurement that still goes on, or that was killed. One that was stopped has ended.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        !self.complete && self.conditions.during.ended_early.is_empty()
     }
 
     /// The series that were measured by `quantity`, in order.

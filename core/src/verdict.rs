@@ -93,6 +93,17 @@ impl Verdict {
         self.reasons.split_at(self.failures.min(self.reasons.len()))
     }
 
+    /// The verdict of `--require-verdict`: where no deadline was given, nothing was judged, and that is INCONCLUSIVE.
+    #[must_use]
+    pub fn required(mut self) -> Verdict {
+        if self.outcome.is_none() {
+            self.outcome = Some(Outcome::Inconclusive);
+            let reason = "no deadline was given, so there is nothing to judge: add --deadline TIME (--require-verdict)";
+            self.reasons.insert(0, reason.to_owned());
+        }
+        self
+    }
+
     /// One more reason of a FAIL, before all others.
     fn fails(&mut self, reason: String) {
         self.reasons.insert(0, reason);

@@ -67,6 +67,17 @@ pub fn stop_requested() -> Option<i32> {
     Some(STOP.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
+/// Name of a signal that may ask for the end.
+#[must_use]
+pub fn name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGINT => "SIGINT",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGHUP => "SIGHUP",
+        _ => "a signal",
+    }
+}
+
 /// Whether SIGUSR1 came since the last call.
 #[must_use]
 pub fn take_status_request() -> bool {

@@ -21,7 +21,7 @@ use lathunt_core::time::Ns;
 
 use super::units;
 use crate::file::{contents, read_run, Loaded};
-use crate::strict::Strict;
+use crate::strict::Criteria;
 use crate::{exit, out};
 
 /// Says what may still come, in three answers that are never mixed: observed, bound, extrapolated.
@@ -69,7 +69,7 @@ pub struct BoundArgs {
     #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "values")]
     deadline: Option<Ns>,
     #[command(flatten)]
-    strict: Strict,
+    strict: Criteria,
     /// Which quantity (cyclic, timer, wakeup, …) [default: the first run's main one]
     #[arg(long, value_name = "NAME", conflicts_with = "values")]
     quantity: Option<String>,
@@ -216,7 +216,7 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
 
 fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
-    if let Some(part) = loaded.iter().find(|one| !one.run.complete) {
+    if let Some(part) = loaded.iter().find(|one| one.run.is_unfinished()) {
         bail!("{} is not complete: its measurement was going on, or was killed", part.path.display());
     }
     let first = loaded.first().ok_or_else(|| anyhow!("no run given"))?;

@@ -25,7 +25,7 @@ use lathunt_host::{pm_qos, signals};
 use super::units::{interval, microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
 use crate::strict::Strict;
-use crate::{exit, out};
+use crate::{exit, out, stopped};
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
 pub trait BreakWatch {
@@ -146,8 +146,8 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     conditions.during.left_cpu = results.iter().filter_map(|result| result.left.clone()).collect();
     let ended_early = &mut conditions.during.ended_early;
     ended_early.extend(failed().map(|(label, error)| format!("{label}: {error}")));
-    ended_early.extend(cut_short(&args, begun.elapsed()));
     let mut run = to_run(conditions, &results);
+    cut_short(&args, Ns(begun.elapsed().as_nanos() as u64)).into_iter().for_each(|why| run.stopped(why));
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
     run.verdict = Some(verdict.clone());
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
@@ -174,15 +174,14 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     })
 }
 
-/// The signal that ended it before its time; without a length, that is the end that was asked for.
-fn cut_short(args: &CyclicArgs, measured: Duration) -> Option<String> {
-    let signal = signals::stop_requested()?;
+/// That a signal ended it before its time; without a length, that is the end that was asked for.
+fn cut_short(args: &CyclicArgs, measured: Ns) -> Option<String> {
     let planned = match (args.duration, args.loops) {
-        (Some(duration), _) => format!("{} s", duration.as_secs()),
+        (Some(duration), _) => stopped::length(duration),
         (None, Some(loops)) => format!("{loops} activations"),
         (None, None) => return None,
     };
-    Some(format!("ended by signal {signal} after {:.1} s of {planned}", measured.as_secs_f64()))
+    stopped::by_signal(measured, &planned)
 }
 
 fn options(args: &CyclicArgs) -> Result<Options> {

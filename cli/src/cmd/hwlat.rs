@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
 use lathunt_core::cpuset::CpuSet;
@@ -19,7 +20,7 @@ use lathunt_host::{arch, facts, signals, wall};
 use super::units;
 use crate::file::{target, write_atomic, RUN_FILE};
 use crate::live::ticker::Ticker;
-use crate::{exit, out};
+use crate::{exit, out, stopped};
 
 /// Does hardware, firmware or the host steal time?
 ///
@@ -95,6 +96,7 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         threshold: args.threshold,
     };
     let before = smi_counts(&cpus);
+    let begun = Instant::now();
     let mut found = Vec::new();
     if with_tracer {
         let _shown = Ticker::start("watching with the kernel's tracer", args.duration);
@@ -107,6 +109,8 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         found.push(spun);
     }
     let after = smi_counts(&cpus);
+    let early = stopped::by_signal(Ns(begun.elapsed().as_nanos() as u64), &stopped::length(args.duration));
+    found.last_mut().into_iter().for_each(|found| found.notes.extend(early.clone()));
     let report = Hwlat {
         format: FORMAT,
         version: VERSION,
@@ -125,11 +129,22 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         told += &histograms(&report);
     }
     // Neither a file that cannot be written nor a stdout that cannot takes the other along.
-    let run = || to_run(&report, &cpus, started).to_json();
+    let run = || {
+        let mut run = to_run(&report, &cpus, started);
+        early.iter().for_each(|why| run.stopped(why.clone()));
+        run.to_json()
+    };
     let saved = output.map_or(Ok(()), |file| write_atomic(&file, run().as_bytes()));
     out::print(&told).context("cannot write to stdout")?;
     saved?;
-    Ok(args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit)))
+    let judged = args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit));
+    Ok(match &early {
+        Some(why) if judged == ExitCode::SUCCESS => {
+            eprintln!("inconclusive: {why}");
+            exit::INCONCLUSIVE.into()
+        }
+        _ => judged,
+    })
 }
 
 /// Only the worst gaps are judged: where more of them are above the limit, the others may be anybody's.

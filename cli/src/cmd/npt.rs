@@ -23,7 +23,7 @@ use lathunt_host::{facts, sched, signals, wall};
 use super::units;
 use crate::file::{target, target_like, write_atomic, RUN_FILE};
 use crate::own;
-use crate::{exit, out};
+use crate::{exit, out, stopped};
 
 /// What interrupts a thread that must never stop?
 ///
@@ -332,11 +332,11 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
     conditions.notes.extend(found.notes);
     conditions.during.ended_early.extend(found.ended_early);
     conditions.during.left_cpu = found.left;
-    if let Some(signal) = found.stopped_by {
-        conditions.notes.push(format!("ended by signal {signal}"));
-        conditions.during.ended_early.push(format!("ended by signal {signal} before its turns were done"));
-    }
+    let planned = format!("{} loops", options.loops);
+    let early = found.stopped_by.and_then(|_| stopped::by_signal(found.duration, &planned));
+    conditions.notes.extend(early.clone());
     let mut run = Run::new(conditions);
+    early.into_iter().for_each(|why| run.stopped(why));
     (run.series, run.peaks, run.interference, run.losses) =
         (found.series, found.worst, found.sources, found.losses);
     run

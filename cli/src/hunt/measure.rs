@@ -66,8 +66,8 @@ pub struct Measured {
     pub losses: Vec<Loss>,
     /// How long it really took.
     pub duration: Ns,
-    /// The signal that ended it early.
-    pub stopped_by: Option<i32>,
+    /// A signal ended it early.
+    pub is_stopped: bool,
     /// Measuring threads that were not on their CPU all the time.
     pub left: Vec<LeftCpu>,
     /// Why a measuring thread ended early.
@@ -124,15 +124,12 @@ pub fn measure(
     let begun = clock::mono();
     let mut peaks = Peaks::new(victims(&cyclic, setting), setting.peaks, setting.preemption.clone());
     let mut saved = Ns::ZERO;
-    while cyclic.is_running() && signals::stop_requested().is_none() {
+    let mut is_over = false;
+    while signals::stop_requested().is_none() && !is_over {
         std::thread::sleep(TURN);
         collect(setting, &mut receivers, recording, &mut peaks);
-        if setting
-            .until
-            .is_some_and(|until| until.is_settled((0..setting.cpus.len()).map(|at| cyclic.live(at))))
-        {
-            break;
-        }
+        let lanes = (0..setting.cpus.len()).map(|at| cyclic.live(at));
+        is_over = !cyclic.is_running() || setting.until.is_some_and(|until| until.is_settled(lanes));
         let elapsed = clock::mono().since(begun);
         if display.is_due() {
             display.show(&progress(setting, &cyclic, &peaks, elapsed));
@@ -143,7 +140,7 @@ pub fn measure(
             save(SoFar { series, peaks: peaks.so_far(), elapsed });
         }
     }
-    let stopped_by = signals::stop_requested();
+    let is_stopped = !is_over && cyclic.is_running();
     let duration = clock::mono().since(begun);
     let results = cyclic.finish();
     let waited_from = clock::mono();
@@ -166,7 +163,7 @@ pub fn measure(
         interference.sort_by_key(|taken| std::cmp::Reverse(taken.total_ns));
         losses.extend(recorder.losses());
     }
-    Ok(Measured { series, kept: peaks.finish(), interference, losses, duration, stopped_by, left, failures })
+    Ok(Measured { series, kept: peaks.finish(), interference, losses, duration, is_stopped, left, failures })
 }
 
 fn taken(by: recorder::Interference) -> Interference {

@@ -31,6 +31,7 @@ use lathunt_host::{knob, signals};
 
 use crate::live::Display;
 use crate::outdir::Output;
+use crate::stopped;
 use crate::strict::Strict;
 use measure::{Measured, Recording, Setting, SoFar};
 use until::Until;
@@ -115,7 +116,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         Err(error) => Some(error.to_string()),
     };
     during.left_cpu.clone_from(&measured.left);
-    during.ended_early = measured.failures.iter().cloned().chain(early_end(&measured, plan)).collect();
+    during.ended_early.clone_from(&measured.failures);
     drop(recording);
     display.finish();
 
@@ -127,6 +128,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         run.series.iter().filter(|s| s.quantity == Quantity::Cyclic).map(|s| s.histogram.count()).sum()
     };
     run.conditions.notes.extend(until.map(|until| until.note(taken(&measured))));
+    if measured.is_stopped {
+        let planned = until.map_or(plan.duration, |until| until.expected);
+        stopped::mark(&mut run, measured.duration, Some(planned));
+    }
     finish::finish(plan, run, measured, &output)
 }
 
@@ -210,10 +215,4 @@ fn partial(base: &Run, so_far: SoFar, plan: &Plan) -> Run {
     run.conditions.duration_s = Some(so_far.elapsed.as_secs());
     run.verdict = Some(plan.strict.judge(verdict::judge(&run, plan.deadline, &Rules::hunt())));
     run
-}
-
-fn early_end(measured: &Measured, plan: &Plan) -> Option<String> {
-    let signal = measured.stopped_by?;
-    let (took, planned) = (measured.duration.as_secs(), plan.duration.as_secs());
-    Some(format!("ended by signal {signal} after {took:.1} s of {planned:.0} s"))
 }

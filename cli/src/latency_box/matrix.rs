@@ -14,7 +14,7 @@ use lathunt_host::signals;
 use super::{open, to_run, watch, Prepared};
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
-use crate::{exit, out};
+use crate::{exit, out, stopped};
 
 /// Length of one pair when none is given.
 const LENGTH: Ns = Ns::from_ms(2_000);
@@ -48,7 +48,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     prepared.conditions.duration_s = Some(elapsed.as_secs());
     prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
     let mut run = to_run(prepared.conditions, &finished);
-    run.complete &= signals::stop_requested().is_none();
+    stopped::by_signal(elapsed, "all pairs of CPUs").into_iter().for_each(|why| run.stopped(why));
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
     let text = if args.json { run.to_json() + "\n" } else { table(args, &run, &cpus) };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));

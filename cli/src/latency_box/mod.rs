@@ -27,7 +27,7 @@ use lathunt_host::{pm_qos, sched, signals};
 
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::{target, write_atomic, RUN_FILE};
-use crate::{exit, out};
+use crate::{exit, out, stopped};
 use open::Place;
 
 /// Measures all channels, or pairs, at the same time.
@@ -47,6 +47,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
     let mut run = to_run(prepared.conditions, &finished);
     run.calibration = calibration;
+    stopped::mark(&mut run, elapsed, args.duration);
     // A verdict after a failed calibration is void: said by the rules of every verdict.
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
     nobody_there(&finished)?;

@@ -32,6 +32,7 @@ use lathunt_host::topology::Topology;
 
 use crate::live::Display;
 use crate::outdir::Output;
+use crate::stopped;
 use crate::strict::Strict;
 use old_files::OldFiles;
 use potential::{Potential, Running};
@@ -199,17 +200,17 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     if let Some(child) = &mut child {
         child.go();
     }
-    let (elapsed, ending) = session.record(&mut child, &output, &mut display);
+    let (elapsed, ending, by_user) = session.record(&mut child, &output, &mut display);
     display.finish();
     session.recording.finish();
     session.base.conditions.notes.extend(session.recording.notes().iter().skip(noted).cloned());
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
     session.base.conditions.during.clock_set_ns = session.clock_steps.steps();
-    session.base.conditions.during.ended_early.extend(cut_short(plan, elapsed));
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
+    by_user.into_iter().for_each(|why| run.stopped(why));
     run.verdict = Some(plan.strict.judge(verdict::judge_recording(&run, &plan.asked(&run.tasks, ending))));
     if is_empty(&run) {
         output.leave_nothing();
@@ -238,14 +239,14 @@ fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
 }
 
 impl Session<'_> {
-    /// Until a signal, `q`, the end of the command or of the time. Returned: how long it took, and how the
-    /// command ended if it has.
+    /// Until a signal, `q`, the end of the command or of the time. Returned: how long it took, how the command ended if it
+    /// has, and that it was stopped before a time that was given.
     fn record(
         &mut self,
         child: &mut Option<HeldChild>,
         output: &Output,
         display: &mut Display,
-    ) -> (Ns, Option<ExitStatus>) {
+    ) -> (Ns, Option<ExitStatus>, Option<String>) {
         let begun = clock::mono();
         let plan = self.plan;
         let keys = plan.live.then(lathunt_host::terminal::Keys::read).flatten();
@@ -259,7 +260,11 @@ impl Session<'_> {
             let quit = keys.as_ref().is_some_and(|keys| keys.pressed(b'q'));
             let ending = child.as_mut().and_then(HeldChild::ended);
             if over || quit || ending.is_some() || signals::stop_requested().is_some() {
-                return (elapsed, ending);
+                // Ctrl-C ends COMMAND as well.
+                let by_itself = over || (ending.is_some() && signals::stop_requested().is_none());
+                let early = plan.duration.filter(|_| !by_itself);
+                let by_user = early.and_then(|planned| cut_short(elapsed, planned));
+                return (elapsed, ending, by_user);
             }
             if elapsed.saturating_sub(second) < SECOND {
                 continue;
@@ -317,8 +322,9 @@ impl Session<'_> {
     }
 }
 
-/// The signal that ended it before its time; without a duration, that is the end that was asked for.
-fn cut_short(plan: &Plan, elapsed: Ns) -> Option<String> {
-    let (signal, planned) = signals::stop_requested().zip(plan.duration)?;
-    Some(format!("ended by signal {signal} after {:.1} s of {:.0} s", elapsed.as_secs(), planned.as_secs()))
+/// That the user ended it, by a signal or a key.
+fn cut_short(elapsed: Ns, planned: Ns) -> Option<String> {
+    let planned = stopped::length(planned);
+    let by_key = || Some(format!("{} (q)", stopped::after(elapsed, &planned)));
+    stopped::by_signal(elapsed, &planned).or_else(by_key)
 }

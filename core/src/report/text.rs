@@ -158,7 +158,8 @@ fn headline(run: &Run, screen: &Screen, late: Option<&Late>) -> Vec<String> {
         None => said.extend(deadline_and_largest(run)),
     }
     if !run.complete {
-        said.push("INCOMPLETE: the measurement did not end by itself".to_owned());
+        let why = run.conditions.during.ended_early.first().map(String::as_str);
+        said.push(format!("INCOMPLETE: {}", why.unwrap_or("the measurement did not end by itself")));
     }
     let mut lines = late::hanging(&format!("{word}  "), &said.join(", "), screen.width);
     if screen.colour {

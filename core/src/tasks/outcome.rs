@@ -76,6 +76,8 @@ pub struct Plan<'a> {
     pub cpus: &'a CpuSet,
     /// What was assumed, one line each.
     pub warnings: Vec<String>,
+    /// That the user ended it before its time; `None`: nobody did.
+    pub stopped: Option<String>,
     /// Why jobs have no explanation: a line for the worst of each thread.
     pub no_evidence: &'a str,
 }
@@ -95,6 +97,7 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
     let (analysed, not_analysed) = analysed(plan, plan.set, Costs::default());
     let (accounted, _) = analysed_as_measured(plan, executed);
     let mut run = Run::new(conditions);
+    plan.stopped.iter().for_each(|why| run.stopped(why.clone()));
     let mut threads = Vec::with_capacity(executed.threads.len());
     let judged = executed.threads.iter().any(|done| deadline(plan, done).is_some());
     for (at, done) in executed.threads.iter().enumerate() {

@@ -62,7 +62,7 @@ fn judged<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = &'r Series> +
 }
 
 fn cut_off(run: &Run, _: &Rules) -> Vec<Doubt> {
-    (!run.complete).then(|| void("the measurement was cut off before its end")).into_iter().collect()
+    run.is_unfinished().then(|| void("the measurement was cut off before its end")).into_iter().collect()
 }
 
 fn calibration_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
@@ -173,9 +173,11 @@ fn releases_missed(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt>
     rules.limited(run).filter_map(doubt).collect()
 }
 
-/// What was asked for was not measured to its end: a signal, a thread that ended, a program that failed.
+/// What was asked for was not measured to its end: it was stopped, a thread ended, a program failed. One that was stopped
+/// has not answered, also where no deadline was given.
 fn ended_early(run: &Run, _: &Rules) -> Vec<Doubt> {
-    run.conditions.during.ended_early.iter().map(weak).collect()
+    let doubt = if run.complete { weak } else { void };
+    run.conditions.during.ended_early.iter().map(doubt).collect()
 }
 
 /// Samples of a thread that was not on its CPU all the time are those of another CPU.

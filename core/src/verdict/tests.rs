@@ -191,7 +191,7 @@ fn samples_in_the_deadlines_own_bin_are_counted_as_a_range() {
 /// What spoils a run, words its reason must contain, and whether the measurement is void without a deadline too.
 type Case = (fn(&mut Run), &'static str, bool);
 
-const SPOILT: [Case; 24] = [
+const SPOILT: [Case; 25] = [
     (|run| run.complete = false, "cut off", true),
     (|run| run.calibration.clear(), "not calibrated", false),
     (
@@ -224,7 +224,8 @@ const SPOILT: [Case; 24] = [
     (|run| run.series[1].missed = Some(12), "CPU 1: 12 releases were missed; their latencies are not known", false),
     (|run| run.series[1].missed = None, "CPU 1: the number of missed releases is not known", false),
     (|run| run.conditions.during.load_cpu_ns = Some(Ns::from_ms(3)), "used 3.000 ms of CPU time in 20.0 s", false),
-    (|run| run.conditions.during.ended_early = vec!["ended by signal 2".into()], "ended by signal 2", false),
+    (|run| run.conditions.during.ended_early = vec!["a thread ended".into()], "a thread ended", false),
+    (|run| run.stopped("stopped after 3.3 s of 20 s".into()), "stopped after 3.3 s", true),
     (
         |run| run.conditions.during.left_cpu = vec![left(7)],
         "CPU 1: 7 samples were taken on other CPUs, the last on CPU 0 (its affinity was changed)",

@@ -57,14 +57,10 @@ pub(super) fn look(shared: &Arc<Shared>, planned: Option<Mono>) -> bool {
     shared.stop.load(Ordering::Acquire)
 }
 
-/// Whether the run is over; with the reason where that is not its time.
+/// Whether the run is over; with the reason where that is not its time, nor a signal, which the caller knows of.
 fn over(now: Mono, planned: Option<Mono>) -> Option<Option<String>> {
-    if planned.is_some_and(|planned| now >= planned) {
+    if planned.is_some_and(|planned| now >= planned) || signals::stop_requested().is_some() {
         return Some(None);
-    }
-    if let Some(signal) = signals::stop_requested() {
-        let early = planned.map(|_| format!("ended by signal {signal} before its time"));
-        return Some(early);
     }
     sched::rt_time_exceeded().then(|| {
         Some(

@@ -24,7 +24,7 @@ use lathunt_host::{pingpong, signals, wall};
 use super::super::units::seconds;
 use super::{read, warn};
 use crate::outdir::Output;
-use crate::{exit, out};
+use crate::{exit, out, stopped};
 use log::Logs;
 use places::Places;
 use watch::Display;
@@ -189,12 +189,15 @@ pub(super) fn measure(
     }
     conditions.during = before.during(Path::new(facts::LIVE), &places.used);
     conditions.during.ended_early.extend(early);
+    let took = executed.end.since(executed.begin);
+    let by_signal = |planned| stopped::by_signal(took, &stopped::length(planned));
     let plan = Plan {
         set,
         program: &program,
         scheduler,
         cpus: &places.default,
         warnings: notes,
+        stopped: duration.filter(|&planned| took < planned).and_then(by_signal),
         no_evidence: NO_EVIDENCE,
     };
     Ok(outcome::to_run(&plan, &executed, conditions))
