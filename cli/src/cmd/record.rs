@@ -64,7 +64,8 @@ pub struct RecordArgs {
     /// Where jobs begin: a pattern of the shell for a wait, as the table of threads names it
     ///
     /// `clock_nanosleep*`, `read 7`, `epoll_wait*`. A job is what a thread does from the end of a wait there to its next wait
-    /// there. Without it, that is inferred from how often a thread waits where, and who ends the wait; other places
+    /// there. Where several calls of a program wait in one place, the verdict names them with a number that is the same in each run of that
+    /// program: `clock_nanosleep TIMER_ABSTIME@721d3c89` is one of them alone. Without it, that is inferred from how often a thread waits where, and who ends the wait; other places
     /// that may begin jobs make a PASS impossible where the jobs would be longer than the deadline. For threads that
     /// never wait there it is inferred.
     #[arg(long, value_name = "PLACE")]

@@ -182,6 +182,23 @@ static void *relinner(void *unused)
 	return unused;
 }
 
+/* The same where that halves the period: each of the two sleeps looks like a release. */
+static void *halfperiod(void *unused)
+{
+	init("halfperiod");
+	PERIODIC((void)w; work(25 * MS); until(r + PERIOD / 2); work(25 * MS); job(r))
+	return unused;
+}
+
+/* Three parts of a job by one loop, and the release by another call. */
+static void *steps(void *unused)
+{
+	init("steps");
+	PERIODIC((void)w; for (int step = 1; step < 4; step++) { work(5 * MS); until(r + step * PERIOD / 4); } work(5 * MS);
+		 job(r))
+	return unused;
+}
+
 /* A mutex that another thread holds. */
 static void *holder(void *unused)
 {
@@ -320,7 +337,7 @@ static const struct {
 	{"plain", plain}, {"pool", pool}, {"epollco", epollco}, {"forkjoin", forkjoin}, {"futexwaitv", futexwaitv},
 	{"procjob", procjob}, {"vforkjob", vforkjob}, {"threadjob", threadjob}, {"priochange", priochange},
 	{"policychange", policychange}, {"cpuchange", cpuchange}, {"renamed", renamed}, {"destructor", destructor},
-	{"sleepinner", sleepinner}, {"offperiod", offperiod}, {"restful", restful}, {"relinner", relinner}, {"mutexwait", mutexwait}, {"chain", chain},
+	{"sleepinner", sleepinner}, {"halfperiod", halfperiod}, {"steps", steps}, {"offperiod", offperiod}, {"restful", restful}, {"relinner", relinner}, {"mutexwait", mutexwait}, {"chain", chain},
 	{"spinwait", spinwait}, {"yieldwait", yieldwait}, {"insignal", insignal}, {"stopped", stopped},
 	{"traced", traced}, {"namespace", namespace}, {"faults", faults}, {"pollinner", pollinner},
 	{"sigevthread", sigevthread}, {"daemonised", daemonised},

@@ -34,8 +34,18 @@ const SEEN: [&str; 22] = [
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one.
-const UNSEEN: [&str; 8] =
-    ["offperiod", "destructor", "exithandler", "sleepinner", "chain", "spinwait", "yieldwait", "sigevthread"];
+const UNSEEN: [&str; 10] = [
+    "halfperiod",
+    "steps",
+    "offperiod",
+    "destructor",
+    "exithandler",
+    "sleepinner",
+    "chain",
+    "spinwait",
+    "yieldwait",
+    "sigevthread",
+];
 
 pub(super) struct Told {
     pub outcome: Option<Outcome>,
@@ -46,9 +56,15 @@ pub(super) struct Told {
 }
 
 pub(super) fn recorded(program: &Path, place: &Path, mode: &[&str]) -> Told {
+    recorded_with(program, place, mode, &[])
+}
+
+fn recorded_with(program: &Path, place: &Path, mode: &[&str], options: &[&str]) -> Told {
     let output = place.join("run");
     let program = program.to_str().unwrap();
-    let ended = command(&["record", "--deadline", "40ms", "-o", output.to_str().unwrap(), "--", program])
+    let ended = command(&["record", "--deadline", "40ms", "-o", output.to_str().unwrap()])
+        .args(options)
+        .args(["--", program])
         .args(mode)
         .env("RUN_MS", "1500")
         .output()
@@ -96,5 +112,29 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
         let good = recorded(&program, place.path(), &[mode]);
         assert_eq!(good.late, 0, "{mode} itself was late");
         assert_ne!(good.outcome, Some(Outcome::Fail), "{mode}: {:?}", good.reasons);
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn of_several_calls_that_wait_in_one_place_the_one_where_jobs_begin_can_be_chosen() {
+    let one_cpu = || (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs");
+    if !may_run("of_several_calls_that_wait_in_one_place", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = build(place.path(), "hidden");
+    for mode in ["halfperiod", "steps"] {
+        let told = recorded(&program, place.path(), &[mode]);
+        assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
+        let run = read(&place.path().join("run"));
+        let task = run.tasks.iter().find(|task| task.thread.comm == mode).unwrap();
+        let calls = task.other_turns.iter().filter(|other| other.call.is_some());
+        let longest = calls.max_by_key(|other| other.longest_ns).unwrap();
+        let choice = format!("{}@{}", longest.place, longest.call.as_deref().unwrap());
+        let told = recorded_with(&program, place.path(), &[mode], &["--activation", &choice]);
+        assert_eq!(told.outcome, Some(Outcome::Fail), "{mode}: {:?}", told.reasons);
+        let off = told.longest.0.abs_diff(told.max.0);
+        assert!(off * 20 <= told.max.0, "{mode}: {} of {}: {:?}", told.longest, told.max, told.reasons);
     }
 }

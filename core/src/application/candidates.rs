@@ -5,10 +5,11 @@
 //! twice), and, for each place where a job may begin, the longest span from a release there to the next wait there. A
 //! place that timers end as well as other wakers counts as two. Mutexes, page faults and writes are no such places.
 //!
-//! Not here: a place at which two jobs wait with the same arguments, both for timers: they cannot be told apart.
+//! Calls that wait in one place with the same arguments are told apart in `sites`.
 
 use super::places::{Id, Places};
 use super::point::{Class, Place};
+use super::sites::Sites;
 use super::task::OtherTurns;
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, Via};
@@ -25,6 +26,7 @@ pub(super) struct Candidates {
     outside: Option<Ns>,
     /// A wait at the main place, or an activation, was seen.
     begun: bool,
+    sites: Sites,
 }
 
 /// A place, and whether timers end the waits there.
@@ -40,6 +42,7 @@ impl Candidates {
     /// The numbers of places change, and figures begin anew.
     pub fn begin_window(&mut self) {
         self.places.clear();
+        self.sites.begin_window();
         self.outside = None;
     }
 
@@ -47,15 +50,16 @@ impl Candidates {
     /// no turn.
     pub fn forget(&mut self, since: Option<Mono>) {
         self.places.iter_mut().for_each(|candidate| candidate.since = None);
+        self.sites.forget();
         self.outside_since = self.outside_since.or(since);
     }
 
-    /// An activation begins; `left`: where it waited before, if that is known, and since when.
-    pub fn woken(&mut self, a: &Activation, left: Option<&(Id, Place, Mono)>, main: Option<Id>) {
+    /// An activation begins; `left`: where it waited before, if that is known, since when, and for which call.
+    pub fn woken(&mut self, a: &Activation, left: Option<&(Id, Place, Mono, u32)>, main: Option<Id>) {
         if !self.begun {
             (self.begun, self.outside_since) = (true, Some(a.begin()));
         }
-        let Some((place, what, since)) = left else { return };
+        let Some((place, what, since, site)) = left else { return };
         if Some(*place) == main {
             self.outside_since = None; // a turn begins
         } else if what.class == Class::Lock && a.via == Via::Thread && !what.may_be_mutex() {
@@ -68,6 +72,7 @@ impl Candidates {
         if !may_begin_jobs(what) {
             return;
         }
+        self.sites.released(*place, *site, *since, a.begin());
         let timer = a.via == Via::Timer;
         let at = self.places.iter().position(|known| known.place == *place && known.timer == timer);
         let at = at.unwrap_or_else(|| {
@@ -120,9 +125,14 @@ impl Candidates {
     pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
         let told = self.places.iter().filter_map(|candidate| {
             let place = places.get(candidate.place).name;
-            Some(OtherTurns { place, after_timer: candidate.timer, longest_ns: candidate.longest? })
+            Some(OtherTurns {
+                place,
+                after_timer: candidate.timer,
+                longest_ns: candidate.longest?,
+                call: None,
+            })
         });
-        let mut told: Vec<OtherTurns> = told.collect();
+        let mut told: Vec<OtherTurns> = told.chain(self.sites.report(places)).collect();
         longest_first(&mut told);
         told
     }

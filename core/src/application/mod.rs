@@ -26,6 +26,7 @@ mod parts;
 mod places;
 mod point;
 mod several;
+mod sites;
 mod sums;
 mod task;
 mod turn;

@@ -36,6 +36,7 @@ pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
         faults: first.faults.saturating_add(next.faults),
         fault_address: if next.faults > 0 { next.fault_address } else { first.fault_address },
         point: next.point,
+        site: next.site,
         contended: next.contended,
         stayed: next.stayed,
         at_once: next.at_once,

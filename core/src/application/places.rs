@@ -1,5 +1,7 @@
 //! The places of one thread, numbered: on the way of each activation a point is looked up, not formatted.
 
+use std::fmt::Write;
+
 use super::point::{Class, Place};
 use crate::trace::activation::Point;
 
@@ -13,6 +15,14 @@ const POINTS: usize = 16;
 pub(super) struct Id(u8);
 
 const OTHER: Id = Id(u8::MAX);
+/// Between a place and one of the program's calls that wait there, in hexadecimal digits.
+const CALL: char = '@';
+
+/// The call that a pattern for places names.
+pub(super) fn call_of(pattern: &str) -> Option<u32> {
+    let (_, call) = pattern.rsplit_once(CALL)?;
+    u32::from_str_radix(call, 16).ok().filter(|_| call.len() == 8)
+}
 
 /// Memory is bounded by the two limits.
 #[derive(Clone, Default)]
@@ -28,7 +38,10 @@ impl Places {
         if let Some(&(_, id)) = self.points.iter().find(|(known, _)| *known == point) {
             return (id, false);
         }
-        let place = Place::of(point, name);
+        let mut place = Place::of(point, name);
+        if point.site != 0 {
+            let _ = write!(place.name, "{CALL}{:08x}", point.site);
+        }
         let (id, fresh) = match self.known.iter().position(|known| *known == place) {
             Some(at) => (Id(at as u8), false),
             None if self.known.len() < PLACES => {
@@ -73,7 +86,7 @@ mod tests {
     use super::*;
 
     fn futex(argument: u64) -> Point {
-        Point { syscall: 202, argument, operation: 0, compat: false }
+        Point { syscall: 202, argument, operation: 0, compat: false, site: 0 }
     }
 
     fn name(_: Point) -> Option<&'static str> {

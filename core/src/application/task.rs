@@ -159,6 +159,10 @@ pub struct OtherTurns {
     pub after_timer: bool,
     /// The longest span.
     pub longest_ns: Ns,
+    /// Only waits that one of the program's calls asked for, where several wait in the place: as `--activation 'PLACE@CALL'`
+    /// names it. `None`: all that timers ended, or all others (`after_timer`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
 }
 
 /// A place that is not the thread's main wait, and what it cost.

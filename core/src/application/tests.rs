@@ -27,9 +27,10 @@ thread_local! {
     static BLOCKS: std::cell::Cell<u16> = const { std::cell::Cell::new(0) };
 }
 
-pub(super) const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1, compat: false };
-pub(super) const LOCK: Point = Point { syscall: 202, argument: 0x1000, operation: 128 + 6, compat: false };
-const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0, compat: false };
+pub(super) const SLEEP: Point = Point { syscall: 230, argument: 1, operation: 1, compat: false, site: 0 };
+pub(super) const LOCK: Point =
+    Point { syscall: 202, argument: 0x1000, operation: 128 + 6, compat: false, site: 0 };
+const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0, compat: false, site: 0 };
 
 /// Woken at `at` (by a timer: programmed 2 µs earlier), runs from 3 µs later for 50 µs, blocks in `point`.
 pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
@@ -47,6 +48,7 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         faults: u16::from(point == FAULT),
         fault_address: 0,
         point,
+        site: 0,
         via,
         waker: thread(9, "low"),
         waker_cpu: Cpu(0),
@@ -124,8 +126,13 @@ fn a_thread_that_waits_as_often_for_a_lock_as_for_its_timer_is_driven_by_the_tim
 #[test]
 fn a_thread_that_waits_for_a_condition_has_one_turn_for_each_signal() {
     let mut tasks = Tasks::new(4, None, name);
-    let futex =
-        |operation: u8, argument| Point { syscall: 202, argument, operation: 128 + operation, compat: false };
+    let futex = |operation: u8, argument| Point {
+        syscall: 202,
+        argument,
+        operation: 128 + operation,
+        compat: false,
+        site: 0,
+    };
     for turn in 1..=400 {
         let (at, word) = (turn * 1_000_000, 0x1268 + 4 * (turn % 2));
         if turn % 4 != 3 {
@@ -145,7 +152,7 @@ fn a_thread_that_waits_for_a_condition_has_one_turn_for_each_signal() {
 #[test]
 fn a_thread_whose_every_wait_may_be_a_mutex_is_driven_by_the_most_frequent() {
     let mut tasks = Tasks::new(4, None, name);
-    let futex = |argument| Point { syscall: 202, argument, operation: 0, compat: false };
+    let futex = |argument| Point { syscall: 202, argument, operation: 0, compat: false, site: 0 };
     for turn in 1..=100 {
         tasks.add(&activation(
             turn * 1_000_000,

@@ -14,7 +14,7 @@ use super::job::{Due, Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
 use super::part::{joined, Part};
-use super::places::{Id, Places};
+use super::places::{call_of, Id, Places};
 use super::point::EXIT;
 use super::several::Several;
 use super::sums::Sums;
@@ -43,6 +43,8 @@ pub(super) struct Log {
     main: Option<Id>,
     /// A pattern for the place where its jobs begin.
     chosen: Option<Arc<str>>,
+    /// One of the program's calls there.
+    chosen_call: Option<u32>,
     sums: Sums,
     turn: Option<Turn>,
     /// Where and when it blocked last.
@@ -92,6 +94,7 @@ impl Log {
             learning: Vec::new(),
             places: Places::default(),
             main: None,
+            chosen_call: chosen.as_deref().and_then(call_of),
             chosen,
             sums: Sums::new(deadline),
             turn: None,
@@ -145,7 +148,7 @@ impl Log {
     }
 
     fn add_one(&mut self, activation: &Activation, name: fn(Point) -> Option<&'static str>) -> bool {
-        let (place, fresh) = self.places.of(activation.point, name);
+        let (place, fresh) = self.place_of(activation, name);
         if self.main.is_some() {
             self.step(activation, place, name);
             return fresh;
@@ -158,12 +161,20 @@ impl Log {
         fresh
     }
 
+    /// Where it blocked: where one of the program's calls was chosen, that is a place of its own.
+    fn place_of(&mut self, a: &Activation, name: fn(Point) -> Option<&'static str>) -> (Id, bool) {
+        let chosen = self.chosen_call.filter(|&call| call == a.site);
+        self.places.of(Point { site: chosen.unwrap_or_default(), ..a.point }, name)
+    }
+
     /// While the main wait is not known: the evidence of a job must be asked for before it is overwritten.
     fn perhaps_a_job(&mut self, place: Id, name: fn(Point) -> Option<&'static str>) {
         if self.jobs.is_none() {
             return;
         }
-        let places: Vec<Id> = self.learning.iter().map(|one| self.places.of(one.point, name).0).collect();
+        let learning = std::mem::take(&mut self.learning);
+        let places: Vec<Id> = learning.iter().map(|one| self.place_of(one, name).0).collect();
+        self.learning = learning;
         if main_wait(&self.learning, &places, &self.places, self.chosen.as_deref()) != Some(place) {
             return;
         }
@@ -255,7 +266,7 @@ impl Log {
 
     fn decide(&mut self, name: fn(Point) -> Option<&'static str>) {
         let learnt = std::mem::take(&mut self.learning);
-        let places: Vec<Id> = learnt.iter().map(|one| self.places.of(one.point, name).0).collect();
+        let places: Vec<Id> = learnt.iter().map(|one| self.place_of(one, name).0).collect();
         self.main = main_wait(&learnt, &places, &self.places, self.chosen.as_deref());
         learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place, name));
     }
@@ -295,7 +306,8 @@ impl Log {
             self.candidates.forget(self.lost_since);
             self.jobs.iter_mut().for_each(Jobs::forget);
         }
-        let left = self.left.map(|(left, since)| (left, self.places.get(left), since));
+        let site = before.map_or(0, |before| before.site);
+        let left = self.left.map(|(left, since)| (left, self.places.get(left), since, site));
         self.candidates.woken(activation, left.as_ref(), self.main);
         match self.left {
             Some((left, _)) if Some(left) == self.main => {

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_turn_in_which_the_thread_ends_lasted_until_then() {
-        let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false };
+        let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false, site: 0 };
         let late = |tasks: &mut Tasks, next: Activation| {
             tasks.add(&Activation { point: exits, blocked: Mono(151 * PERIOD), ..next });
         };

@@ -1,6 +1,6 @@
 //! One activation of a thread as the recorder saw it: from its waking to where it blocks again.
 //!
-//! 184 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
+//! 192 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
 //! them mean together, which is [`crate::application`].
 
 use crate::comm::Comm;
@@ -8,7 +8,7 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// Words of 8 bytes of one record.
-pub const WORDS: usize = 23;
+pub const WORDS: usize = 24;
 
 /// Who woke the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Point {
     pub operation: u8,
     /// `syscall` is of the table of 32-bit programs.
     pub compat: bool,
+    /// The call of the program that led to it, where that was chosen; else 0, as in what is read.
+    pub site: u32,
 }
 
 impl Point {
@@ -107,6 +109,9 @@ pub struct Activation {
     pub fault_address: u64,
     /// Where it blocked.
     pub point: Point,
+    /// Which of the program's calls led to that: a hash of the return addresses that were found, the same in each run of one
+    /// program. Two sites may be one call, where something else on the stack looked like a return address. 0: not known.
+    pub site: u32,
     /// What woke it.
     pub via: Via,
     /// Who was running where it was woken (in an interrupt: who was interrupted).
@@ -173,7 +178,9 @@ impl Activation {
                 argument: word(56),
                 operation: byte(102),
                 compat: byte(104) & 32 != 0,
+                site: 0,
             },
+            site: int(184) as u32,
             via: match byte(103) {
                 0 => Via::Thread,
                 1 => Via::Timer,
@@ -252,6 +259,7 @@ mod tests {
             (160, 1_900),
             (168, 60),
             (176, 25),
+            (184, 0xfeed_0001),
         ] {
             put(at, &value.to_le_bytes());
         }
@@ -273,13 +281,13 @@ mod tests {
         };
         let read = Activation::parse(&words(&bytes), 7).unwrap();
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
-        assert_eq!(read.slack, Ns(25));
+        assert_eq!((read.slack, read.site), (Ns(25), 0xfeed_0001));
         assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),
             ("waker", "before/2 (RT 50)")
         );
-        assert_eq!(read.point, Point { syscall: 230, argument: 99, operation: 137, compat: false });
+        assert_eq!(read.point, Point { syscall: 230, argument: 99, operation: 137, compat: false, site: 0 });
         assert_eq!(
             (read.via, read.shared, read.cpu, read.preemptions, read.faults),
             (Via::Timer, true, Cpu(1), 2, 6)

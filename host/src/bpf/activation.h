@@ -59,8 +59,10 @@ struct activation {
 	__u64 late_sleep; /* the last such time */
 	__u64 late_by;	  /* the most by which one had passed */
 	__u64 slack;	  /* how much of its lateness is the slack of its timer */
+	__u32 site;	  /* of the program's calls that led to `syscall` (site.h); 0: not known */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct activation) == 184, "wire record has no padding");
+_Static_assert(sizeof(struct activation) == 192, "wire record has no padding");
 
 /* What is known of one thread between its waking and its next block. The usual path touches the first cache line. */
 struct waking {
@@ -83,7 +85,7 @@ struct waking {
 	__u16 jobs;	   /* ended by yielding */
 	__u16 pad;
 	__u64 slack; /* of `expires` */
-	__u64 reserved[6];
+	__u64 reserved[5];
 };
 _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
 _Static_assert(sizeof(struct waking) == 320, "as in host/src/recorder/chosen.rs");
@@ -92,10 +94,10 @@ _Static_assert(sizeof(struct waking) == 320, "as in host/src/recorder/chosen.rs"
 struct pt_regs___syscall {
 #if defined(__TARGET_ARCH_arm64)
 	__u64 regs[31];
-	__u64 orig_x0;
+	__u64 sp, orig_x0;
 	__s32 syscallno;
 #else
-	unsigned long orig_ax, di, si, dx, bx, cx;
+	unsigned long orig_ax, di, si, dx, bx, cx, sp;
 #endif
 } CORE;
 /* Of them on the stack of a thread; 0: not known yet. */

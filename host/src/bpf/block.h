@@ -14,6 +14,7 @@
 #define SOFTIRQ_SLOTS 16
 #define SEEN_SLOTS 128 /* real-time priorities, rounded up */
 #define NMI_NOTES 8
+#define SITE_WORDS 32
 
 /* One event of the flight ring; the fields per kind are documented in core/src/trace/flight.rs, which decodes it. */
 struct flight_rec {
@@ -177,10 +178,11 @@ struct cpu_block {
 	__s32 run_tid;
 	__s32 hidden_tid; /* away from whom the last LOST_SWITCH was; 0: none */
 	struct seen seen[SEEN_SLOTS];
-	struct activation activation[ACTIVATION_SLOTS];
+	struct activation activation[ACTIVATION_SLOTS] __attribute__((aligned(64)));
 	struct nmi_note nmi_note[NMI_NOTES];
 	__u64 asked_at;	   /* when the thread of the open activation went to sleep until a time (due.h) */
 	__u64 asked_timer; /* with this timer */
+	__u64 stack[SITE_WORDS]; /* of a thread that blocks (site.h) */
 } __attribute__((aligned(4096)));
 
 enum option {
@@ -246,4 +248,4 @@ _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
 _Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
 _Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
-_Static_assert(sizeof(struct cpu_block) == 2850816, "cpu_block");
+_Static_assert(sizeof(struct cpu_block) == 2887680, "cpu_block");

@@ -88,6 +88,10 @@ struct sched_dl_entity {
 	unsigned int dl_yielded : 1; /* it waits for that; cleared when it comes back */
 } CORE;
 
+struct mm_struct {
+	unsigned long start_code, end_code; /* of the program itself, not of its libraries */
+} CORE;
+
 struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
@@ -101,6 +105,7 @@ struct task_struct {
 	unsigned long nvcsw; /* times that it blocked; counted before sched_switch */
 	char comm[16];
 	void *stack;
+	struct mm_struct *mm; /* 0: of the kernel */
 } CORE;
 
 #define TASK_STOPPED 0x4 /* include/linux/sched.h */

@@ -7,6 +7,7 @@
 #include "block.h"
 #include "flight.h"
 #include "wakings.h"
+#include "site.h"
 #include "run.h"
 #include "due.h"
 #include "wakeup.h"

@@ -56,13 +56,23 @@ static __always_inline bool is_compat(struct task_struct *p)
 
 #define FUTEX_WAITERS_WORD 2 /* nptl/lowlevellock.h */
 
-/* Where `p` blocks. */
-static __always_inline void blocking_point(struct cpu_block *b, struct activation *a, struct task_struct *p)
+static __always_inline __u64 stack_pointer(struct pt_regs___syscall *r)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return BPF_CORE_READ(r, sp);
+#else
+	return r->sp;
+#endif
+}
+
+/* Where `p` blocks; `current`: it is the current task, whose stack can be read. */
+static __always_inline void blocking_point(struct cpu_block *b, struct activation *a, struct task_struct *p, bool current)
 {
 	__u32 contended;
 
 	a->argument = 0;
 	a->operation = 0;
+	a->site = 0;
 	if (p->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER | PF_EXITING)) {
 		a->syscall = p->flags & PF_EXITING ? SYSCALL_EXITS : SYSCALL_KERNEL;
 		return;
@@ -91,6 +101,8 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	contended = r->dx;
 #endif
 	a->flags |= contended == FUTEX_WAITERS_WORD ? ACT_CONTENDED : 0;
+	if (current && a->syscall >= 0)
+		a->site = call_site(b, p, stack_pointer(r));
 }
 
 /* Not a wait of its own. Of version 2, the freezer has it sleep, as page faults do not. */
@@ -118,14 +130,15 @@ static __always_inline void named_in_the_end(struct activation *a, struct task_s
 		a->prio = p->prio;
 }
 
-/* `jobs`: ended by yielding, which the kernel does not count as blocking; `state`: in which it leaves. */
+/* `jobs`: ended by yielding, which the kernel does not count as blocking; `state`: in which it leaves; `current`: see
+ * blocking_point(). */
 static __always_inline void activation_ends(struct cpu_block *b, struct activation *a, __u64 at, struct task_struct *p,
-					    __u16 jobs, __u32 state)
+					    __u16 jobs, __u32 state, bool current)
 {
 	a->out_at = at;
 	a->blocks = p->nvcsw + jobs;
 	named_in_the_end(a, p);
-	blocking_point(b, a, p);
+	blocking_point(b, a, p, current);
 	if (a->syscall == SYSCALL_NONE && is_stop(state))
 		a->syscall = SYSCALL_STOPPED;
 	publish(&a->stamp, b->activations + 1);
@@ -150,7 +163,7 @@ static __noinline int activation_left(struct cpu_block *b, struct waking *w, str
 	*a = w->saved;
 	a->preemptions--;
 	a->flags |= ACT_STAYED;
-	activation_ends(b, a, a->out_at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
+	activation_ends(b, a, a->out_at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0, false);
 	return 0;
 }
 
@@ -249,7 +262,7 @@ static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, str
 	struct activation *a = open_activation(b);
 
 	activation_leaves(b, a, at);
-	activation_ends(b, a, at, prev, jobs, state);
+	activation_ends(b, a, at, prev, jobs, state, true);
 }
 
 /* Its page faults so far, which no switch has counted. */
@@ -282,7 +295,7 @@ static __always_inline void activation_stays(struct cpu_block *b, __u64 at, stru
 		a->run_ns += end - b->run_since;
 	stayed_faults(b, a, end);
 	a->flags |= ACT_STAYED;
-	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
+	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0, true);
 }
 
 /* The calls in which a thread takes what a timer has brought: with them its next job begins, also when they do not wait. */
@@ -312,7 +325,7 @@ static __noinline int activation_returns(struct cpu_block *b, __u64 at, struct w
 		a->run_ns += at - b->run_since;
 	stayed_faults(b, a, at);
 	a->flags |= ACT_STAYED | ACT_AT_ONCE;
-	activation_ends(b, a, at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0);
+	activation_ends(b, a, at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0, true);
 	w->expires = 0;
 	w->slack = 0;
 	w->via = VIA_TIMER;
@@ -334,7 +347,7 @@ static __always_inline void activation_exits(struct cpu_block *b, __u64 at, stru
 	a->run_ns += at - b->run_since;
 	a->flags |= ACT_STAYED;
 	b->run_tid = 0;
-	activation_ends(b, a, at, p, jobs, 0);
+	activation_ends(b, a, at, p, jobs, 0, true);
 }
 
 /* Woken while still on its way to sleep: one activation is over, seen to begin or not, and the next begins. */

@@ -121,7 +121,9 @@ pub(super) struct CpuBlock {
     pub hidden_tid: AtomicI32,
     /// When a task of each real-time priority came or went last.
     pub seen: [Seen; 128],
+    pad_of_lines: [u64; 6],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
+    private_end: [u64; 74],
 }
 
 // The same numbers are asserted at the end of src/bpf/block.h.
@@ -138,7 +140,7 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
     assert!(std::mem::offset_of!(CpuBlock, run_tid) == 2_094_504 + 32);
     assert!(std::mem::offset_of!(CpuBlock, hidden_tid) == 2_094_504 + 36);
-    assert!(size_of::<CpuBlock>() == 2_850_816);
+    assert!(size_of::<CpuBlock>() == 2_887_680);
 };
 
 /// What can be mapped as one element of an array map for each CPU.

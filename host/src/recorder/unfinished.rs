@@ -116,6 +116,7 @@ impl Recorder {
             faults: 0,
             fault_address: 0,
             point: Point::default(),
+            site: 0,
             via: slot.via(),
             waker: slot.waker(),
             waker_cpu: slot.waker_cpu(),

@@ -13,12 +13,12 @@ impl Dice {
 }
 
 fn futex(argument: u64) -> Point {
-    Point { syscall: 202, argument, operation: 128 + 9, compat: false }
+    Point { syscall: 202, argument, operation: 128 + 9, compat: false, site: 0 }
 }
 
 /// A thread that runs and waits at any of some places, at any time for any reason; its last one may be its end.
 fn stream(dice: &mut Dice) -> Vec<Activation> {
-    let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false };
+    let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false, site: 0 };
     let places = [SLEEP, futex(0x100), LOCK, FAULT];
     let count = 2 + dice.below(100);
     let used = 1 + dice.below(4);
@@ -159,4 +159,34 @@ fn jobs_begin_where_the_user_says() {
     assert_eq!((chosen.waits_in.as_deref(), chosen.is_chosen), (Some("futex FUTEX_WAIT_BITSET 0x200"), true));
     let other = told(Some("read*"));
     assert!(!other.is_chosen && other.waits_in == told(None).waits_in, "{other:?}");
+}
+
+#[test]
+fn a_job_begins_at_one_of_the_calls_that_wait_in_a_place_where_that_is_chosen() {
+    let told = |activation: Option<&str>| {
+        let mut tasks = Tasks::new(4, Some(Ns::from_us(300)), name).with_activation(activation);
+        for turn in 1..=100 {
+            let half = activation_at(turn * 1_000_000, 0xa);
+            tasks.add(&half);
+            tasks.add(&activation_at(turn * 1_000_000 + 500_000, 0xb));
+        }
+        tasks.report().remove(0)
+    };
+    let inferred = told(None);
+    let longest = |task: &Task| task.of(Quantity::Response).unwrap().histogram.max();
+    assert_eq!((longest(&inferred), inferred.activations), (Some(Ns(55_000)), 199));
+    let calls: Vec<(Option<&str>, Ns)> =
+        inferred.other_turns.iter().map(|other| (other.call.as_deref(), other.longest_ns)).collect();
+    assert_eq!(calls[..2], [(Some("0000000a"), Ns(555_000)), (Some("0000000b"), Ns(555_000))]);
+    let chosen = told(Some("clock_nanosleep TIMER_ABSTIME@0000000b"));
+    assert!(chosen.is_chosen, "{chosen:?}");
+    assert_eq!((longest(&chosen), chosen.activations), (Some(Ns(555_000)), 99));
+    assert_eq!(chosen.waits_in.as_deref(), Some("clock_nanosleep TIMER_ABSTIME@0000000b"));
+    let all = told(Some("clock_nanosleep TIMER_ABSTIME"));
+    assert!(all.is_chosen && all.activations == 199, "{all:?}");
+}
+
+/// Woken at `at` by a timer, and then asleep by this call of the program.
+fn activation_at(at: u64, site: u32) -> Activation {
+    Activation { site, ..activation(at, Via::Timer, SLEEP) }
 }

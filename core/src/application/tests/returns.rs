@@ -2,8 +2,8 @@
 
 use super::*;
 
-const READ: Point = Point { syscall: 0, argument: 5, operation: 0, compat: false };
-const EPOLL: Point = Point { syscall: 232, argument: 4, operation: 0, compat: false };
+const READ: Point = Point { syscall: 0, argument: 5, operation: 0, compat: false, site: 0 };
+const EPOLL: Point = Point { syscall: 232, argument: 4, operation: 0, compat: false, site: 0 };
 const MS: u64 = 1_000_000;
 
 fn named(point: Point) -> Option<&'static str> {

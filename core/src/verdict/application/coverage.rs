@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application::{Task, OTHERS};
+use crate::application::{OtherTurns, Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
 use crate::run::Run;
@@ -34,20 +34,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     }
     // The rest is about where jobs begin.
     let inferred = (!task.is_chosen).then_some(task);
-    for other in
-        inferred.iter().flat_map(|task| &task.other_turns).filter(|other| other.longest_ns > deadline)
-    {
-        if longest_response(task) >= other.longest_ns {
-            continue; // said by that
-        }
-        let by = if other.after_timer { "timers" } else { "others than timers" };
-        doubts.push(format!(
-            "{name}: if its jobs begin when {by} end its wait in {}, one took up to {}: it is not known which wait \
-             begins a job",
-            other.place,
-            shown(other.longest_ns)
-        ));
-    }
+    doubts.extend(inferred.iter().flat_map(|task| other_turns(task, deadline)));
     if let Some(several) = inferred
         .and_then(|task| task.several_waits)
         .filter(|of| task.timer_driven && of.longest_ns > deadline)
@@ -84,6 +71,32 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     }
     if task.not_recorded > 0 && task.of(Quantity::Response).is_none() {
         doubts.push(format!("{name}: {} activations of it were not recorded", task.not_recorded));
+    }
+    doubts
+}
+
+/// Turns that would be longer if jobs began at another wait.
+fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
+    let (name, mut calls) = (&task.thread, BTreeSet::new());
+    let unsaid = |other: &&OtherTurns| other.longest_ns > deadline.max(longest_response(task));
+    let mut doubts = Vec::new();
+    for other in task.other_turns.iter().filter(unsaid) {
+        let (place, longest) = (&other.place, other.longest_ns.told_apart(deadline).0);
+        let by = if other.after_timer { "timers" } else { "others than timers" };
+        let Some(call) = &other.call else {
+            doubts.push(format!(
+                "{name}: if its jobs begin when {by} end its wait in {place}, one took up to {longest}: it is not known which \
+                 wait begins a job"
+            ));
+            continue;
+        };
+        let plain = place.split_once(" (").map_or(place.as_str(), |(place, _)| place);
+        if calls.insert(plain) {
+            doubts.push(format!(
+                "{name}: several calls of its program wait in {place}: if jobs begin at one of them alone, one took up to \
+                 {longest}. Choose that one (--activation '{plain}@{call}'), or all of them (--activation '{plain}')"
+            ));
+        }
     }
     doubts
 }

@@ -254,7 +254,8 @@ fn an_ordinary_thread_that_works_longer_than_real_time_ones_may_is_a_doubt_unles
 
 #[test]
 fn where_the_user_says_where_jobs_begin_other_waits_are_no_doubt() {
-    let other = OtherTurns { place: "read 5".to_owned(), after_timer: true, longest_ns: Ns::from_ms(9) };
+    let other =
+        OtherTurns { place: "read 5".to_owned(), after_timer: true, longest_ns: Ns::from_ms(9), call: None };
     let verdict = |is_chosen, activation: Option<&str>| {
         let run = run(Task { is_chosen, other_turns: vec![other.clone()], ..task(DEADLINE) });
         judge_recording(&run, &Asked { activation: activation.map(str::to_owned), ..asked(true) }).outcome
@@ -262,4 +263,19 @@ fn where_the_user_says_where_jobs_begin_other_waits_are_no_doubt() {
     assert_eq!(verdict(false, None), Some(Outcome::Inconclusive));
     assert_eq!(verdict(true, Some("read 4")), Some(Outcome::Pass));
     assert_eq!(verdict(false, Some("read 4")), Some(Outcome::Inconclusive));
+}
+
+#[test]
+fn several_calls_in_one_place_are_one_doubt_that_says_how_to_choose() {
+    let call = |call: &str| {
+        let (place, longest_ns) = ("read 5 (pipe)".to_owned(), Ns::from_ms(8));
+        OtherTurns { place, after_timer: false, longest_ns, call: Some(call.to_owned()) }
+    };
+    let run = run(Task { other_turns: vec![call("00000001"), call("00000002")], ..task(DEADLINE) });
+    let verdict = judge_recording(&run, &asked(true));
+    assert_eq!(verdict.outcome, Some(Outcome::Inconclusive));
+    let told: Vec<&String> =
+        verdict.reasons.iter().filter(|reason| reason.contains("several calls")).collect();
+    let choice = "(--activation 'read 5@00000001'), or all of them (--activation 'read 5')";
+    assert!(told.len() == 1 && told[0].contains(choice), "{told:?}");
 }

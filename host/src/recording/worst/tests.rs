@@ -32,6 +32,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         faults: 0,
         fault_address: 0,
         point: Point::default(),
+        site: 0,
         via: Via::Thread,
         waker: who(900),
         waker_cpu: CPU,

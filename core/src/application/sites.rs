@@ -1,0 +1,244 @@
+//! How long a thread's turns would be if they began at one of several calls of its program that wait in one place.
+//!
+//! A place is a system call with its arguments. A job that sleeps in its midst by the call that it began with waits in one
+//! place twice, and where the sleep ends at a part of the period, the releases are regular: two jobs of half the
+//! period look the same. What differs is the call in the program ([`Activation::site`]). So, for each site of a place with
+//! several, the longest span from a release there to the next wait there is kept.
+//!
+//! A site is a hash of what looked like return addresses, and one call may have two where something else on the stack
+//! looked like one. Then the releases at one are where those at the other are missing, on its period: such a span is
+//! no turn. A wait within a job leaves the releases at the job's first wait as they are.
+//!
+//! [`Activation::site`]: crate::trace::activation::Activation::site
+
+use std::collections::VecDeque;
+
+use super::cycles::is_regular;
+use super::places::{Id, Places};
+use super::sums::PERIODIC;
+use super::task::OtherTurns;
+use crate::time::{Mono, Ns};
+
+/// Sites of one thread that are kept apart.
+const SITES: usize = 16;
+/// A site that was seen once makes room when so many waits have followed.
+const OLD: u64 = 64;
+/// Spans of a site from which its period is taken, and that are held against it.
+const RECENT: usize = 16;
+/// From so many on it is known.
+const KNOWN: usize = 3;
+/// Releases at other sites that are remembered of one span.
+const BETWEEN: usize = 64;
+
+/// Of one thread.
+#[derive(Clone, Default)]
+pub(super) struct Sites {
+    known: Vec<Site>,
+    waits: u64,
+}
+
+#[derive(Clone)]
+struct Site {
+    place: Id,
+    site: u32,
+    count: u64,
+    last: u64,
+    /// The release of the span that goes on, and how long after it others of the place were.
+    open: Option<(Mono, Vec<u64>)>,
+    spans: VecDeque<Span>,
+    longest: Option<Ns>,
+}
+
+/// From a release to the next one of the site.
+#[derive(Clone)]
+struct Span {
+    /// To the wait that the next one ends.
+    length: Ns,
+    distance: u64,
+    others: Vec<u64>,
+}
+
+impl Sites {
+    /// The numbers of places change, and figures begin anew.
+    pub fn begin_window(&mut self) {
+        self.known.clear();
+    }
+
+    /// Activations are missing: no span over them is known.
+    pub fn forget(&mut self) {
+        self.known.iter_mut().for_each(|site| site.open = None);
+    }
+
+    /// A wait that began at `since` in `place`, where `site` asked for it, ended at `release`.
+    pub fn released(&mut self, place: Id, site: u32, since: Mono, release: Mono) {
+        if site == 0 {
+            return;
+        }
+        self.waits += 1;
+        let others = self.known.iter_mut().filter(|one| one.place == place && one.site != site);
+        for (open, between) in others.filter_map(|one| one.open.as_mut()) {
+            if between.len() < BETWEEN {
+                between.push(release.since(*open).0);
+            }
+        }
+        let Some(at) = self.of(place, site) else { return };
+        let waits = self.waits;
+        let one = &mut self.known[at];
+        (one.count, one.last) = (one.count + 1, waits);
+        if let Some((begin, others)) = one.open.replace((release, Vec::new())) {
+            one.spans.push_back(Span {
+                length: since.since(begin),
+                distance: release.since(begin).0,
+                others,
+            });
+        }
+        if one.spans.len() > RECENT {
+            let pace = self.pace(&self.known[at]);
+            let alone = !self.has_several(place);
+            self.known[at].hold_first(pace, alone);
+        }
+    }
+
+    fn of(&mut self, place: Id, site: u32) -> Option<usize> {
+        let known = self.known.iter().position(|one| one.place == place && one.site == site);
+        if known.is_some() {
+            return known;
+        }
+        if self.known.len() >= SITES {
+            let old = |one: &Site| one.count == 1 && self.waits - one.last > OLD;
+            let old = self.known.iter().position(old)?;
+            self.known.swap_remove(old);
+        }
+        let (count, last, open, longest) = (0, 0, None, None);
+        self.known.push(Site { place, site, count, last, open, spans: VecDeque::new(), longest });
+        Some(self.known.len() - 1)
+    }
+
+    fn has_several(&self, place: Id) -> bool {
+        self.known.iter().filter(|one| one.place == place).count() > 1
+    }
+
+    /// The period of `of`, or else the shortest of a site of its place; `None`: there is no release at regular times.
+    fn pace(&self, of: &Site) -> Option<Ns> {
+        let of_place =
+            || self.known.iter().filter(|one| one.place == of.place).filter_map(Site::period).min();
+        of.period().or_else(of_place)
+    }
+
+    /// The longest span of each site, of places with several.
+    pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
+        let several = self.known.iter().filter(|one| self.has_several(one.place));
+        let longest = |one: &Site| {
+            let (mut whole, pace) = (one.clone(), self.pace(one));
+            while !whole.spans.is_empty() {
+                whole.hold_first(pace, false);
+            }
+            whole.longest
+        };
+        let told = several.filter_map(|one| {
+            let (place, call) = (places.get(one.place).name, Some(format!("{:08x}", one.site)));
+            Some(OtherTurns { place, after_timer: false, longest_ns: longest(one)?, call })
+        });
+        told.collect()
+    }
+}
+
+impl Site {
+    /// The median distance of its releases, where they are regular. One that is missing leaves a multiple.
+    fn period(&self) -> Option<Ns> {
+        let mut distances: Vec<u64> = self.spans.iter().map(|span| span.distance).collect();
+        if distances.len() < KNOWN || !is_regular(&distances, 1) {
+            return None;
+        }
+        distances.sort_unstable();
+        distances.get(distances.len() / 2).copied().map(Ns)
+    }
+
+    /// `period`: that its releases are held against; `alone`: no other site of its place is known.
+    fn hold_first(&mut self, period: Option<Ns>, alone: bool) {
+        let Some(span) = self.spans.pop_front().filter(|_| !alone) else { return };
+        if !period.is_some_and(|period| span.is_filled(period.0 as f64)) {
+            self.longest = self.longest.max(Some(span.length));
+        }
+    }
+}
+
+impl Span {
+    /// Whether each release that it has too few, by `period`, is one of another site.
+    fn is_filled(&self, period: f64) -> bool {
+        let missing = (self.distance as f64 / period).round() as usize;
+        let near = |nth: usize| {
+            let due = nth as f64 * period;
+            self.others.iter().any(|&other| (other as f64 - due).abs() <= PERIODIC * period)
+        };
+        missing > 1 && (1..missing.min(BETWEEN)).all(near)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{name, SLEEP};
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Waits of one thread in one place: how long after the one before it each ends, how long it works then, and the site
+    /// of the wait behind that.
+    fn of(waits: &[(u64, u64, u32)]) -> Vec<(u32, Ns)> {
+        let mut places = Places::default();
+        let (place, _) = places.of(SLEEP, name);
+        let (mut sites, mut release, mut since, mut site) = (Sites::default(), 0, 0, 0);
+        for (distance, works, next) in waits {
+            release += distance;
+            sites.released(place, site, Mono(since), Mono(release));
+            (since, site) = (release + works, *next);
+        }
+        let told = sites.report(&places).into_iter();
+        let told = told.map(|told| (u32::from_str_radix(&told.call.unwrap(), 16).unwrap(), told.longest_ns));
+        let mut told: Vec<_> = told.collect();
+        told.sort_unstable();
+        told
+    }
+
+    fn times(count: usize, waits: &[(u64, u64, u32)]) -> Vec<(u64, u64, u32)> {
+        waits.iter().copied().cycle().take(count * waits.len()).collect()
+    }
+
+    #[test]
+    fn a_sleep_at_half_the_period_is_another_call_and_the_job_has_its_length() {
+        let job = [(50 * MS, 25 * MS, 1), (50 * MS, 20 * MS, 2)]; // released at site 2, 1, 2, 1 …
+        assert_eq!(of(&times(50, &job)), [(1, Ns(75 * MS)), (2, Ns(70 * MS))]);
+    }
+
+    #[test]
+    fn a_sleep_in_few_jobs_is_seen_also() {
+        let mut waits = times(20, &[(100 * MS, 10 * MS, 1)]);
+        waits.extend([(100 * MS, 10 * MS, 2), (50 * MS, 30 * MS, 1), (50 * MS, 10 * MS, 1)]);
+        waits.extend(times(20, &[(100 * MS, 10 * MS, 1)]));
+        waits.extend([(100 * MS, 10 * MS, 2), (50 * MS, 5 * MS, 1), (50 * MS, 10 * MS, 1)]);
+        assert_eq!(of(&waits)[0], (1, Ns(80 * MS)));
+    }
+
+    #[test]
+    fn one_call_with_two_hashes_has_no_longer_turns() {
+        let mut dice = 5_u64;
+        let mut waits = Vec::new();
+        for _ in 0..400 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            waits.push((10 * MS, 4 * MS, if (dice >> 33) % 10 == 0 { 2 } else { 1 }));
+        }
+        assert!(of(&waits).iter().all(|(_, longest)| *longest == Ns(4 * MS)));
+    }
+
+    #[test]
+    fn one_site_is_not_told_and_many_take_no_more_room() {
+        assert_eq!(of(&times(50, &[(10 * MS, 4 * MS, 1)])), []);
+        let many: Vec<(u64, u64, u32)> = (1..1_000).map(|site| (MS, MS / 2, site)).collect();
+        assert_eq!(of(&many), [], "none of them twice");
+        let mut sites = Sites::default();
+        let mut places = Places::default();
+        let (place, _) = places.of(SLEEP, name);
+        (1..1_000).for_each(|site| sites.released(place, site, Mono(0), Mono(u64::from(site))));
+        assert!(sites.known.len() <= SITES);
+    }
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Which of the program's calls led to a wait. Two waits with the same system call and arguments may be different steps of a
+ * job; what tells them apart is the code that asked. The user's instruction pointer is in the C library, which keeps no
+ * frame pointers, so the words on the stack are looked at: the first of them that point into the text of the program itself
+ * are its return addresses, or look like them. As offsets, so that they are the same in each run.
+ * Not exact: a word left over from an earlier call counts too, and text in libraries does not. So two sites may be one call,
+ * and calls in a library that have the same stack pointer are one site. */
+
+#define SITE_CALLS 3
+
+static __always_inline __u64 mixed(__u64 hash, __u64 word)
+{
+	return (hash ^ word) * 0x9e3779b97f4a7c15ull;
+}
+
+/* Of the current task, which blocks with this stack pointer. Where its stack cannot be read, that alone tells. */
+static __noinline __u32 call_site(struct cpu_block *b, struct task_struct *p, __u64 sp)
+{
+	__u64 begin, length, offset, hash = 0;
+	__u32 i, calls = 0;
+
+	if (!p->mm)
+		return 0;
+	if (bpf_probe_read_user(b->stack, sizeof(b->stack), (void *)sp))
+		return (__u32)(mixed(1, sp) >> 32) | 1;
+	begin = p->mm->start_code;
+	length = p->mm->end_code - begin;
+	for (i = 0; i < SITE_WORDS && calls < SITE_CALLS; i++) {
+		offset = b->stack[i] - begin;
+		if (offset >= length)
+			continue;
+		hash = mixed(hash, offset + 1);
+		calls++;
+	}
+	if (!calls)
+		hash = mixed(1, sp);
+	return (__u32)(hash >> 32) | 1;
+}
