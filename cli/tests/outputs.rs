@@ -8,7 +8,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use lathunt_core::conditions::Conditions;
+use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::run::Run;
+use lathunt_core::series::{Quantity, SecondMax, Series};
+use lathunt_core::time::{Cpu, Ns};
 
 fn lathunt(directory: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lathunt")).current_dir(directory).args(arguments).output().unwrap()
@@ -163,6 +166,78 @@ fn a_comparison_is_a_table_or_json() {
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["runs"].as_array().unwrap().len(), 2);
     assert_eq!(json["rows"][0]["ratios"][0]["max"], 1.0);
+}
+
+/// A run of 60 seconds with a sample of 100 µs in the first `late` of them, without a deadline.
+fn with_late_seconds(directory: &Path, name: &str, late: u32) -> Run {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    let mut run = Run::new(Conditions::default());
+    let seconds = (0..60).map(|second| {
+        let max_ns = Ns::from_us(if second < late { 100 } else { 20 });
+        (0..999).for_each(|_| histogram.record(Ns::from_us(10)));
+        histogram.record(max_ns);
+        SecondMax { second, max_ns }
+    });
+    let seconds: Vec<SecondMax> = seconds.collect();
+    let mut series = Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram);
+    series.set_seconds(seconds);
+    run.series = vec![series];
+    run.complete = true;
+    fs::write(directory.join(name), run.to_json()).unwrap();
+    run
+}
+
+#[test]
+fn a_run_that_is_worse_than_allowed_fails_and_one_that_may_be_so_by_chance_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let mut last = Run::new(Conditions::default());
+    for (name, late) in [("calm", 0), ("once", 1), ("often", 9)] {
+        last = with_late_seconds(place, name, late);
+    }
+    let held = |run: &str, limits: &str| {
+        let output = lathunt(place, &["compare", "calm", run, "--fail-on", limits]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = held("calm", "max +20%, p99.99 +10%");
+    assert_eq!((code, text.contains("no figure is above what is allowed\n")), (Some(0), true), "{text}");
+    let (code, text) = held("once", "max +20%");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("~ CPU 0: max 100 µs is above 24.0 µs (A: 20.0 µs)"), "{text}");
+    let (code, text) = held("often", "max +20%, p99.99 +10%");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("! CPU 0: max 100 µs") && text.contains("9 of 60 seconds above"), "{text}");
+    assert_eq!(held("often", "max +100us").0, Some(0));
+    last.complete = false;
+    fs::write(place.join("cut"), last.to_json()).unwrap();
+    assert_eq!(held("cut", "max +100us").0, Some(3));
+    assert_eq!(held("cut", "max +20%").0, Some(2), "what is worse already stays so");
+    let json = lathunt(place, &["compare", "calm", "often", "once", "--fail-on", "max +1us", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&told["held"][0]["outcome"], &told["held"][1]["outcome"]),
+        (&"worse".into(), &"may-be-chance".into())
+    );
+    for bad in ["max", "max -5%", "p101 +1%", "", "max +20%,"] {
+        let output = lathunt(place, &["compare", "calm", "often", "--fail-on", bad]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{bad}");
+    }
+}
+
+#[test]
+fn a_run_is_told_to_machines_that_run_tests() {
+    let directory = two_runs();
+    let write = || lathunt(directory.path(), &["report", "a", "--junit", "tests.xml"]);
+    // A second time: it may replace what it wrote.
+    assert!(write().status.success() && write().status.success());
+    let xml = fs::read_to_string(directory.path().join("tests.xml")).unwrap();
+    assert!(xml.contains("<testsuite name=\"lathunt a\" tests=\"3\" failures=\"0\" errors=\"0\""), "{xml}");
+    assert!(!directory.path().join("a/report.html").exists());
+    let told = lathunt(directory.path(), &["report", "a", "--annotations"]).stdout;
+    assert!(String::from_utf8(told).unwrap().starts_with("::notice title=lathunt PASS%3A a::"));
+    fs::write(directory.path().join("pom.xml"), "<testsuites>mine</testsuites>\n").unwrap();
+    let refused = lathunt(directory.path(), &["report", "a", "--junit", "pom.xml"]);
+    assert_eq!(refused.status.code(), Some(1));
 }
 
 #[test]

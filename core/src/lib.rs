@@ -15,6 +15,7 @@
 //! - [`npt`]: turns of a loop that never stops, and who interrupted it.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`verdict`]: what may be claimed.
+//! - [`regression`]: is a run worse than another, by more than chance?
 //! - [`bound`]: what may still come, from what was seen.
 //! - [`monitor`]: windows of a measurement that never ends: what is stored, exported and shown of them.
 //! - [`tasks`]: real-time task sets: their grammar, their schedulability, a simulated scheduler.
@@ -42,6 +43,7 @@ pub mod monitor;
 pub mod npt;
 pub mod peak;
 pub mod random;
+pub mod regression;
 pub mod report;
 pub mod run;
 pub mod series;

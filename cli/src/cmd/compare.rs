@@ -4,11 +4,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use lathunt_core::report::compare::Comparison;
+use lathunt_core::regression::{hold, overall, Held, Limit, Outcome};
+use lathunt_core::report::compare::{pairs, Comparison};
+use lathunt_core::report::figures::quantities;
+use lathunt_core::report::printable::line;
+use lathunt_core::run::Run;
+use lathunt_core::verdict;
 
+use crate::exit::{EXCEEDED, INCONCLUSIVE};
 use crate::file::{read_run, Loaded};
 
 /// Compares runs; the first is the reference.
+///
+/// With --fail-on a run fails where a figure is above the reference's by more than is allowed and by more than chance
+/// would do it. Seconds of both runs are held against one another, because late ones come in bursts: of the seconds
+/// with a larger latency, too many must be of one run. A figure beyond what is allowed in a second or two may be chance;
+/// that is said, and fails nothing.
+///
+/// Exit status: 0 compared, and no figure is worse than allowed; 1 a run cannot be read; 2 a figure is worse; 3 it cannot
+/// be told: a run is too short, incomplete, inconclusive by itself, or lost samples that may be larger.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
     /// Run files, or directories that hold run.lathunt.json
@@ -17,6 +31,35 @@ pub struct CompareArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Exit with 2 where a run is worse than the first by more than this: 'max +20%, p99.99 +10%, median +5us'
+    #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
+    fail_on: Vec<Limit>,
+    /// With --fail-on: at most 1 - this is the probability that a run is called worse by chance
+    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = level, requires = "fail_on")]
+    confidence: f64,
+}
+
+/// A confidence.
+fn level(text: &str) -> Result<f64, String> {
+    let level = text.parse().ok().filter(|level| (0.5..1.0).contains(level));
+    level.ok_or_else(|| {
+        format!("'{text}' is no confidence; write a number from 0.5 to below 1, for example 0.95")
+    })
+}
+
+/// What was found of one run.
+#[derive(serde::Serialize)]
+struct HeldRun {
+    /// Where it was read from.
+    run: String,
+    /// What its series are.
+    quantity: &'static str,
+    /// Why nothing can be told of it, whatever its figures are.
+    doubt: Option<String>,
+    /// All of them together.
+    outcome: Outcome,
+    /// One for each series and limit.
+    figures: Vec<Held>,
 }
 
 /// Reads, compares, prints.
@@ -29,8 +72,94 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let sides: Vec<_> =
         names.iter().zip(&loaded).map(|(name, loaded)| (name.as_str(), &loaded.run)).collect();
     let comparison = Comparison::of(&sides);
-    let text =
-        if args.json { serde_json::to_string_pretty(&comparison)? + "\n" } else { comparison.to_text(100) };
+    let held: Vec<HeldRun> = match args.fail_on.is_empty() {
+        true => Vec::new(),
+        false => {
+            let (_, reference) = sides[0];
+            sides[1..].iter().map(|(name, run)| held(reference, name, run, &args)).collect()
+        }
+    };
+    let text = if args.json {
+        let mut whole = serde_json::to_value(&comparison)?;
+        if let (Some(fields), false) = (whole.as_object_mut(), args.fail_on.is_empty()) {
+            fields.insert("held".to_owned(), serde_json::to_value(&held)?);
+        }
+        serde_json::to_string_pretty(&whole)? + "\n"
+    } else {
+        comparison.to_text(100) + &held_text(&held, &comparison)
+    };
     crate::out::print(&text).context("cannot write to stdout")?;
-    Ok(ExitCode::SUCCESS)
+    Ok(match held.iter().map(|run| run.outcome).max_by_key(|outcome| *outcome as u8) {
+        Some(Outcome::Worse) => EXCEEDED.into(),
+        Some(Outcome::Undecided) => INCONCLUSIVE.into(),
+        Some(Outcome::Within | Outcome::MayBeChance) | None => ExitCode::SUCCESS,
+    })
+}
+
+/// By the quantity that the reference is about.
+fn held(reference: &Run, name: &str, run: &Run, args: &CompareArgs) -> HeldRun {
+    let judged = reference.verdict.as_ref().and_then(|verdict| verdict.quantity);
+    let Some(quantity) = judged.or_else(|| quantities(reference).first().copied()) else {
+        let doubt = Some("the reference has no samples".to_owned());
+        let (run, outcome, figures) = (name.to_owned(), Outcome::Undecided, Vec::new());
+        return HeldRun { run, quantity: "", doubt, outcome, figures };
+    };
+    let figures = hold(&pairs(reference, run, quantity), &args.fail_on, args.confidence);
+    let doubt = doubt(reference).map(|why| format!("the reference {why}")).or_else(|| doubt(run));
+    let outcome = match (overall(&figures), &doubt) {
+        (Outcome::Worse, _) => Outcome::Worse,
+        (_, Some(_)) => Outcome::Undecided,
+        (outcome, None) => outcome,
+    };
+    HeldRun { run: name.to_owned(), quantity: quantity.name(), doubt, outcome, figures }
+}
+
+/// Why a run says nothing for certain.
+fn doubt(run: &Run) -> Option<String> {
+    if !run.complete {
+        return Some("is not complete".to_owned());
+    }
+    let verdict = run.verdict.as_ref().filter(|of| of.outcome == Some(verdict::Outcome::Inconclusive))?;
+    let why = verdict.reasons.first().map_or("no reason is known", String::as_str);
+    Some(format!("is inconclusive by itself: {why}"))
+}
+
+fn held_text(held: &[HeldRun], comparison: &Comparison) -> String {
+    let mut lines = Vec::new();
+    for (run, side) in held.iter().zip(comparison.runs.iter().skip(1)) {
+        let said = match run.outcome {
+            Outcome::Within => "no figure is above what is allowed",
+            Outcome::MayBeChance => "no figure is above what is allowed by more than chance",
+            Outcome::Undecided => "it cannot be told whether it is worse than allowed",
+            Outcome::Worse => "worse than allowed, and not by chance",
+        };
+        lines.push(String::new());
+        lines.push(format!("{} beside A, {}: {said}", side.letter, run.quantity));
+        lines.extend(run.doubt.iter().map(|why| format!("  ? {why}")));
+        let told = |held: &&Held| held.outcome != Outcome::Within;
+        lines.extend(run.figures.iter().filter(told).map(|held| format!("  {}", figure_line(held))));
+    }
+    lines.iter().fold(String::new(), |text, told| text + &line(told) + "\n")
+}
+
+fn figure_line(held: &Held) -> String {
+    let Held { label, figure, detail, .. } = held;
+    let sign = match held.outcome {
+        Outcome::Worse => '!',
+        Outcome::Undecided => '?',
+        Outcome::Within | Outcome::MayBeChance => '~',
+    };
+    let (Some(value), Some(reference), Some(allowed)) = (held.value_ns, held.reference_ns, held.allowed_ns)
+    else {
+        return format!("{sign} {label}: {figure}: {detail}");
+    };
+    let by_chance = held.p.map_or(String::new(), |p| match p {
+        p if p < 1e-4 => ", p < 0.0001".to_owned(),
+        p => format!(", p = {p:.4}"),
+    });
+    let limit = match value > allowed {
+        true => format!("above {allowed}"),
+        false => format!("within {allowed}"),
+    };
+    format!("{sign} {label}: {figure} {value} is {limit} (A: {reference}): {detail}{by_chance}")
 }

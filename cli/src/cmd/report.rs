@@ -1,10 +1,10 @@
 //! `lathunt report`: the HTML report of a run, or its summary on the terminal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use lathunt_core::report::{html, text};
+use lathunt_core::report::{ci, html, text};
 
 use crate::file::{read_run, write_atomic};
 use crate::out;
@@ -29,6 +29,12 @@ pub struct ReportArgs {
     /// Print only the verdict and its reasons
     #[arg(short, long)]
     quiet: bool,
+    /// Write the verdict and each judged series as tests in JUnit's XML ('-': on stdout); INCONCLUSIVE is an error
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print the verdict and its reasons as GitHub's annotations
+    #[arg(long)]
+    annotations: bool,
 }
 
 /// Reads, builds, writes.
@@ -45,7 +51,21 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     } else {
         String::new()
     };
-    if args.output.is_some() || !(args.text || args.quiet) {
+    let name = args.run.display().to_string();
+    let mut text = text;
+    if args.annotations {
+        text.push_str(&ci::annotations(&name, &loaded.run));
+    }
+    match args.junit.as_deref() {
+        Some(path) if path == Path::new("-") => text.push_str(&ci::junit(&name, &loaded.run)),
+        Some(path) => {
+            write_atomic(path, ci::junit(&name, &loaded.run).as_bytes())?;
+            eprintln!("tests: {}", path.display());
+        }
+        None => {}
+    }
+    let other = args.text || args.quiet || args.annotations || args.junit.is_some();
+    if args.output.is_some() || !other {
         let output = args.output.unwrap_or_else(|| loaded.path.with_file_name("report.html"));
         write_atomic(&output, html::report(&loaded.run)?.as_bytes())?;
         eprintln!("report: {}", output.display());

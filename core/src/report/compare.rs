@@ -261,19 +261,47 @@ fn ambiguous<'r>(runs: &[(&str, &'r Run)], quantity: Quantity) -> BTreeSet<&'r s
     runs.iter().flat_map(of_run).collect()
 }
 
-fn quantity_rows(runs: &[(&str, &Run)], quantity: Quantity) -> Vec<Row> {
-    let ambiguous = ambiguous(runs, quantity);
-    // a thread has another tid in each run, so that its name finds it in the others
-    let label_of = |series: &Series| match thread_name(series) {
-        Some(name) if !name.is_empty() && !ambiguous.contains(name) => name.to_owned(),
-        _ => series.label(),
-    };
-    let mut labels: Vec<String> = Vec::new();
-    for label in runs.iter().flat_map(|(_, run)| run.of(quantity).map(label_of)) {
-        if !labels.contains(&label) {
-            labels.push(label);
+/// The series of `quantity` of two runs, side by side by their labels; `None` where one of them has none.
+#[must_use]
+pub fn pairs<'r>(
+    reference: &'r Run,
+    run: &'r Run,
+    quantity: Quantity,
+) -> Vec<(String, Option<&'r Series>, Option<&'r Series>)> {
+    let labels = Labels::of(&[("", reference), ("", run)], quantity);
+    let find = |run: &'r Run, label: &str| run.of(quantity).find(|series| labels.label(series) == label);
+    let pair = |label: &String| (label.clone(), find(reference, label), find(run, label));
+    labels.all.iter().map(pair).collect()
+}
+
+/// What series of several runs are called: a thread has another tid in each, so that its name finds it in the others.
+struct Labels<'r> {
+    ambiguous: BTreeSet<&'r str>,
+    all: Vec<String>,
+}
+
+impl<'r> Labels<'r> {
+    fn of(runs: &[(&str, &'r Run)], quantity: Quantity) -> Labels<'r> {
+        let mut labels = Labels { ambiguous: ambiguous(runs, quantity), all: Vec::new() };
+        for series in runs.iter().flat_map(|(_, run)| run.of(quantity)) {
+            let label = labels.label(series);
+            if !labels.all.contains(&label) {
+                labels.all.push(label);
+            }
+        }
+        labels
+    }
+
+    fn label(&self, series: &Series) -> String {
+        match thread_name(series) {
+            Some(name) if !name.is_empty() && !self.ambiguous.contains(name) => name.to_owned(),
+            _ => series.label(),
         }
     }
+}
+
+fn quantity_rows(runs: &[(&str, &Run)], quantity: Quantity) -> Vec<Row> {
+    let labels = Labels::of(runs, quantity);
     let row = |label: String, pick: &dyn Fn(&Run) -> Option<Figures>| {
         let figures: Vec<Option<Figures>> = runs.iter().map(|(_, run)| pick(run)).collect();
         let reference = figures.first().cloned().flatten();
@@ -281,16 +309,15 @@ fn quantity_rows(runs: &[(&str, &Run)], quantity: Quantity) -> Vec<Row> {
         Row { quantity, label, figures, ratios }
     };
     let mut rows = Vec::new();
-    if labels.len() > 1 {
+    if labels.all.len() > 1 {
         rows.push(row("all".to_owned(), &|run| {
             let all: Vec<&Series> = run.of(quantity).collect();
             (!all.is_empty()).then(|| Figures::of_all(&all))
         }));
     }
-    rows.extend(labels.into_iter().map(|label| {
-        let wanted = label.clone();
-        row(label, &|run| {
-            let same: Vec<&Series> = run.of(quantity).filter(|s| label_of(s) == wanted).collect();
+    rows.extend(labels.all.iter().map(|label| {
+        row(label.clone(), &|run| {
+            let same: Vec<&Series> = run.of(quantity).filter(|s| labels.label(s) == *label).collect();
             (!same.is_empty()).then(|| Figures::of_all(&same))
         })
     }));

@@ -11,6 +11,7 @@
 
 pub mod blocking;
 pub mod causes;
+pub mod ci;
 mod closing;
 pub mod compare;
 pub mod facts;

@@ -86,6 +86,17 @@ pub(crate) fn statement(activations: Activations, level: Ns, confidence: f64) ->
     Some(ModelFree { samples, level_ns: level, above, confidence, probability_below, sentence })
 }
 
+/// Probability of `k` or more exceedances in `n` where each has probability `p`; 1 for fewer than are expected.
+#[must_use]
+pub(crate) fn at_least(k: u64, n: u64, p: f64) -> f64 {
+    match k {
+        0 => 1.0,
+        k if (k as f64) < n as f64 * p => 1.0,
+        k if k >= n => p.powf(n as f64),
+        k => at_most(n - k, n, 1.0 - p).min(1.0),
+    }
+}
+
 /// Probability of at most `k` exceedances in `n`, for `p >= k/n`: there the terms fall from `k` downwards.
 fn at_most(k: u64, n: u64, p: f64) -> f64 {
     if p >= 1.0 {
