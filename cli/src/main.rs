@@ -26,6 +26,10 @@ mod trace_file;
 
 use std::process::ExitCode;
 
+/// Fibers of a task set may be interrupted while they allocate. Elsewhere it costs a look at a thread-local variable.
+#[global_allocator]
+static ALLOCATOR: lathunt_host::tasks::FiberAlloc = lathunt_host::tasks::FiberAlloc;
+
 fn main() -> ExitCode {
     lathunt_host::signals::survive_file_size_limit();
     let called_as = std::env::args_os().next().unwrap_or_default();

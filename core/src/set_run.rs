@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::{Cpu, Mono, Ns};
+use crate::time::{Cpu, Mono, Ns, Tid};
 
 /// The part of a run file that only a run of a task set has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,32 @@ pub struct SetRun {
     /// Jobs of all threads around the worst one, for a chart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stretch: Vec<ChartJob>,
+    /// The thread of the kernel that carried all of them, where they were fibers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fibers: Option<FiberRun>,
+}
+
+/// The thread of the kernel that carries the fibers of a set: how it interrupts them, and what it missed itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FiberRun {
+    /// Its id. The fibers have ids from 4194304 on in this run, which no thread of the kernel has.
+    pub tid: Tid,
+    /// Its priority under `SCHED_FIFO`; `None`: it was an ordinary thread.
+    pub kernel_priority: Option<i32>,
+    /// How a running fiber was interrupted: `a POSIX timer`, `a helper thread`, `nothing`.
+    pub preemption: String,
+    /// Median lateness of that, measured before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption_late_ns: Option<Ns>,
+    /// Time in which a fiber was due to run and the kernel ran something else, in all: other tasks, interrupts, the host.
+    pub away_total_ns: Ns,
+    /// The longest of it between two switches of fibers.
+    pub away_longest_ns: Ns,
+    /// The longest from a timer's time until the scheduler of the fibers saw it.
+    pub late_longest_ns: Ns,
+    /// Switches between fibers.
+    pub switches: u64,
 }
 
 /// Speed of a CPU.
@@ -54,7 +80,7 @@ pub struct Speed {
 pub struct ThreadRun {
     /// Its name in the set, in full.
     pub name: String,
-    /// Its policy with parameters: `FIFO 10`, `DEADLINE 9 ms/20 ms/20 ms`.
+    /// Its policy with parameters: `FIFO 10`, `DEADLINE 9 ms/20 ms/20 ms`; of a fiber `FP 10`, `EDF 20 ms`.
     pub scheduling: String,
     /// Distance of two releases, where one is known.
     pub period_ns: Option<Ns>,

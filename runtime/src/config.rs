@@ -39,6 +39,9 @@ pub struct Config {
     pub runaway_seconds: u64,
     /// Whether stacks are backed by memory at once, so that no page fault delays a thread later.
     pub touch_stacks: bool,
+    /// Whether the CPU time that the kernel counts is told from the time in which the process was not on, by a system call at
+    /// each switch (some 200 ns): see [`crate::Thread::times`] and [`crate::Report::process`].
+    pub meter: bool,
 }
 
 impl Default for Config {
@@ -53,6 +56,7 @@ impl Default for Config {
             cpu: None,
             runaway_seconds: 10,
             touch_stacks: false,
+            meter: false,
         }
     }
 }

@@ -11,6 +11,7 @@
 
 use std::sync::atomic::{compiler_fence, Ordering};
 
+use crate::meter::Meter;
 use crate::policy::NEVER;
 use crate::state::{current, Fiber, Runtime};
 use crate::{arch, clock, signal};
@@ -86,6 +87,7 @@ unsafe fn tick(rt: *mut Runtime) {
         if (*rt).armed <= now {
             (*rt).armed = NEVER;
         }
+        (*rt).look_at_timers(now);
         (*rt).sched.tick(now);
         let rt = &mut *rt;
         rt.broker.collect(&mut rt.sched, now);
@@ -164,6 +166,7 @@ unsafe fn switch(rt: *mut Runtime, next: u32) {
     // SAFETY: locked; the fibers are at stable addresses, and each stack pointer is used once: `on_cpu` is always the one
     // that runs, and only others are switched to.
     unsafe {
+        (*rt).settle();
         let old = (*rt).on_cpu;
         let fibers = (*rt).fibers.as_mut_ptr();
         let from = fibers.add(old as usize);
@@ -231,7 +234,9 @@ unsafe fn idle(rt: *mut Runtime) {
             let until = (*rt).sched.next_event(now);
             if until > now {
                 let rt = &mut *rt;
+                rt.settle();
                 rt.broker.wait(&mut rt.sched, until, now);
+                rt.meter.iter_mut().for_each(Meter::skip);
             }
         }
         tick(rt);

@@ -1,5 +1,6 @@
 //! Threads: made, ended, joined, looked at.
 
+use crate::meter::Times;
 use crate::ops::{self, with, Error};
 use crate::policy::thread::{Account, State};
 use crate::policy::{Params, Policy, Refusal, Step, ThreadId};
@@ -126,6 +127,30 @@ impl Thread {
     /// See [`Error`].
     pub fn set_deadline(self, deadline: u64) -> Result<(), Error> {
         self.change(|rt, id, now| rt.sched.set_deadline(id, deadline, now))
+    }
+
+    /// Begins a job of an aperiodic EDF thread: its release and absolute deadline, in ns. Both may be past, so that a backlog
+    /// has the order of its deadlines; before a sleep they are those of the job that follows it. Jobs of such a
+    /// thread are not counted.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn set_job(self, release: u64, deadline: u64) -> Result<(), Error> {
+        self.change(|rt, id, now| rt.sched.set_job(id, release, deadline, now))
+    }
+
+    /// CPU time that the kernel counts for it, and time in which it was on while the kernel ran something else. Zeros
+    /// without [`crate::Config::meter`]. A system call.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn times(self) -> Result<Times, Error> {
+        with(|rt| {
+            let id = self.check(rt)?;
+            rt.settle();
+            Ok(rt.fibers[id.0 as usize].times)
+        })?
+        .map_err(Error::Refused)
     }
 
     /// Releases a job of a sporadic thread.

@@ -28,6 +28,7 @@ mod fiber;
 pub mod io;
 mod kernel;
 mod measure;
+mod meter;
 mod ops;
 pub mod policy;
 mod report;
@@ -40,12 +41,13 @@ mod text;
 pub mod values;
 
 pub use alarm::Mechanism;
-pub use allocator::FiberAlloc;
+pub use allocator::{allocator_holds, FiberAlloc};
 pub use builder::{Builder, JoinHandle};
 pub use clock::to_monotonic;
 pub use config::{Config, Preemption, StartError};
 pub use fiber::{suspend, this, CreateError, Thread};
 pub use measure::Measured;
+pub use meter::{Process, Times};
 pub use ops::{lock_scheduler, next_job, now, sleep, sleep_until, yield_now, Error, SchedulerLock};
 pub use report::{name, report, Report};
 

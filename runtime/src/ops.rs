@@ -194,6 +194,13 @@ pub struct SchedulerLock {
     _here: std::marker::PhantomData<*const ()>,
 }
 
+impl SchedulerLock {
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+}
+
 impl Drop for SchedulerLock {
     #[inline]
     fn drop(&mut self) {

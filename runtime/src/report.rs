@@ -3,6 +3,7 @@
 use crate::alarm::Mechanism;
 use crate::fiber::Thread;
 use crate::measure::Measured;
+use crate::meter::Process;
 use crate::ops::{with, Error};
 use crate::state;
 
@@ -23,6 +24,8 @@ pub struct Report {
     pub deferred: u64,
     /// Threads that have not ended.
     pub live: usize,
+    /// What the process itself missed; `None` without [`crate::Config::meter`].
+    pub process: Option<Process>,
 }
 
 /// The calling kernel thread's runtime.
@@ -38,6 +41,10 @@ pub fn report() -> Result<Report, Error> {
         signals: rt.signals,
         deferred: rt.deferred,
         live: rt.sched.live(),
+        process: {
+            rt.settle();
+            rt.meter.as_ref().map(|meter| meter.process)
+        },
     })
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::config::{Config, StartError};
+use crate::meter::Meter;
 use crate::policy::{Params, Policy, Scheduler, ThreadId, NEVER};
 use crate::state::{current, set_current, Fiber, Runtime};
 use crate::values::Keys;
@@ -55,6 +56,7 @@ pub(crate) fn start(config: &Config) -> Result<(), StartError> {
         signals: 0,
         deferred: 0,
         switches: 0,
+        meter: config.meter.then(Meter::new),
         exit: crate::fiber::exit_current,
         kernel: Some(kernel),
     });

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::kernel;
 use crate::measure::Measured;
+use crate::meter::{Meter, Times};
 use crate::policy::Scheduler;
 use crate::stack::Stack;
 use crate::values::{Keys, Values};
@@ -44,6 +45,7 @@ pub(crate) struct Fiber {
     pub(crate) detached: bool,
     /// What a C thread returned.
     pub(crate) result: usize,
+    pub(crate) times: Times,
     /// Most bytes of its stack in use, once it has ended.
     pub(crate) stack_used: usize,
     pub(crate) values: Values,
@@ -82,6 +84,8 @@ pub struct Runtime {
     pub(crate) signals: u64,
     pub(crate) deferred: u64,
     pub(crate) switches: u64,
+    /// `None`: not asked for.
+    pub(crate) meter: Option<Meter>,
     /// Ends the running thread, after its body.
     pub(crate) exit: fn() -> !,
     pub(crate) kernel: Option<kernel::Changed>,
@@ -111,6 +115,24 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// Time since the last call is that of the thread on the CPU. Nothing without a meter.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.settle(&mut self.fibers[self.on_cpu as usize].times);
+        }
+    }
+
+    /// How late the earliest timer is seen at `now`, before it is served.
+    #[inline]
+    pub(crate) fn look_at_timers(&mut self, now: u64) {
+        if let Some(meter) = &mut self.meter {
+            meter.late(now.saturating_sub(self.sched.next_timer()));
+        }
+    }
+}
+
 impl Fiber {
     pub(crate) fn unused() -> Fiber {
         Fiber {
@@ -124,6 +146,7 @@ impl Fiber {
             body: None,
             detached: false,
             result: 0,
+            times: Times::default(),
             stack_used: 0,
             values: Values::default(),
             cleanup: std::ptr::null_mut(),

@@ -8,6 +8,10 @@ use std::ops::{Deref, DerefMut};
 use crate::ops::{cancellation, limit, timed, waiting, with, Error};
 use crate::policy::{Protocol, Refusal, Step};
 
+mod by_hand;
+
+pub use by_hand::MutexByHand;
+
 type Here = PhantomData<*const ()>;
 
 /// A mutex around a value.

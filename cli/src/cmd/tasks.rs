@@ -30,7 +30,7 @@ pub struct TasksArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     #[command(
-        about = "Run the set under a scheduler of the kernel: response times, missed deadlines, the analysis beside"
+        about = "Run the set under a scheduler of the kernel or in user space: response times, missed deadlines, the analysis beside"
     )]
     Run(run::RunArgs),
     #[command(about = "Run the set under every scheduler that this machine allows, in turn")]

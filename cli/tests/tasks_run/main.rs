@@ -3,6 +3,7 @@
 //! Every bound is one that a loaded machine of two CPUs keeps: counts, which load cannot change; lower bounds, which it can
 //! only raise; and smallest values, which it cannot lower.
 
+mod fibers;
 mod outputs;
 
 use std::io::Write;
@@ -32,6 +33,19 @@ fn lathunt(arguments: &[&str], set: &str) -> Output {
         .spawn()
         .unwrap();
     let _ = child.stdin.take().unwrap().write_all(set.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// A shell's command with `input`.
+fn run_shell(command: &str, input: &str) -> Output {
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
@@ -99,7 +113,7 @@ fn the_number_of_jobs_does_not_depend_on_the_scheduler() {
         return;
     }
     let set = set(&[periodic("a", 20, 500, 5_000), periodic("b", 10, 1_000, 8_000)]);
-    for scheduler in ["fifo", "rr", "deadline", "other"] {
+    for scheduler in ["fifo", "rr", "deadline", "other", "fiber-fp", "fiber-edf"] {
         let (_, run) = measured(&set, &["-D", "600ms", "--scheduler", scheduler]);
         assert_eq!(run.scheduler.as_deref(), Some(scheduler));
         assert_eq!((thread(&run, "a").jobs, thread(&run, "b").jobs), (120, 75), "{scheduler}");

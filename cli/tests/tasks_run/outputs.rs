@@ -140,7 +140,7 @@ fn schedulers_are_compared_in_one_document_and_in_one_directory() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let runs = document["runs"].as_array().unwrap();
     let names: Vec<&str> = runs.iter().map(|run| run["scheduler"].as_str().unwrap()).collect();
-    assert_eq!(names, ["fifo", "rr", "deadline", "other"], "{document:#}");
+    assert_eq!(names, ["fifo", "rr", "deadline", "other", "fiber-fp", "fiber-edf"], "{document:#}");
     assert!(runs.iter().all(|run| run["jobs"] == 50), "{document:#}");
     assert!(runs[0]["misses"].as_u64() >= Some(8));
     for name in names {

@@ -152,6 +152,7 @@ mod tests {
             accounted: None,
             not_analysed: None,
             stretch: vec![job(0, 0, 50, Some(Mono(5))), job(0, 100, 250, None)],
+            fibers: None,
         });
         let svg = chart(&run);
         assert_eq!(svg.matches("<g>").count(), 2);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::printable;
 use crate::run::Run;
-use crate::set_run::ThreadRun;
+use crate::set_run::{FiberRun, ThreadRun};
 use crate::time::Ns;
 
 /// Widest name of a task that is shown in full.
@@ -60,6 +60,18 @@ fn or_dash(time: Option<Ns>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| time.to_string())
 }
 
+fn fibers(of: &FiberRun) -> String {
+    let carrier = match of.kernel_priority {
+        Some(priority) => format!("FIFO {priority}"),
+        None => "an ordinary thread".to_owned(),
+    };
+    format!(
+        "fibers of one thread of the kernel ({carrier}), interrupted by: {}; not the fibers' own: {} in which the kernel ran \
+         something else, at most {} at a time; timers seen up to {} late",
+        of.preemption, of.away_total_ns, of.away_longest_ns, of.late_longest_ns
+    )
+}
+
 fn notes(run: &Run) -> Vec<String> {
     let Some(set) = &run.task_set else { return Vec::new() };
     let mut lines = Vec::new();
@@ -91,6 +103,7 @@ fn notes(run: &Run) -> Vec<String> {
     lines.extend(run.conditions.during.ended_early.iter().map(|why| format!("ENDED EARLY: {why}")));
     lines.extend(set.findings.iter().map(|finding| format!("FINDING: {finding}")));
     lines.extend(set.accounted.clone());
+    lines.extend(set.fibers.as_ref().map(fibers));
     lines.extend(set.not_analysed.iter().map(|why| format!("not analysed: {why}")));
     let total = format!(
         "{}: {} jobs, {} missed their deadline",

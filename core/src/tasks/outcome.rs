@@ -15,7 +15,7 @@ use crate::cpuset::CpuSet;
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series, Thread};
-use crate::set_run::{ChartJob, SetRun, Speed, ThreadRun};
+use crate::set_run::{ChartJob, FiberRun, SetRun, Speed, ThreadRun};
 use crate::time::{Mono, Ns, Prio, Tid};
 use crate::verdict::{judge_recording, Asked};
 
@@ -38,6 +38,8 @@ pub struct Executed {
     pub switch: Option<Ns>,
     /// Jobs around the worst one; threads by index.
     pub stretch: Vec<ChartJob>,
+    /// Of fibers: the thread of the kernel that they share.
+    pub fibers: Option<FiberRun>,
 }
 
 /// What one thread did.
@@ -103,9 +105,10 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
     for (at, done) in executed.threads.iter().enumerate() {
         let of = |all: &[Option<Ns>]| all.get(at).copied().flatten();
         let (analysed, accounted) = (of(&analysed), of(&accounted));
-        let series = series(plan, done, executed.begin);
-        run.peaks.extend(worst(plan, done, &series));
-        run.tasks.push(task(plan, done, &series, executed.process, judged));
+        let identity = identity(executed, at, done);
+        let series = series(plan, done, &identity, executed.begin);
+        run.peaks.extend(worst(plan, done, &identity, &series));
+        run.tasks.push(task(plan, done, &series, (identity, executed.process), judged));
         run.series.push(series);
         threads.push(ThreadRun { accounted_ns: accounted, ..thread(plan, done, analysed) });
     }
@@ -113,7 +116,7 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
     run.scheduler = Some(plan.scheduler_name().to_owned());
     run.jobs = Some(threads.iter().map(|thread| thread.jobs).sum());
     run.misses = Some(threads.iter().map(|thread| thread.misses).sum());
-    let findings = findings::of(&threads, &run.conditions);
+    let findings = findings::of(&threads, executed.fibers.as_ref(), &run.conditions);
     run.task_set = Some(SetRun {
         cpus: plan.cpus.to_string(),
         speeds: executed.speeds.clone(),
@@ -125,6 +128,7 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
         accounted: findings::accounted(&threads),
         not_analysed,
         stretch: executed.stretch.clone(),
+        fibers: executed.fibers.clone(),
         threads,
     });
     run.verdict = Some(judge_recording(&run, &Asked { is_application: true, ..Asked::default() }));
@@ -166,7 +170,7 @@ fn analysed(plan: &Plan, set: &TaskSet, costs: Costs) -> (Vec<Option<Ns>>, Optio
             "more levels than priorities: threads that the analysis tells apart share one".to_owned(),
         );
     }
-    let all_deadline = rules().all(|rule| matches!(rule, Rule::Deadline { .. }));
+    let all_deadline = rules().all(|rule| matches!(rule, Rule::Deadline { .. } | Rule::FiberEdf(_)));
     let mut placed = set.clone();
     for (at, task) in placed.tasks.iter_mut().enumerate() {
         let own = plan.program.threads.iter().find(|thread| thread.task == at);
@@ -225,22 +229,39 @@ fn deadline(plan: &Plan, done: &Done) -> Option<Ns> {
     source(plan, done).and_then(|thread| thread.deadline)
 }
 
+/// As the kernel counts: the smaller, the more urgent.
 fn kernel_prio(rule: Rule) -> Prio {
     match rule {
         Rule::Fair(_, nice) => Prio(120 + nice),
         Rule::Fifo(priority) | Rule::RoundRobin(priority) => Prio(99 - priority),
         Rule::Deadline { .. } => Prio(-1),
+        // Among each other; the kernel sees one thread.
+        Rule::FiberFixed(priority) => Prio(99 - priority),
+        Rule::FiberEdf(deadline) => {
+            Prio(deadline.map_or(i32::MAX, |ns| i32::try_from(ns.0 / 1_000).unwrap_or(i32::MAX)))
+        }
     }
 }
 
-fn identity(done: &Done) -> Thread {
-    Thread { tid: done.tid, comm: done.comm.clone(), prio: Some(kernel_prio(done.rule)) }
+/// Ids of fibers begin here: no thread of the kernel has one of these (PID_MAX_LIMIT).
+const FIRST_FIBER: i32 = 1 << 22;
+
+/// Fibers have the priority of the thread of the kernel that carries them: other programs may delay all of them by that.
+fn identity(executed: &Executed, at: usize, done: &Done) -> Thread {
+    let (tid, prio) = match &executed.fibers {
+        Some(fibers) => {
+            let prio = fibers.kernel_priority.map_or(Prio(120), |priority| Prio(99 - priority));
+            (Tid(FIRST_FIBER.saturating_add(i32::try_from(at).unwrap_or(i32::MAX))), prio)
+        }
+        None => (done.tid, kernel_prio(done.rule)),
+    };
+    Thread { tid, comm: done.comm.clone(), prio: Some(prio) }
 }
 
-fn series(plan: &Plan, done: &Done, begin: Mono) -> Series {
+fn series(plan: &Plan, done: &Done, identity: &Thread, begin: Mono) -> Series {
     let figures = done.figures.clone().unwrap_or_else(|| Figures::new(begin));
     let mut series = Series::new(Quantity::Response, None, figures.response);
-    series.thread = Some(identity(done));
+    series.thread = Some(identity.clone());
     series.begin = Some(begin);
     series.interval_ns = source(plan, done).and_then(|thread| thread.period);
     series.missed = Some(figures.missed_releases);
@@ -248,14 +269,14 @@ fn series(plan: &Plan, done: &Done, begin: Mono) -> Series {
     series
 }
 
-fn worst(plan: &Plan, done: &Done, series: &Series) -> Option<Peak> {
+fn worst(plan: &Plan, done: &Done, identity: &Thread, series: &Series) -> Option<Peak> {
     let job = done.figures.as_ref()?.worst?;
     Some(Peak {
         quantity: Quantity::Response,
         cpu: job.cpu,
         begin: job.release,
         total_ns: series.histogram.max()?,
-        victim: identity(done),
+        victim: identity.clone(),
         culprit: None,
         explanation: None,
         no_evidence: Some(plan.no_evidence.to_owned()),
@@ -263,7 +284,7 @@ fn worst(plan: &Plan, done: &Done, series: &Series) -> Option<Peak> {
     })
 }
 
-fn task(plan: &Plan, done: &Done, series: &Series, process: Tid, judged: bool) -> Task {
+fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread, Tid), judged: bool) -> Task {
     let figures = done.figures.as_ref();
     let deadline_ns = deadline(plan, done);
     let release = figures.and_then(Figures::release);
@@ -276,9 +297,9 @@ fn task(plan: &Plan, done: &Done, series: &Series, process: Tid, judged: bool) -
     };
     let execution = figures.and_then(Figures::execution);
     Task {
-        thread: identity(done),
+        thread: identity,
         process,
-        policy: done.rule.policy().name().to_owned(),
+        policy: done.rule.policy_name().to_owned(),
         waits_in: source(plan, done).map(|thread| wait_name(thread.boundary).to_owned()),
         is_chosen: true,
         timer_driven: source(plan, done).is_some_and(|thread| {
@@ -358,11 +379,14 @@ fn thread(plan: &Plan, done: &Done, analysed: Option<Ns>) -> ThreadRun {
 /// `FIFO 10`, `OTHER`, `DEADLINE 9.000 ms/20.000 ms/20.000 ms`.
 #[must_use]
 pub fn scheduling(rule: Rule) -> String {
-    let name = rule.policy().name().trim_start_matches("SCHED_");
+    let name = rule.policy_name().trim_start_matches("SCHED_");
     match rule {
         Rule::Fifo(priority) | Rule::RoundRobin(priority) => format!("{name} {priority}"),
         Rule::Fair(_, 0) => name.to_owned(),
         Rule::Fair(_, nice) => format!("{name} {nice}"),
         Rule::Deadline { runtime, deadline, period } => format!("{name} {runtime}/{deadline}/{period}"),
+        Rule::FiberFixed(priority) => format!("FP {priority}"),
+        Rule::FiberEdf(Some(deadline)) => format!("EDF {deadline}"),
+        Rule::FiberEdf(None) => "EDF, no deadline".to_owned(),
     }
 }

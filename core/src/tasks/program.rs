@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::load::{loads, Load};
 use super::set::{Event, Protocol, Task, TaskSet, Warning};
 use crate::cpuset::CpuSet;
-use crate::time::Ns;
+use crate::time::{Cpu, Ns};
 
 pub use scheduling::{Rule, Scheduler};
 pub use steps::{MemoryKind, MemoryWalk, Step};
@@ -32,6 +32,12 @@ pub enum CannotRun {
     /// A reservation that no kernel takes.
     #[error("tasks.{0}: SCHED_DEADLINE needs 0 < runtime <= deadline <= period, this has {1}, {2}, {3}")]
     Reservation(String, Ns, Ns, Ns),
+    /// Fibers are all on one CPU.
+    #[error(
+        "fibers share one thread of the kernel, and so one CPU: the \"cpus\" of the tasks have none in common (tasks.{0} \
+         may not run on CPU {1})"
+    )]
+    NoCommonCpu(String, String),
     /// A reservation that is not stated and cannot be derived.
     #[error("tasks.{0}: SCHED_DEADLINE needs \"dl-runtime\" and \"dl-period\", or work and a period to derive them from")]
     NoReservation(String),
@@ -130,6 +136,8 @@ pub struct Mutex {
     pub protocol: Protocol,
     /// Highest real-time priority of its users, for the ceiling.
     pub ceiling: i32,
+    /// Shortest relative deadline of its users where they are fibers by deadline: the floor.
+    pub floor: Option<Ns>,
 }
 
 /// A barrier.
@@ -198,6 +206,18 @@ impl Program {
                 program.threads.push(Thread { name, rule, ..thread.clone() });
             }
             let slice = task.sched.dl_runtime.is_some() && scheduler == Scheduler::File;
+            let edf_period = matches!(thread.rule, Rule::FiberEdf(_)) && thread.deadline.is_none();
+            if edf_period && thread.boundary == Boundary::Timer {
+                let text = "timers of different periods and no \"deadline\": by EDF a job is as urgent as the period of the \
+                            timer that released it"
+                    .to_owned();
+                warnings.push(Warning { name: "edf-deadline", place: format!("tasks.{}", task.name), text });
+            }
+            if scheduler.is_fibers() && task.sched.dl_runtime.is_some() {
+                let text = "\"dl-runtime\" has no effect on fibers: a job that needs more delays the others"
+                    .to_owned();
+                warnings.push(Warning { name: "ignored-key", place: format!("tasks.{}", task.name), text });
+            }
             if slice && matches!(thread.rule, Rule::Fair(..)) {
                 let text =
                     "\"dl-runtime\" of an ordinary thread is its slice in rt-app, and has no effect here"
@@ -211,6 +231,27 @@ impl Program {
         names.finish(&mut program, set);
         scheduling::protocols(&mut program, &mut warnings);
         Ok((program, warnings))
+    }
+
+    /// The CPU on which all threads may run, where those that name none may use `default`; its first one that all may.
+    ///
+    /// # Errors
+    /// [`CannotRun::NoCommonCpu`].
+    pub fn common_cpu(&self, default: &CpuSet) -> Result<Cpu, CannotRun> {
+        let mut common: Option<CpuSet> = None;
+        for thread in self.threads.iter().chain(self.templates.values()) {
+            let of_phases = thread.phases.iter().filter_map(|phase| phase.cpus.as_ref());
+            for cpus in of_phases.chain([thread.cpus.as_ref().unwrap_or(default)]) {
+                let before = common.clone().unwrap_or_else(|| cpus.clone());
+                let both = before.within(cpus);
+                if both.is_empty() {
+                    return Err(CannotRun::NoCommonCpu(thread.name.clone(), before.to_string()));
+                }
+                common = Some(both);
+            }
+        }
+        let first = common.as_ref().unwrap_or(default).iter().next();
+        first.ok_or_else(|| CannotRun::NoCommonCpu(String::new(), default.to_string()))
     }
 }
 
@@ -275,6 +316,12 @@ fn thread(
         period: one_period.filter(|_| timed).or(stated),
         budget: load.filter(|load| load.unknown.is_none()).map(|load| load.wcet),
     })
+}
+
+/// The shortest relative deadline that a job of the task may have.
+fn shortest_deadline(task: &Task) -> Option<Ns> {
+    let stated = task.deadline.or(task.sched.dl_deadline).or(task.period).or(task.sched.dl_period);
+    stated.or_else(|| timer_periods(task).into_iter().min())
 }
 
 fn timer_periods(task: &Task) -> Vec<Ns> {

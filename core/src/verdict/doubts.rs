@@ -25,7 +25,7 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
     const ABOUT_SAMPLES: [Rule; 6] =
         [cut_off, left_its_cpu, calibration_absent, calibration_failed, cpu_unsampled, records_lost];
-    const ABOUT_CIRCUMSTANCES: [Rule; 9] = [
+    const ABOUT_CIRCUMSTANCES: [Rule; 10] = [
         activations_missing,
         ended_early,
         not_realtime,
@@ -33,6 +33,7 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         load_died,
         load_idle,
         steal,
+        fibers_away,
         overheated,
         kernel_trouble,
     ];
@@ -286,6 +287,24 @@ fn steal(run: &Run, rules: &Rules) -> Vec<Doubt> {
             })
         })
         .collect()
+}
+
+/// All fibers stand still while the kernel runs something else. Where that took longer than the smallest slack, a deadline was
+/// met because it came at a good moment.
+fn fibers_away(run: &Run, _: &Rules) -> Vec<Doubt> {
+    let Some(set) = &run.task_set else { return Vec::new() };
+    let Some(fibers) = &set.fibers else { return Vec::new() };
+    let slack = set.threads.iter().filter_map(|thread| thread.slack_min_ns).min();
+    let Some(slack) = slack.and_then(|slack| u64::try_from(slack).ok()).map(Ns) else { return Vec::new() };
+    let longest = fibers.away_longest_ns.max(fibers.late_longest_ns);
+    let doubt = (longest > slack).then(|| {
+        let (longest, slack) = longest.told_apart(slack);
+        weak(format!(
+            "the kernel kept the thread of the fibers from running, or woke it late, by up to {longest}, more than the {slack} \
+             that a job had left: at another moment it would have been late"
+        ))
+    });
+    doubt.into_iter().collect()
 }
 
 /// What was measured on a CPU slowed down by heat is not what it does when cool, and the other way round.

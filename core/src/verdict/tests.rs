@@ -358,6 +358,35 @@ fn time_that_the_host_took_is_held_against_the_worst_of_that_cpu() {
 }
 
 #[test]
+fn time_away_from_fibers_is_held_against_the_least_slack_of_the_run() {
+    let with = |away: u64, late: u64, slack: Option<i64>| {
+        let set = serde_json::json!({
+            "cpus": "1", "speeds": [], "ns_per_loop": null, "begin": 0,
+            "threads": [{
+                "name": "t", "scheduling": "EDF 1 ms", "period_ns": null, "deadline_ns": null, "jobs": 1, "finished": 1,
+                "not_started": 0, "misses": 0, "lateness_max_ns": null, "missed_releases": 0, "response_max_ns": null,
+                "analysed_ns": null, "release": null, "end_jitter_ns": null, "slack_min_ns": slack, "execution": null,
+                "budget_ns": null, "blocked": { "count": 0, "total_ns": 0, "max_ns": 0 }, "preemptions": 0,
+                "migrations": 0
+            }],
+            "fibers": {
+                "tid": 7, "kernel_priority": 90, "preemption": "a POSIX timer", "away_total_ns": away,
+                "away_longest_ns": away, "late_longest_ns": late, "switches": 1
+            }
+        });
+        let set = serde_json::from_value(set).unwrap();
+        judged(|run| run.task_set = Some(set), Some(DEADLINE))
+    };
+    for met in [with(500, 500, Some(500)), with(0, 0, Some(0)), with(9_000, 9_000, None)] {
+        assert_eq!(met.outcome, Some(Outcome::Pass), "{:?}", met.reasons);
+    }
+    for doubtful in [with(501, 0, Some(500)), with(0, 501, Some(500))] {
+        assert_eq!(doubtful.outcome, Some(Outcome::Inconclusive));
+        assert!(doubtful.reasons[0].contains("the thread of the fibers"), "{:?}", doubtful.reasons);
+    }
+}
+
+#[test]
 fn more_time_is_asked_for_at_the_pace_of_the_run() {
     let verdict = judged(
         |run| {

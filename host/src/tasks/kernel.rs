@@ -1,23 +1,30 @@
 //! Threads of the kernel: all set up first, then one start for all.
 
-use std::sync::atomic::Ordering;
-use std::sync::{mpsc, Arc};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{mpsc, Arc, Mutex as StdMutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lathunt_core::tasks::outcome::{Done, Executed};
-use lathunt_core::tasks::program::{Program, Rule, Step, Thread};
+use lathunt_core::tasks::program::{Program, Rule, Thread};
 use lathunt_core::time::{Mono, Ns, Tid};
 
+use super::locks::{self, Mutex};
+use super::os_thread::OsThread;
+use super::queues::{Barrier, Condition, Semaphore};
 use super::shared::{locked, Shared};
-use super::worker::Worker;
-use super::{locks, memory, supervisor, Options, Progress, Watch};
+use super::worker::{places, Worker};
+use super::{supervisor, Options, Watch};
 use crate::error::{Error, Result};
 use crate::{clock, sched, signals, threads};
 
-/// A thread of that name, of which the kernel keeps 15 bytes.
+/// A thread of that name.
 pub(super) fn builder(name: &str) -> std::thread::Builder {
-    // The kernel keeps 15 bytes; a zero would end it.
+    std::thread::Builder::new().name(short(name)).stack_size(256 * 1024)
+}
+
+/// The 15 bytes of a name that the kernel and the runtime keep; a zero would end it.
+pub(super) fn short(name: &str) -> String {
     let mut short = String::new();
     for letter in name.chars().filter(|letter| *letter != '\0') {
         if short.len() + letter.len_utf8() > 15 {
@@ -25,13 +32,37 @@ pub(super) fn builder(name: &str) -> std::thread::Builder {
         }
         short.push(letter);
     }
-    std::thread::Builder::new().name(short).stack_size(256 * 1024)
+    short
+}
+
+/// What threads of the kernel wait for, and who else was started.
+pub(super) struct Resources {
+    pub mutexes: Vec<Mutex>,
+    pub conditions: Vec<Condition>,
+    pub barriers: Vec<Barrier>,
+    pub semaphores: Vec<Semaphore>,
+    gate: AtomicU32, // 0: wait, 1: go, 2: give up
+    forked: StdMutex<Vec<(usize, Started)>>,
+}
+
+impl Resources {
+    fn new(program: &Program) -> Resources {
+        let mutex = |one: &lathunt_core::tasks::program::Mutex| Mutex::new(one.protocol, one.ceiling);
+        Resources {
+            mutexes: program.mutexes.iter().map(mutex).collect(),
+            conditions: program.conditions.iter().map(|_| Condition::new()).collect(),
+            barriers: program.barriers.iter().map(|barrier| Barrier::new(barrier.users)).collect(),
+            semaphores: program.semaphores.iter().map(|_| Semaphore::new()).collect(),
+            gate: AtomicU32::new(0),
+            forked: StdMutex::default(),
+        }
+    }
 }
 
 /// Work of a thread that is set up, with its switches and moves.
-pub(super) fn work(
+fn work(
     shared: &Arc<Shared>,
-    mut worker: Worker,
+    mut worker: Worker<OsThread>,
     thread: &Thread,
     base: Mono,
     failed: Option<String>,
@@ -82,6 +113,36 @@ fn migrations() -> Option<u64> {
 
 type Started = JoinHandle<Option<Done>>;
 
+/// Starts a thread of a task.
+pub(super) fn fork(
+    shared: &Arc<Shared>,
+    resources: &Arc<Resources>,
+    program: &Arc<Program>,
+    task: usize,
+) -> std::result::Result<(), String> {
+    let Some(thread) = shared.forked(program, task)? else { return Ok(()) };
+    let ring = shared.ring();
+    let (shared, resources, program) = (Arc::clone(shared), Arc::clone(resources), Arc::clone(program));
+    let (counted, all) = (Arc::clone(&shared), Arc::clone(&resources));
+    let started = builder(&thread.name).spawn(move || {
+        let ground = OsThread::new(&shared, &resources, &program, thread.rule);
+        let failed = ground.set_up(thread.rule, places(&thread)).err().map(|error| error.to_string());
+        let worker = Worker::new(&shared, &program, &thread, ground, ring);
+        let base = clock::mono();
+        Some(work(&shared, worker, &thread, base, failed))
+    });
+    match started {
+        Ok(handle) => {
+            locked(&all.forked).push((task, handle));
+            Ok(())
+        }
+        Err(error) => {
+            counted.alive.fetch_sub(1, Ordering::AcqRel);
+            Err(format!("fork: cannot start a thread: {error}"))
+        }
+    }
+}
+
 /// Runs the program.
 ///
 /// # Errors
@@ -91,25 +152,10 @@ pub(super) fn run(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<(Executed, Vec<String>)> {
-    let mut notes = Vec::new();
-    let all = || program.threads.iter().chain(program.templates.values());
-    let steps = || all().flat_map(|thread| &thread.phases).flat_map(|phase| &phase.steps);
-    let device = match steps().any(|step| matches!(step, Step::IoRun(_))) {
-        true => Some(memory::open(&program.io_device)?),
-        false => None,
-    };
-    let realtime = all().any(|thread| !matches!(thread.rule, Rule::Fair(..)));
-    if realtime {
-        sched::limit_rt_time(options.runaway)?;
-    }
-    if realtime && program.lock_pages {
-        if let Err(error) = sched::lock_memory() {
-            notes.push(format!("measured without locked memory: {error}"));
-        }
-    }
-    let shared = Arc::new(Shared::new(program, options, device));
+    let (shared, mut notes) = super::prepare(program, options)?;
+    let resources = Arc::new(Resources::new(program));
     let program = Arc::new(program.clone());
-    let handles = start(&shared, &program)?;
+    let handles = start(&shared, &resources, &program)?;
     // A moment for all of them to sleep.
     let zero = clock::mono() + Ns::from_ms(50) + Ns::from_us(100 * handles.len() as u64);
     let planned = options.duration.map(|duration| zero + duration);
@@ -122,13 +168,13 @@ pub(super) fn run(
         let (shared, housekeeping) = (Arc::clone(&shared), options.housekeeping.clone());
         threads::spawn(move || supervisor::watch(&shared, planned, housekeeping.as_ref()))?
     };
-    open(&shared, 1);
+    open(&resources, 1);
     while !supervisor.is_finished() {
         std::thread::sleep(Duration::from_millis(20));
         if supervisor::look(&shared, planned) {
             shared.wake_all();
         }
-        look(&shared, zero, watch);
+        shared.look(zero, watch);
     }
     let _ = supervisor.join();
     let mut done: Vec<Done> = handles
@@ -136,18 +182,12 @@ pub(super) fn run(
         .zip(&program.threads)
         .map(|(handle, thread)| joined(&shared, handle, thread.task, &thread.name, thread.rule))
         .collect();
-    look(&shared, zero, watch);
-    for (task, handle) in std::mem::take(&mut *locked(&shared.forked)) {
+    shared.look(zero, watch);
+    for (task, handle) in std::mem::take(&mut *locked(&resources.forked)) {
         let rule = program.templates.get(&task).map_or(Rule::Fifo(1), |template| template.rule);
         done.push(joined(&shared, handle, task, "a forked thread", rule));
     }
-    notes.append(&mut locked(&shared.early));
-    let lost: u64 = locked(&shared.rings).iter().map(|ring| ring.lost()).sum();
-    if lost > 0 {
-        notes.push(format!(
-            "{lost} jobs are not in the log and the chart: they came too fast; figures have them all"
-        ));
-    }
+    notes.append(&mut shared.notes());
     let executed = Executed {
         begin: zero,
         end: shared.end(),
@@ -157,28 +197,31 @@ pub(super) fn run(
         ns_per_loop: Some(options.speeds.ns_per_loop),
         switch: options.switch,
         stretch: Vec::new(),
+        fibers: None,
     };
     Ok((executed, notes))
 }
 
 /// All threads, set up and waiting.
-fn start(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Vec<Started>> {
+fn start(shared: &Arc<Shared>, resources: &Arc<Resources>, program: &Arc<Program>) -> Result<Vec<Started>> {
     let blocked = signals::Blocked::all_but_wake()?;
     let (ready, is_ready) = mpsc::channel();
     let mut handles = Vec::with_capacity(program.threads.len());
     let mut failed = None;
     for thread in &program.threads {
         let (shared, program, thread) = (Arc::clone(shared), Arc::clone(program), thread.clone());
-        let (ready, ring) = (ready.clone(), shared.ring());
+        let (resources, ready, ring) = (Arc::clone(resources), ready.clone(), shared.ring());
         shared.alive.fetch_add(1, Ordering::AcqRel);
         let counted = Arc::clone(&shared);
         let started = builder(&thread.name).spawn(move || {
-            let worker = Worker::new(&shared, &program, &thread, ring);
-            let _ = ready.send(worker.set_up(&shared.cpus).map_err(|error| (thread.name.clone(), error)));
-            while shared.gate.load(Ordering::Acquire) == 0 {
-                locks::wait(&shared.gate, 0);
+            let ground = OsThread::new(&shared, &resources, &program, thread.rule);
+            let is_set_up = ground.set_up(thread.rule, places(&thread));
+            let worker = Worker::new(&shared, &program, &thread, ground, ring);
+            let _ = ready.send(is_set_up.map_err(|error| (thread.name.clone(), error)));
+            while resources.gate.load(Ordering::Acquire) == 0 {
+                locks::wait(&resources.gate, 0);
             }
-            if shared.gate.load(Ordering::Acquire) != 1 {
+            if resources.gate.load(Ordering::Acquire) != 1 {
                 shared.alive.fetch_sub(1, Ordering::AcqRel);
                 return None;
             }
@@ -213,16 +256,16 @@ fn start(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Vec<Started>> {
     match failed {
         None => Ok(handles),
         Some(error) => {
-            open(shared, 2);
+            open(resources, 2);
             handles.into_iter().for_each(|handle| drop(handle.join()));
             Err(error)
         }
     }
 }
 
-fn open(shared: &Shared, how: u32) {
-    shared.gate.store(how, Ordering::Release);
-    locks::wake_all(&shared.gate);
+fn open(resources: &Resources, how: u32) {
+    resources.gate.store(how, Ordering::Release);
+    locks::wake_all(&resources.gate);
 }
 
 fn joined(shared: &Shared, handle: Started, task: usize, name: &str, rule: Rule) -> Done {
@@ -242,17 +285,4 @@ fn joined(shared: &Shared, handle: Started, task: usize, name: &str, rule: Rule)
         true => handle.join().ok().flatten().unwrap_or_else(|| nothing("its thread panicked")),
         false => nothing(supervisor::STUCK),
     }
-}
-
-fn look(shared: &Shared, zero: Mono, watch: &mut dyn Watch) {
-    let rings = locked(&shared.rings).clone();
-    for (at, ring) in rings.iter().enumerate() {
-        ring.drain(|job| watch.job(at, job));
-    }
-    watch.progress(&Progress {
-        elapsed: clock::mono().since(zero),
-        jobs: shared.live.jobs.load(Ordering::Relaxed),
-        misses: shared.live.misses.load(Ordering::Relaxed),
-        longest: Ns(shared.live.longest.load(Ordering::Relaxed)),
-    });
 }

@@ -20,6 +20,8 @@ pub enum Refused {
     Deadlock,
     /// The kernel refuses, with this error.
     Kernel(i32),
+    /// The runtime of the fibers refuses.
+    Runtime(lathunt_runtime::policy::Refusal),
 }
 
 fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) -> i32 {

@@ -1,8 +1,9 @@
 //! Runs a task set: one process, one thread for each task instance, the events of rt-app with the meaning that its code
 //! gives them.
 //!
-//! [`execute`] takes a [`Program`] and hands back what its threads did. The threads of the kernel are in `kernel`; a
-//! scheduler in user space would be a second executor behind the same function, with the same steps and figures.
+//! [`execute`] takes a [`Program`] and hands back what its threads did. Threads of the kernel are in `kernel`, fibers of
+//! `lathunt_runtime` in `fibers`: both go through the same steps and count the same figures (`worker`), over what carries them
+//! (`ground`).
 //!
 //! Safety of the machine: a supervisor that no thread of the set can keep from running ends the run at its time, at a signal, or when a
 //! real-time thread has not slept for longer than `RLIMIT_RTTIME` allows; busy loops look at its flag every 20 µs. Where it
@@ -11,9 +12,12 @@
 //! Not as rt-app: a barrier has waiters with names, so that its last arriver does not pass twice; a wait ends only when it
 //! is signalled (no spurious wake-ups); a late job is as late as it was, and not "0".
 
+mod fibers;
+mod ground;
 mod kernel;
 mod locks;
 mod memory;
+mod os_thread;
 mod policy;
 mod queues;
 mod ring;
@@ -22,14 +26,19 @@ mod supervisor;
 mod work;
 mod worker;
 
+use std::sync::Arc;
+
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::tasks::jobs::Job;
 use lathunt_core::tasks::outcome::Executed;
-use lathunt_core::tasks::program::Program;
+use lathunt_core::tasks::program::{Program, Rule, Step};
 use lathunt_core::time::{Mono, Ns};
 
 use crate::error::Result;
+use crate::sched;
+use shared::Shared;
 
+pub use lathunt_runtime::FiberAlloc;
 pub use supervisor::STUCK;
 pub use work::Speeds;
 
@@ -50,6 +59,8 @@ pub struct Options {
     pub runaway: Ns,
     /// Hand every job to [`Watch::job`].
     pub jobs: bool,
+    /// Of fibers: the priority (SCHED_FIFO, 1 to 97) of the thread of the kernel that carries them; `None`: an ordinary one.
+    pub fiber_priority: Option<i32>,
 }
 
 /// How far it is.
@@ -84,5 +95,32 @@ pub fn execute(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<(Executed, Vec<String>)> {
-    kernel::run(program, options, watch)
+    match program.threads.iter().any(|thread| matches!(thread.rule, Rule::FiberFixed(_) | Rule::FiberEdf(_)))
+    {
+        true => fibers::run(program, options, watch),
+        false => kernel::run(program, options, watch),
+    }
+}
+
+/// What both executors begin with: the device, the limits, locked memory; notes for the result.
+fn prepare(program: &Program, options: &Options) -> Result<(Arc<Shared>, Vec<String>)> {
+    let mut notes = Vec::new();
+    let all = || program.threads.iter().chain(program.templates.values());
+    let steps = || all().flat_map(|thread| &thread.phases).flat_map(|phase| &phase.steps);
+    let device = match steps().any(|step| matches!(step, Step::IoRun(_))) {
+        true => Some(memory::open(&program.io_device)?),
+        false => None,
+    };
+    let realtime = options.fiber_priority.is_some()
+        || all()
+            .any(|thread| !matches!(thread.rule, Rule::Fair(..) | Rule::FiberFixed(_) | Rule::FiberEdf(_)));
+    if realtime {
+        sched::limit_rt_time(options.runaway)?;
+    }
+    if realtime && program.lock_pages {
+        if let Err(error) = sched::lock_memory() {
+            notes.push(format!("measured without locked memory: {error}"));
+        }
+    }
+    Ok((Arc::new(Shared::new(program, options, device)), notes))
 }

@@ -15,6 +15,8 @@ use crate::sched;
 /// Names who refuses, and for `SCHED_DEADLINE` what the kernel demands.
 pub fn set(rule: Rule) -> Result<()> {
     match rule {
+        // Fibers are no threads of the kernel: the one that carries them has its policy already.
+        Rule::FiberFixed(_) | Rule::FiberEdf(_) => Ok(()),
         Rule::Fifo(priority) => sched::set_policy(sched::Policy::Fifo, priority),
         Rule::RoundRobin(priority) => sched::set_policy(sched::Policy::RoundRobin, priority),
         Rule::Fair(policy, nice) => {

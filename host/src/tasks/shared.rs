@@ -1,31 +1,21 @@
-//! What the threads of a run share: resources, the clock of the run, and who is still there.
+//! What the threads of a run share, whatever carries them: the clock of the run, and who is still there.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
-use std::thread::JoinHandle;
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::tasks::jobs::Job;
-use lathunt_core::tasks::outcome::Done;
 use lathunt_core::tasks::program::{Program, Thread, MOST_THREADS};
-use lathunt_core::time::Mono;
+use lathunt_core::time::{Mono, Ns};
 
-use super::kernel::{builder, work};
-use super::locks::Mutex;
-use super::queues::{Barrier, Condition, Semaphore};
 use super::ring::Ring;
-use super::worker::Worker;
-use super::{Options, Speeds};
+use super::{Options, Progress, Speeds, Watch};
 use crate::{clock, signals};
 
 /// Everything that the threads of a run share.
 pub(super) struct Shared {
     pub stop: AtomicBool,
-    pub mutexes: Vec<Mutex>,
-    pub conditions: Vec<Condition>,
-    pub barriers: Vec<Barrier>,
-    pub semaphores: Vec<Semaphore>,
     pub timers: Vec<AtomicU64>,
     pub speeds: Speeds,
     pub device: Option<File>,
@@ -33,11 +23,9 @@ pub(super) struct Shared {
     pub cpus: CpuSet,
     pub end: AtomicU64, // u64::MAX: not known
     pub zero: AtomicU64,
-    pub gate: AtomicU32, // 0: wait, 1: go, 2: give up
     pub alive: AtomicUsize,
     pub tids: StdMutex<Vec<i32>>,
     pub early: StdMutex<Vec<String>>,
-    pub forked: StdMutex<Vec<(usize, JoinHandle<Option<Done>>)>>,
     forks: Vec<AtomicUsize>,
     pub rings: StdMutex<Vec<Arc<Ring>>>,
     jobs: bool,
@@ -67,13 +55,8 @@ pub(super) fn locked<T>(mutex: &StdMutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Shared {
     pub fn new(program: &Program, options: &Options, device: Option<File>) -> Shared {
-        let mutex = |one: &lathunt_core::tasks::program::Mutex| Mutex::new(one.protocol, one.ceiling);
         Shared {
             stop: AtomicBool::new(false),
-            mutexes: program.mutexes.iter().map(mutex).collect(),
-            conditions: program.conditions.iter().map(|_| Condition::new()).collect(),
-            barriers: program.barriers.iter().map(|barrier| Barrier::new(barrier.users)).collect(),
-            semaphores: program.semaphores.iter().map(|_| Semaphore::new()).collect(),
             timers: program.timers.iter().map(|_| AtomicU64::new(0)).collect(),
             speeds: options.speeds.clone(),
             device,
@@ -81,11 +64,9 @@ impl Shared {
             cpus: options.cpus.clone(),
             end: AtomicU64::new(u64::MAX),
             zero: AtomicU64::new(0),
-            gate: AtomicU32::new(0),
             alive: AtomicUsize::new(0),
             tids: StdMutex::default(),
             early: StdMutex::default(),
-            forked: StdMutex::default(),
             forks: {
                 let tasks = program.threads.iter().chain(program.templates.values());
                 let most = tasks.map(|thread| thread.task + 1).max().unwrap_or(0);
@@ -138,32 +119,40 @@ impl Shared {
         })
     }
 
-    /// Starts a thread of a task.
-    pub fn fork(self: &Arc<Shared>, program: &Arc<Program>, task: usize) -> Result<(), String> {
-        let Some(template) = program.templates.get(&task) else { return Ok(()) };
+    /// The next thread that a task forks, counted as alive; `Ok(None)`: the task has no template.
+    pub fn forked(&self, program: &Program, task: usize) -> Result<Option<Thread>, String> {
+        let Some(template) = program.templates.get(&task) else { return Ok(None) };
         if self.alive() >= MOST_THREADS {
             return Err(format!("fork: {MOST_THREADS} threads run already"));
         }
         let number = self.forks.get(task).map_or(0, |forks| forks.fetch_add(1, Ordering::Relaxed));
-        let thread = Thread { name: format!("{}-{number}", template.name), ..template.clone() };
-        let (shared, program) = (Arc::clone(self), Arc::clone(program));
-        let ring = self.ring();
         self.alive.fetch_add(1, Ordering::AcqRel);
-        let started = builder(&thread.name).spawn(move || {
-            let worker = Worker::new(&shared, &program, &thread, ring);
-            let failed = worker.set_up(&shared.cpus).err().map(|error| error.to_string());
-            let base = clock::mono();
-            Some(work(&shared, worker, &thread, base, failed))
-        });
-        match started {
-            Ok(handle) => {
-                locked(&self.forked).push((task, handle));
-                Ok(())
-            }
-            Err(error) => {
-                self.alive.fetch_sub(1, Ordering::AcqRel);
-                Err(format!("fork: cannot start a thread: {error}"))
-            }
+        Ok(Some(Thread { name: format!("{}-{number}", template.name), ..template.clone() }))
+    }
+
+    /// Hands on what has happened since the last call.
+    pub fn look(&self, zero: Mono, watch: &mut dyn Watch) {
+        let rings = locked(&self.rings).clone();
+        for (at, ring) in rings.iter().enumerate() {
+            ring.drain(|job| watch.job(at, job));
         }
+        watch.progress(&Progress {
+            elapsed: clock::mono().since(zero),
+            jobs: self.live.jobs.load(Ordering::Relaxed),
+            misses: self.live.misses.load(Ordering::Relaxed),
+            longest: Ns(self.live.longest.load(Ordering::Relaxed)),
+        });
+    }
+
+    /// What the result must say: why the run ended early, and jobs that are not in the log.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut *locked(&self.early));
+        let lost: u64 = locked(&self.rings).iter().map(|ring| ring.lost()).sum();
+        if lost > 0 {
+            notes.push(format!(
+                "{lost} jobs are not in the log and the chart: they came too fast; figures have them all"
+            ));
+        }
+        notes
     }
 }

@@ -12,14 +12,12 @@ use lathunt_core::tasks::jobs::{Figures, Job};
 use lathunt_core::tasks::program::{Boundary, MemoryWalk, Phase, Program, Rule, Step, Thread};
 use lathunt_core::time::{Mono, Ns};
 
-use super::locks::{Held, Refused};
+use super::ground::{Due, Ground};
+use super::locks::Refused;
 use super::memory::Walk;
-use super::queues::{Place, Waiter};
 use super::ring::Ring;
 use super::shared::Shared;
-use super::{policy, work};
-use crate::error::Result;
-use crate::{clock, sched};
+use crate::clock;
 
 /// Why a thread leaves its phases.
 pub(super) enum Leave {
@@ -37,19 +35,19 @@ impl From<Refused> for Leave {
             Refused::Kernel(error) => {
                 format!("the kernel refuses a lock: {}", std::io::Error::from_raw_os_error(error))
             }
+            Refused::Runtime(refusal) => format!("the runtime refuses a lock: {refusal}"),
         })
     }
 }
 
-type Done = std::result::Result<(), Leave>;
+type Done = Result<(), Leave>;
 
 /// A thread at work.
-pub(super) struct Worker {
+pub(super) struct Worker<G> {
     shared: Arc<Shared>,
     program: Arc<Program>,
     thread: Thread,
-    own: Waiter,
-    held: Held,
+    ground: G,
     rule: Rule,
     /// When its own timers are due next, by slot.
     timers: Vec<Option<Mono>>,
@@ -70,13 +68,19 @@ pub(super) struct Worker {
     more: u64,
 }
 
-impl Worker {
+/// CPUs that a thread names, at its start.
+pub(super) fn places(thread: &Thread) -> Option<&CpuSet> {
+    thread.phases.first().and_then(|phase| phase.cpus.as_ref()).or(thread.cpus.as_ref())
+}
+
+impl<G: Ground> Worker<G> {
     pub fn new(
         shared: &Arc<Shared>,
         program: &Arc<Program>,
         thread: &Thread,
+        ground: G,
         ring: Option<Arc<Ring>>,
-    ) -> Worker {
+    ) -> Worker<G> {
         let steps = || thread.phases.iter().flat_map(|phase| &phase.steps);
         let slots = steps().filter_map(|step| match step {
             Step::OwnTimer { slot, .. } => Some(slot + 1),
@@ -91,12 +95,10 @@ impl Worker {
             }
         }
         let uses_buffer = steps().any(|step| matches!(step, Step::Mem(_) | Step::IoRun(_)));
-        let tid = sched::tid().0.unsigned_abs();
         Worker {
             shared: Arc::clone(shared),
             program: Arc::clone(program),
-            own: Waiter { place: Arc::<Place>::default(), tid, priority: thread.rule.priority() },
-            held: Held::default(),
+            ground,
             rule: thread.rule,
             timers: vec![None; slots.max().unwrap_or(0)],
             walks,
@@ -114,24 +116,13 @@ impl Worker {
         }
     }
 
-    /// CPUs, policy and stack.
-    pub fn set_up(&self, cpus: &CpuSet) -> Result<()> {
-        // A reservation of the kernel is for all CPUs of the root domain.
-        let first = self.thread.phases.first();
-        let own = first.and_then(|phase| phase.cpus.as_ref()).or(self.thread.cpus.as_ref());
-        if own.is_some() || !matches!(self.rule, Rule::Deadline { .. }) {
-            sched::set_affinity(own.unwrap_or(cpus))?;
-        }
-        sched::prefault_stack();
-        policy::set(self.rule)
-    }
-
     /// Goes through everything, from the common start (or its own, of a forked thread) at `base` on.
     pub fn go(&mut self, base: Mono) -> Option<String> {
         self.figures = Figures::new(self.shared.zero());
         self.base = base + self.thread.delay;
         self.release = self.base;
         self.active = !self.starts_with_a_wait();
+        self.ground.expect(Due::At(self.base, self.relative_deadline()));
         let done = self.sleep_until(self.base).and_then(|()| {
             self.begin(self.base);
             self.active = !self.starts_with_a_wait();
@@ -150,8 +141,8 @@ impl Worker {
                 }
             }
         };
-        while let Some(mutex) = self.held.latest() {
-            self.unlock(mutex);
+        while let Some(mutex) = self.ground.held() {
+            self.ground.unlock(mutex);
         }
         failed
     }
@@ -200,24 +191,27 @@ impl Worker {
                 self.worked |= !self.is_boundary(step);
             }
             if self.thread.boundary == Boundary::Repetition {
-                self.end(self.thread.deadline);
+                let now = self.end(self.thread.deadline);
+                self.ground.expect(Due::At(now, self.thread.deadline));
                 self.begin(clock::mono());
             }
         }
         Ok(())
     }
 
+    /// Relative deadline of a job that no timer has released.
+    fn relative_deadline(&self) -> Option<Ns> {
+        self.thread.deadline.or(match self.rule {
+            Rule::FiberEdf(shortest) => shortest,
+            _ => None,
+        })
+    }
+
     /// Policy and CPUs of a phase.
     fn enter(&mut self, phase: &Phase) -> Done {
-        let failed = |error: crate::error::Error| Leave::Failed(error.to_string());
-        if let Some(cpus) = &phase.cpus {
-            sched::set_affinity(cpus).map_err(failed)?;
-        }
-        if let Some(rule) = phase.rule.filter(|rule| *rule != self.rule) {
-            policy::set(rule).map_err(failed)?;
-            self.rule = rule;
-            self.own.priority = rule.priority();
-        }
+        let rule = phase.rule.filter(|rule| *rule != self.rule);
+        self.ground.enter(rule, phase.cpus.as_ref()).map_err(Leave::Failed)?;
+        self.rule = rule.unwrap_or(self.rule);
         Ok(())
     }
 
@@ -232,7 +226,7 @@ impl Worker {
                 execution: self.used(),
                 deadline,
                 finished: true,
-                cpu: sched::current_cpu(),
+                cpu: self.ground.cpu(),
             });
         }
         (self.worked, self.active) = (false, false);
@@ -240,7 +234,7 @@ impl Worker {
     }
 
     fn used(&self) -> Ns {
-        self.start.map_or(Ns::ZERO, |_| work::cpu_time().saturating_sub(self.cpu_before))
+        self.start.map_or(Ns::ZERO, |_| self.ground.cpu_time().saturating_sub(self.cpu_before))
     }
 
     fn count(&mut self, job: &Job) {
@@ -251,8 +245,9 @@ impl Worker {
         }
     }
 
-    /// Waits for a release at `due`, and begins its job.
-    fn next(&mut self, due: Mono) -> Done {
+    /// Waits for a release at `due`, and begins its job, which has this relative deadline.
+    fn next(&mut self, due: Mono, deadline: Option<Ns>) -> Done {
+        self.ground.expect(Due::At(due, deadline));
         (self.release, self.start, self.active) = (due, None, true);
         let planned = self.shared.planned();
         if due >= planned {
@@ -266,7 +261,7 @@ impl Worker {
     }
 
     fn begin(&mut self, release: Mono) {
-        self.cpu_before = work::cpu_time();
+        self.cpu_before = self.ground.cpu_time();
         (self.release, self.active, self.worked) = (release, true, false);
         self.start = Some(clock::mono());
     }
@@ -281,9 +276,10 @@ impl Worker {
         if !self.active || self.release >= end {
             return;
         }
-        let cpu = sched::current_cpu();
+        let cpu = self.ground.cpu();
         let execution = self.used();
-        let (mut release, start) = (self.release, self.start);
+        // It may have begun before this thread saw the end.
+        let (mut release, start) = (self.release, self.start.filter(|start| *start < end));
         self.count(&Job { release, start, end, execution, deadline, finished: false, cpu });
         self.active = false;
         let Some(period) = period else { return };
@@ -310,20 +306,10 @@ impl Worker {
     }
 
     /// Sleeps until `due`; past ones are no sleep.
-    fn sleep_until(&self, due: Mono) -> Done {
-        let at = libc::timespec {
-            tv_sec: (due.0 / 1_000_000_000) as libc::time_t,
-            tv_nsec: (due.0 % 1_000_000_000) as _,
-        };
-        while clock::mono() < due {
-            if self.stop().load(Ordering::Relaxed) {
-                return Err(Leave::Stopped);
-            }
-            // SAFETY: `at` is valid to read, and nothing is written for an absolute time.
-            unsafe {
-                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &at, std::ptr::null_mut())
-            };
+    fn sleep_until(&mut self, due: Mono) -> Done {
+        match self.ground.sleep_until(due) {
+            true => Ok(()),
+            false => Err(Leave::Stopped),
         }
-        Ok(())
     }
 }

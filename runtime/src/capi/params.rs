@@ -62,6 +62,7 @@ impl CConfig {
             cpu: usize::try_from(self.cpu_plus_one).ok().and_then(|plus_one| plus_one.checked_sub(1)),
             runaway_seconds: or(self.runaway_seconds.into(), default.runaway_seconds),
             touch_stacks: self.touch_stacks != 0,
+            meter: false,
         }
     }
 }

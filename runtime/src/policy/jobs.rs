@@ -181,6 +181,23 @@ impl Scheduler {
         (thread.released_at, thread.deadline_at)
     }
 
+    /// The program begins a job of an aperiodic EDF thread by itself: its release and its absolute deadline, both of which may be
+    /// past ([`NEVER`]: after all others of its priority). Nothing is counted: the program knows its jobs.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] for other threads.
+    pub fn set_job(&mut self, id: ThreadId, release: u64, deadline: u64, now: u64) -> Result<(), Refusal> {
+        let thread = &mut self.threads[id.0 as usize];
+        if thread.policy != Policy::Edf || thread.release != Release::Aperiodic || !thread.is_live() {
+            return Err(Refusal::Invalid("only an aperiodic EDF thread begins its jobs by itself"));
+        }
+        thread.released_at = release;
+        thread.deadline_at = deadline;
+        self.timers.clear(id.0, Reason::Deadline);
+        self.requeue(id.0, now, true);
+        Ok(())
+    }
+
     /// The program gives the current job of an EDF thread another absolute deadline (a message that carries one).
     ///
     /// # Errors

@@ -360,6 +360,12 @@ impl Scheduler {
         self.requeue(id, now, true);
     }
 
+    /// The earliest time for which a thread waits, of its deadlines and replenishments, or [`NEVER`].
+    #[must_use]
+    pub fn next_timer(&self) -> u64 {
+        self.timers.earliest()
+    }
+
     /// When [`Scheduler::tick`] must be called next, if nothing happens before: absolute in ns, or [`NEVER`].
     #[must_use]
     #[inline]

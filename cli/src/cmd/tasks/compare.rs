@@ -56,7 +56,9 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         common.duration = common.duration.or(Some(DURATION));
     }
     let (mut runs, mut missing) = (Vec::new(), Vec::new());
-    for chosen in [Chosen::Fifo, Chosen::Rr, Chosen::Deadline, Chosen::Other] {
+    const ALL: [Chosen; 6] =
+        [Chosen::Fifo, Chosen::Rr, Chosen::Deadline, Chosen::Other, Chosen::FiberFp, Chosen::FiberEdf];
+    for chosen in ALL {
         if signals::stop_requested().is_some() {
             missing.push((chosen.scheduler().name(), "stopped before its turn".to_owned()));
             continue;

@@ -19,7 +19,7 @@ use lathunt_core::tasks::set::TaskSet;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::facts::{self, counters::Counters};
 use lathunt_host::tasks::{execute, Options, Speeds};
-use lathunt_host::{pingpong, signals, wall};
+use lathunt_host::{pingpong, sched, signals, wall};
 
 use super::super::units::seconds;
 use super::{read, warn};
@@ -37,7 +37,9 @@ use watch::Display;
 ///
 /// By default each thread has the policy that the file gives it. --scheduler gives all of them one: fifo and rr take the
 /// priorities of the file, or deadline-monotonic ones where a thread has none; deadline takes dl-runtime, dl-deadline and
-/// dl-period, or derives them from work and period.
+/// dl-period, or derives them from work and period. fiber-fp and fiber-edf schedule in user space: all threads are fibers of
+/// one thread of the kernel, on one CPU, which has SCHED_FIFO 90 where that is allowed and is an ordinary thread elsewhere. The
+/// result says how long the kernel ran something else: that time is not the fibers' own.
 ///
 /// One CPU is left free where there are two, for everything else. Ctrl-C ends the run with its summary.
 ///
@@ -89,6 +91,10 @@ pub(super) enum Chosen {
     Deadline,
     /// SCHED_OTHER for all threads
     Other,
+    /// Fixed priorities in user space: all threads are fibers of one thread of the kernel; needs no right
+    FiberFp,
+    /// Earliest deadline first in user space, the same way
+    FiberEdf,
 }
 
 impl Chosen {
@@ -98,6 +104,8 @@ impl Chosen {
             Chosen::Rr => Scheduler::RoundRobin,
             Chosen::Deadline => Scheduler::Deadline,
             Chosen::Other => Scheduler::Other,
+            Chosen::FiberFp => Scheduler::FiberFixed,
+            Chosen::FiberEdf => Scheduler::FiberEdf,
         }
     }
 }
@@ -157,7 +165,15 @@ pub(super) fn measure(
     let mut notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let reserved = |rule: Rule| matches!(rule, Rule::Deadline { .. });
     let places = places.for_reservations(program.threads.iter().any(|thread| reserved(thread.rule)))?;
-    let realtime = program.threads.iter().any(|thread| !matches!(thread.rule, Rule::Fair(..)));
+    let (places, fiber_priority) = match scheduler.is_fibers() {
+        true => {
+            let cpu = program.common_cpu(&places.default).context("cannot run the task set")?;
+            (places.for_fibers(cpu)?, carrier_priority())
+        }
+        false => (places, None),
+    };
+    let fair = program.threads.iter().all(|thread| matches!(thread.rule, Rule::Fair(..)));
+    let realtime = if scheduler.is_fibers() { fiber_priority.is_some() } else { !fair };
     if let Some(text) = places.crowded(realtime) {
         eprintln!("warning: {text}");
         notes.push(text);
@@ -174,6 +190,7 @@ pub(super) fn measure(
         switch: places.used.iter().next().and_then(switch),
         runaway: RUNAWAY[usize::from(places.is_crowded())],
         jobs: true,
+        fiber_priority,
     };
     let before = Counters::read(Path::new(facts::LIVE), &places.used);
     let logs = log.map(|log| Logs::create(log, &program)).transpose()?;
@@ -201,6 +218,18 @@ pub(super) fn measure(
         no_evidence: NO_EVIDENCE,
     };
     Ok(outcome::to_run(&plan, &executed, conditions))
+}
+
+/// Priority of the thread of the kernel that carries fibers, where that is allowed; the helper that interrupts it has one more.
+fn carrier_priority() -> Option<i32> {
+    const CARRIER: i32 = 90;
+    match sched::may_be_realtime(CARRIER + 1) {
+        Ok(()) => Some(CARRIER),
+        Err(error) => {
+            eprintln!("warning: the fibers run in an ordinary thread of the kernel: {error}");
+            None
+        }
+    }
 }
 
 /// CPU time of one switch with its wake-up: half a round trip of two threads through pipes. Some 10 ms.

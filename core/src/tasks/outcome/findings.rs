@@ -4,7 +4,7 @@
 //! Beyond that, each candidate is a figure of this run. None is blamed by elimination: the sentence lists what was seen.
 
 use crate::conditions::Conditions;
-use crate::set_run::ThreadRun;
+use crate::set_run::{FiberRun, ThreadRun};
 use crate::time::Ns;
 
 /// Threads whose response is above the analysed one, and accounted for by what the run measured.
@@ -29,11 +29,16 @@ pub(super) fn accounted(threads: &[ThreadRun]) -> Option<String> {
 }
 
 /// One line for each thread whose response is above its analysed one.
-pub(super) fn of(threads: &[ThreadRun], conditions: &Conditions) -> Vec<String> {
-    threads.iter().filter_map(|thread| finding(thread, threads, conditions)).collect()
+pub(super) fn of(threads: &[ThreadRun], fibers: Option<&FiberRun>, conditions: &Conditions) -> Vec<String> {
+    threads.iter().filter_map(|thread| finding(thread, threads, fibers, conditions)).collect()
 }
 
-fn finding(thread: &ThreadRun, all: &[ThreadRun], conditions: &Conditions) -> Option<String> {
+fn finding(
+    thread: &ThreadRun,
+    all: &[ThreadRun],
+    fibers: Option<&FiberRun>,
+    conditions: &Conditions,
+) -> Option<String> {
     let (measured, analysed) = thread.response_max_ns.zip(thread.analysed_ns)?;
     if thread.accounted_ns.is_some_and(|accounted| measured <= accounted) {
         return None;
@@ -56,6 +61,9 @@ fn finding(thread: &ThreadRun, all: &[ThreadRun], conditions: &Conditions) -> Op
     if thread.blocked.count > 0 {
         let text = format!("it waited up to {} for a mutex", thread.blocked.max_ns);
         seen.push((Some(thread.blocked.max_ns), text));
+    }
+    if let Some(away) = fibers.map(|fibers| fibers.away_longest_ns).filter(|away| *away > Ns::ZERO) {
+        seen.push((Some(away), format!("the kernel ran something else than the fibers for up to {away}")));
     }
     let stolen = conditions.during.steal.iter().flatten().map(|on| on.steal_ns).max();
     if let Some(stolen) = stolen.filter(|stolen| *stolen > Ns::ZERO) {
@@ -118,10 +126,12 @@ mod tests {
     fn what_measured_costs_account_for_is_no_finding_and_the_largest_figure_comes_first() {
         let conditions = Conditions::default();
         let within = [thread(1_000, 1_000, 1_200)];
-        assert_eq!((of(&within, &conditions), accounted(&within)), (vec![], None));
+        assert_eq!((of(&within, None, &conditions), accounted(&within)), (vec![], None));
         let costs = [thread(1_150, 1_000, 1_200)];
-        assert!(of(&costs, &conditions).is_empty() && accounted(&costs).unwrap().contains("t 1.200 ms"));
-        let beyond = of(&[thread(1_900, 1_000, 1_200)], &conditions);
+        assert!(
+            of(&costs, None, &conditions).is_empty() && accounted(&costs).unwrap().contains("t 1.200 ms")
+        );
+        let beyond = of(&[thread(1_900, 1_000, 1_200)], None, &conditions);
         assert!(
             beyond[0].starts_with("t: 1.900 ms measured, 1.000 ms analysed (1.200 ms with"),
             "{beyond:?}"

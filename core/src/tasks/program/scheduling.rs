@@ -5,7 +5,7 @@ use crate::tasks::load::{loads, Load};
 use crate::tasks::set::{Phase, Policy, Protocol, Sched, Task, TaskSet, Warning};
 use crate::time::Ns;
 
-/// Who schedules the set. A new one (in user space, say) is a variant here and an executor in the host.
+/// Who schedules the set. A new one is a variant here and an executor in the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// Each thread as its file says.
@@ -18,12 +18,23 @@ pub enum Scheduler {
     Deadline,
     /// All under `SCHED_OTHER`.
     Other,
+    /// All in one thread of the kernel, by fixed priorities, in user space.
+    FiberFixed,
+    /// The same, by earliest deadlines.
+    FiberEdf,
 }
 
 impl Scheduler {
     /// All of them.
-    pub const ALL: [Scheduler; 5] =
-        [Scheduler::File, Scheduler::Fifo, Scheduler::RoundRobin, Scheduler::Deadline, Scheduler::Other];
+    pub const ALL: [Scheduler; 7] = [
+        Scheduler::File,
+        Scheduler::Fifo,
+        Scheduler::RoundRobin,
+        Scheduler::Deadline,
+        Scheduler::Other,
+        Scheduler::FiberFixed,
+        Scheduler::FiberEdf,
+    ];
 
     /// The name on the command line and in files.
     #[must_use]
@@ -34,7 +45,20 @@ impl Scheduler {
             Scheduler::RoundRobin => "rr",
             Scheduler::Deadline => "deadline",
             Scheduler::Other => "other",
+            Scheduler::FiberFixed => "fiber-fp",
+            Scheduler::FiberEdf => "fiber-edf",
         }
+    }
+
+    /// Whether threads are fibers of one thread of the kernel.
+    #[must_use]
+    pub fn is_fibers(self) -> bool {
+        matches!(self, Scheduler::FiberFixed | Scheduler::FiberEdf)
+    }
+
+    /// Whether each thread has a fixed priority, assigned where the file has none.
+    fn assigns_priorities(self) -> bool {
+        matches!(self, Scheduler::Fifo | Scheduler::RoundRobin | Scheduler::FiberFixed)
     }
 }
 
@@ -56,6 +80,10 @@ pub enum Rule {
         /// Distance of two replenishments.
         period: Ns,
     },
+    /// A fiber with a priority (1 to 99).
+    FiberFixed(i32),
+    /// A fiber by its deadline, relative to each release; `None`: it has none, and comes after all that have one.
+    FiberEdf(Option<Ns>),
 }
 
 impl Rule {
@@ -63,19 +91,21 @@ impl Rule {
     #[must_use]
     pub fn priority(self) -> i32 {
         match self {
-            Rule::Fifo(priority) | Rule::RoundRobin(priority) => priority,
-            Rule::Fair(..) | Rule::Deadline { .. } => 0,
+            Rule::Fifo(priority) | Rule::RoundRobin(priority) | Rule::FiberFixed(priority) => priority,
+            Rule::Fair(..) | Rule::Deadline { .. } | Rule::FiberEdf(_) => 0,
         }
     }
 
-    /// The kernel's name of the policy.
+    /// The name of the policy: the kernel's, or that of the scheduler in user space.
     #[must_use]
-    pub fn policy(self) -> Policy {
+    pub fn policy_name(self) -> &'static str {
         match self {
-            Rule::Fair(policy, _) => policy,
-            Rule::Fifo(_) => Policy::Fifo,
-            Rule::RoundRobin(_) => Policy::Rr,
-            Rule::Deadline { .. } => Policy::Deadline,
+            Rule::Fair(policy, _) => policy.name(),
+            Rule::Fifo(_) => Policy::Fifo.name(),
+            Rule::RoundRobin(_) => Policy::Rr.name(),
+            Rule::Deadline { .. } => Policy::Deadline.name(),
+            Rule::FiberFixed(_) => Scheduler::FiberFixed.name(),
+            Rule::FiberEdf(_) => Scheduler::FiberEdf.name(),
         }
     }
 }
@@ -94,7 +124,7 @@ pub(super) struct Plan<'a> {
 impl<'a> Plan<'a> {
     pub fn new(set: &'a TaskSet, scheduler: Scheduler, warnings: &mut Vec<Warning>) -> Plan<'a> {
         let mut plan = Plan { set, scheduler, priorities: Vec::new() };
-        if !matches!(scheduler, Scheduler::Fifo | Scheduler::RoundRobin) {
+        if !scheduler.assigns_priorities() {
             return plan;
         }
         let mut levels: Vec<i64> = loads(set).threads.iter().map(|load| load.level).collect();
@@ -126,6 +156,8 @@ impl<'a> Plan<'a> {
             Scheduler::Other => Ok(Rule::Fair(Policy::Other, nice(rule))),
             Scheduler::Fifo => Ok(Rule::Fifo(priority)),
             Scheduler::RoundRobin => Ok(Rule::RoundRobin(priority)),
+            Scheduler::FiberFixed => Ok(Rule::FiberFixed(priority)),
+            Scheduler::FiberEdf => Ok(Rule::FiberEdf(super::shortest_deadline(task))),
             Scheduler::Deadline => {
                 let load = load.ok_or_else(|| CannotRun::NoReservation(self.set.tasks[at].name.clone()))?;
                 derived(task, load)
@@ -211,7 +243,7 @@ fn reservation(task: &Task, runtime: Ns, deadline: Ns, period: Ns) -> Result<Rul
     }
 }
 
-/// Sets the ceilings; a mutex whose users are not all fixed-priority threads inherits instead.
+/// Sets the ceilings; a mutex whose users are not all fixed-priority threads, or all fibers with deadlines, inherits instead.
 pub(super) fn protocols(program: &mut Program, warnings: &mut Vec<Warning>) {
     let threads: Vec<Thread> = program.threads.iter().chain(program.templates.values()).cloned().collect();
     for (at, mutex) in program.mutexes.iter_mut().enumerate() {
@@ -225,13 +257,23 @@ pub(super) fn protocols(program: &mut Program, warnings: &mut Vec<Warning>) {
         };
         let priorities: Vec<i32> = threads.iter().filter(uses).flat_map(rules).collect();
         mutex.ceiling = priorities.iter().copied().max().unwrap_or(0);
-        if mutex.protocol == Protocol::Ceiling && priorities.contains(&0) {
+        let floors: Vec<Option<Ns>> = threads
+            .iter()
+            .filter(uses)
+            .filter_map(|thread| match thread.rule {
+                Rule::FiberEdf(deadline) => Some(deadline),
+                _ => None,
+            })
+            .collect();
+        mutex.floor = floors.iter().copied().flatten().min();
+        let has_floor = !floors.is_empty() && floors.iter().all(Option::is_some);
+        if mutex.protocol == Protocol::Ceiling && priorities.contains(&0) && !has_floor {
             mutex.protocol = Protocol::Inherit;
-            let text = format!(
-                "mutex \"{}\": its users do not all have fixed priorities; it inherits (the kernel has no ceilings or \
-                 SRP for the others)",
-                mutex.name
-            );
+            let why = match floors.is_empty() {
+                true => "its users do not all have fixed priorities; it inherits (the kernel has no ceilings or SRP for the others)",
+                false => "its users do not all have deadlines; it inherits",
+            };
+            let text = format!("mutex \"{}\": {why}", mutex.name);
             warnings.push(Warning { name: "ceiling-inherits", place: String::new(), text });
         }
     }

@@ -191,7 +191,7 @@ impl Names {
 
     /// Hands over what was named.
     pub fn finish(self, program: &mut Program, set: &TaskSet) {
-        let mutex = |name: String| Mutex { protocol: set.protocol(&name), name, ceiling: 0 };
+        let mutex = |name: String| Mutex { protocol: set.protocol(&name), name, ceiling: 0, floor: None };
         program.mutexes = self.mutexes.0.into_iter().map(mutex).collect();
         program.conditions = self.conditions.0;
         program.semaphores = self.semaphores.0;

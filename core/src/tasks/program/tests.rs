@@ -1,5 +1,5 @@
 use super::*;
-use crate::tasks::set::Policy;
+use crate::tasks::set::{Policy, Protocol};
 
 fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
@@ -128,4 +128,42 @@ fn a_barrier_opens_for_all_references_of_all_instances() {
     let text =
         r#"{"tasks": {"a": {"instance": 3, "run": 1, "barrier": "x"}, "b": {"run": 1, "barrier": "x"}}}"#;
     assert_eq!(program(text, Scheduler::File).unwrap().0.barriers[0].users, 4);
+}
+
+#[test]
+fn fibers_have_priorities_or_deadlines_and_one_cpu_that_all_may_use() {
+    assert_eq!(
+        rules(MIXED, Scheduler::FiberFixed),
+        [Rule::FiberFixed(1), Rule::FiberFixed(3), Rule::FiberFixed(2)]
+    );
+    let edf = |ms| Rule::FiberEdf(Some(Ns::from_ms(ms)));
+    assert_eq!(rules(MIXED, Scheduler::FiberEdf), [edf(20), edf(10), edf(10)]);
+    let none = r#"{"tasks": {"t": {"run": 10, "sleep": 100}}}"#;
+    assert_eq!(rules(none, Scheduler::FiberEdf), [Rule::FiberEdf(None)]);
+
+    let placed = MIXED.replacen("{\"cputime\"", "{\"cpus\": [1, 2], \"cputime\"", 1);
+    let (program, _) = program(&placed, Scheduler::FiberEdf).unwrap();
+    assert_eq!(program.common_cpu(&cpus("2-3")), Ok(Cpu(2)));
+    let error = program.common_cpu(&cpus("3")).unwrap_err().to_string();
+    assert!(error.contains("tasks.fast-0 may not run on CPU 1-2"), "{error}");
+}
+
+#[test]
+fn a_ceiling_is_a_deadline_floor_where_all_users_have_deadlines_and_inherits_elsewhere() {
+    let set = |deadline: &str| {
+        format!(
+            r#"{{"tasks": {{
+                "a": {{{deadline} "lock": "m", "cputime": 10, "unlock": "m", "sleep": 100}},
+                "b": {{"lock": "m", "cputime": 10, "unlock": "m", "timer": {{"ref": "unique", "period": 9000}}}}
+            }}, "resources": {{"m": {{"type": "mutex", "protocol": "ceiling"}}}}}}"#
+        )
+    };
+    let mutex = |text: &str| {
+        let (program, warnings) = program(text, Scheduler::FiberEdf).unwrap();
+        let inherits = warnings.iter().any(|warning| warning.name == "ceiling-inherits");
+        (program.mutexes[0].protocol, program.mutexes[0].floor, inherits)
+    };
+    let with = set("\"deadline\": 4000,");
+    assert_eq!(mutex(&with), (Protocol::Ceiling, Some(Ns::from_ms(4)), false));
+    assert_eq!(mutex(&set("")), (Protocol::Inherit, Some(Ns::from_ms(9)), true));
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use lathunt_core::tasks::program::{Boundary, Step};
 use lathunt_core::time::{Mono, Ns};
 
-use super::super::{memory, queues, work};
+use super::super::ground::{Due, Ground};
+use super::super::{memory, work};
 use super::{Done, Leave, Worker};
 use crate::clock;
 
-impl Worker {
+impl<G: Ground> Worker<G> {
     pub(super) fn stop(&self) -> &AtomicBool {
         &self.shared.stop
     }
@@ -20,38 +21,38 @@ impl Worker {
         match step {
             Step::Run(time) => done(work::run(*time, &shared.speeds, self.stop())),
             Step::Runtime(time) => done(work::until(*time, || clock::mono().0, self.stop())),
-            Step::CpuTime(time) => done(work::until(*time, || work::cpu_time().0, self.stop())),
+            Step::CpuTime(time) => done(work::until(*time, || self.ground.cpu_time().0, self.stop())),
             Step::Sleep(time) if self.thread.boundary == Boundary::Sleep => {
                 let now = self.end(self.thread.deadline);
-                self.next(now + *time)
+                self.next(now + *time, self.relative_deadline())
             }
             Step::Sleep(time) => self.sleep_until(clock::mono() + *time),
             Step::OwnTimer { slot, period, absolute } => self.own_timer(*slot, *period, *absolute),
             Step::SharedTimer { timer, period } => self.shared_timer(*timer, *period),
             Step::Lock(mutex) => self.lock(*mutex),
             Step::Unlock(mutex) => {
-                self.unlock(*mutex);
+                self.ground.unlock(*mutex);
                 Ok(())
             }
             Step::Wait(condition, mutex) => self.wait(*condition, *mutex),
             Step::Sync(condition, mutex) => {
-                shared.conditions[*condition].signal(self.own.tid)?;
+                self.ground.signal(*condition)?;
                 self.wait(*condition, *mutex)
             }
-            Step::Signal(condition) => Ok(shared.conditions[*condition].signal(self.own.tid)?),
-            Step::Broadcast(condition) => Ok(shared.conditions[*condition].broadcast(self.own.tid)?),
+            Step::Signal(condition) => Ok(self.ground.signal(*condition)?),
+            Step::Broadcast(condition) => Ok(self.ground.broadcast(*condition)?),
             Step::Suspend(condition) => {
                 self.leave_job();
-                shared.conditions[*condition].join(&self.own)?;
-                let at = queues::sleep(&self.own, self.stop());
+                self.ground.join(*condition)?;
+                let at = self.ground.sleep();
                 self.released(at)
             }
             Step::Barrier(barrier) => {
                 self.leave_job();
-                let at = shared.barriers[*barrier].wait(&self.own, self.stop())?;
+                let at = self.ground.barrier(*barrier)?;
                 self.released(at)
             }
-            Step::SemPost(semaphore) => match shared.semaphores[*semaphore].post(self.own.tid)? {
+            Step::SemPost(semaphore) => match self.ground.post(*semaphore)? {
                 true => Ok(()),
                 false => Err(Leave::Failed(format!(
                     "semaphore \"{}\" has a million posts that nobody waits for",
@@ -60,14 +61,14 @@ impl Worker {
             },
             Step::SemWait(semaphore) => {
                 self.leave_job();
-                let at = shared.semaphores[*semaphore].wait(&self.own, self.stop())?;
+                let at = self.ground.take(*semaphore)?;
                 self.released(at)
             }
             Step::Yield => {
-                std::thread::yield_now();
+                self.ground.yield_now();
                 Ok(())
             }
-            Step::Fork(task) => shared.fork(&self.program, *task).map_err(Leave::Failed),
+            Step::Fork(task) => self.ground.fork(*task).map_err(Leave::Failed),
             Step::Mem(bytes) => done(memory::fill(&mut self.buffer, *bytes, &shared.stop)),
             Step::IoRun(bytes) => self.iorun(*bytes),
             Step::MemRun(what) => {
@@ -78,8 +79,7 @@ impl Worker {
     }
 
     fn iorun(&mut self, bytes: u64) -> Done {
-        let Some(device) = &self.shared.device else { return Ok(()) };
-        match memory::write(device, &self.buffer, bytes, &self.shared.stop) {
+        match self.ground.write(&self.buffer, bytes) {
             Ok(all) => done(all),
             Err(error) => Err(Leave::Failed(format!("cannot write to {}: {error}", self.program.io_device))),
         }
@@ -91,7 +91,7 @@ impl Worker {
         let (due, missed) = served(due, now, period, absolute);
         self.timers[slot] = Some(due);
         self.figures.missed_releases += missed;
-        self.next(due)
+        self.next(due, self.thread.deadline.or(Some(period)))
     }
 
     fn shared_timer(&mut self, timer: usize, period: Ns) -> Done {
@@ -106,14 +106,12 @@ impl Worker {
             self.shared.timers[timer].store(served.0, Ordering::Relaxed);
         }
         self.figures.missed_releases += missed;
-        self.next(served)
+        self.next(served, self.thread.deadline.or(Some(period)))
     }
 
     fn lock(&mut self, mutex: usize) -> Done {
-        let shared = &self.shared;
-        let own = self.rule.priority();
         let begun = clock::mono();
-        match shared.mutexes[mutex].lock(mutex, self.own.tid, own, &mut self.held, &shared.stop) {
+        match self.ground.lock(mutex) {
             Ok(waited) => waited.into_iter().for_each(|time| self.figures.blocked(time)),
             Err(refused) => {
                 // It waits still: so far.
@@ -124,17 +122,12 @@ impl Worker {
         Ok(())
     }
 
-    pub(super) fn unlock(&mut self, mutex: usize) {
-        let own = self.rule.priority();
-        self.shared.mutexes[mutex].unlock(mutex, self.own.tid, own, &mut self.held);
-    }
-
     /// Without a predicate, as in rt-app: a signal that came before is not seen.
     fn wait(&mut self, condition: usize, mutex: usize) -> Done {
         self.leave_job();
-        self.shared.conditions[condition].join(&self.own)?;
-        self.unlock(mutex);
-        let at = queues::sleep(&self.own, self.stop());
+        self.ground.join(condition)?;
+        self.ground.unlock(mutex);
+        let at = self.ground.sleep();
         if at.is_some() {
             self.lock(mutex)?;
         }
@@ -145,6 +138,7 @@ impl Worker {
     fn leave_job(&mut self) {
         if self.thread.boundary == Boundary::Signal {
             self.end(self.thread.deadline);
+            self.ground.expect(Due::OnSignal(self.relative_deadline()));
         }
     }
 

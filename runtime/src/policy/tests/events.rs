@@ -23,6 +23,7 @@ enum Event {
     Arrive(u32),
     SetPriority(u32, u8),
     SetDeadline(u32, u64),
+    SetJob(u32, u64, Option<u64>),
     Suspend,
     Wake(u32),
     Trigger(u32),
@@ -81,6 +82,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..1u32).prop_map(Event::Arrive),
         1 => (thread(), 0..6u8).prop_map(|(t, p)| Event::SetPriority(t, p)),
         1 => (thread(), 0..60_000u64).prop_map(|(t, d)| Event::SetDeadline(t, d)),
+        1 => (thread(), 0..60_000u64, proptest::option::of(0..90_000u64)).prop_map(|(t, r, d)| Event::SetJob(t, r, d)),
         1 => Just(Event::Suspend),
         2 => thread().prop_map(Event::Wake),
         2 => thread().prop_map(Event::Trigger),
@@ -101,6 +103,10 @@ fn apply(sched: &mut Scheduler, event: &Event, now: u64) {
         Event::Broadcast(c) => sched.broadcast(*c, now),
         Event::SetPriority(t, p) => drop(sched.set_priority(ThreadId(*t), *p, now)),
         Event::SetDeadline(t, d) => drop(sched.set_deadline(ThreadId(*t), now + d, now)),
+        Event::SetJob(t, release, deadline) => {
+            let deadline = deadline.map_or(NEVER, |deadline| (now + deadline).saturating_sub(30_000));
+            drop(sched.set_job(ThreadId(*t), now.saturating_sub(*release), deadline, now));
+        }
         Event::Wake(t) => drop(sched.wake(ThreadId(*t), now)),
         Event::Trigger(t) => drop(sched.trigger(ThreadId(*t), now)),
         Event::Cancel(t) => drop(sched.cancel(ThreadId(*t), now)),

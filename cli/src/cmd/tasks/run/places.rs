@@ -77,6 +77,18 @@ impl Places {
         Ok(self)
     }
 
+    /// Fibers share one CPU.
+    ///
+    /// # Errors
+    /// When the CPUs of this process cannot be read.
+    pub fn for_fibers(mut self, cpu: Cpu) -> Result<Places> {
+        let one = CpuSet::from_iter([cpu]);
+        let rest = sched::affinity()?.minus(&one);
+        self.housekeeping = Some(rest).filter(|rest| !rest.is_empty());
+        (self.default, self.used) = (one.clone(), one);
+        Ok(self)
+    }
+
     /// No CPU is left free.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
