@@ -4,6 +4,7 @@ use std::path::Path;
 
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
+use lathunt_host::facts::counters::Counters;
 use lathunt_host::{facts, wall};
 
 /// The conditions of a measurement on `cpus` that begins now.
@@ -14,6 +15,14 @@ pub fn of_this_run(cpus: &CpuSet) -> Conditions {
     conditions.command = Some(command_line());
     conditions.tool = Some(tool());
     conditions
+}
+
+/// Counters before threads measure on `cpus`. Another lathunt that measures there is said at once: it is a doubt in the end.
+#[must_use]
+pub fn before_measuring(cpus: &CpuSet) -> Counters {
+    let counters = Counters::of_measurement(cpus);
+    counters.neighbours().iter().for_each(|one| eprintln!("warning: {one}: the two disturb each other"));
+    counters
 }
 
 /// The command line of this process. What is not UTF-8 is replaced.

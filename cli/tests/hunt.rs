@@ -205,6 +205,31 @@ fn an_interrupted_hunt_ends_at_once_with_its_summary() {
 }
 
 #[test]
+fn two_measurements_on_one_cpu_are_a_doubt_of_both() {
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let start = |length: &str, place: &Path| {
+        let mut command = lathunt();
+        command
+            .args(["cyclic", "-p", "0", "-q", "-c", "0", "--deadline", "1h", "-D", length, "-o"])
+            .arg(place);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut first = start("3s", places[0].path());
+    std::thread::sleep(Duration::from_millis(1_200));
+    let second = start("300ms", places[1].path());
+    let (own, others) = (first.id(), second.id());
+    let said = String::from_utf8(second.wait_with_output().unwrap().stderr).unwrap();
+    assert!(said.contains("another lathunt measures here since "), "{said}");
+    assert_eq!(first.wait().unwrap().code(), Some(3));
+    for (place, other) in places.iter().zip([others, own]) {
+        let run = run_in(place.path());
+        assert!(run.conditions.during.neighbours.iter().any(|one| one.process == other && one.cpus == "0"));
+        let reasons = run.verdict.unwrap().reasons;
+        assert!(reasons.iter().any(|why| why.contains("the two disturb each other")), "{reasons:?}");
+    }
+}
+
+#[test]
 fn a_ci_run_that_lost_its_deadline_does_not_succeed() {
     let place = tempfile::tempdir().unwrap();
     let code = |more: &[&str]| {

@@ -70,9 +70,32 @@ pub struct During {
     /// Measuring threads that were not on their CPU all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_cpu: Vec<LeftCpu>,
+    /// Other measurements by lathunt on the same CPUs at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<Neighbour>,
     /// By how much CLOCK_REALTIME was set while it was measured, each time; `None`: not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_set_ns: Option<Vec<i64>>,
+}
+
+/// Another lathunt that measured on a CPU of this measurement meanwhile: each disturbs the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Neighbour {
+    /// Its process, in its own process namespace.
+    pub process: u32,
+    /// Wall-clock time of its start, RFC 3339.
+    pub since: String,
+    /// The CPUs that it measured, as a list.
+    pub cpus: String,
+}
+
+impl std::fmt::Display for Neighbour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Neighbour { process, since, cpus } = self;
+        let several = if cpus.contains([',', '-']) { "CPUs" } else { "CPU" };
+        write!(f, "another lathunt measures here since {since} (process {process}, {several} {cpus})")
+    }
 }
 
 /// A measuring thread that did not stay on its CPU: its samples are not those of that CPU alone.

@@ -10,6 +10,7 @@ pub mod idle;
 pub mod kernel;
 pub mod knobs;
 pub mod machine;
+pub mod neighbours;
 pub mod packed;
 pub mod snapshot;
 mod tree;

@@ -13,7 +13,7 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts;
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{
     Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
@@ -128,7 +128,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
         eprintln!("warning: {note}; --no-mlock does not try");
         conditions.notes.push(note);
     }
-    let before = Counters::read(Path::new(facts::LIVE), &cpus);
+    let before = crate::conditions::before_measuring(&cpus);
     let begun = Instant::now();
     let cyclic = Cyclic::start(options, hooks)?;
     follow(&cyclic, args.quiet || args.json);

@@ -14,7 +14,6 @@ use lathunt_core::npt::text;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
-use lathunt_host::facts::counters::Counters;
 use lathunt_host::instrument::npt::probe::Kind;
 use lathunt_host::instrument::npt::{measure, Found, Live, Options, Read, KEPT};
 use lathunt_host::topology::Topology;
@@ -154,7 +153,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     conditions.started = wall::now_rfc3339();
     conditions.command = Some(crate::conditions::command_line());
     signals::install()?;
-    let before = Counters::read(Path::new(facts::LIVE), &cpus);
+    let before = crate::conditions::before_measuring(&cpus);
     let mut progress = Progress::new(&args);
     let measured = measure(&options, |lanes| progress.show(lanes));
     progress.end();

@@ -21,7 +21,6 @@ use lathunt_core::series::Quantity;
 use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::Ns;
 use lathunt_core::verdict::{self, Rules};
-use lathunt_host::facts::counters::Counters;
 use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::recorder::{self, Recorder};
 use lathunt_host::sched::{self, Policy};
@@ -101,7 +100,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
 
     let mut load = start_load(plan, &mut display)?;
     conditions.load = Some(load.describe());
-    let before = Counters::read(Path::new(ROOT), &cpus);
+    let before = crate::conditions::before_measuring(&cpus);
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
     let measured = measure::measure(&setting, &mut recording, &mut display, |so_far| {
         output.save(&partial(&base, so_far, plan))

@@ -15,7 +15,7 @@ use lathunt_core::latency_box::reception::Reception;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts;
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
 use lathunt_host::latency_box::{self, Session};
 use lathunt_host::link::{self, reception, Link, Listener};
@@ -56,7 +56,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     for channel in channels {
         all.extend(ways(&channel, &mut prepared.conditions.notes)?);
     }
-    let before = Counters::read(Path::new(facts::LIVE), &prepared.cpus);
+    let before = crate::conditions::before_measuring(&prepared.cpus);
     let length = Ns(args.duration.unwrap_or(LENGTH).0 / u64::from(ROUNDS));
     let mut complete = true;
     'rounds: for round in 0..ROUNDS as usize {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts;
 use lathunt_host::signals;
 
 use super::{open, to_run, watch, Prepared};
@@ -27,7 +27,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let file = args.output.as_deref().map(super::output).transpose()?;
     let mut prepared = Prepared::new(args)?;
     let cpus = prepared.place.cpus.clone();
-    let before = Counters::read(Path::new(facts::LIVE), &prepared.cpus);
+    let before = crate::conditions::before_measuring(&prepared.cpus);
     let (mut finished, mut elapsed) = (Vec::new(), Ns::ZERO);
     'all: for &local in &args.pair {
         for &from in &cpus {

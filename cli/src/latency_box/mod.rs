@@ -21,7 +21,7 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Ns};
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts;
 use lathunt_host::latency_box::{Finished, Options};
 use lathunt_host::{pm_qos, sched, signals};
 
@@ -39,7 +39,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let lines_file = args.lines.as_deref().map(|path| target(path, "histogram.txt")).transpose()?;
     let mut prepared = Prepared::new(args)?;
     let calibration = if args.calibrate { calibrate::all(args, &prepared)? } else { Vec::new() };
-    let before = Counters::read(Path::new(facts::LIVE), &prepared.cpus);
+    let before = crate::conditions::before_measuring(&prepared.cpus);
     let ends = open::all(args, &prepared)?;
     let server = args.listen.as_deref().map(serve::Server::start).transpose()?;
     let (finished, elapsed) = watch::follow(args, ends, server.as_ref(), &prepared.conditions);

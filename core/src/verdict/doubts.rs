@@ -25,7 +25,8 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
     const ABOUT_SAMPLES: [Rule; 6] =
         [cut_off, left_its_cpu, calibration_absent, calibration_failed, cpu_unsampled, records_lost];
-    const ABOUT_CIRCUMSTANCES: [Rule; 10] = [
+    const ABOUT_CIRCUMSTANCES: [Rule; 11] = [
+        disturbed_by_another,
         activations_missing,
         ended_early,
         not_realtime,
@@ -172,6 +173,17 @@ fn releases_missed(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt>
         late.then(|| weak(format!("{label}: {missed}; what was due then may have come up to {most} late")))
     };
     rules.limited(run).filter_map(doubt).collect()
+}
+
+/// Two measurements at once: a latency of one may be made by the other.
+fn disturbed_by_another(run: &Run, _: &Rules) -> Vec<Doubt> {
+    let all = run.conditions.during.neighbours.iter();
+    all.map(|one| {
+        weak(format!(
+            "{one}: the two disturb each other; measure one after the other, or on different CPUs (-c)"
+        ))
+    })
+    .collect()
 }
 
 /// What was asked for was not measured to its end: it was stopped, a thread ended, a program failed. One that was stopped

@@ -191,7 +191,7 @@ fn samples_in_the_deadlines_own_bin_are_counted_as_a_range() {
 /// What spoils a run, words its reason must contain, and whether the measurement is void without a deadline too.
 type Case = (fn(&mut Run), &'static str, bool);
 
-const SPOILT: [Case; 25] = [
+const SPOILT: [Case; 26] = [
     (|run| run.complete = false, "cut off", true),
     (|run| run.calibration.clear(), "not calibrated", false),
     (
@@ -225,6 +225,7 @@ const SPOILT: [Case; 25] = [
     (|run| run.series[1].missed = None, "CPU 1: the number of missed releases is not known", false),
     (|run| run.conditions.during.load_cpu_ns = Some(Ns::from_ms(3)), "used 3.000 ms of CPU time in 20.0 s", false),
     (|run| run.conditions.during.ended_early = vec!["a thread ended".into()], "a thread ended", false),
+    (|run| run.conditions.during.neighbours = vec![neighbour()], "another lathunt measures here since 2026", false),
     (|run| run.stopped("stopped after 3.3 s of 20 s".into()), "stopped after 3.3 s", true),
     (
         |run| run.conditions.during.left_cpu = vec![left(7)],
@@ -238,6 +239,14 @@ const SPOILT: [Case; 25] = [
     ),
     (|run| run.conditions.duration_s = Some(41.0), "where 41000 activations were due", false),
 ];
+
+fn neighbour() -> crate::conditions::Neighbour {
+    crate::conditions::Neighbour {
+        process: 7,
+        since: "2026-11-21T21:40:05+01:00".to_owned(),
+        cpus: "0-1".to_owned(),
+    }
+}
 
 fn left(samples: u64) -> crate::conditions::LeftCpu {
     let why = "its affinity was changed".to_owned();

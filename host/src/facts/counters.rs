@@ -7,10 +7,11 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use lathunt_core::conditions::{CpuCount, CpuSteal, During};
+use lathunt_core::conditions::{CpuCount, CpuSteal, During, Neighbour};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Cpu, Ns};
 
+use super::neighbours::Presence;
 use super::Tree;
 
 /// Counters at one moment.
@@ -20,6 +21,7 @@ pub struct Counters {
     smi: Option<BTreeMap<Cpu, u64>>,
     thermal: Option<BTreeMap<Cpu, u64>>,
     log: Option<fs::File>, // positioned at the end of the kernel's log
+    presence: Option<Presence>,
 }
 
 impl Counters {
@@ -35,13 +37,28 @@ impl Counters {
             smi: on(&|cpu| smi_count(&tree, cpu)),
             thermal: on(&|cpu| thermal_count(&tree, cpu)),
             log: log_from_now(&tree),
+            presence: None,
         }
+    }
+
+    /// The same of this machine, before threads measure on `cpus`: another lathunt that does so at the same time is told,
+    /// and told of.
+    #[must_use]
+    pub fn of_measurement(cpus: &CpuSet) -> Counters {
+        Counters { presence: Some(Presence::announce(cpus)), ..Counters::read(Path::new(super::LIVE), cpus) }
+    }
+
+    /// Other measurements on the same CPUs so far.
+    #[must_use]
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        self.presence.as_ref().map(Presence::neighbours).unwrap_or_default()
     }
 
     /// What happened since, on the same CPUs.
     #[must_use]
     pub fn during(self, root: &Path, cpus: &CpuSet) -> During {
         let now = Counters::read(root, cpus);
+        let neighbours = self.neighbours();
         let steal =
             differences(self.steal.as_ref(), now.steal.as_ref(), |before, now| now.saturating_sub(before));
         During {
@@ -50,6 +67,7 @@ impl Counters {
             smi: counts(self.smi.as_ref(), now.smi.as_ref()),
             thermal_throttle: counts(self.thermal.as_ref(), now.thermal.as_ref()),
             kernel_messages: self.log.map(matters_in),
+            neighbours,
             ..During::default()
         }
     }

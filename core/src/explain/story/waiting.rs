@@ -258,6 +258,17 @@ impl Walk<'_, '_> {
                 "record priorities (sched_switch) to judge it".to_owned(),
             ),
         };
+        let (text, advice) = match is_measuring(comm) && share.role == Role::Wins {
+            true => (
+                text.replace(
+                    &format!("occupied by {holder}"),
+                    &format!("occupied by {holder}, a measuring thread"),
+                ),
+                "another measurement ran here: measure one after the other, or on different CPUs (-c)"
+                    .to_owned(),
+            ),
+            false => (text, advice),
+        };
         let advice = match (&lowered_by, share.role) {
             (Some(by), Role::Wins | Role::SharesFairly) => format!(
                 "find why {by} lowers the priority of {}, or do it when {} does not have to run",
@@ -427,6 +438,12 @@ fn is_edge(kind: &What) -> bool {
 
 fn is_deadline(thread: &Thread) -> bool {
     thread.prio.is_some_and(|prio| prio < Prio::from_rt(99))
+}
+
+/// Threads of lathunt's own instruments (`cyclic/0`, `npt/3`).
+fn is_measuring(comm: &str) -> bool {
+    let number = comm.strip_prefix("cyclic/").or_else(|| comm.strip_prefix("npt/"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// What to do about a holder by SCHED_DEADLINE: it has no priority that could be lowered.
