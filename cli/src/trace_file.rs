@@ -78,7 +78,7 @@ impl TraceFile {
                 return Ok(TraceFile { path: path.to_owned(), kind });
             }
             if found.is_empty() {
-                bail!("cannot read {shown}: the directory holds no trace (no trace.dat, no flight.bin, no CTF metadata)");
+                bail!("cannot read {shown}: the directory holds no trace (no trace.dat, no flight.bin, no CTF metadata); `lathunt trace -o {shown} -- COMMAND` records one");
             }
             return Ok(TraceFile { path: path.to_owned(), kind: Kind::Ctf(found) });
         }

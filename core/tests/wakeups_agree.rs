@@ -148,7 +148,8 @@ fn the_heading_of_a_text_tells_what_was_overwritten() {
     let source = FtraceText::open(text.as_bytes()).unwrap();
     let listed = find(&source, &Question::Wakeups, &Whose::default());
     let passages: Vec<_> = listed.passages.iter().map(|p| (p.total().0, p.spans_loss)).collect();
-    assert_eq!((listed.lost, passages), (1000, vec![(300_000, true), (210_000, false)]));
+    // The doubtful one after the certain one, though it may be longer.
+    assert_eq!((listed.lost, passages), (1000, vec![(210_000, false), (300_000, true)]));
 }
 
 /// A thread begins a passage and ends; another that is given its number ends one that it did not begin.

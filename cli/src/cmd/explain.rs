@@ -3,6 +3,8 @@
 mod cores;
 mod exports;
 mod files;
+mod input;
+mod names;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +31,7 @@ use crate::trace_file::{TraceFile, WithSymbols};
 use exports::{Drawing, Exports};
 
 /// What stands below the options.
-const AFTER: &str = "Without a question, explain answers the obvious one: the latency of a kernel tracer's text (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that hit cyclictest's threshold, else the worst wake-up of a real-time thread.
+const AFTER: &str = "Without a question, explain prints the summary of a directory, and answers the obvious question: the latency of a kernel tracer's text (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that hit cyclictest's threshold, else the worst wake-up of a real-time thread.
 
 In a tree, ~ marks a part that is concluded from other events and was not recorded itself; `inferred` in the JSON.
 
@@ -39,7 +41,7 @@ Exit status: 0 where the question was answered, also where passages reach --thre
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub struct ExplainArgs {
-    /// What `lathunt trace` left (its directory), a trace.dat, a directory of CTF traces, a perf.data, or text of ftrace; also through a pipe (/dev/stdin)
+    /// What `lathunt trace` left (its directory), a trace.dat, a directory of CTF traces, a perf.data, or text of ftrace; also through a pipe (-). Of a run file (run.lathunt.json) the flight recording beside it
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     /// Passages from marker A to marker B: sys:600, mark:TEXT (a text that contains TEXT), event:NAME or event:NAME[field==value]
@@ -108,6 +110,8 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if let Some((asked, option)) = args.ignored() {
         bail!("{option} says nothing to {asked}: leave it away, or ask for passages (--between, --wakeups, --syscall, --at, --irq-to-thread)");
     }
+    let trace = input::trace_of(&args.trace)?;
+    let args = ExplainArgs { trace, ..args };
     let file = TraceFile::open(&args.trace)?;
     let asks_nothing = !args.asks() && args.exports.ctf.is_none();
     if let Some(report) = file.text().filter(|_| asks_nothing).and_then(|text| tracers::read(&text)) {
@@ -137,8 +141,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         return Ok(answered(!found.damage.is_empty()));
     }
     if args.summary {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let summary = cores::summarize_by(source, cores);
+        let summary = cores::by_all(source);
         if summary.events == 0 {
             bail!(
                 "cannot read {}: it holds no events{}",
@@ -183,6 +186,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if let Some(below) = below {
         answers.limits.push(below);
     } else if found.passages.is_empty() {
+        answers.limits.extend(names::absent(source, &whose));
         answers.limits.push(nothing(&found, &question));
     }
     let mut drawing = Drawing::new(&args.exports);
@@ -203,7 +207,12 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&answers)? + "\n"
     } else {
-        answers.to_text(Options { evidence: args.evidence, stacks: true })
+        let answer = answers.to_text(Options { evidence: args.evidence, stacks: true });
+        // Who asks nothing of a whole recording wants to see first what is in it.
+        match asks_nothing && args.trace.is_dir() {
+            true => format!("{}\n{answer}", cores::by_all(source).to_text()),
+            false => answer,
+        }
     };
     out::print(&text)?;
     Ok(answered(found.is_damaged || found.unanswerable.is_some() || !found.impossible.is_empty()))
@@ -334,7 +343,7 @@ fn moment(text: &str) -> Result<Mono> {
 /// Leaves the shorter ones out. What the reader should know then: that all were, or that more may never have been kept.
 fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
     let (kept, not_kept) = (found.passages.len(), found.count > found.passages.len() as u64);
-    let longest = found.passages.first().map(Passage::total);
+    let longest = found.passages.iter().map(Passage::total).max();
     found.passages.retain(|passage| passage.total() >= threshold);
     if found.passages.len() == kept && not_kept {
         return Some(format!("only the {kept} longest were kept: more may have reached {threshold}"));

@@ -90,7 +90,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Start(session) => start(&place, &session),
         Verb::Stop => {
             let status = daemon::stop(&place)?;
-            Ok(status.map_or(ExitCode::SUCCESS, |status| conclude(&status).into()))
+            Ok(status.map_or(ExitCode::SUCCESS, |status| conclude_alone(&status).into()))
         }
         Verb::Status { json } => show_status(&place, json),
         Verb::Snapshot => {
@@ -115,8 +115,11 @@ fn start(place: &Place, args: &SessionArgs) -> anyhow::Result<ExitCode> {
     let consumer = daemon::start(place, &session)?;
     let dir = session.dir.display();
     crate::out::print(&format!(
-        "recording into {dir} (consumer {consumer}); `lathunt trace stop` ends it\n"
+        "recording instrumented programs into {dir} (consumer {consumer}); `lathunt trace stop` ends it\n"
     ))?;
+    if !place.programs().iter().filter_map(Program::look).any(|program| program.alive()) {
+        eprintln!("lathunt: no instrumented program runs now. {KERNEL}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -213,6 +216,22 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     crate::out::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// As [`conclude`], where nothing else was recorded: no event at all is no recording.
+#[must_use]
+pub fn conclude_alone(status: &Status) -> u8 {
+    let code = conclude(status);
+    let Tally { recorded, discarded, unfinished, overwritten, damaged } = status.tally;
+    if recorded + discarded + unfinished + overwritten + damaged > 0 {
+        return code;
+    }
+    eprintln!("lathunt: no event was recorded: no instrumented program ran. {KERNEL}");
+    code.max(exit::COULD_NOT_MEASURE)
+}
+
+/// What records programs that are not instrumented.
+const KERNEL: &str = "Programs that are not instrumented are recorded with the kernel's events: \
+                      `lathunt trace -o DIR -- COMMAND`, or `lathunt trace -o DIR -D 10s`";
 
 /// Prints what became of the events; gives the exit code.
 #[must_use]

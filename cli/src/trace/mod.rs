@@ -128,7 +128,8 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     }
     drained.transpose()?;
     if let Some(status) = status {
-        code = code.max(trace_user::conclude(&status));
+        let conclude = if plan.events.is_some() { trace_user::conclude } else { trace_user::conclude_alone };
+        code = code.max(conclude(&status));
     }
     if let Some(ended) = ended.flatten() {
         eprintln!("lathunt: {}: {ended}", plan.command[0].to_string_lossy());

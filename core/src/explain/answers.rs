@@ -194,8 +194,12 @@ impl Answers {
         }
         if found.spanning_losses > 0 {
             let (count, s) = (found.spanning_losses, if found.spanning_losses == 1 { "s" } else { "" });
+            let longest =
+                found.passages.iter().filter(|passage| passage.spans_loss).map(Passage::total).max();
+            let longest = longest.map(|longest| format!(", the longest {longest}")).unwrap_or_default();
             limits.push(format!(
-                "{count} of the passages span{s} lost events (marked ?): begin and end may belong to different ones"
+                "{count} of the passages span{s} lost events (marked ?, after the others{longest}): begin and end may belong to \
+                 different ones"
             ));
         }
         if found.from_wakeup {

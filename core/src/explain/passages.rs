@@ -452,5 +452,5 @@ fn unanswerable(source: &dyn Source, question: &Question) -> Option<&'static str
 }
 
 fn sort(passages: &mut [Passage]) {
-    passages.sort_by_key(|passage| (std::cmp::Reverse(passage.total()), passage.begin));
+    passages.sort_by_key(|passage| (passage.spans_loss, std::cmp::Reverse(passage.total()), passage.begin));
 }

@@ -17,6 +17,11 @@ const MOST_BATCHES: usize = 6;
 /// Streams among which the next task is looked for, one after the other; a machine has fewer CPUs.
 const MOST_LANES: usize = 4096;
 
+/// Summarizes `source` with all cores that there are.
+pub fn by_all(source: &dyn Source) -> Summary {
+    summarize_by(source, thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
 /// Summarizes `source` with at most `cores` threads, this one among them.
 pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
     if cores < 2 {

@@ -73,7 +73,9 @@ pub struct Whose {
 }
 
 impl Whose {
-    pub(in crate::explain) fn fits(&self, tid: Tid, comm: &str) -> bool {
+    /// Whether it is this thread.
+    #[must_use]
+    pub fn fits(&self, tid: Tid, comm: &str) -> bool {
         self.tid.is_none_or(|wanted| wanted == tid)
             && self.comm.as_ref().is_none_or(|glob| glob_fits(glob, comm))
     }
@@ -82,7 +84,7 @@ impl Whose {
 /// What a walk found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Worst first; equal ones in the order of time.
+    /// Worst first, equal ones in the order of time; those that span a loss after all others: they may be none.
     pub passages: Vec<Passage>,
     /// How many there were, also those not kept ([`MOST`](super::MOST)).
     pub count: u64,

@@ -188,7 +188,7 @@ fn duration(head: &str) -> Option<Ns> {
     (number.is_finite() && (0.0..1e15).contains(&number)).then(|| Ns((number * 1000.0).round() as u64))
 }
 
-/// The longest call of a recording with the events of this tracer; `None` where it has none.
+/// The longest call of a recording with the events of this tracer; `None` where it holds none.
 #[must_use]
 pub fn of_source(source: &dyn Source) -> Option<Report> {
     let classes = source.catalogue().classes();
@@ -239,5 +239,6 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
         let name = number(Some(func)).map(named);
         calls.leave(key, name.as_deref().filter(|_| !open), length, Some(record.at), who);
     }
-    Some(calls.report(source.info().format.clone(), Vec::new()))
+    // Every trace.dat describes these events, also where the tracer did not run.
+    (calls.lines > 0).then(|| calls.report(source.info().format.clone(), Vec::new()))
 }

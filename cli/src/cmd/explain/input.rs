@@ -1,0 +1,48 @@
+//! What the user named: a trace, stdin, or a run whose flight recording is meant.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Result};
+
+use crate::file::RUN_FILE;
+use crate::own::Kind;
+use crate::trace::FLIGHT_FILE;
+
+/// Where the trace is that `named` stands for: `-` is stdin, and a run file has its flight recording beside it.
+///
+/// # Errors
+/// A run without a flight recording: what shows it instead.
+pub fn trace_of(named: &Path) -> Result<PathBuf> {
+    if named == Path::new("-") {
+        return Ok(PathBuf::from("/dev/stdin"));
+    }
+    let is_directory = named.is_dir();
+    let run = if is_directory { named.join(RUN_FILE) } else { named.to_owned() };
+    if !run.is_file() || !is_run(&run) {
+        return Ok(named.to_owned());
+    }
+    let flight = run.with_file_name(FLIGHT_FILE);
+    let shown = named.display();
+    if !flight.is_file() {
+        bail!(
+            "{shown} is a run, not a trace, and no flight recording ({FLIGHT_FILE}) is beside it: `lathunt report --text {shown}` \
+             shows its worst cases with their explanations"
+        );
+    }
+    if !is_directory {
+        eprintln!(
+            "lathunt: {shown} is a run: reading its flight recording {}; `lathunt report --text {shown}` shows the run",
+            flight.display()
+        );
+        return Ok(flight);
+    }
+    Ok(named.to_owned())
+}
+
+fn is_run(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
+    read.is_ok() && Kind::of(&head) == Some(Kind::run())
+}
