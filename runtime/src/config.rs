@@ -42,6 +42,8 @@ pub struct Config {
     /// Whether the CPU time that the kernel counts is told from the time in which the process was not on, by a system call at
     /// each switch (some 200 ns): see [`crate::Thread::times`] and [`crate::Report::process`].
     pub meter: bool,
+    /// Keeps this many of the newest events of the scheduler: see [`crate::recorded`]. 0: none.
+    pub record: usize,
 }
 
 impl Default for Config {
@@ -57,6 +59,7 @@ impl Default for Config {
             runaway_seconds: 10,
             touch_stacks: false,
             meter: false,
+            record: 0,
         }
     }
 }

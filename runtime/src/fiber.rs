@@ -23,6 +23,12 @@ impl Thread {
         (u64::from(self.generation) << 32) | u64::from(self.id.0)
     }
 
+    /// Its place in the table of threads: unique among those that have not been joined.
+    #[must_use]
+    pub fn id(self) -> ThreadId {
+        self.id
+    }
+
     /// Back from [`Thread::to_bits`].
     #[must_use]
     pub fn from_bits(bits: u64) -> Thread {

@@ -49,7 +49,7 @@ pub use fiber::{suspend, this, CreateError, Thread};
 pub use measure::Measured;
 pub use meter::{Process, Times};
 pub use ops::{lock_scheduler, next_job, now, sleep, sleep_until, yield_now, Error, SchedulerLock};
-pub use report::{name, report, Report};
+pub use report::{name, note, recorded, report, stop_recording, Report};
 
 /// Runs `main` as the first thread of a new runtime, on the calling kernel thread. Threads that have not ended when `main`
 /// returns never go on: join those that matter.

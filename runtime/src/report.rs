@@ -5,6 +5,7 @@ use crate::fiber::Thread;
 use crate::measure::Measured;
 use crate::meter::Process;
 use crate::ops::{with, Error};
+use crate::policy::record::Happened;
 use crate::state;
 
 /// A runtime, as it is now.
@@ -63,6 +64,34 @@ impl std::fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// The newest events of the scheduler, the oldest first, and how many older ones were overwritten
+/// ([`crate::Config::record`]). [`crate::Thread::id`] tells whose they are.
+///
+/// # Errors
+/// [`Error::NoRuntime`].
+pub fn recorded() -> Result<(Vec<Happened>, u64), Error> {
+    with(|rt| rt.sched.recorded())
+}
+
+/// From now on nothing is recorded; what is there stays.
+///
+/// # Errors
+/// [`Error::NoRuntime`].
+pub fn stop_recording() -> Result<(), Error> {
+    with(|rt| rt.sched.stop_recording())
+}
+
+/// Puts an event of the program's own among the recorded ones. Nothing where none are recorded.
+///
+/// # Errors
+/// [`Error::NoRuntime`].
+pub fn note(kind: u32, value: u64) -> Result<(), Error> {
+    with(|rt| {
+        let now = rt.now();
+        rt.sched.note(kind, value, now);
+    })
 }
 
 /// The name of a thread.

@@ -66,6 +66,7 @@ pub(crate) fn start(config: &Config) -> Result<(), StartError> {
     let fiber = &mut runtime.fibers[id as usize];
     fiber.set_name("main");
     fiber.bounds = stack::native_bounds();
+    runtime.sched.start_recording(config.record);
     runtime.on_cpu = id;
     runtime.sched.reschedule(now);
     fault::watch_forks();

@@ -76,6 +76,50 @@ fn protocols_of_fibers_bound_the_inversion_under_priorities_and_under_deadlines(
 }
 
 #[test]
+#[ignore = "needs root"]
+fn a_late_fiber_is_explained_by_the_fiber_that_had_the_mutex_and_the_one_that_preempted_it() {
+    if !may_run("tasks: a late fiber explained", lacks_root()) {
+        return;
+    }
+    let task = |name: &str, priority: u32, delay: u32, deadline: u32, work: &str| {
+        format!(
+            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "delay": {delay}, "deadline": {deadline},
+                "loop": -1, {work}, "timer": {{"ref": "unique", "period": 100000, "mode": "absolute"}}}}"#
+        )
+    };
+    let tasks = [
+        task("high", 30, 1_000, 8_000, r#""lock": "m", "cputime": 100, "unlock": "m""#),
+        task("middle", 20, 2_000, 90_000, r#""cputime": 20000"#),
+        task("low", 10, 0, 90_000, r#""lock": "m", "cputime": 5000, "unlock": "m""#),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("fibers.txt");
+    let trace = trace.to_str().unwrap();
+    let (code, run) = measured(&set(&tasks), &["-D", "300ms", "--scheduler", "fiber-fp", "--trace", trace]);
+    assert!(code == 2 && thread(&run, "high").misses >= 1);
+    let asked =
+        ["explain", trace, "--between", "event:job_release", "event:job_done", "--pair", "job", "--json"];
+    let output = super::lathunt(&asked, "");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let of_high = said
+        .lines()
+        .find(|line| line.contains("high/4194304 (RT 30) took"))
+        .unwrap_or_else(|| panic!("{said}"));
+    for cause in [
+        "held by low/4194306 (RT 10)",
+        "a mutex without priority inheritance",
+        "occupied by middle/4194305 (RT 20)",
+    ] {
+        assert!(of_high.contains(cause), "{cause}: {of_high}");
+    }
+    assert!(!said.contains("not preempted"), "{said}");
+    let text = std::fs::read_to_string(trace).unwrap();
+    assert!(text.contains("# futex 0x1000: mutex m"));
+    let refused = super::lathunt(&["tasks", "run", "-", "--trace", trace], &set(&tasks));
+    assert_eq!(refused.status.code(), Some(1), "threads of the kernel are recorded by others");
+}
+
+#[test]
 fn overload_of_fibers_is_counted_to_the_last_release() {
     for scheduler in BOTH {
         let (code, run) =

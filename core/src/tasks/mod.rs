@@ -6,6 +6,7 @@
 //!   prints them.
 //! - [`program`]: the set with numbers in place of names, each thread with its policy: what an executor runs; [`jobs`]:
 //!   what it counts; [`outcome`]: both and the analysis as a run file and a table.
+//! - [`fiber_trace`]: what the scheduler of fibers recorded, as a text that `explain` reads.
 //! - [`simulate`]: a scheduler in virtual time, the check on the analysis; [`generate`]: random sets.
 //!
 //! Not here: threads. `lathunt_host::tasks` runs a set.
@@ -13,6 +14,7 @@
 pub mod analyse;
 pub mod blocking;
 pub mod edf;
+pub mod fiber_trace;
 pub mod fixed;
 pub mod generate;
 pub mod global;

@@ -5,6 +5,7 @@ mod findings;
 use std::collections::BTreeMap;
 
 use super::analyse::{analyse, Costs};
+use super::fiber_trace::{FiberTrace, FIRST_FIBER};
 use super::jobs::Figures;
 use super::load::loads;
 use super::program::{Program, Rule, Scheduler};
@@ -40,6 +41,8 @@ pub struct Executed {
     pub stretch: Vec<ChartJob>,
     /// Of fibers: the thread of the kernel that they share.
     pub fibers: Option<FiberRun>,
+    /// What their scheduler recorded, where that was asked for.
+    pub fiber_trace: Option<FiberTrace>,
 }
 
 /// What one thread did.
@@ -242,9 +245,6 @@ fn kernel_prio(rule: Rule) -> Prio {
         }
     }
 }
-
-/// Ids of fibers begin here: no thread of the kernel has one of these (PID_MAX_LIMIT).
-const FIRST_FIBER: i32 = 1 << 22;
 
 /// Fibers have the priority of the thread of the kernel that carries them: other programs may delay all of them by that.
 fn identity(executed: &Executed, at: usize, done: &Done) -> Thread {

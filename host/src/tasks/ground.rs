@@ -16,6 +16,20 @@ pub enum Due {
     OnSignal(Option<Ns>),
 }
 
+/// What a record says of a job that was released at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It begins.
+    Begins(Mono),
+    /// It has ended, late or in time.
+    Ends {
+        /// Its release.
+        release: Mono,
+        /// After its deadline.
+        late: bool,
+    },
+}
+
 /// The services that a thread of the set needs. They are called by that thread alone.
 pub trait Ground {
     /// CPU time so far.
@@ -52,6 +66,8 @@ pub trait Ground {
     fn yield_now(&mut self);
     /// Starts a thread of this task.
     fn fork(&mut self, task: usize) -> Result<(), String>;
+    /// A job begins or ends, for a record of who ran.
+    fn mark(&mut self, mark: Mark);
     /// Writes `bytes` to the device of `iorun`; false: the run ends.
     fn write(&mut self, buffer: &[u8], bytes: u64) -> std::io::Result<bool>;
 }

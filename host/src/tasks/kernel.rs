@@ -198,6 +198,7 @@ pub(super) fn run(
         switch: options.switch,
         stretch: Vec::new(),
         fibers: None,
+        fiber_trace: None,
     };
     Ok((executed, notes))
 }

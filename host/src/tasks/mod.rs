@@ -61,6 +61,8 @@ pub struct Options {
     pub jobs: bool,
     /// Of fibers: the priority (SCHED_FIFO, 1 to 97) of the thread of the kernel that carries them; `None`: an ordinary one.
     pub fiber_priority: Option<i32>,
+    /// Of fibers: events of their scheduler to keep, the newest before the first late job; 0: none.
+    pub fiber_events: usize,
 }
 
 /// How far it is.

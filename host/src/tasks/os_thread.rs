@@ -7,7 +7,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::tasks::program::{Program, Rule};
 use lathunt_core::time::{Cpu, Mono, Ns};
 
-use super::ground::{Due, Ground};
+use super::ground::{Due, Ground, Mark};
 use super::kernel::Resources;
 use super::locks::{Held, Refused};
 use super::queues::{self, Place, Waiter};
@@ -144,6 +144,8 @@ impl Ground for OsThread {
     fn fork(&mut self, task: usize) -> std::result::Result<(), String> {
         super::kernel::fork(&self.shared, &self.resources, &self.program, task)
     }
+
+    fn mark(&mut self, _: Mark) {} // the kernel's own events are recorded by other commands
 
     fn write(&mut self, buffer: &[u8], bytes: u64) -> std::io::Result<bool> {
         match &self.shared.device {

@@ -12,7 +12,7 @@ use lathunt_core::tasks::jobs::{Figures, Job};
 use lathunt_core::tasks::program::{Boundary, MemoryWalk, Phase, Program, Rule, Step, Thread};
 use lathunt_core::time::{Mono, Ns};
 
-use super::ground::{Due, Ground};
+use super::ground::{Due, Ground, Mark};
 use super::locks::Refused;
 use super::memory::Walk;
 use super::ring::Ring;
@@ -219,7 +219,7 @@ impl<G: Ground> Worker<G> {
     fn end(&mut self, deadline: Option<Ns>) -> Mono {
         let end = clock::mono();
         if self.worked {
-            self.count(&Job {
+            let job = Job {
                 release: self.release,
                 start: self.start,
                 end,
@@ -227,7 +227,9 @@ impl<G: Ground> Worker<G> {
                 deadline,
                 finished: true,
                 cpu: self.ground.cpu(),
-            });
+            };
+            self.count(&job);
+            self.ground.mark(Mark::Ends { release: job.release, late: job.lateness().is_some() });
         }
         (self.worked, self.active) = (false, false);
         end
@@ -264,6 +266,7 @@ impl<G: Ground> Worker<G> {
         self.cpu_before = self.ground.cpu_time();
         (self.release, self.active, self.worked) = (release, true, false);
         self.start = Some(clock::mono());
+        self.ground.mark(Mark::Begins(release));
     }
 
     /// The run ends: what goes on counts with what it has taken so far, and what was due and has not started with its delay.

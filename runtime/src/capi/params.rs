@@ -63,6 +63,7 @@ impl CConfig {
             runaway_seconds: or(self.runaway_seconds.into(), default.runaway_seconds),
             touch_stacks: self.touch_stacks != 0,
             meter: false,
+            record: 0,
         }
     }
 }

@@ -128,6 +128,7 @@ impl Scheduler {
     #[inline]
     pub fn lock_needs_time(&self, mutex: u32) -> bool {
         matches!(self.mutexes[mutex as usize].protocol, Protocol::Floor(_))
+            || self.records
             || self.threads[self.current as usize].server.is_some()
     }
 

@@ -6,12 +6,13 @@
 //!
 //! - [`lists`]: ready queue and wait lists. [`timers`]: what happens by itself, and when. [`server`]: the sporadic server.
 //! - [`thread`]: what is known of a thread. [`sched`]: states, charging, switching; `placing`: changes of urgency. [`jobs`]: releases, deadlines, budgets.
-//! - [`locks`]: mutexes and their protocols. [`waits`]: semaphores, conditions, barriers, the end of threads.
+//! - [`record`]: what happened, for tools. [`locks`]: mutexes and their protocols. [`waits`]: semaphores, conditions, barriers, the end of threads.
 
 pub mod jobs;
 pub mod lists;
 pub mod locks;
 mod placing;
+pub mod record;
 pub mod sched;
 pub mod server;
 #[cfg(test)]

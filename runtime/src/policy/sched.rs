@@ -5,6 +5,7 @@
 
 use super::lists::ReadyQueue;
 use super::locks::Mutex;
+use super::record::{Recorder, What};
 use super::thread::{Account, Params, Policy, Release, State, Thread, Wait};
 use super::timers::{Reason, Timers};
 use super::waits::{Barrier, Condition, Semaphore};
@@ -23,6 +24,8 @@ pub struct Scheduler {
     pub(super) conditions: Vec<Condition>,
     pub(super) semaphores: Vec<Semaphore>,
     pub(super) barriers: Vec<Barrier>,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) records: bool,
     live: usize,
 }
 
@@ -42,6 +45,8 @@ impl Scheduler {
             conditions: Vec::new(),
             semaphores: Vec::new(),
             barriers: Vec::new(),
+            recorder: None,
+            records: false,
             live: 0,
         }
     }
@@ -149,6 +154,7 @@ impl Scheduler {
             self.timers.clear(id, reason);
         }
         self.threads[id as usize].state = State::Ended;
+        self.record(id, now, What::Ends);
         self.current = NONE;
         self.live -= 1;
         self.wake_joiners(id, now);
@@ -186,6 +192,7 @@ impl Scheduler {
         self.charge(now);
         let id = self.current;
         self.threads[id as usize].state = State::Blocked(wait);
+        self.record(id, now, What::Waits(wait));
         self.current = NONE;
         if until != NEVER {
             self.timers.set(id, Reason::Wake, until);
@@ -226,6 +233,7 @@ impl Scheduler {
     #[inline]
     pub(super) fn make_ready(&mut self, id: u32, now: u64, outcome: Outcome) {
         self.timers.clear(id, Reason::Wake);
+        self.record_ready(id, now, outcome);
         let thread = &mut self.threads[id as usize];
         thread.outcome = outcome;
         thread.state = State::Ready;
@@ -258,6 +266,7 @@ impl Scheduler {
         thread.account.dispatches += 1;
         self.current = top;
         self.charged = now;
+        self.record(top, now, What::Runs);
         true
     }
 
@@ -358,12 +367,6 @@ impl Scheduler {
         };
         self.timers.set(id, Reason::Replenish, next);
         self.requeue(id, now, true);
-    }
-
-    /// The earliest time for which a thread waits, of its deadlines and replenishments, or [`NEVER`].
-    #[must_use]
-    pub fn next_timer(&self) -> u64 {
-        self.timers.earliest()
     }
 
     /// When [`Scheduler::tick`] must be called next, if nothing happens before: absolute in ns, or [`NEVER`].

@@ -12,7 +12,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::{signals, wall};
 use serde_json::json;
 
-use super::run::{measure, Chosen, Common};
+use super::run::{measure, Chosen, Common, Sinks};
 use super::{read, warn};
 use crate::outdir::Output;
 use crate::{exit, file, out};
@@ -67,7 +67,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         if !common.quiet {
             eprintln!("{name} …");
         }
-        match measure(&set, chosen.scheduler(), &common, None, args.json) {
+        match measure(&set, chosen.scheduler(), &common, &Sinks { silent: args.json, ..Sinks::default() }) {
             Ok(run) => {
                 if let Some(output) = &output {
                     file::write_atomic(

@@ -8,7 +8,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::report::task_set::table;
@@ -24,7 +24,7 @@ use lathunt_host::{pingpong, sched, signals, wall};
 use super::super::units::seconds;
 use super::{read, warn};
 use crate::outdir::Output;
-use crate::{exit, out, stopped};
+use crate::{exit, file, out, stopped};
 use log::Logs;
 use places::Places;
 use watch::Display;
@@ -58,6 +58,10 @@ pub struct RunArgs {
     /// Directory for a log of each thread in rt-app's columns; a line is a job
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
+    /// Write what the scheduler of the fibers did, up to the first late job, for `lathunt explain FILE --between
+    /// event:job_release event:job_done --pair job`; with fiber-fp and fiber-edf
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print the run as JSON instead of the table
     #[arg(long)]
     json: bool,
@@ -113,6 +117,10 @@ impl Chosen {
 /// Why a worst job has no explanation, and how to get one.
 const NO_EVIDENCE: &str =
     "tasks run records no kernel events; 'lathunt record -- lathunt tasks run SET.json' explains late jobs";
+const NO_FIBER_EVIDENCE: &str =
+    "the kernel does not see fibers; 'lathunt tasks run --trace FILE' records them for 'lathunt explain'";
+/// Events of fibers that --trace keeps: seconds of a busy set, 10 MB.
+const FIBER_EVENTS: usize = 1 << 18;
 /// How long a real-time thread may run without sleeping, where a CPU is left free, and where none is.
 const RUNAWAY: [Ns; 2] = [Ns::from_ms(30_000), Ns::from_ms(5_000)];
 
@@ -130,7 +138,14 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let output = common.output.as_deref().map(|path| Output::create(Some(path), started.as_deref()));
     let output = output.transpose()?;
     let log = args.log.as_deref();
-    let measured = measure(&set, scheduler, common, log, args.json)?;
+    if args.trace.is_some() && !scheduler.is_fibers() {
+        bail!(
+            "cannot record threads of the kernel by --trace: it is for --scheduler fiber-fp and fiber-edf; \
+             'lathunt record -- lathunt tasks run SET.json' explains late jobs of the others"
+        );
+    }
+    let sinks = Sinks { log, trace: args.trace.as_deref(), silent: args.json };
+    let measured = measure(&set, scheduler, common, &sinks)?;
     let saved = output.as_ref().map_or(Ok(()), |output| output.write(&measured, &[]));
     let text = match (args.json, common.quiet) {
         (true, _) => measured.to_json() + "\n",
@@ -147,17 +162,22 @@ pub(super) fn summary(run: &Run) -> String {
     table(run).lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
 }
 
+/// Where else a run goes.
+#[derive(Default)]
+pub(super) struct Sinks<'a> {
+    /// Directory of a log of each thread.
+    pub log: Option<&'a Path>,
+    /// File of the events of fibers.
+    pub trace: Option<&'a Path>,
+    /// No progress.
+    pub silent: bool,
+}
+
 /// Runs the set under `scheduler`.
 ///
 /// # Errors
 /// When it cannot be run.
-pub(super) fn measure(
-    set: &TaskSet,
-    scheduler: Scheduler,
-    common: &Common,
-    log: Option<&Path>,
-    silent: bool,
-) -> Result<Run> {
+pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sinks: &Sinks) -> Result<Run> {
     let places = Places::of(set, common.cpus.as_ref())?;
     let (program, warnings) =
         Program::new(set, scheduler, &places.within).context("cannot run the task set")?;
@@ -191,14 +211,18 @@ pub(super) fn measure(
         runaway: RUNAWAY[usize::from(places.is_crowded())],
         jobs: true,
         fiber_priority,
+        fiber_events: if sinks.trace.is_some() { FIBER_EVENTS } else { 0 },
     };
     let before = Counters::read(Path::new(facts::LIVE), &places.used);
-    let logs = log.map(|log| Logs::create(log, &program)).transpose()?;
-    let mut display = Display::new(duration, common.quiet || silent, logs);
+    let logs = sinks.log.map(|log| Logs::create(log, &program)).transpose()?;
+    let mut display = Display::new(duration, common.quiet || sinks.silent, logs);
     let executed = execute(&program, &options, &mut display);
     display.finish();
     let (mut executed, early) = executed.context("cannot run the task set")?;
     executed.stretch = display.stretch.finish();
+    if let Some((path, recorded)) = sinks.trace.zip(executed.fiber_trace.take()) {
+        file::write_atomic(path, recorded.to_text().as_bytes())?;
+    }
     if let Some(Err(error)) = display.logs.map(Logs::finish) {
         // The figures are there all the same.
         eprintln!("warning: {}", exit::one_line(&error));
@@ -215,7 +239,7 @@ pub(super) fn measure(
         cpus: &places.default,
         warnings: notes,
         stopped: duration.filter(|&planned| took < planned).and_then(by_signal),
-        no_evidence: NO_EVIDENCE,
+        no_evidence: if scheduler.is_fibers() { NO_FIBER_EVIDENCE } else { NO_EVIDENCE },
     };
     Ok(outcome::to_run(&plan, &executed, conditions))
 }

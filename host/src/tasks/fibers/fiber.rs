@@ -11,12 +11,17 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_runtime::policy::Refusal;
 use lathunt_runtime::{lock_scheduler, this, Error};
 
-use super::super::ground::{Due, Ground};
+use super::super::ground::{Due, Ground, Mark};
 use super::super::locks::Refused;
 use super::super::shared::Shared;
 use super::tables::{Place, Tables};
 use super::Crew;
 use crate::clock;
+
+/// Notes among the recorded events, with the release of the job.
+pub(super) const BEGINS: u32 = 1;
+/// See [`BEGINS`].
+pub(super) const ENDS: u32 = 2;
 
 /// Bytes that are written at once.
 const AT_ONCE: usize = 64 << 10;
@@ -144,6 +149,18 @@ impl Ground for Fiber {
 
     fn fork(&mut self, task: usize) -> Result<(), String> {
         self.crew.fork(&self.shared, &self.program, &self.tables, task)
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        let (kind, release, late) = match mark {
+            Mark::Begins(release) => (BEGINS, release, false),
+            Mark::Ends { release, late } => (ENDS, release, late),
+        };
+        let _ = lathunt_runtime::note(kind, release.0);
+        if late {
+            // The events before the first late job are those that explain it.
+            let _ = lathunt_runtime::stop_recording();
+        }
     }
 
     fn write(&mut self, buffer: &[u8], bytes: u64) -> std::io::Result<bool> {

@@ -5,6 +5,7 @@
 //! decision 0045.
 
 mod fiber;
+mod recording;
 mod tables;
 
 use std::cell::RefCell;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::set_run::FiberRun;
+use lathunt_core::tasks::fiber_trace::FiberTrace;
 use lathunt_core::tasks::outcome::{Done, Executed};
 use lathunt_core::tasks::program::{Program, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
@@ -38,7 +40,7 @@ const TURN: Ns = Ns::from_ms(20);
 const LAST: Ns = Ns::from_ms(2_000);
 
 /// What the thread of the kernel leaves: the fibers of the program in its order, those that were forked, and itself.
-type Carried = (Vec<Done>, FiberRun);
+type Carried = (Vec<Done>, FiberRun, Option<FiberTrace>);
 
 /// Runs the program.
 ///
@@ -93,11 +95,11 @@ pub(super) fn run(
     };
     shared.look(zero, watch);
     notes.append(&mut shared.notes());
-    let (done, fibers) = match carried {
+    let (done, fibers, fiber_trace) = match carried {
         Some(carried) => carried?,
         None => {
             notes.push(format!("the fibers {}", supervisor::STUCK));
-            (program.threads.iter().map(|thread| lost(thread, Tid(0))).collect(), FiberRun::default())
+            (program.threads.iter().map(|thread| lost(thread, Tid(0))).collect(), FiberRun::default(), None)
         }
     };
     let executed = Executed {
@@ -110,6 +112,7 @@ pub(super) fn run(
         switch: fibers.preemption_late_ns.or(options.switch),
         stretch: Vec::new(),
         fibers: Some(fibers),
+        fiber_trace,
     };
     Ok((executed, notes))
 }
@@ -147,6 +150,7 @@ fn carry(
         runaway_seconds: 0, // the limit of the whole process stands
         touch_stacks: true,
         meter: true,
+        record: options.fiber_events,
         ..Config::default()
     };
     let main = || main(shared, program, options, cpu, ready);
@@ -296,7 +300,9 @@ fn main(
     let last = clock::mono() + LAST;
     let mut done = Vec::new();
     // One that ends may have forked another before.
+    let mut ids = Vec::new();
     while let Some((thread, handle)) = crew.first() {
+        ids.push((handle.thread().id(), thread.name.clone()));
         crew.cancel();
         let has_ended = wait(&handle, last);
         done.push(match has_ended.then(|| handle.join()) {
@@ -305,7 +311,7 @@ fn main(
             _ => lost(&thread, sched::tid()),
         });
     }
-    Ok((done, measured(options)))
+    Ok((done, measured(options), recording::trace(program, &ids)))
 }
 
 /// Waits for the end of a fiber, until a time; whether it has ended.

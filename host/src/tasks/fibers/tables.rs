@@ -43,6 +43,12 @@ impl Levels {
         u8::try_from(rank + 1).unwrap_or(MAIN - 1).min(MAIN - 1)
     }
 
+    /// The priority of the set that has this level; one that no thread has, as it is.
+    pub fn priority(&self, level: u8) -> i32 {
+        let known = self.0.iter().copied().filter(|priority| *priority > 0);
+        known.into_iter().find(|priority| self.of_priority(*priority) == level).unwrap_or(i32::from(level))
+    }
+
     /// How the runtime schedules a fiber with this rule.
     pub fn params(&self, rule: Rule) -> Params {
         let (policy, priority, deadline) = match rule {

@@ -105,7 +105,7 @@ fn apply(sched: &mut Scheduler, event: &Event, now: u64) {
         Event::SetDeadline(t, d) => drop(sched.set_deadline(ThreadId(*t), now + d, now)),
         Event::SetJob(t, release, deadline) => {
             let deadline = deadline.map_or(NEVER, |deadline| (now + deadline).saturating_sub(30_000));
-            drop(sched.set_job(ThreadId(*t), now.saturating_sub(*release), deadline, now));
+            let _ = sched.set_job(ThreadId(*t), now.saturating_sub(*release), deadline, now);
         }
         Event::Wake(t) => drop(sched.wake(ThreadId(*t), now)),
         Event::Trigger(t) => drop(sched.trigger(ThreadId(*t), now)),

@@ -66,6 +66,36 @@ fn inheritance_passes_along_a_chain_and_ends_with_the_timeout_that_caused_it() {
 }
 
 #[test]
+fn a_record_has_who_released_whom_and_keeps_the_newest() {
+    use crate::policy::record::What;
+    use crate::policy::thread::Wait;
+    let mut sched = Scheduler::new(2, 0);
+    sched.start_recording(4);
+    let mutex = sched.new_mutex(Protocol::Inherit).unwrap();
+    let low = sched.spawn(0, &at(1)).unwrap();
+    sched.reschedule(0);
+    sched.lock(mutex, NEVER, 0).unwrap();
+    let high = sched.spawn(1, &at(2)).unwrap();
+    sched.reschedule(1);
+    sched.lock(mutex, NEVER, 2).unwrap();
+    sched.reschedule(2);
+    sched.note(7, 9, 3);
+    sched.unlock(mutex, 4).unwrap();
+    sched.stop_recording();
+    sched.reschedule(4);
+    let (events, overwritten) = sched.recorded();
+    let told: Vec<_> = events.iter().map(|event| (event.at, event.thread, event.what)).collect();
+    let expected = [
+        (2, high, What::Waits(Wait::Mutex(mutex))),
+        (2, low, What::Runs),
+        (3, low, What::Note { kind: 7, value: 9 }),
+        (4, high, What::Ready { by: Some(low) }),
+    ];
+    assert_eq!((told.as_slice(), overwritten), (&expected[..], 4));
+    assert_eq!(events[1].priority, 2, "it inherits");
+}
+
+#[test]
 fn a_circle_of_owners_is_refused() {
     let mut sched = Scheduler::new(2, 0);
     let mutexes = [0, 1].map(|_| sched.new_mutex(Protocol::Inherit).unwrap());
