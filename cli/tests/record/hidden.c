@@ -5,6 +5,8 @@
 #include "hidden.h"
 #include "hidden_chains.h"
 #include "hidden_ends.h"
+#include "hidden_halves.h"
+#include "hidden_stops.h"
 
 /* A queue with a condition and two workers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -182,23 +184,6 @@ static void *relinner(void *unused)
 	return unused;
 }
 
-/* The same where that halves the period: each of the two sleeps looks like a release. */
-static void *halfperiod(void *unused)
-{
-	init("halfperiod");
-	PERIODIC((void)w; work(25 * MS); until(r + PERIOD / 2); work(25 * MS); job(r))
-	return unused;
-}
-
-/* Three parts of a job by one loop, and the release by another call. */
-static void *steps(void *unused)
-{
-	init("steps");
-	PERIODIC((void)w; for (int step = 1; step < 4; step++) { work(5 * MS); until(r + step * PERIOD / 4); } work(5 * MS);
-		 job(r))
-	return unused;
-}
-
 /* A mutex that another thread holds. */
 static void *holder(void *unused)
 {
@@ -340,7 +325,11 @@ static const struct {
 	{"sleepinner", sleepinner}, {"halfperiod", halfperiod}, {"steps", steps}, {"offperiod", offperiod}, {"restful", restful}, {"relinner", relinner}, {"mutexwait", mutexwait}, {"chain", chain},
 	{"spinwait", spinwait}, {"yieldwait", yieldwait}, {"insignal", insignal}, {"stopped", stopped},
 	{"traced", traced}, {"namespace", namespace}, {"faults", faults}, {"pollinner", pollinner},
-	{"sigevthread", sigevthread}, {"daemonised", daemonised},
+	{"sigevthread", sigevthread}, {"daemonised", daemonised}, {"epollhalf", epollhalf}, {"eventloop", eventloop},
+	{"relhalf", relhalf}, {"condhalf", condhalf}, {"signalhalf", signalhalf}, {"mixhalf", mixhalf},
+	{"coroutines", coroutines}, {"messages", messages}, {"ownfutex", ownfutex}, {"stopwait", stopwait},
+	{"stoptimer", stoptimer}, {"relay", relay}, {"forkrelay", forkrelay}, {"reserved", reserved},
+	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf},
 };
 
 static void ignored(int signal) { (void)signal; }

@@ -6,9 +6,11 @@ use super::truths::build;
 use super::*;
 
 pub(super) const DEADLINE: Ns = Ns::from_ms(40);
+/// Runs of one program at most.
+const TRIES: usize = 4;
 
 /// Whose late jobs lie between two waits of a thread that tell where a job begins.
-const SEEN: [&str; 22] = [
+const SEEN: [&str; 24] = [
     "plain",
     "pool",
     "epollco",
@@ -31,22 +33,39 @@ const SEEN: [&str; 22] = [
     "pollinner",
     "daemonised",
     "execchain",
+    "reserved",
+    "longcall",
 ];
 
-/// Which show the kernel no begin of their late jobs, or several that may be one.
-const UNSEEN: [&str; 10] = [
-    "halfperiod",
-    "steps",
-    "offperiod",
-    "destructor",
-    "exithandler",
-    "sleepinner",
-    "chain",
-    "spinwait",
-    "yieldwait",
-    "sigevthread",
+/// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
+const UNSEEN: [(&str, &str); 24] = [
+    ("halfperiod", "halfperiod"),
+    ("steps", "steps"),
+    ("epollhalf", "epollhalf"),
+    ("eventloop", "eventloop"),
+    ("relhalf", "relhalf"),
+    ("condhalf", "condhalf"),
+    ("signalhalf", "signalhalf"),
+    ("mixhalf", "mixhalf"),
+    ("coroutines", "coroutines"),
+    ("messages", "messages"),
+    ("ownfutex", "ownfutex"),
+    ("stopwait", "stopwait"),
+    ("stoptimer", "stoptimer"),
+    ("relay", "secondhalf"),
+    ("killed", "killed"),
+    ("exechalf", "exechalf"),
+    ("offperiod", "offperiod"),
+    ("destructor", "destructor"),
+    ("exithandler", "exithandler"),
+    ("sleepinner", "sleepinner"),
+    ("chain", "last"),
+    ("spinwait", "spinwait"),
+    ("yieldwait", "yieldwait"),
+    ("sigevthread", "notified"),
 ];
 
+#[derive(Debug)]
 pub(super) struct Told {
     pub outcome: Option<Outcome>,
     pub reasons: Vec<String>,
@@ -94,19 +113,26 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
     }
     let place = tempfile::tempdir().unwrap();
     let program = build(place.path(), "hidden");
-    for mode in SEEN.into_iter().chain(UNSEEN) {
+    for (mode, thread) in UNSEEN {
         let told = recorded(&program, place.path(), &[mode]);
         assert!(told.late > 0 && told.max > DEADLINE, "{mode} itself was not late");
         assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
-        if !SEEN.contains(&mode) {
-            continue;
-        }
-        // A kernel that hides switches may have hidden these.
-        let again = (told.outcome != Some(Outcome::Fail)).then(|| recorded(&program, place.path(), &[mode]));
-        let told = again.unwrap_or(told);
-        assert_eq!(told.outcome, Some(Outcome::Fail), "{mode}: {:?}", told.reasons);
-        let off = told.longest.0.abs_diff(told.max.0);
-        assert!(off * 20 <= told.max.0, "{mode}: {} of {}: {:?}", told.longest, told.max, told.reasons);
+        // Whatever else a busy machine makes doubtful.
+        let named = told.reasons.iter().any(|reason| reason.starts_with(&format!("{thread}/")));
+        assert!(named, "{mode}: {:?}", told.reasons);
+    }
+    for mode in SEEN {
+        let told = recorded(&program, place.path(), &[mode]);
+        assert!(told.late > 0 && told.max > DEADLINE, "{mode} itself was not late");
+        assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
+        // A kernel that hides switches may have hidden these, and a busy machine the worst.
+        let right = |told: &Told| {
+            told.outcome == Some(Outcome::Fail) && told.longest.0.abs_diff(told.max.0) * 20 <= told.max.0
+        };
+        let tries = (1..TRIES).map(|_| recorded(&program, place.path(), &[mode]));
+        let told = std::iter::once(told).chain(tries);
+        let wrong: Vec<Told> = told.take_while(|told| !right(told)).collect();
+        assert!(wrong.len() < TRIES, "{mode}: {wrong:#?}");
     }
     for mode in ["good alone", "restful"] {
         let good = recorded(&program, place.path(), &[mode]);

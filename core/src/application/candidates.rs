@@ -9,7 +9,7 @@
 
 use super::places::{Id, Places};
 use super::point::{Class, Place};
-use super::sites::Sites;
+use super::sites::{Key, Sites};
 use super::task::OtherTurns;
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, Via};
@@ -54,12 +54,19 @@ impl Candidates {
         self.outside_since = self.outside_since.or(since);
     }
 
-    /// An activation begins; `left`: where it waited before, if that is known, since when, and for which call.
-    pub fn woken(&mut self, a: &Activation, left: Option<&(Id, Place, Mono, u32)>, main: Option<Id>) {
+    /// An activation begins; `left`: where it waited before, if that is known, and since when; `before`: the activation that
+    /// ended there.
+    pub fn woken(
+        &mut self,
+        a: &Activation,
+        left: Option<&(Id, Place, Mono)>,
+        before: Option<&Activation>,
+        main: Option<Id>,
+    ) {
         if !self.begun {
             (self.begun, self.outside_since) = (true, Some(a.begin()));
         }
-        let Some((place, what, since, site)) = left else { return };
+        let Some((place, what, since)) = left else { return };
         if Some(*place) == main {
             self.outside_since = None; // a turn begins
         } else if what.class == Class::Lock && a.via == Via::Thread && !what.may_be_mutex() {
@@ -69,10 +76,12 @@ impl Candidates {
                 self.outside_since = Some(a.begin());
             }
         }
+        if let Some(before) = before.filter(|_| may_begin_jobs(what) || Some(*place) == main) {
+            self.sites.released(Key::of(*place, what, before, a), *since, a.begin());
+        }
         if !may_begin_jobs(what) {
             return;
         }
-        self.sites.released(*place, *site, *since, a.begin());
         let timer = a.via == Via::Timer;
         let at = self.places.iter().position(|known| known.place == *place && known.timer == timer);
         let at = at.unwrap_or_else(|| {
@@ -130,6 +139,7 @@ impl Candidates {
                 after_timer: candidate.timer,
                 longest_ns: candidate.longest?,
                 call: None,
+                source: None,
             })
         });
         let mut told: Vec<OtherTurns> = told.chain(self.sites.report(places)).collect();

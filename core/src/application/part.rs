@@ -37,6 +37,7 @@ pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
         fault_address: if next.faults > 0 { next.fault_address } else { first.fault_address },
         point: next.point,
         site: next.site,
+        stack: next.stack,
         contended: next.contended,
         stayed: next.stayed,
         at_once: next.at_once,

@@ -1,9 +1,14 @@
-//! How long a thread's turns would be if they began at one of several calls of its program that wait in one place.
+//! How long a thread's turns would be if they began at one of several calls of its program that wait in one place, or with
+//! one of several sources that end a wait.
 //!
 //! A place is a system call with its arguments. A job that sleeps in its midst by the call that it began with waits in one
 //! place twice, and where the sleep ends at a part of the period, the releases are regular: two jobs of half the
 //! period look the same. What differs is the call in the program ([`Activation::site`]). So, for each site of a place with
 //! several, the longest span from a release there to the next wait there is kept.
+//!
+//! Coroutines may share the call, and have stacks of their own. In one wait for several events (poll, epoll, a set of
+//! signals) the part of a job behind its middle begins with another source: another timer, another thread. All of
+//! that is a [`Key`].
 //!
 //! A site is a hash of what looked like return addresses, and one call may have two where something else on the stack
 //! looked like one. Then the releases at one are where those at the other are missing, on its period: such a span is
@@ -15,9 +20,44 @@ use std::collections::VecDeque;
 
 use super::cycles::is_regular;
 use super::places::{Id, Places};
+use super::point::{Class, Place};
 use super::sums::PERIODIC;
 use super::task::OtherTurns;
-use crate::time::{Mono, Ns};
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::activation::{Activation, Via};
+
+/// What tells apart two waits in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub place: Id,
+    /// [`Activation::site`]
+    pub call: u32,
+    pub stack: u16,
+    /// What ended a wait for several events.
+    pub source: Option<Source>,
+}
+
+/// What ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// By a hash of its address.
+    Timer(u16),
+    Thread(Tid),
+    Interrupt,
+}
+
+impl Key {
+    /// `place`, which is `what`; `before` waited there for `after`.
+    pub fn of(place: Id, what: &Place, before: &Activation, after: &Activation) -> Key {
+        let source = match after.via {
+            Via::Timer => Source::Timer(after.source),
+            Via::Thread => Source::Thread(after.waker.tid),
+            Via::Interrupt => Source::Interrupt,
+        };
+        let source = (what.class == Class::Wait).then_some(source);
+        Key { place, call: before.site, stack: before.stack, source }
+    }
+}
 
 /// Sites of one thread that are kept apart.
 const SITES: usize = 16;
@@ -39,8 +79,7 @@ pub(super) struct Sites {
 
 #[derive(Clone)]
 struct Site {
-    place: Id,
-    site: u32,
+    key: Key,
     count: u64,
     last: u64,
     /// The release of the span that goes on, and how long after it others of the place were.
@@ -69,19 +108,16 @@ impl Sites {
         self.known.iter_mut().for_each(|site| site.open = None);
     }
 
-    /// A wait that began at `since` in `place`, where `site` asked for it, ended at `release`.
-    pub fn released(&mut self, place: Id, site: u32, since: Mono, release: Mono) {
-        if site == 0 {
-            return;
-        }
+    /// A wait that began at `since` ended at `release`. Where its call is not known, it may be that of any site.
+    pub fn released(&mut self, key: Key, since: Mono, release: Mono) {
         self.waits += 1;
-        let others = self.known.iter_mut().filter(|one| one.place == place && one.site != site);
+        let others = self.known.iter_mut().filter(|one| one.key.place == key.place && one.key != key);
         for (open, between) in others.filter_map(|one| one.open.as_mut()) {
             if between.len() < BETWEEN {
                 between.push(release.since(*open).0);
             }
         }
-        let Some(at) = self.of(place, site) else { return };
+        let Some(at) = (key.call != 0).then(|| self.of(key)).flatten() else { return };
         let waits = self.waits;
         let one = &mut self.known[at];
         (one.count, one.last) = (one.count + 1, waits);
@@ -93,14 +129,14 @@ impl Sites {
             });
         }
         if one.spans.len() > RECENT {
-            let pace = self.pace(&self.known[at]);
-            let alone = !self.has_several(place);
+            let alone = !self.has_several(key.place);
+            let pace = if alone { None } else { self.pace(&self.known[at]) };
             self.known[at].hold_first(pace, alone);
         }
     }
 
-    fn of(&mut self, place: Id, site: u32) -> Option<usize> {
-        let known = self.known.iter().position(|one| one.place == place && one.site == site);
+    fn of(&mut self, key: Key) -> Option<usize> {
+        let known = self.known.iter().position(|one| one.key == key);
         if known.is_some() {
             return known;
         }
@@ -110,24 +146,24 @@ impl Sites {
             self.known.swap_remove(old);
         }
         let (count, last, open, longest) = (0, 0, None, None);
-        self.known.push(Site { place, site, count, last, open, spans: VecDeque::new(), longest });
+        self.known.push(Site { key, count, last, open, spans: VecDeque::new(), longest });
         Some(self.known.len() - 1)
     }
 
     fn has_several(&self, place: Id) -> bool {
-        self.known.iter().filter(|one| one.place == place).count() > 1
+        self.known.iter().filter(|one| one.key.place == place).count() > 1
     }
 
     /// The period of `of`, or else the shortest of a site of its place; `None`: there is no release at regular times.
     fn pace(&self, of: &Site) -> Option<Ns> {
         let of_place =
-            || self.known.iter().filter(|one| one.place == of.place).filter_map(Site::period).min();
+            || self.known.iter().filter(|one| one.key.place == of.key.place).filter_map(Site::period).min();
         of.period().or_else(of_place)
     }
 
     /// The longest span of each site, of places with several.
     pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
-        let several = self.known.iter().filter(|one| self.has_several(one.place));
+        let several = self.known.iter().filter(|one| self.has_several(one.key.place));
         let longest = |one: &Site| {
             let (mut whole, pace) = (one.clone(), self.pace(one));
             while !whole.spans.is_empty() {
@@ -136,10 +172,28 @@ impl Sites {
             whole.longest
         };
         let told = several.filter_map(|one| {
-            let (place, call) = (places.get(one.place).name, Some(format!("{:08x}", one.site)));
-            Some(OtherTurns { place, after_timer: false, longest_ns: longest(one)?, call })
+            let mut of_place = self.known.iter().filter(|other| other.key.place == one.key.place);
+            let by_call = of_place.any(|other| other.key.call != one.key.call);
+            let source = || one.key.source.map_or_else(|| "one stack".to_owned(), Source::text);
+            Some(OtherTurns {
+                place: places.get(one.key.place).name,
+                after_timer: matches!(one.key.source, Some(Source::Timer(_))),
+                longest_ns: longest(one)?,
+                call: by_call.then(|| format!("{:08x}", one.key.call)),
+                source: (!by_call).then(source),
+            })
         });
         told.collect()
+    }
+}
+
+impl Source {
+    fn text(self) -> String {
+        match self {
+            Source::Timer(_) => "one timer".to_owned(),
+            Source::Thread(tid) => format!("thread {tid}"),
+            Source::Interrupt => "interrupts".to_owned(),
+        }
     }
 }
 
@@ -182,6 +236,10 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn key(place: Id, call: u32) -> Key {
+        Key { place, call, stack: 0, source: None }
+    }
+
     /// Waits of one thread in one place: how long after the one before it each ends, how long it works then, and the site
     /// of the wait behind that.
     fn of(waits: &[(u64, u64, u32)]) -> Vec<(u32, Ns)> {
@@ -190,7 +248,7 @@ mod tests {
         let (mut sites, mut release, mut since, mut site) = (Sites::default(), 0, 0, 0);
         for (distance, works, next) in waits {
             release += distance;
-            sites.released(place, site, Mono(since), Mono(release));
+            sites.released(key(place, site), Mono(since), Mono(release));
             (since, site) = (release + works, *next);
         }
         let told = sites.report(&places).into_iter();
@@ -225,7 +283,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..400 {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            waits.push((10 * MS, 4 * MS, if (dice >> 33) % 10 == 0 { 2 } else { 1 }));
+            waits.push((10 * MS, 4 * MS, if (dice >> 33).is_multiple_of(10) { 2 } else { 1 }));
         }
         assert!(of(&waits).iter().all(|(_, longest)| *longest == Ns(4 * MS)));
     }
@@ -238,7 +296,15 @@ mod tests {
         let mut sites = Sites::default();
         let mut places = Places::default();
         let (place, _) = places.of(SLEEP, name);
-        (1..1_000).for_each(|site| sites.released(place, site, Mono(0), Mono(u64::from(site))));
+        (1..1_000).for_each(|site| sites.released(key(place, site), Mono(0), Mono(u64::from(site))));
         assert!(sites.known.len() <= SITES);
+    }
+
+    #[test]
+    fn a_call_that_is_not_known_leaves_no_gap_in_the_turns_of_another() {
+        let mut waits = times(20, &[(10 * MS, 4 * MS, 1)]);
+        waits.extend([(10 * MS, 4 * MS, 0), (10 * MS, 4 * MS, 1), (5 * MS, MS, 2), (5 * MS, 2 * MS, 1)]);
+        waits.extend(times(20, &[(10 * MS, 4 * MS, 1), (10 * MS, 4 * MS, 2)]));
+        assert!(of(&waits).iter().all(|(_, longest)| *longest <= Ns(14 * MS)), "{:?}", of(&waits));
     }
 }

@@ -85,7 +85,8 @@ pub struct Task {
     /// `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub several_jobs: Option<SeveralJobs>,
-    /// Threads that released it, where threads did: its response begins when they woke it. At most 16.
+    /// Threads that released it, where threads did: its response begins when they woke it. At most 16. Of a thread that has
+    /// no job from begin to end, the one that created it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released_by: Vec<Tid>,
     /// The longest sleep by a relative time that it began its turns after: what it polls for was noticed that late.
@@ -163,6 +164,9 @@ pub struct OtherTurns {
     /// names it. `None`: all that timers ended, or all others (`after_timer`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// Only waits in one place that this ended: `one timer`, `thread 4711`, `interrupts`; or on `one stack` of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// A place that is not the thread's main wait, and what it cost.

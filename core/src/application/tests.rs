@@ -49,6 +49,8 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         fault_address: 0,
         point,
         site: 0,
+        stack: 0,
+        source: 0,
         via,
         waker: thread(9, "low"),
         waker_cpu: Cpu(0),

@@ -72,6 +72,8 @@ pub(super) struct Log {
     several: Several,
     /// Threads that woke it.
     wakers: Vec<Tid>,
+    /// The thread that created it, where that was recorded.
+    created_by: Option<Tid>,
     comm: Option<Comm>,
 }
 
@@ -111,6 +113,7 @@ impl Log {
             part: None,
             several: Several::default(),
             wakers: Vec::new(),
+            created_by: None,
             comm: None,
         }
     }
@@ -144,6 +147,8 @@ impl Log {
         name: fn(Point) -> Option<&'static str>,
     ) -> (bool, Option<Tid>) {
         let waker = self.new_waker(activation);
+        let first = self.before.is_none() && self.learning.is_empty() && activation.is_first();
+        self.created_by = self.created_by.or_else(|| waker.filter(|_| first));
         (self.add_one(activation, name), waker)
     }
 
@@ -251,6 +256,10 @@ impl Log {
     fn report_decided(&self) -> Task {
         let main = self.main.map(|main| self.places.get(main).name);
         let is_chosen = self.chosen.as_deref().zip(main).is_some_and(|(pattern, main)| fits(pattern, &main));
+        let mut task = self.sums.report(self.main, &self.places, self.lost_since.is_some());
+        if task.activations == 0 {
+            task.released_by.extend(self.created_by);
+        }
         Task {
             is_chosen,
             unfinished: self.unfinished.clone(),
@@ -260,7 +269,7 @@ impl Log {
             several_waits: self.cycles.report(&self.sums.distances()),
             off_period_ns: self.cycles.off_period(self.sums.period_ns()),
             several_jobs: self.several.report(self.sums.shortest_distance()),
-            ..self.sums.report(self.main, &self.places, self.lost_since.is_some())
+            ..task
         }
     }
 
@@ -306,9 +315,8 @@ impl Log {
             self.candidates.forget(self.lost_since);
             self.jobs.iter_mut().for_each(Jobs::forget);
         }
-        let site = before.map_or(0, |before| before.site);
-        let left = self.left.map(|(left, since)| (left, self.places.get(left), since, site));
-        self.candidates.woken(activation, left.as_ref(), self.main);
+        let left = self.left.map(|(left, since)| (left, self.places.get(left), since));
+        self.candidates.woken(activation, left.as_ref(), before.as_ref(), self.main);
         match self.left {
             Some((left, _)) if Some(left) == self.main => {
                 let late = self.late.take();

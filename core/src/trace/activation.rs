@@ -112,6 +112,10 @@ pub struct Activation {
     /// Which of the program's calls led to that: a hash of the return addresses that were found, the same in each run of one
     /// program. Two sites may be one call, where something else on the stack looked like a return address. 0: not known.
     pub site: u32,
+    /// Hash of the stack pointer of that call.
+    pub stack: u16,
+    /// Hash of the timer that woke it.
+    pub source: u16,
     /// What woke it.
     pub via: Via,
     /// Who was running where it was woken (in an interrupt: who was interrupted).
@@ -181,6 +185,8 @@ impl Activation {
                 site: 0,
             },
             site: int(184) as u32,
+            stack: short(188) as u16,
+            source: short(190) as u16,
             via: match byte(103) {
                 0 => Via::Thread,
                 1 => Via::Timer,
@@ -207,6 +213,12 @@ impl Activation {
             && activation.waking <= activation.switched_in
             && activation.switched_in <= activation.blocked;
         (word(0) == seq + 1 && ordered).then_some(activation)
+    }
+
+    /// Whether its thread has not blocked before: who woke it created it.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.blocks == u16::from(!self.stayed) && self.via == Via::Thread
     }
 
     /// The moment from which it counts: when its timer was due, else the waking.
@@ -259,7 +271,7 @@ mod tests {
             (160, 1_900),
             (168, 60),
             (176, 25),
-            (184, 0xfeed_0001),
+            (184, 0x0007_0006_feed_0001),
         ] {
             put(at, &value.to_le_bytes());
         }
@@ -281,7 +293,7 @@ mod tests {
         };
         let read = Activation::parse(&words(&bytes), 7).unwrap();
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
-        assert_eq!((read.slack, read.site), (Ns(25), 0xfeed_0001));
+        assert_eq!((read.slack, read.site, read.stack, read.source), (Ns(25), 0xfeed_0001, 6, 7));
         assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),

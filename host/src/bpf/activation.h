@@ -60,7 +60,8 @@ struct activation {
 	__u64 late_by;	  /* the most by which one had passed */
 	__u64 slack;	  /* how much of its lateness is the slack of its timer */
 	__u32 site;	  /* of the program's calls that led to `syscall` (site.h); 0: not known */
-	__u32 pad;
+	__u16 stack;  /* hash of the stack pointer there */
+	__u16 source; /* hash of the timer that woke it */
 };
 _Static_assert(sizeof(struct activation) == 192, "wire record has no padding");
 
@@ -83,7 +84,7 @@ struct waking {
 	__u64 armed;	   /* when the timer it armed last is due (due.h); 0: not known */
 	__u32 armed_timer; /* that timer: the low half of its address */
 	__u16 jobs;	   /* ended by yielding */
-	__u16 pad;
+	__u16 source;	   /* hash of the timer that woke it */
 	__u64 slack; /* of `expires` */
 	__u64 reserved[5];
 };

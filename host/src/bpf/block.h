@@ -14,7 +14,7 @@
 #define SOFTIRQ_SLOTS 16
 #define SEEN_SLOTS 128 /* real-time priorities, rounded up */
 #define NMI_NOTES 8
-#define SITE_WORDS 32
+#define SITE_WORDS 64
 
 /* One event of the flight ring; the fields per kind are documented in core/src/trace/flight.rs, which decodes it. */
 struct flight_rec {

@@ -26,6 +26,7 @@ static __always_inline void activation_waking(struct cpu_block *b, struct waking
 	w->waker_tid = waker->pid;
 	w->waker_prio = waker->prio;
 	w->waker_cpu = bpf_get_smp_processor_id();
+	w->source = t ? hash_of(*(volatile __u64 *)&t->timer) : 0;
 	copy_comm(w->waker_comm, waker);
 }
 
@@ -73,6 +74,7 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	a->argument = 0;
 	a->operation = 0;
 	a->site = 0;
+	a->stack = 0;
 	if (p->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER | PF_EXITING)) {
 		a->syscall = p->flags & PF_EXITING ? SYSCALL_EXITS : SYSCALL_KERNEL;
 		return;
@@ -101,8 +103,10 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	contended = r->dx;
 #endif
 	a->flags |= contended == FUTEX_WAITERS_WORD ? ACT_CONTENDED : 0;
-	if (current && a->syscall >= 0)
+	if (current && a->syscall >= 0) {
 		a->site = call_site(b, p, stack_pointer(r));
+		a->stack = hash_of(stack_pointer(r));
+	}
 }
 
 /* Not a wait of its own. Of version 2, the freezer has it sleep, as page faults do not. */
@@ -194,6 +198,7 @@ static __always_inline void activation_begins(struct cpu_block *b, __u64 at, str
 	a->faults = 0;
 	a->late_sleeps = 0;
 	a->late_by = 0;
+	a->source = w->source;
 	a->cpu = bpf_get_smp_processor_id();
 	a->via = w->via;
 	a->waker_cpu = w->waker_cpu;
@@ -334,6 +339,7 @@ static __noinline int activation_returns(struct cpu_block *b, __u64 at, struct w
 	w->waker_cpu = bpf_get_smp_processor_id();
 	copy_comm(w->waker_comm, p);
 	w->flags = ACT_AWAKE | ACT_ARMED_LATE;
+	w->source = hash_of(w->armed_timer);
 	activation_begins(b, at, w, at, p, p, false);
 	w->flags = 0;
 	return 0;

@@ -9,12 +9,18 @@
 
 #define SITE_CALLS 3
 
+/* Coroutines have stacks of their own, which code and arguments do not tell apart. */
+static __always_inline __u16 hash_of(__u32 address)
+{
+	return address >> 5 ^ address >> 21;
+}
+
 static __always_inline __u64 mixed(__u64 hash, __u64 word)
 {
 	return (hash ^ word) * 0x9e3779b97f4a7c15ull;
 }
 
-/* Of the current task, which blocks with this stack pointer. Where its stack cannot be read, that alone tells. */
+/* Of the current task, which blocks with this stack pointer; 0: not known. */
 static __noinline __u32 call_site(struct cpu_block *b, struct task_struct *p, __u64 sp)
 {
 	__u64 begin, length, offset, hash = 0;
@@ -23,7 +29,7 @@ static __noinline __u32 call_site(struct cpu_block *b, struct task_struct *p, __
 	if (!p->mm)
 		return 0;
 	if (bpf_probe_read_user(b->stack, sizeof(b->stack), (void *)sp))
-		return (__u32)(mixed(1, sp) >> 32) | 1;
+		return 1;
 	begin = p->mm->start_code;
 	length = p->mm->end_code - begin;
 	for (i = 0; i < SITE_WORDS && calls < SITE_CALLS; i++) {
@@ -33,7 +39,5 @@ static __noinline __u32 call_site(struct cpu_block *b, struct task_struct *p, __
 		hash = mixed(hash, offset + 1);
 		calls++;
 	}
-	if (!calls)
-		hash = mixed(1, sp);
 	return (__u32)(hash >> 32) | 1;
 }

@@ -123,7 +123,7 @@ pub(super) struct CpuBlock {
     pub seen: [Seen; 128],
     pad_of_lines: [u64; 6],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
-    private_end: [u64; 74],
+    private_end: [u64; 106],
 }
 
 // The same numbers are asserted at the end of src/bpf/block.h.

@@ -117,6 +117,8 @@ impl Recorder {
             fault_address: 0,
             point: Point::default(),
             site: 0,
+            stack: 0,
+            source: 0,
             via: slot.via(),
             waker: slot.waker(),
             waker_cpu: slot.waker_cpu(),

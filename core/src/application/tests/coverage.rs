@@ -190,3 +190,15 @@ fn a_job_begins_at_one_of_the_calls_that_wait_in_a_place_where_that_is_chosen() 
 fn activation_at(at: u64, site: u32) -> Activation {
     Activation { site, ..activation(at, Via::Timer, SLEEP) }
 }
+
+#[test]
+fn a_thread_that_is_one_job_was_released_by_the_thread_that_created_it() {
+    let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false, site: 0 };
+    let mut tasks = Tasks::new(4, Some(Ns::from_us(300)), name);
+    tasks.add(&Activation { blocks: 0, stayed: true, ..activation(1_000_000, Via::Thread, exits) });
+    let task = tasks.report().remove(0);
+    assert_eq!((task.released_by, task.outside_ns), (vec![Tid(9)], Some(Ns(53_000))));
+    let mut tasks = Tasks::new(4, Some(Ns::from_us(300)), name);
+    tasks.add(&Activation { blocks: 7, stayed: true, ..activation(1_000_000, Via::Thread, exits) });
+    assert_eq!(tasks.report()[0].released_by, [], "it lived before");
+}

@@ -83,6 +83,16 @@ fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
     for other in task.other_turns.iter().filter(unsaid) {
         let (place, longest) = (&other.place, other.longest_ns.told_apart(deadline).0);
         let by = if other.after_timer { "timers" } else { "others than timers" };
+        let plain = place.split_once(" (").map_or(place.as_str(), |(place, _)| place);
+        if let Some(source) = &other.source {
+            if calls.insert(plain) {
+                doubts.push(format!(
+                    "{name}: several sources end its wait in {place}: if jobs begin with one of them alone ({source}), one took \
+                     up to {longest}. If each begins a job, say so (--activation '{plain}')"
+                ));
+            }
+            continue;
+        }
         let Some(call) = &other.call else {
             doubts.push(format!(
                 "{name}: if its jobs begin when {by} end its wait in {place}, one took up to {longest}: it is not known which \
@@ -90,7 +100,6 @@ fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
             ));
             continue;
         };
-        let plain = place.split_once(" (").map_or(place.as_str(), |(place, _)| place);
         if calls.insert(plain) {
             doubts.push(format!(
                 "{name}: several calls of its program wait in {place}: if jobs begin at one of them alone, one took up to \
@@ -161,17 +170,27 @@ fn released_late(task: &Task, tasks: &[Task], deadline: Ns) -> Option<String> {
     let (mut all, mut seen, mut next) = (Ns::ZERO, BTreeSet::new(), vec![task.thread.tid]);
     while let Some(tid) = next.pop() {
         if let Some(task) = by_tid.get(&tid).filter(|_| seen.insert(tid)) {
-            all = all + longest_response(task);
+            all = all + longest(task);
             next.extend(&task.released_by);
         }
     }
-    let own = longest_response(task);
+    let own = longest(task);
     (all > deadline && own <= deadline && all > own).then(|| {
         format!(
             "{}: other threads of the application release it, up to {all} end to end; only its own {own} was measured",
             task.thread
         )
     })
+}
+
+/// Of a thread that is a job of its own, that is all it did.
+fn longest(task: &Task) -> Ns {
+    let alone = task.activations == 0 && !task.released_by.is_empty();
+    if alone {
+        task.outside_ns.unwrap_or_default()
+    } else {
+        longest_response(task)
+    }
 }
 
 fn longest_response(task: &Task) -> Ns {

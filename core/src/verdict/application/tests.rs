@@ -254,8 +254,13 @@ fn an_ordinary_thread_that_works_longer_than_real_time_ones_may_is_a_doubt_unles
 
 #[test]
 fn where_the_user_says_where_jobs_begin_other_waits_are_no_doubt() {
-    let other =
-        OtherTurns { place: "read 5".to_owned(), after_timer: true, longest_ns: Ns::from_ms(9), call: None };
+    let other = OtherTurns {
+        place: "read 5".to_owned(),
+        after_timer: true,
+        longest_ns: Ns::from_ms(9),
+        call: None,
+        source: None,
+    };
     let verdict = |is_chosen, activation: Option<&str>| {
         let run = run(Task { is_chosen, other_turns: vec![other.clone()], ..task(DEADLINE) });
         judge_recording(&run, &Asked { activation: activation.map(str::to_owned), ..asked(true) }).outcome
@@ -269,7 +274,7 @@ fn where_the_user_says_where_jobs_begin_other_waits_are_no_doubt() {
 fn several_calls_in_one_place_are_one_doubt_that_says_how_to_choose() {
     let call = |call: &str| {
         let (place, longest_ns) = ("read 5 (pipe)".to_owned(), Ns::from_ms(8));
-        OtherTurns { place, after_timer: false, longest_ns, call: Some(call.to_owned()) }
+        OtherTurns { place, after_timer: false, longest_ns, call: Some(call.to_owned()), source: None }
     };
     let run = run(Task { other_turns: vec![call("00000001"), call("00000002")], ..task(DEADLINE) });
     let verdict = judge_recording(&run, &asked(true));
@@ -278,4 +283,24 @@ fn several_calls_in_one_place_are_one_doubt_that_says_how_to_choose() {
         verdict.reasons.iter().filter(|reason| reason.contains("several calls")).collect();
     let choice = "(--activation 'read 5@00000001'), or all of them (--activation 'read 5')";
     assert!(told.len() == 1 && told[0].contains(choice), "{told:?}");
+}
+
+#[test]
+fn a_job_that_goes_on_in_a_thread_it_creates_is_a_doubt_when_both_together_are_too_long() {
+    let verdict = |each: Ns| {
+        let half = |tid, by: &[i32]| Task {
+            thread: Thread { tid: Tid(tid), comm: "half".to_owned(), prio: Some(Prio(19)) },
+            series: Vec::new(),
+            activations: 0,
+            outside_ns: Some(each),
+            released_by: by.iter().copied().map(Tid).collect(),
+            ..task(DEADLINE)
+        };
+        let mut run = run(task(DEADLINE));
+        run.tasks.extend([half(20, &[7]), half(21, &[20])]);
+        judge_recording(&run, &asked(true))
+    };
+    let late = verdict(Ns(DEADLINE.0 * 3 / 4));
+    assert_eq!(late.outcome, Some(Outcome::Inconclusive));
+    assert!(late.reasons.iter().any(|reason| reason.starts_with("half/21")), "{:?}", late.reasons);
 }

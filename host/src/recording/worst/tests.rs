@@ -33,6 +33,8 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         fault_address: 0,
         point: Point::default(),
         site: 0,
+        stack: 0,
+        source: 0,
         via: Via::Thread,
         waker: who(900),
         waker_cpu: CPU,

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Threads that are stopped while they wait, jobs that go from one thread or process to the next, and other ends. */
+#include "hidden.h"
+
+/* Stopped in the wait for its release, and continued LATE after it. */
+static void stop_in_wait(pid_t child, ns first)
+{
+	for (ns r = first; r < truth->end - PERIOD; r += PERIOD) {
+		until(r - 20 * MS);
+		kill(child, SIGSTOP);
+		until(r + LATE - 5 * MS);
+		kill(child, SIGCONT);
+	}
+	waitpid(child, 0, 0);
+}
+
+static void *stopwait(void *unused)
+{
+	ns first = now() + 2 * PERIOD;
+	pid_t child = fork();
+
+	if (!child) {
+		init("stopwait");
+		for (ns r = first; r < truth->end; r += PERIOD) {
+			until(r);
+			work(MS);
+			job(r);
+		}
+		_exit(0);
+	}
+	stop_in_wait(child, first);
+	return unused;
+}
+
+static void *stoptimer(void *unused)
+{
+	ns first = now() + 2 * PERIOD;
+	pid_t child = fork();
+
+	if (!child) {
+		int t = timerfd_create(CLOCK_MONOTONIC, 0);
+		struct itimerspec every = {at(PERIOD), at(first)};
+		unsigned long long times;
+
+		init("stoptimer");
+		timerfd_settime(t, TFD_TIMER_ABSTIME, &every, 0);
+		for (ns r = first; r < truth->end; r += PERIOD) {
+			if (read(t, &times, 8) != 8)
+				break;
+			work(MS);
+			job(r);
+		}
+		_exit(0);
+	}
+	stop_in_wait(child, first);
+	return unused;
+}
+
+/* Half of a job in a thread, the other half in the next one, which nobody waits for. */
+static void *second_half(void *release)
+{
+	init("secondhalf");
+	work(25 * MS);
+	job((ns)(long)release);
+	return 0;
+}
+
+static void *first_half(void *release)
+{
+	pthread_t t;
+
+	init("firsthalf");
+	work(25 * MS);
+	pthread_create(&t, 0, second_half, release);
+	pthread_detach(t);
+	return 0;
+}
+
+static void *relay(void *unused)
+{
+	pthread_t t;
+
+	init("relay");
+	fifo(61);
+	PERIODIC((void)w; pthread_create(&t, 0, first_half, (void *)(long)r); pthread_detach(t))
+	until(truth->end + PERIOD);
+	return unused;
+}
+
+static void *forkrelay(void *unused)
+{
+	init("forkrelay");
+	signal(SIGCHLD, SIG_IGN);
+	fifo(61);
+	PERIODIC((void)w; if (!fork()) { fifo(60); work(25 * MS); if (!fork()) { work(25 * MS); job(r); } _exit(0); })
+	until(truth->end + PERIOD);
+	return unused;
+}
+
+/* Another policy in the midst of the job: a reservation, which throttles it. */
+static void *reserved(void *unused)
+{
+	struct {
+		unsigned size, policy;
+		unsigned long long flags;
+		int nice;
+		unsigned priority;
+		unsigned long long runtime, deadline, period;
+	} reservation = {48, 6, 0, 0, 0, 5 * MS, 20 * MS, 20 * MS}, fixed = {48, SCHED_FIFO, 0, 0, 60, 0, 0, 0};
+
+	prctl(PR_SET_NAME, "reserved");
+	fifo(60);
+	PERIODIC(work(MS); syscall(SYS_sched_setattr, 0, &reservation, 0); work(w == LATE ? 14 * MS : MS);
+		 syscall(SYS_sched_setattr, 0, &fixed, 0); job(r))
+	return unused;
+}
+
+/* Its job is the kernel's work in one call. */
+static void *longcall(void *unused)
+{
+	size_t size = 8 << 20;
+	char *m = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	int zero = open("/dev/zero", O_RDONLY);
+
+	init("longcall");
+	PERIODIC(ns end = r + w; while (now() < end) if (read(zero, m, w == LATE ? size : 65536) < 0) break; job(r))
+	return unused;
+}
+
+/* A process is killed in its job, which is never over. */
+static void *killed(void *unused)
+{
+	init("killed");
+	fifo(61);
+	PERIODIC(if (w == LATE) { pid_t child = fork(); if (!child) { fifo(60); work(10 * LATE); _exit(0); }
+		 until(r + LATE); kill(child, SIGKILL); job(r); waitpid(child, 0, 0); })
+	return unused;
+}
+
+/* Half a job, then another program. */
+static void *exechalf(void *unused)
+{
+	init("exechalf");
+	fifo(61);
+	PERIODIC((void)w; if (!fork()) { fifo(60); work(25 * MS); job(r - 25 * MS);
+		 execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done", (char *)0); _exit(1); }
+		 wait(0))
+	return unused;
+}
