@@ -10,7 +10,7 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab lab-potential bench mutants check install uninstall
+.PHONY: help setup build hunt test lab lab-potential bench mutants torture check install uninstall
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -45,6 +45,9 @@ mutants: ## Weaken 20 lines that lead to a verdict, one after the other: does a 
 bench: ## Cost and speed, as ratios to the peers measured in the same run
 	@scripts/setup test
 	cargo bench --locked --workspace
+
+torture: ## Preempt threads of lathunt-runtime ten million times and compare all registers: 20 minutes
+	LATHUNT_TORTURE=10000000 cargo test --release --locked --package lathunt-runtime --test torture
 
 check: ## What must be clean before a commit: format, lints, docs, sizes, links, aarch64
 	@scripts/setup test

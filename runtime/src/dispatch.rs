@@ -5,9 +5,10 @@
 //!
 //! Preemption switches inside the handler: the frame with all registers stays on the preempted thread's stack. The kernel
 //! blocks the signal from its delivery to the return from it (`masked` follows that). Whoever goes on elsewhere than in a
-//! handler must unblock it; whoever goes on inside a handler must have it blocked, so that no second frame can be put on the
-//! same stack before the first is gone. Both cost one system call, only for switches from or to a preempted thread. So a
-//! stack carries at most one frame of ours at any time, and [`crate::stack::reserve`] is enough.
+//! handler must unblock it, on its own stack; whoever goes on inside a handler must have it blocked, before the switch to its
+//! stack, so that no second frame can be put there before the first is gone. Both cost one system call, only for switches
+//! from or to a preempted thread. So a stack carries at most one frame of ours at any time, and [`crate::stack::reserve`] is
+//! enough. `tests/lock_and_signal_model.rs` checks this protocol in every interleaving.
 
 use std::sync::atomic::{compiler_fence, Ordering};
 
@@ -177,6 +178,10 @@ unsafe fn switch(rt: *mut Runtime, next: u32) {
         if !exceptions.is_null() {
             (*from).exceptions = exceptions.cast::<[usize; 2]>().read();
         }
+        if (*fibers.add(next as usize)).in_handler && !(*rt).masked.get() {
+            (*rt).masked.set(true);
+            signal::set_blocked(true);
+        }
         arch::switch(&raw mut (*from).sp, (*fibers.add(next as usize)).sp);
         if !exceptions.is_null() {
             exceptions.cast::<[usize; 2]>().write((*from).exceptions);
@@ -186,14 +191,14 @@ unsafe fn switch(rt: *mut Runtime, next: u32) {
     }
 }
 
-/// Brings the signal mask to what the resumed thread needs, and buries the dead.
+/// Unblocks the signal where the resumed thread is not in a handler, and buries the dead.
 #[inline(always)]
 unsafe fn resumed(rt: *mut Runtime, fiber: *const Fiber) {
     // SAFETY: as in `switch`.
     unsafe {
-        if (*rt).masked.get() != (*fiber).in_handler {
-            (*rt).masked.set((*fiber).in_handler);
-            signal::set_blocked((*fiber).in_handler);
+        if (*rt).masked.get() && !(*fiber).in_handler {
+            (*rt).masked.set(false);
+            signal::set_blocked(false);
         }
         if !(*rt).buried.is_empty() {
             (*rt).buried.clear();
