@@ -117,3 +117,18 @@ fn bad_input_is_one_clear_line() {
         assert!(stderr.contains(says) && output.stdout.is_empty(), "{arguments:?}: {stderr}");
     }
 }
+
+/// MaRTE's fibers paid ten times the vDSO's price, then nearly three times. The minimum is the same on a busy machine, too.
+#[test]
+fn a_fiber_pays_what_the_vdso_takes() {
+    let clocks = json(&clock(&["-n", "1e5", "--json", "-c", "0", "--runtime"]));
+    let ns = |path: &str| cost(&clocks, path)["min_ns"].as_f64().unwrap();
+    let outside = ns("clock_gettime MONOTONIC");
+    for path in ["lathunt-runtime now", "clock_gettime MONOTONIC, in a fiber"] {
+        assert!(cost(&clocks, path)["backward"] == 0 && cost(&clocks, path)["pairs"] == 100_000);
+        // A debug build inlines nothing: some calls more, and no system call, which takes several times as long.
+        assert!(ns(path) < outside + 100.0, "{path}: {} ns, {outside} outside", ns(path));
+    }
+    let without = json(&clock(&["-n", "1e4", "--json", "-c", "0"]));
+    assert!(!without.to_string().contains("lathunt-runtime"));
+}

@@ -27,6 +27,9 @@ pub struct ClockArgs {
     /// Measure under SCHED_FIFO at this priority, with a pause in every 20 ms
     #[arg(short = 'p', long, value_name = "PRIO", value_parser = clap::value_parser!(i32).range(1..=99))]
     priority: Option<i32>,
+    /// Also read on a thread of lathunt-runtime (see `lathunt tasks run --scheduler fiber-fp`)
+    #[arg(long)]
+    runtime: bool,
     /// Put published figures beside
     #[arg(long)]
     compare: bool,
@@ -46,7 +49,8 @@ pub fn run(args: ClockArgs) -> Result<ExitCode> {
     signals::install()?;
     let terminal = out::can_draw();
     let begins: fn(&str) = if terminal { |path| eprint!("\rreading by {path} …\x1b[K") } else { |_| () };
-    let clocks = measure(&Options { pairs: args.count, cpu, priority: args.priority, cpus, begins });
+    let ClockArgs { count: pairs, priority, runtime, .. } = args;
+    let clocks = measure(&Options { pairs, cpu, priority, cpus, runtime, begins });
     if terminal {
         eprint!("\r\x1b[K");
     }

@@ -2,13 +2,14 @@
 //!
 //! Each path is a loop of its own, compiled with the read inlined: two reads, one right after the other, then the
 //! bookkeeping, which falls between pairs and is in no difference. Under a real-time policy the loop sleeps a tenth of the
-//! time, so that throttling never strikes and other work goes on. `path` lists the ways, `crates` those of other crates, `system_call` proves which
+//! time, so that throttling never strikes and other work goes on. `path` lists the ways, `crates` those of other crates, `runtime` those of a fiber, `system_call` proves which
 //! of them enter the kernel, `agreement` compares CPUs, `gaps` says who interrupts such a loop.
 
 mod agreement;
 mod crates;
 mod gaps;
 mod path;
+mod runtime;
 mod system_call;
 
 use std::time::{Duration, Instant};
@@ -33,6 +34,8 @@ pub struct Options {
     pub priority: Option<i32>,
     /// CPUs to compare; fewer than two: none.
     pub cpus: CpuSet,
+    /// Also on a thread of lathunt-runtime: what its programs pay.
+    pub runtime: bool,
     /// Told the name of each path before it is measured, between the measurements.
     pub begins: fn(&str),
 }
@@ -72,6 +75,9 @@ fn on_this_thread(options: &Options) -> Result<Clocks> {
     let pairs = Pairs { count: options.pairs, sleeps: options.priority.is_some(), begins: options.begins };
     let costs = path::all(&pairs, 1e9 / counter_hz);
     let mut costs: Vec<Cost> = costs.into_iter().flatten().collect();
+    if options.runtime {
+        costs.extend(runtime::all(&pairs)?);
+    }
     for cost in &mut costs {
         if let Some(proof) = system_call::of(&cost.path) {
             cost.without_system_call = Some(proof.is_none());
@@ -111,6 +117,7 @@ fn counter_hz() -> (f64, &'static str) {
 }
 
 /// How many pairs, and whether the loop has to sleep now and then.
+#[derive(Clone, Copy)]
 struct Pairs {
     count: u64,
     sleeps: bool,
