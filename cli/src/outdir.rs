@@ -72,8 +72,33 @@ impl Output {
 
     /// Saves a run that still goes on. A failure is no reason to stop measuring: the end will say it.
     pub fn save(&self, run: &Run) {
-        let json = run.to_json();
-        let _ = self.directory.replace(OsStr::new(file::RUN_FILE), json.as_bytes(), Readers::Umask, false);
+        self.save_as(file::RUN_FILE, run);
+    }
+
+    /// The same for one of several runs ([`Output::with_runs`]).
+    pub fn save_as(&self, name: &str, run: &Run) {
+        let _ = self.directory.replace(OsStr::new(name), run.to_json().as_bytes(), Readers::Umask, false);
+    }
+
+    /// Sets aside what an earlier command left under the names of further runs.
+    ///
+    /// # Errors
+    /// One line: which file is somebody else's.
+    pub fn with_runs(self, names: &[&'static str]) -> anyhow::Result<Output> {
+        let left: Vec<file::Left> =
+            names.iter().map(|name| (*name, (|kind| *kind == Kind::run()) as fn(&Kind) -> bool)).collect();
+        if let Some(old) = file::set_aside(&self.directory, &left)? {
+            eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
+        }
+        Ok(self)
+    }
+
+    /// Writes one of several runs.
+    ///
+    /// # Errors
+    /// One line: which file and why not.
+    pub fn put(&self, name: &str, run: &Run) -> anyhow::Result<()> {
+        file::put(&self.directory, name, run.to_json().as_bytes(), Readers::Umask)
     }
 
     /// Writes a finished run, its report and its flight records; the most important first, in case the disk is full.

@@ -151,6 +151,86 @@ fn schedulers_are_compared_in_one_document_and_in_one_directory() {
     assert!(page.contains("deadline a") && page.contains("fifo b"));
 }
 
+/// Threads of all processes under a real-time policy of this set.
+fn realtime_threads() -> Vec<String> {
+    let tasks =
+        |process: std::fs::DirEntry| std::fs::read_dir(process.path().join("task")).into_iter().flatten();
+    let all = std::fs::read_dir("/proc").unwrap().flatten().flat_map(tasks).flatten();
+    let name = |thread: std::fs::DirEntry| {
+        let comm = std::fs::read_to_string(thread.path().join("comm")).ok()?;
+        let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+        let policy = stat.rsplit(')').next()?.split_whitespace().nth(38)?.to_owned();
+        (policy != "0" && comm.starts_with("killed-")).then_some(comm)
+    };
+    all.filter_map(name).collect()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_killed_run_is_kept_so_far_judged_and_leaves_no_thread() {
+    if !may_run("tasks: kill", lacks_root()) {
+        return;
+    }
+    let _machine = machine();
+    // Of "killed-a", every job is late for a deadline of 1 µs, and none for one of a minute.
+    for (scheduler, due, outcome) in [
+        ("fifo", 1, Outcome::Fail),
+        ("deadline", 60_000_000, Outcome::Inconclusive),
+        ("fiber-fp", 1, Outcome::Fail),
+    ] {
+        let a = format!(
+            r#""cputime": 200, "deadline": {due}, "dl-runtime": 1000, "dl-deadline": 5000, "dl-period": 5000, "timer": {{"ref": "unique", "period": 5000}}"#
+        );
+        let b = r#""cputime": 500, "deadline": 60000000, "dl-runtime": 2000, "dl-deadline": 20000, "dl-period": 20000, "timer": {"ref": "unique", "period": 20000}"#;
+        let set = format!(
+            r#"{{"tasks": {{"killed-a": {{"priority": 10, {a}}}, "killed-b": {{"priority": 5, {b}}}}}}}"#
+        );
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out/run.lathunt.json");
+        std::fs::write(directory.path().join("set.json"), set).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+            .args(["tasks", "run", "set.json", "-D", "60s", "-o", "out", "-s", scheduler])
+            .current_dir(directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let patience = Instant::now() + Duration::from_secs(20);
+        while !file.exists() && Instant::now() < patience && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        if !scheduler.starts_with("fiber") {
+            assert_eq!(realtime_threads().len(), 2, "{scheduler}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(realtime_threads(), Vec::<String>::new());
+        let run = Run::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let (a, b) = (thread(&run, "killed-a"), thread(&run, "killed-b"));
+        let seconds = run.conditions.duration_s.unwrap();
+        let jobs = [a, b].map(|thread| thread.jobs as f64);
+        let wanted = [seconds / 0.005, seconds / 0.020];
+        assert!(seconds >= 0.9 && !run.complete, "{seconds}");
+        for (jobs, wanted) in jobs.iter().zip(wanted) {
+            assert!((wanted - 25.0..=wanted + 1.0).contains(jobs), "{jobs} of {wanted}");
+        }
+        if outcome == Outcome::Fail {
+            assert_eq!(a.misses, a.jobs);
+        }
+        assert!(run.series.iter().all(|series| series.thread.as_ref().is_some_and(|of| of.tid.0 > 0)));
+        assert_eq!(run.verdict.unwrap().outcome, Some(outcome), "{scheduler}");
+        let report = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+            .args(["report", "out", "--text"])
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&report.stdout);
+        assert!(report.status.success() && !said.contains("PASS"), "{said}");
+        assert!(said.contains("cut off"), "{said}");
+    }
+}
+
 /// Ends and periods (µs) of the lines of a log of rt-app.
 fn lines(directory: &std::path::Path, name: &str) -> Vec<(u64, u64)> {
     let text = std::fs::read_to_string(directory.join(format!("{name}.log"))).unwrap();

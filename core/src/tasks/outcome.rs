@@ -43,6 +43,8 @@ pub struct Executed {
     pub fibers: Option<FiberRun>,
     /// What their scheduler recorded, where that was asked for.
     pub fiber_trace: Option<FiberTrace>,
+    /// `false`: it goes on, and these are the jobs that have ended so far. Such a run is never a PASS.
+    pub is_over: bool,
 }
 
 /// What one thread did.
@@ -60,6 +62,8 @@ pub struct Done {
     pub rule: Rule,
     /// Its jobs; `None`: it did not end in time, and its figures are lost with it.
     pub figures: Option<Figures>,
+    /// Jobs that are not in the figures.
+    pub lost: u64,
     /// Involuntary switches.
     pub preemptions: u64,
     /// Moves to another CPU.
@@ -99,9 +103,12 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
         }
     }
     conditions.duration_s = Some(executed.end.since(executed.begin).as_secs());
-    let (analysed, not_analysed) = analysed(plan, plan.set, Costs::default());
-    let (accounted, _) = analysed_as_measured(plan, executed);
-    let mut run = Run::new(conditions);
+    let ((analysed, not_analysed), accounted) = match executed.is_over {
+        true => (analysed(plan, plan.set, Costs::default()), analysed_as_measured(plan, executed).0),
+        // The analysis of many tasks takes a while, in which the jobs of a run that goes on would not be read.
+        false => ((Vec::new(), Some("the analysis is made at the end of a run".to_owned())), Vec::new()),
+    };
+    let mut run = Run { complete: executed.is_over, ..Run::new(conditions) };
     plan.stopped.iter().for_each(|why| run.stopped(why.clone()));
     let mut threads = Vec::with_capacity(executed.threads.len());
     let judged = executed.threads.iter().any(|done| deadline(plan, done).is_some());
@@ -265,6 +272,7 @@ fn series(plan: &Plan, done: &Done, identity: &Thread, begin: Mono) -> Series {
     series.begin = Some(begin);
     series.interval_ns = source(plan, done).and_then(|thread| thread.period);
     series.missed = Some(figures.missed_releases);
+    series.lost = done.lost;
     series.set_seconds(figures.seconds);
     series
 }

@@ -13,6 +13,7 @@ use super::locks::{self, Mutex};
 use super::os_thread::OsThread;
 use super::queues::{Barrier, Condition, Semaphore};
 use super::shared::{locked, Shared};
+use super::so_far::SoFar;
 use super::worker::{places, Worker};
 use super::{supervisor, Options, Watch};
 use crate::error::{Error, Result};
@@ -86,6 +87,7 @@ fn work(
         comm: comm.trim_end_matches('\n').to_owned(),
         rule: thread.rule,
         figures: Some(worker.figures),
+        lost: 0,
         preemptions,
         migrations,
         ended: None, // said of the whole run
@@ -121,7 +123,7 @@ pub(super) fn fork(
     task: usize,
 ) -> std::result::Result<(), String> {
     let Some(thread) = shared.forked(program, task)? else { return Ok(()) };
-    let ring = shared.ring();
+    let ring = shared.ring(&thread);
     let (shared, resources, program) = (Arc::clone(shared), Arc::clone(resources), Arc::clone(program));
     let (counted, all) = (Arc::clone(&shared), Arc::clone(&resources));
     let started = builder(&thread.name).spawn(move || {
@@ -169,12 +171,13 @@ pub(super) fn run(
         threads::spawn(move || supervisor::watch(&shared, planned, housekeeping.as_ref()))?
     };
     open(&resources, 1);
+    let mut so_far = SoFar::new(zero, options, None);
     while !supervisor.is_finished() {
         std::thread::sleep(Duration::from_millis(20));
         if supervisor::look(&shared, planned) {
             shared.wake_all();
         }
-        shared.look(zero, watch);
+        shared.look(zero, &mut so_far, watch);
     }
     let _ = supervisor.join();
     let mut done: Vec<Done> = handles
@@ -182,7 +185,7 @@ pub(super) fn run(
         .zip(&program.threads)
         .map(|(handle, thread)| joined(&shared, handle, thread.task, &thread.name, thread.rule))
         .collect();
-    shared.look(zero, watch);
+    shared.look(zero, &mut so_far, watch);
     for (task, handle) in std::mem::take(&mut *locked(&resources.forked)) {
         let rule = program.templates.get(&task).map_or(Rule::Fifo(1), |template| template.rule);
         done.push(joined(&shared, handle, task, "a forked thread", rule));
@@ -199,6 +202,7 @@ pub(super) fn run(
         stretch: Vec::new(),
         fibers: None,
         fiber_trace: None,
+        is_over: true,
     };
     Ok((executed, notes))
 }
@@ -211,7 +215,7 @@ fn start(shared: &Arc<Shared>, resources: &Arc<Resources>, program: &Arc<Program
     let mut failed = None;
     for thread in &program.threads {
         let (shared, program, thread) = (Arc::clone(shared), Arc::clone(program), thread.clone());
-        let (resources, ready, ring) = (Arc::clone(resources), ready.clone(), shared.ring());
+        let (resources, ready, ring) = (Arc::clone(resources), ready.clone(), shared.ring(&thread));
         shared.alive.fetch_add(1, Ordering::AcqRel);
         let counted = Arc::clone(&shared);
         let started = builder(&thread.name).spawn(move || {
@@ -277,6 +281,7 @@ fn joined(shared: &Shared, handle: Started, task: usize, name: &str, rule: Rule)
         comm: String::new(),
         rule,
         figures: None,
+        lost: 0,
         preemptions: 0,
         migrations: None,
         ended: Some(why.to_owned()),

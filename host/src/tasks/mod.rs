@@ -22,6 +22,7 @@ mod policy;
 mod queues;
 mod ring;
 mod shared;
+mod so_far;
 mod supervisor;
 mod work;
 mod worker;
@@ -59,6 +60,8 @@ pub struct Options {
     pub runaway: Ns,
     /// Hand every job to [`Watch::job`].
     pub jobs: bool,
+    /// Hand the figures so far to [`Watch::so_far`], every second at first and every ten seconds in the end; only with `jobs`.
+    pub save: bool,
     /// Of fibers: the priority (SCHED_FIFO, 1 to 97) of the thread of the kernel that carries them; `None`: an ordinary one.
     pub fiber_priority: Option<i32>,
     /// Of fibers: events of their scheduler to keep, the newest before the first late job; 0: none.
@@ -84,6 +87,8 @@ pub trait Watch {
     fn progress(&mut self, progress: &Progress);
     /// A job of the thread with this index, in the order in which they end for each thread; only with [`Options::jobs`].
     fn job(&mut self, thread: usize, job: &Job);
+    /// The run as it stands, of which a kill shall not take everything.
+    fn so_far(&mut self, executed: &Executed);
     /// The common start.
     fn begins(&mut self, at: Mono);
 }

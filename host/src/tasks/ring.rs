@@ -1,16 +1,24 @@
 //! Jobs from the thread that ran them to an ordinary thread: one writer, one reader, no wait on either side.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use lathunt_core::tasks::jobs::Job;
-use lathunt_core::time::{Cpu, Mono, Ns};
+use lathunt_core::tasks::program::{Rule, Thread};
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
 /// Jobs that may wait to be read: at 10 kHz, 0.4 s.
 const ROOM: u64 = 4_096;
 
 /// A ring. What does not fit is counted as lost; figures are counted elsewhere and lose nothing.
 pub struct Ring {
+    /// Name of the thread in the set.
+    pub name: String,
+    /// Number of its task in the set.
+    pub task: usize,
+    /// Its policy at the start.
+    pub rule: Rule,
+    tid: AtomicI32, // 0: not started
     jobs: Box<[UnsafeCell<Job>]>,
     written: AtomicU64,
     read: AtomicU64,
@@ -21,7 +29,8 @@ pub struct Ring {
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    pub fn new() -> Ring {
+    /// An empty one for the jobs of `thread`.
+    pub fn new(thread: &Thread) -> Ring {
         let empty = Job {
             release: Mono(0),
             start: None,
@@ -32,11 +41,25 @@ impl Ring {
             cpu: Cpu(0),
         };
         Ring {
+            name: thread.name.clone(),
+            task: thread.task,
+            rule: thread.rule,
+            tid: AtomicI32::new(0),
             jobs: (0..ROOM).map(|_| UnsafeCell::new(empty)).collect(),
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         }
+    }
+
+    /// Notes the thread id of the writer.
+    pub fn writes(&self, tid: Tid) {
+        self.tid.store(tid.0, Ordering::Relaxed);
+    }
+
+    /// Thread id of the writer; 0 before it started.
+    pub fn tid(&self) -> Tid {
+        Tid(self.tid.load(Ordering::Relaxed))
     }
 
     /// Adds a job. Only one thread may call it.
@@ -75,7 +98,7 @@ mod tests {
 
     #[test]
     fn jobs_come_out_in_order_and_what_does_not_fit_is_counted() {
-        let ring = std::sync::Arc::new(Ring::new());
+        let ring = std::sync::Arc::new(Ring::new(&of()));
         let (writer, all) = (std::sync::Arc::clone(&ring), 100_000);
         let thread = std::thread::spawn(move || {
             for nth in 0..all {
@@ -97,6 +120,22 @@ mod tests {
         }
         thread.join().unwrap();
         assert_eq!(read + ring.lost(), all);
+    }
+
+    fn of() -> Thread {
+        Thread {
+            name: "t".to_owned(),
+            task: 0,
+            rule: Rule::Fifo(1),
+            cpus: None,
+            delay: Ns::ZERO,
+            loops: None,
+            phases: Vec::new(),
+            boundary: lathunt_core::tasks::program::Boundary::Repetition,
+            deadline: None,
+            period: None,
+            budget: None,
+        }
     }
 
     fn first() -> Job {

@@ -10,6 +10,7 @@ use lathunt_core::tasks::program::{Program, Thread, MOST_THREADS};
 use lathunt_core::time::{Mono, Ns};
 
 use super::ring::Ring;
+use super::so_far::SoFar;
 use super::{Options, Progress, Speeds, Watch};
 use crate::{clock, signals};
 
@@ -111,9 +112,9 @@ impl Shared {
         });
     }
 
-    pub fn ring(&self) -> Option<Arc<Ring>> {
+    pub fn ring(&self, thread: &Thread) -> Option<Arc<Ring>> {
         self.jobs.then(|| {
-            let ring = Arc::new(Ring::new());
+            let ring = Arc::new(Ring::new(thread));
             locked(&self.rings).push(Arc::clone(&ring));
             ring
         })
@@ -131,10 +132,17 @@ impl Shared {
     }
 
     /// Hands on what has happened since the last call.
-    pub fn look(&self, zero: Mono, watch: &mut dyn Watch) {
+    pub fn look(&self, zero: Mono, so_far: &mut SoFar, watch: &mut dyn Watch) {
         let rings = locked(&self.rings).clone();
         for (at, ring) in rings.iter().enumerate() {
-            ring.drain(|job| watch.job(at, job));
+            ring.drain(|job| {
+                watch.job(at, job);
+                so_far.count(at, job);
+            });
+        }
+        let now = clock::mono();
+        if self.alive() > 0 && so_far.is_due(now) {
+            watch.so_far(&so_far.executed(now, &rings));
         }
         watch.progress(&Progress {
             elapsed: clock::mono().since(zero),

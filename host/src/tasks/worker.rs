@@ -94,6 +94,9 @@ impl<G: Ground> Worker<G> {
                 }
             }
         }
+        if let Some(ring) = &ring {
+            ring.writes(crate::sched::tid());
+        }
         let uses_buffer = steps().any(|step| matches!(step, Step::Mem(_) | Step::IoRun(_)));
         Worker {
             shared: Arc::clone(shared),

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::run::{measure, Chosen, Common, Sinks};
 use super::{read, warn};
 use crate::outdir::Output;
-use crate::{exit, file, out};
+use crate::{exit, out};
 
 /// Run a task set under every scheduler that this machine allows, one after the other.
 ///
@@ -37,6 +37,16 @@ pub struct CompareArgs {
     json: bool,
 }
 
+/// What it writes beside the comparison.
+const RUNS: [&str; 6] = [
+    "fifo.lathunt.json",
+    "rr.lathunt.json",
+    "deadline.lathunt.json",
+    "other.lathunt.json",
+    "fiber-fp.lathunt.json",
+    "fiber-edf.lathunt.json",
+];
+
 /// Of each scheduler, where neither the file nor the command line says it.
 const DURATION: Ns = Ns::from_ms(10_000);
 
@@ -50,7 +60,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     signals::install()?;
     let started = wall::now_rfc3339();
     let output = args.common.output.as_deref().map(|path| Output::create(Some(path), started.as_deref()));
-    let output = output.transpose()?;
+    let output = output.transpose()?.map(|output| output.with_runs(&RUNS)).transpose()?;
     let mut common = args.common.clone();
     if set.global.duration_s.is_none() {
         common.duration = common.duration.or(Some(DURATION));
@@ -67,13 +77,14 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         if !common.quiet {
             eprintln!("{name} …");
         }
-        match measure(&set, chosen.scheduler(), &common, &Sinks { silent: args.json, ..Sinks::default() }) {
+        let file = format!("{name}.lathunt.json");
+        let mut save = |run: &Run| output.iter().for_each(|output| output.save_as(&file, run));
+        let save = output.is_some().then_some(&mut save as &mut dyn FnMut(&Run));
+        let sinks = Sinks { silent: args.json, save, ..Sinks::default() };
+        match measure(&set, chosen.scheduler(), &common, sinks) {
             Ok(run) => {
                 if let Some(output) = &output {
-                    file::write_atomic(
-                        &output.path(&format!("{name}.lathunt.json")),
-                        run.to_json().as_bytes(),
-                    )?;
+                    output.put(&file, &run)?;
                 }
                 runs.push((name.to_owned(), run));
             }

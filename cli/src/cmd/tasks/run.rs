@@ -13,7 +13,7 @@ use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::report::task_set::table;
 use lathunt_core::run::Run;
-use lathunt_core::tasks::outcome::{self, Plan};
+use lathunt_core::tasks::outcome::{self, Executed, Plan};
 use lathunt_core::tasks::program::{Program, Rule, Scheduler};
 use lathunt_core::tasks::set::TaskSet;
 use lathunt_core::time::{Cpu, Ns};
@@ -144,8 +144,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
              'lathunt record -- lathunt tasks run SET.json' explains late jobs of the others"
         );
     }
-    let sinks = Sinks { log, trace: args.trace.as_deref(), silent: args.json };
-    let measured = measure(&set, scheduler, common, &sinks)?;
+    let mut save = |run: &Run| output.iter().for_each(|output| output.save(run));
+    let save = output.is_some().then_some(&mut save as &mut dyn FnMut(&Run));
+    let sinks = Sinks { log, trace: args.trace.as_deref(), silent: args.json, save };
+    let measured = measure(&set, scheduler, common, sinks)?;
     let saved = output.as_ref().map_or(Ok(()), |output| output.write(&measured, &[]));
     let text = match (args.json, common.quiet) {
         (true, _) => measured.to_json() + "\n",
@@ -171,13 +173,15 @@ pub(super) struct Sinks<'a> {
     pub trace: Option<&'a Path>,
     /// No progress.
     pub silent: bool,
+    /// Gets the run as it stands, every second at first and every ten seconds in the end.
+    pub save: Option<&'a mut dyn FnMut(&Run)>,
 }
 
 /// Runs the set under `scheduler`.
 ///
 /// # Errors
 /// When it cannot be run.
-pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sinks: &Sinks) -> Result<Run> {
+pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sinks: Sinks) -> Result<Run> {
     let places = Places::of(set, common.cpus.as_ref())?;
     let (program, warnings) =
         Program::new(set, scheduler, &places.within).context("cannot run the task set")?;
@@ -210,12 +214,27 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
         switch: places.used.iter().next().and_then(switch),
         runaway: RUNAWAY[usize::from(places.is_crowded())],
         jobs: true,
+        save: sinks.save.is_some(),
         fiber_priority,
         fiber_events: if sinks.trace.is_some() { FIBER_EVENTS } else { 0 },
     };
     let before = Counters::read(Path::new(facts::LIVE), &places.used);
     let logs = sinks.log.map(|log| Logs::create(log, &program)).transpose()?;
-    let mut display = Display::new(duration, common.quiet || sinks.silent, logs);
+    let plan = Plan {
+        set,
+        program: &program,
+        scheduler,
+        cpus: &places.default,
+        warnings: notes,
+        stopped: None,
+        no_evidence: if scheduler.is_fibers() { NO_FIBER_EVIDENCE } else { NO_EVIDENCE },
+    };
+    let mut keep = sinks.save.map(|save| {
+        let (plan, conditions) = (&plan, &conditions);
+        move |executed: &Executed| save(&outcome::to_run(plan, executed, conditions.clone()))
+    });
+    let keep = keep.as_mut().map(|keep| keep as &mut dyn FnMut(&Executed));
+    let mut display = Display::new(duration, common.quiet || sinks.silent, logs, keep);
     let executed = execute(&program, &options, &mut display);
     display.finish();
     let (mut executed, early) = executed.context("cannot run the task set")?;
@@ -232,15 +251,8 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
     conditions.during.ended_early.extend(early);
     let took = executed.end.since(executed.begin);
     let by_signal = |planned| stopped::by_signal(took, &stopped::length(planned));
-    let plan = Plan {
-        set,
-        program: &program,
-        scheduler,
-        cpus: &places.default,
-        warnings: notes,
-        stopped: duration.filter(|&planned| took < planned).and_then(by_signal),
-        no_evidence: if scheduler.is_fibers() { NO_FIBER_EVIDENCE } else { NO_EVIDENCE },
-    };
+    let stopped = duration.filter(|&planned| took < planned).and_then(by_signal);
+    let plan = Plan { stopped, ..plan };
     Ok(outcome::to_run(&plan, &executed, conditions))
 }
 

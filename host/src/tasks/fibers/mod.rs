@@ -27,6 +27,7 @@ use lathunt_runtime::{
 
 use super::kernel::{builder, short};
 use super::shared::Shared;
+use super::so_far::SoFar;
 use super::worker::Worker;
 use super::{supervisor, Options, Watch};
 use crate::error::{Error, Result};
@@ -78,10 +79,11 @@ pub(super) fn run(
         let (shared, housekeeping) = (Arc::clone(&shared), options.housekeeping.clone());
         threads::spawn(move || supervisor::watch(&shared, planned, housekeeping.as_ref()))?
     };
+    let mut so_far = SoFar::new(zero, options, Some(FiberRun::default()));
     while !supervisor.is_finished() {
         std::thread::sleep(Duration::from_millis(20));
         supervisor::look(&shared, planned);
-        shared.look(zero, watch);
+        shared.look(zero, &mut so_far, watch);
     }
     let _ = supervisor.join();
     // It waits as long as the supervisor does, and then leaves those that do not end.
@@ -93,7 +95,7 @@ pub(super) fn run(
         true => carrier.join().ok(),
         false => None,
     };
-    shared.look(zero, watch);
+    shared.look(zero, &mut so_far, watch);
     notes.append(&mut shared.notes());
     let (done, fibers, fiber_trace) = match carried {
         Some(carried) => carried?,
@@ -113,6 +115,7 @@ pub(super) fn run(
         stretch: Vec::new(),
         fibers: Some(fibers),
         fiber_trace,
+        is_over: true,
     };
     Ok((executed, notes))
 }
@@ -126,6 +129,7 @@ fn lost(thread: &Thread, tid: Tid) -> Done {
         comm: short(&thread.name),
         rule: thread.rule,
         figures: None,
+        lost: 0,
         preemptions: 0,
         migrations: None,
         ended: Some(supervisor::STUCK.to_owned()),
@@ -188,7 +192,7 @@ impl Crew {
         };
         let ring = {
             let _held = lock_scheduler(); // of a lock that other threads of the kernel take
-            shared.ring()
+            shared.ring(&thread)
         };
         let worker = Worker::new(shared, program, &thread, ground, ring);
         let (counted, named) = (Arc::clone(shared), thread.clone());
@@ -246,6 +250,7 @@ fn work(shared: &Arc<Shared>, mut worker: Worker<Fiber>, thread: &Thread, is_for
     }
     let done = Done {
         figures: Some(worker.figures),
+        lost: 0,
         preemptions: account.preemptions,
         migrations: Some(0),
         ended: None, // said of the whole run

@@ -1,6 +1,7 @@
 //! Observers of a running set: progress on a terminal, the logs, the stretch around the worst job.
 
 use lathunt_core::tasks::jobs::Job;
+use lathunt_core::tasks::outcome::Executed;
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::signals;
 use lathunt_host::tasks::{Progress, Watch};
@@ -10,7 +11,7 @@ use super::stretch::Stretch;
 use crate::out;
 
 /// A line a second, on a terminal; elsewhere at SIGUSR1 alone.
-pub struct Display {
+pub struct Display<'a> {
     duration: Option<Ns>,
     draws: bool,
     drawn: Option<Ns>,
@@ -18,13 +19,19 @@ pub struct Display {
     pub logs: Option<Logs>,
     /// Jobs around the worst one.
     pub stretch: Stretch,
+    save: Option<&'a mut dyn FnMut(&Executed)>,
 }
 
-impl Display {
-    /// `quiet`: no line.
-    pub fn new(duration: Option<Ns>, quiet: bool, logs: Option<Logs>) -> Display {
+impl<'a> Display<'a> {
+    /// `quiet`: no line. `save`: keeps the run as it stands.
+    pub fn new(
+        duration: Option<Ns>,
+        quiet: bool,
+        logs: Option<Logs>,
+        save: Option<&'a mut dyn FnMut(&Executed)>,
+    ) -> Display<'a> {
         let draws = !quiet && out::can_draw();
-        Display { duration, draws, drawn: None, logs, stretch: Stretch::default() }
+        Display { duration, draws, drawn: None, logs, stretch: Stretch::default(), save }
     }
 
     /// Ends the line.
@@ -35,7 +42,7 @@ impl Display {
     }
 }
 
-impl Watch for Display {
+impl Watch for Display<'_> {
     fn progress(&mut self, progress: &Progress) {
         const SECOND: Ns = Ns(1_000_000_000);
         let due = progress.elapsed.saturating_sub(self.drawn.unwrap_or_default()) >= SECOND;
@@ -57,6 +64,12 @@ impl Watch for Display {
         self.stretch.job(thread, job);
         if let Some(logs) = &mut self.logs {
             logs.job(thread, job);
+        }
+    }
+
+    fn so_far(&mut self, executed: &Executed) {
+        if let Some(save) = &mut self.save {
+            save(executed);
         }
     }
 
