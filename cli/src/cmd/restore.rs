@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use lathunt_core::report::printable;
 use lathunt_host::knob::{self, Outcome, Restored};
+use lathunt_host::link::sysv;
 use lathunt_host::load;
 use lathunt_host::tracefs::{self, Tracefs};
 
@@ -53,6 +54,11 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     restored.extend(
         load::remove_left().into_iter().map(|(path, done)| Restored { path, outcome: removed(done) }),
     );
+    restored.extend(
+        sysv::remove_left()
+            .into_iter()
+            .map(|(id, done)| Restored { path: semaphores(id), outcome: removed(done) }),
+    );
     restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
     let text = if args.json {
         serde_json::to_string_pretty(&restored)? + "\n"
@@ -65,6 +71,11 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     out::print(&text)?;
     let code = u8::from(restored.iter().any(|one| one.outcome.is_due()));
     Ok(ExitCode::from(code))
+}
+
+/// As what a set of semaphores is listed, which has no name.
+fn semaphores(id: i32) -> PathBuf {
+    PathBuf::from(format!("semaphore set {id}"))
 }
 
 /// Trace buffers of recordings that were killed.
@@ -90,9 +101,10 @@ fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitC
     }
     let loads = load::left();
     let left = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
+    let sets = sysv::left();
     let text = if args.json {
         serde_json::to_string_pretty(&changes)? + "\n"
-    } else if changes.is_empty() && left.is_empty() && loads.is_empty() && !args.quiet {
+    } else if changes.is_empty() && left.is_empty() && loads.is_empty() && sets.is_empty() && !args.quiet {
         "Nothing is changed.\n".to_owned()
     } else {
         let left = left
@@ -103,7 +115,10 @@ fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitC
             printable::line(&line).into_owned() + "\n"
         });
         let loads = loads.iter().map(|path| format!("{}: files of a load that was killed\n", path.display()));
-        left.chain(loads).chain(changes).collect()
+        let sets = sets
+            .iter()
+            .map(|id| format!("{}: of a channel whose process was killed\n", semaphores(*id).display()));
+        left.chain(loads).chain(sets).chain(changes).collect()
     };
     out::print(&text)?;
     Ok(ExitCode::from(u8::from(unreadable > 0)))

@@ -12,7 +12,8 @@ use super::descriptor::{done, Descriptor};
 use super::lock::{self, Lock};
 use super::memory::{self, Memory};
 use super::mqueue::{self, Queue};
-use super::wake::{self, SysvSet, Wake, Waker};
+use super::sysv::{self, SysvSet};
+use super::wake::{self, Wake, Waker};
 use super::{tty, Framing, Inlet, Link, Outlet, Side};
 
 /// What one end needs.
@@ -79,8 +80,7 @@ pub fn make(local: Local) -> io::Result<(Parts, Parts)> {
             both(fds)?
         }
         Local::SemaphoreSysv => {
-            // SAFETY: no pointers.
-            let id = done(unsafe { libc::semget(libc::IPC_PRIVATE, 2, libc::IPC_CREAT | 0o600) })?;
+            let id = sysv::create()?;
             let (mut one, mut other) = both(vec![memory::create()?])?;
             (one.number, other.number, other.owned) = (id, id, true);
             (one, other)

@@ -17,6 +17,7 @@ pub mod mqueue;
 pub mod reception;
 pub mod rendezvous;
 pub mod stream;
+pub mod sysv;
 pub mod tty;
 pub mod udp;
 pub mod wake;

@@ -11,6 +11,7 @@ use lathunt_core::latency_box::message::SIZE;
 
 use super::descriptor::{done, length};
 use super::memory::{Mailbox, Memory};
+use super::sysv::SysvSet;
 use super::{Inlet, Outlet};
 
 /// What wakes.
@@ -39,23 +40,6 @@ pub struct Waker {
     pub wake: Wake,
     /// Number of the last message taken.
     pub seen: u32,
-}
-
-/// A System V semaphore set; removed by who made it.
-pub struct SysvSet {
-    /// Its identifier.
-    pub id: libc::c_int,
-    /// Whether it is removed at the end.
-    pub owned: bool,
-}
-
-impl Drop for SysvSet {
-    fn drop(&mut self) {
-        if self.owned {
-            // SAFETY: no pointers.
-            unsafe { libc::semctl(self.id, 0, libc::IPC_RMID) };
-        }
-    }
 }
 
 /// Mutex and condition variable in the room of a mailbox.
