@@ -14,6 +14,19 @@ use crate::error::{Error, Result};
 /// How long a program may take to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Lets the child that `command` starts end with the thread that starts it, however that ends.
+pub fn bound_to_parent(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: plain system calls, which a child may make between fork and exec.
+    unsafe {
+        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+            0 if libc::getppid() as u32 != parent => libc::_exit(1), // it died before that
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    }
+}
+
 /// A started program; it is ended with SIGTERM when this is dropped while it runs.
 pub struct HeldChild {
     child: Child,
@@ -46,7 +59,7 @@ impl HeldChild {
                 Ok(())
             });
         }
-        let child = command.spawn().map_err(|error| {
+        let child = bound_to_parent(&mut command).spawn().map_err(|error| {
             let hint = match error.kind() {
                 ErrorKind::NotFound => "there is no such program in PATH",
                 ErrorKind::PermissionDenied => "it is no program, or may not be run by this user",

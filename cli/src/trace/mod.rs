@@ -18,6 +18,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::beneath::Readers;
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
+use lathunt_host::child::bound_to_parent;
 use lathunt_host::load::find_program;
 use lathunt_host::threads::scoped;
 use lathunt_host::tracefs::{self, EventSet};
@@ -153,7 +154,7 @@ fn found(program: &Path) -> Result<()> {
 
 fn start(command: &[OsString]) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    let child = Command::new(program).args(arguments).spawn();
+    let child = bound_to_parent(Command::new(program).args(arguments)).spawn();
     Ok(Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?))
 }
 

@@ -87,7 +87,7 @@ impl Tenant {
             sched::set_affinity_of(Tid(0), &cpus)
         };
         // SAFETY: the closure makes system calls and nothing else; it allocates nothing.
-        let started = unsafe { builder.pre_exec(join) }.spawn();
+        let started = crate::child::bound_to_parent(unsafe { builder.pre_exec(join) }).spawn();
         let child = started.map_err(|error| {
             let hint = match error.kind() {
                 std::io::ErrorKind::NotFound => "no such program",

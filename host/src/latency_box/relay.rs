@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use lathunt_core::latency_box::deframe::Deframer;
 use lathunt_core::latency_box::message::Message;
 
+use crate::child::bound_to_parent;
 use crate::error::{Error, Result};
 use crate::link::descriptor::Descriptor;
 use crate::link::{Inlet, Outlet};
@@ -33,12 +34,9 @@ impl Relay {
         };
         let what = program.to_string_lossy().into_owned();
         let failed = |error| Error::new("start", what.clone(), error);
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = bound_to_parent(&mut command).spawn().map_err(failed)?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::refused("start", what, "it has no pipes"));
         };

@@ -83,17 +83,3 @@ pub struct Found {
 
 /// Gaps kept in [`Found::gaps`] at most.
 pub const KEPT: usize = 100_000;
-
-/// Lets the child that `command` starts end with the thread that starts it, however that ends.
-pub fn bound_to_parent(command: &mut std::process::Command) -> &mut std::process::Command {
-    use std::os::unix::process::CommandExt;
-    let parent = std::process::id();
-    // SAFETY: plain system calls, which a child may make between fork and exec.
-    unsafe {
-        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
-            0 if libc::getppid() as u32 != parent => libc::_exit(1), // it died before that
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        })
-    }
-}

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use super::super::bound_to_parent;
+use crate::child::bound_to_parent;
 use crate::error::{Error, Result};
 use crate::programs;
 
