@@ -10,6 +10,7 @@ use lathunt_core::report::{blocking, html, tasks, text, worst};
 use lathunt_core::run::Run;
 use lathunt_core::trace::flight::decode;
 use lathunt_host::beneath::{Directory, Readers};
+use lathunt_host::privileges::{self, Capability};
 use lathunt_host::symbols::Symbols;
 
 use crate::own::Kind;
@@ -55,6 +56,12 @@ impl Output {
             eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
         }
         Ok(Output { directory, is_new })
+    }
+
+    /// The capability that is needed to write into it, of root in a directory of the user who called sudo.
+    #[must_use]
+    pub fn needs(&self) -> Option<Capability> {
+        needs(self.directory.path())
     }
 
     /// There is nothing to keep: a directory that was made for it goes, as long as it is empty.
@@ -150,6 +157,12 @@ impl Output {
         };
         Ok(out::print(&text)?)
     }
+}
+
+/// The capability that is needed to write below `directory`.
+#[must_use]
+pub fn needs(directory: &Path) -> Option<Capability> {
+    (!privileges::owns(directory)).then_some(Capability::DacOverride)
 }
 
 /// Lines of a kallsyms for the addresses in flight records, and no others: kilobytes instead of megabytes.

@@ -261,49 +261,6 @@ fn a_report_is_kept_where_its_evidence_has_no_room_and_named_only_where_it_is() 
     assert!(!kept && !text.contains("report.html"), "{text}");
 }
 
-/// As nobody with `capabilities` and no others.
-fn with_capabilities(capabilities: &str, arguments: &[&str], directory: &Path) -> Output {
-    let set = if capabilities.is_empty() { "-all".to_owned() } else { format!("-all,{capabilities}") };
-    let mut command = Command::new("timeout");
-    command.args(["60", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
-    command.args([
-        format!("--inh-caps={set}"),
-        format!("--ambient-caps={set}"),
-        format!("--bounding-set={set}"),
-    ]);
-    command.arg(directory.join("lathunt")).args(arguments).current_dir(directory).env("TMPDIR", directory);
-    command.env_remove("XDG_RUNTIME_DIR").output().unwrap()
-}
-
-#[test]
-#[ignore = "needs root"]
-fn commands_run_with_the_capabilities_of_the_table_and_no_others() {
-    if !may_run("commands_run_with_the_capabilities_of_the_table_and_no_others") {
-        return;
-    }
-    let place = open_place();
-    set_mode(place.path(), 0o777);
-    fs::copy(env!("CARGO_BIN_EXE_lathunt"), place.path().join("lathunt")).unwrap();
-    let code = |capabilities: &str, arguments: &[&str]| {
-        let output = with_capabilities(capabilities, arguments, place.path());
-        (output.status.code(), said(&output) + &String::from_utf8_lossy(&output.stdout))
-    };
-    let (refused, text) = code("", &["record", "-D", "1", "-o", "none"]);
-    assert!(refused == Some(1) && text.contains("CAP_BPF and CAP_PERFMON"), "{text}");
-    let (recorded, text) = code("+bpf,+perfmon", &["record", "-D", "1", "-o", "record"]);
-    assert!(matches!(recorded, Some(0 | 3)), "{text}");
-    let (measured, text) = code("+sys_nice,+ipc_lock", &["cyclic", "-D", "1", "-q"]);
-    assert!(measured == Some(0) && !text.contains("SCHED_OTHER"), "{text}");
-    let all = "+bpf,+perfmon,+syslog,+sys_nice,+ipc_lock";
-    let (hunted, text) = code(all, &["hunt", "-D", "1", "--load", "none", "-o", "hunt"]);
-    assert!(matches!(hunted, Some(0 | 2 | 3)) && !text.contains("no kernel recorder"), "{text}");
-    if place.path().join("hunt/flight.bin").exists() {
-        let (explained, text) = code("", &["explain", "hunt", "--summary"]);
-        assert!(matches!(explained, Some(0 | 3)), "{text}");
-    }
-    assert_eq!(code("", &["report", "hunt"]).0, Some(0));
-}
-
 #[test]
 #[ignore = "needs root"]
 fn refused_threads_are_an_error_and_no_panic() {

@@ -18,6 +18,7 @@ use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::stats::model_free::samples_needed;
 use lathunt_core::time::Ns;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use super::units;
 use crate::file::{contents, read_run, Loaded};
@@ -108,6 +109,12 @@ struct Analysed {
 /// # Errors
 /// One line: which option or file, and what is wrong with it.
 pub fn run(args: BoundArgs) -> Result<ExitCode> {
+    let outputs: Vec<&Path> = args.output.iter().chain(&args.plot).map(PathBuf::as_path).collect();
+    let converts = args
+        .plot
+        .as_ref()
+        .is_some_and(|path| path.extension().is_some_and(|it| it.eq_ignore_ascii_case("png")));
+    to_reading(&outputs, if converts { Programs::Some } else { Programs::None })?;
     if !(0.5..1.0).contains(&args.confidence) {
         bail!("--confidence {}: must be from 0.5 to below 1, for example 0.95", args.confidence);
     }

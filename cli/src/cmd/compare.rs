@@ -10,6 +10,7 @@ use lathunt_core::report::figures::quantities;
 use lathunt_core::report::printable::line;
 use lathunt_core::run::Run;
 use lathunt_core::verdict;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::exit::{EXCEEDED, INCONCLUSIVE};
 use crate::file::{read_run, Loaded};
@@ -67,6 +68,7 @@ struct HeldRun {
 /// # Errors
 /// One line about the file that cannot be read.
 pub fn run(args: CompareArgs) -> Result<ExitCode> {
+    to_reading(&[], Programs::None)?;
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let names: Vec<String> = loaded.iter().map(|loaded| loaded.path.display().to_string()).collect();
     let sides: Vec<_> =

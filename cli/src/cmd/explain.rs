@@ -24,6 +24,7 @@ use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::source::Source;
 use lathunt_core::trace::syscall_names::SyscallTable;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::exit;
 use crate::out;
@@ -112,6 +113,15 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let trace = input::trace_of(&args.trace)?;
     let args = ExplainArgs { trace, ..args };
+    // The mappings of a process that runs are nobody's business but root's.
+    if !args.maps.as_ref().is_some_and(|maps| maps.bytes().all(|byte| byte.is_ascii_digit())) {
+        let is_there = args.trace.is_file() || args.trace.is_dir();
+        let held = (!is_there).then(std::env::temp_dir); // a pipe is read into a file without a name
+        to_reading(
+            &args.exports.outputs().into_iter().chain(held.as_deref()).collect::<Vec<_>>(),
+            Programs::None,
+        )?;
+    }
     let file = TraceFile::open(&args.trace)?;
     let asks_nothing = !args.asks() && args.exports.ctf.is_none();
     if let Some(report) = file.text().filter(|_| asks_nothing).and_then(|text| tracers::read(&text)) {

@@ -7,6 +7,7 @@ use anyhow::{bail, Context, Result};
 use clap::Args;
 use lathunt_core::import::{read, Unit};
 use lathunt_core::merge;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use super::merge::named;
 use crate::file::{contents, write_atomic, Loaded};
@@ -30,6 +31,7 @@ pub struct ImportArgs {
 /// Reads all files, then writes one run file: all or nothing.
 pub fn run(args: ImportArgs) -> Result<ExitCode> {
     let unit = if args.ns { Unit::Ns } else { Unit::Guess };
+    to_reading(&[&args.output], Programs::None)?;
     let mut files: Vec<Loaded> = Vec::new();
     for path in &args.files {
         // A command line with other bytes may be in there; the figures are ASCII.

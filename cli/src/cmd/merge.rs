@@ -8,6 +8,7 @@ use anyhow::{anyhow, bail, Result};
 use lathunt_core::merge;
 use lathunt_core::report::text;
 use lathunt_core::run::Run;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::conditions;
 use crate::file::{read_run, write_atomic, Loaded};
@@ -34,6 +35,7 @@ pub struct MergeArgs {
 /// # Errors
 /// One line about the file that cannot be read, merged or written.
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
+    to_reading(&[&args.output], Programs::None)?;
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let output = std::fs::canonicalize(&args.output).ok(); // none: it is not there yet
     let is_input = |one: &&Loaded| output.is_some() && std::fs::canonicalize(&one.path).ok() == output;

@@ -10,6 +10,7 @@ use lathunt_core::report::{figures, html, latency, seconds, svg};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 use lathunt_host::programs;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::file::{read_run, write_atomic, Loaded};
 use crate::own::{PICTURE_HEAD, PICTURE_MARK};
@@ -64,6 +65,7 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
     if !["svg", "png", "html"].contains(&ending.as_str()) {
         bail!("cannot plot to {}: the name must end in .svg, .png or .html", args.output.display());
     }
+    to_reading(&[&args.output], if ending == "png" { Programs::Some } else { Programs::None })?;
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let quantity = quantity(args.quantity.as_deref(), &loaded)?;
     let bytes = if ending == "html" {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use lathunt_core::report::{ci, html, text};
+use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::file::{read_run, write_atomic};
 use crate::out;
@@ -42,6 +43,12 @@ pub struct ReportArgs {
 /// # Errors
 /// One line about the file that cannot be read or written.
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
+    let beside = match args.run.is_dir() {
+        true => args.run.join("report.html"),
+        false => args.run.with_file_name("report.html"),
+    };
+    let output = args.output.as_deref().unwrap_or(&beside);
+    to_reading(&args.junit.as_deref().into_iter().chain([output]).collect::<Vec<_>>(), Programs::None)?;
     let loaded = read_run(&args.run)?;
     let screen = out::screen(&[], args.all);
     let text = if args.quiet {

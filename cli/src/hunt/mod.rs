@@ -22,6 +22,7 @@ use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::Ns;
 use lathunt_core::verdict::{self, Rules};
 use lathunt_host::load::{Load, LoadSpec};
+use lathunt_host::privileges::{self, Capability};
 use lathunt_host::recorder::{self, Recorder};
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::symbols::Symbols;
@@ -101,6 +102,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let mut load = start_load(plan, &mut display)?;
     conditions.load = Some(load.describe());
     let before = crate::conditions::before_measuring(&cpus);
+    give_up_rights(&output)?;
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
     let measured = measure::measure(&setting, &mut recording, &mut display, |so_far| {
         output.save(&partial(&base, so_far, plan))
@@ -206,6 +208,14 @@ fn start_load(plan: &Plan, display: &mut Display) -> anyhow::Result<Load> {
     let load = Load::start(&spec, Duration::from_nanos(plan.duration.0))?;
     display.say(&format!("load: {}", load.describe()));
     Ok(load)
+}
+
+/// Everything is attached and the load runs: of root's rights those are kept that the measuring threads and the rest need.
+fn give_up_rights(output: &Output) -> anyhow::Result<()> {
+    let mut kept = vec![Capability::Bpf, Capability::Perfmon, Capability::Syslog];
+    kept.extend([Capability::SysNice, Capability::IpcLock]);
+    kept.extend(output.needs());
+    Ok(privileges::keep(&kept)?)
 }
 
 /// The run as it stands: what a killed hunt leaves behind. What exceeded the deadline did so already.

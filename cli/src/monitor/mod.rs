@@ -20,7 +20,8 @@ use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::monitor::source::{Settings, Source};
 use lathunt_host::monitor::store::{Limits, Saved, Store};
-use lathunt_host::monitor::{clocks, http, memory, privileges};
+use lathunt_host::monitor::{clocks, http, memory};
+use lathunt_host::privileges::{self, Capability};
 use lathunt_host::recording::Selection;
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, signals};
@@ -79,7 +80,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     };
     let (source, notes) = Source::start(settings)?;
     notes.iter().for_each(|note| say(note));
-    privileges::keep_bpf_and_perfmon()?;
+    privileges::keep(&[Capability::Bpf, Capability::Perfmon])?;
     let mut monitor = Monitor::new(plan, store, source, topology.online, cpus)?;
     if let Some(listener) = listener {
         say(&format!("metrics: http://{}/metrics", listener.local_addr()?));

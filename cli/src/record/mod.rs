@@ -26,6 +26,7 @@ use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
 use lathunt_host::clock_steps::ClockSteps;
 use lathunt_host::facts::counters::Counters;
+use lathunt_host::privileges::{self, Capability};
 use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
 use lathunt_host::signals;
 use lathunt_host::topology::Topology;
@@ -119,6 +120,15 @@ impl Plan {
         }
     }
 
+    /// Everything is attached: of root's rights those are kept that the rest needs.
+    fn give_up_rights(&self, output: &Output) -> anyhow::Result<()> {
+        let mut kept = vec![Capability::Bpf, Capability::Perfmon, Capability::Syslog];
+        kept.extend(output.needs());
+        kept.extend(self.latency_hist.as_deref().and_then(crate::outdir::needs));
+        kept.extend((!self.command.is_empty()).then_some(Capability::Kill)); // it may change its user
+        Ok(privileges::keep(&kept)?)
+    }
+
     fn old_files(&self, topology: &Topology) -> Recorded {
         Recorded {
             cpus: topology.possible.iter().collect(),
@@ -200,6 +210,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     if let Some(child) = &mut child {
         child.go();
     }
+    plan.give_up_rights(&output)?;
     let (elapsed, ending, by_user) = session.record(&mut child, &output, &mut display);
     display.finish();
     session.recording.finish();

@@ -18,7 +18,7 @@ use super::Tree;
 #[derive(Debug)]
 pub struct Counters {
     steal: Option<BTreeMap<Cpu, Ns>>,
-    smi: Option<BTreeMap<Cpu, u64>>,
+    smi: Option<BTreeMap<Cpu, (fs::File, u64)>>, // open: at the end the right to open them may be given up
     thermal: Option<BTreeMap<Cpu, u64>>,
     log: Option<fs::File>, // positioned at the end of the kernel's log
     presence: Option<Presence>,
@@ -29,13 +29,15 @@ impl Counters {
     #[must_use]
     pub fn read(root: &Path, cpus: &CpuSet) -> Counters {
         let tree = Tree::new(root);
-        let on = |count: &dyn Fn(Cpu) -> Option<u64>| -> Option<BTreeMap<Cpu, u64>> {
-            cpus.iter().map(|cpu| Some((cpu, count(cpu)?))).collect()
+        let smi = |cpu| {
+            let device = smi_device(&tree, cpu)?;
+            let count = smi_of(&device)?;
+            Some((cpu, (device, count)))
         };
         Counters {
             steal: steal(&tree).map(|all| all.into_iter().filter(|(cpu, _)| cpus.contains(*cpu)).collect()),
-            smi: on(&|cpu| smi_count(&tree, cpu)),
-            thermal: on(&|cpu| thermal_count(&tree, cpu)),
+            smi: cpus.iter().map(smi).collect(),
+            thermal: cpus.iter().map(|cpu| Some((cpu, thermal_count(&tree, cpu)?))).collect(),
             log: log_from_now(&tree),
             presence: None,
         }
@@ -57,15 +59,24 @@ impl Counters {
     /// What happened since, on the same CPUs.
     #[must_use]
     pub fn during(self, root: &Path, cpus: &CpuSet) -> During {
-        let now = Counters::read(root, cpus);
         let neighbours = self.neighbours();
+        let tree = Tree::new(root);
+        let before = |cpu: &Cpu| self.smi.as_ref()?.get(cpu).map(|(_, count)| *count);
+        let smi = self.smi.as_ref().map(|all| {
+            let grown = |(cpu, (device, _)): (&Cpu, &(fs::File, u64))| {
+                Some(CpuCount { cpu: *cpu, count: smi_of(device)?.saturating_sub(before(cpu)?) })
+            };
+            all.iter().filter_map(grown).collect()
+        });
+        let thermal: Option<BTreeMap<Cpu, u64>> =
+            cpus.iter().map(|cpu| Some((cpu, thermal_count(&tree, cpu)?))).collect();
         let steal =
-            differences(self.steal.as_ref(), now.steal.as_ref(), |before, now| now.saturating_sub(before));
+            differences(self.steal.as_ref(), steal(&tree).as_ref(), |before, now| now.saturating_sub(before));
         During {
             steal: steal
                 .map(|all| all.into_iter().map(|(cpu, steal_ns)| CpuSteal { cpu, steal_ns }).collect()),
-            smi: counts(self.smi.as_ref(), now.smi.as_ref()),
-            thermal_throttle: counts(self.thermal.as_ref(), now.thermal.as_ref()),
+            smi,
+            thermal_throttle: counts(self.thermal.as_ref(), thermal.as_ref()),
             kernel_messages: self.log.map(matters_in),
             neighbours,
             ..During::default()
@@ -122,10 +133,17 @@ fn ticks_per_second() -> u64 {
 /// System management interrupts of `cpu` since reset: Intel's MSR_SMI_COUNT through the msr module. `None` elsewhere.
 #[must_use]
 pub fn smi_count(tree: &Tree, cpu: Cpu) -> Option<u64> {
-    const MSR_SMI_COUNT: u64 = 0x34; // Intel SDM volume 4, since Nehalem
+    smi_of(&smi_device(tree, cpu)?)
+}
+
+fn smi_device(tree: &Tree, cpu: Cpu) -> Option<fs::File> {
     let device = fs::File::open(tree.path(&format!("dev/cpu/{cpu}/msr"))).ok()?;
     let cpuinfo = tree.text("proc/cpuinfo")?;
-    cpuinfo.contains("GenuineIntel").then_some(())?; // elsewhere the number means something else
+    cpuinfo.contains("GenuineIntel").then_some(device) // elsewhere the number means something else
+}
+
+fn smi_of(device: &fs::File) -> Option<u64> {
+    const MSR_SMI_COUNT: u64 = 0x34; // Intel SDM volume 4, since Nehalem
     let mut value = [0; 8];
     device.read_exact_at(&mut value, MSR_SMI_COUNT).ok()?;
     Some(u64::from_le_bytes(value) & 0xffff_ffff)

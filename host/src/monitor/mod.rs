@@ -6,6 +6,5 @@
 pub mod clocks;
 pub mod http;
 pub mod memory;
-pub mod privileges;
 pub mod source;
 pub mod store;

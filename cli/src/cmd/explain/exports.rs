@@ -35,6 +35,13 @@ pub struct Exports {
     pub ctf: Option<PathBuf>,
 }
 
+impl Exports {
+    /// What is written.
+    pub fn outputs(&self) -> Vec<&Path> {
+        [&self.html, &self.perfetto, &self.ctf].into_iter().flatten().map(PathBuf::as_path).collect()
+    }
+}
+
 /// What is drawn of the passages explained so far.
 #[derive(Debug)]
 pub struct Drawing {

@@ -8,6 +8,7 @@ use lathunt_core::report::printable;
 use lathunt_core::tasks::analyse::{analyse, margins, Costs};
 use lathunt_core::tasks::show;
 use lathunt_core::time::Ns;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use super::super::units;
 use super::{read, warn};
@@ -46,6 +47,7 @@ const MOST_SENSITIVE: usize = 200;
 /// # Errors
 /// When the set cannot be read.
 pub fn run(args: &AnalyseArgs) -> Result<ExitCode> {
+    to_reading(&[], Programs::None)?;
     let set = read(&args.set)?;
     let costs = Costs { switch: args.switch_cost.unwrap_or_default() };
     let analysis = analyse(&set, costs);

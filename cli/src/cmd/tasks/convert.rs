@@ -1,9 +1,10 @@
 //! `lathunt tasks convert`: a set as rt-app reads it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use lathunt_host::restrict::{to_reading, Programs};
 
 use super::{read, warn};
 use crate::{file, out};
@@ -30,6 +31,8 @@ pub struct ConvertArgs {
 /// # Errors
 /// When the set cannot be read or written.
 pub fn run(args: &ConvertArgs) -> Result<ExitCode> {
+    let output: Vec<&Path> = args.output.iter().map(PathBuf::as_path).collect();
+    to_reading(&output, Programs::None)?;
     let set = read(&args.set)?;
     warn(&set.warnings);
     let text = set.to_json(args.extensions);
