@@ -29,13 +29,18 @@ pub fn processes(mark: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Of a session in memory of its own (LATHUNT_TRACE_DIR), as tests have them: none of the commands here.
+fn is_apart(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("trace-"))
+}
+
 /// Regular files below `directory`, but for locks, which stay.
 fn files(directory: &Path, all: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             files(&path, all);
-        } else if path.extension().is_none_or(|extension| extension != "lock") {
+        } else if path.extension().is_none_or(|extension| extension != "lock") && !is_apart(&path) {
             all.insert(path.display().to_string());
         }
     }
