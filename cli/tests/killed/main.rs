@@ -105,9 +105,16 @@ impl Before {
         }
         let mut left: Vec<String> = processes(&self.mark).into_iter().collect();
         // What the kernel does not undo is undone by the next start, or by this.
-        let restored = Command::new(env!("CARGO_BIN_EXE_lathunt")).arg("restore").output().unwrap();
+        // It is refused while another lathunt on this machine holds the settings.
+        let restore = || Command::new(env!("CARGO_BIN_EXE_lathunt")).arg("restore").output().unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        let mut restored = restore();
+        while !restored.status.success() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(200));
+            restored = restore();
+        }
         if !restored.status.success() {
-            left.push(format!("restore: {}", String::from_utf8_lossy(&restored.stdout)));
+            left.push(format!("restore: {restored:?}"));
         }
         left.extend(persistent(|| {
             let mut now: BTreeSet<String> = state().difference(&self.state).cloned().collect();

@@ -18,6 +18,8 @@ use crate::wall;
 const PREFIX: &str = "lathunt/measures/";
 /// Length of an abstract name (`sun_path` without its first byte).
 const NAME: usize = 107;
+/// Neighbours that are told and kept: anybody can bind a million of such names.
+const MOST: usize = 64;
 
 /// A measurement that others can find, as long as this lives.
 #[derive(Debug)]
@@ -36,10 +38,15 @@ impl Presence {
             .and_then(|address| UnixDatagram::bind_addr(&address))
             .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
             .ok();
-        let names = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        // Names of other programs may be no text.
+        let names = fs::read("/proc/net/unix").unwrap_or_default();
+        let names = String::from_utf8_lossy(&names);
         let (mut before, mut told) = (Vec::new(), Vec::new());
         for (name, neighbour) in named(&names).filter(|(name, _)| *name != own) {
             let meets = neighbour.cpus.parse::<CpuSet>().is_ok_and(|theirs| theirs.meets(cpus));
+            if told.len() == MOST {
+                break;
+            }
             if meets && neighbour.process != std::process::id() && !told.contains(&name) {
                 before.push(neighbour);
                 told.push(name);
@@ -58,7 +65,9 @@ impl Presence {
     pub fn neighbours(&self) -> Vec<Neighbour> {
         let mut all = self.before.clone();
         let mut bytes = [0; NAME];
-        while let Some(Ok(length)) = self.socket.as_ref().map(|socket| socket.recv(&mut bytes)) {
+        while let (true, Some(Ok(length))) =
+            (all.len() < MOST, self.socket.as_ref().map(|socket| socket.recv(&mut bytes)))
+        {
             let Some(one) = std::str::from_utf8(&bytes[..length]).ok().and_then(parse) else { continue };
             let meets = one.cpus.parse::<CpuSet>().is_ok_and(|theirs| theirs.meets(&self.cpus));
             if meets && !all.contains(&one) {
@@ -126,10 +135,20 @@ mod tests {
         let here: CpuSet = "4000-4001".parse().unwrap();
         let first = Presence::announce(&here);
         let sender = UnixDatagram::unbound().unwrap();
-        let name = fs::read_to_string("/proc/net/unix").unwrap();
+        let name = String::from_utf8_lossy(&fs::read("/proc/net/unix").unwrap()).into_owned();
         let own = format!("{PREFIX}{}/", std::process::id());
         let own = name.split('@').find(|name| name.starts_with(&own) && name.contains("4000-4001")).unwrap();
         let address = SocketAddr::from_abstract_name(own.lines().next().unwrap()).unwrap();
+        // A name that is no text hides no other, and a crowd of them takes no longer than a few.
+        let strange =
+            SocketAddr::from_abstract_name(b"\xff\xfe not text").and_then(|it| UnixDatagram::bind_addr(&it));
+        let crowd: Vec<UnixDatagram> = (0..300)
+            .map(|n| SocketAddr::from_abstract_name(format!("{PREFIX}{}/2026/4100", 4_000_000 + n)).unwrap())
+            .map(|address| UnixDatagram::bind_addr(&address).unwrap())
+            .collect();
+        let among = Presence::announce(&"4100".parse().unwrap());
+        assert_eq!((among.neighbours().len(), strange.is_ok()), (MOST, true));
+        drop((crowd, among));
         for cpus in ["4001", "3999"] {
             sender.send_to_addr(format!("{PREFIX}5/2026/{cpus}").as_bytes(), &address).unwrap();
         }
