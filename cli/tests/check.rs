@@ -78,6 +78,32 @@ fn a_configuration_says_whether_it_is_real_time_and_what_to_add() {
 }
 
 #[test]
+fn what_a_fragment_of_a_configuration_does_not_set_is_not_judged() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rt.cfg");
+    let fragment = "CONFIG_PREEMPT_RT=y\nCONFIG_CPU_FREQ=n\n# CONFIG_RCU_BOOST=n\nCONFIG_DEBUG_VM=y\n";
+    std::fs::write(&path, fragment).unwrap();
+    let (text, _) = said(&check(&["--kconfig", path.to_str().unwrap()]));
+    assert!(text.starts_with("A part of a kernel configuration") && text.contains("PREEMPT_RT"), "{text}");
+    for absent in ["HIGH_RES_TIMERS", "HWLAT_TRACER", "Timer tick", "FATAL"] {
+        assert!(!text.contains(absent), "{absent} is not in it:\n{text}");
+    }
+    for set in ["CONFIG_CPU_FREQ=n", "built in: DEBUG_VM"] {
+        assert!(text.contains(set), "{set} is in it:\n{text}");
+    }
+}
+
+#[test]
+fn a_kernel_is_known_by_proc_version_where_nothing_else_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("proc")).unwrap();
+    let version = "Linux version 6.1.0-50-rt-amd64 (debian-kernel@lists.debian.org) (gcc-12 12.2.0) #1 SMP PREEMPT_RT Debian 6.1.176-1\n";
+    std::fs::write(directory.path().join("proc/version"), version).unwrap();
+    let (text, _) = said(&check(&["--root", directory.path().to_str().unwrap()]));
+    assert!(text.contains("6.1.0-50-rt-amd64: a real-time kernel (PREEMPT_RT)"), "{text}");
+}
+
+#[test]
 fn the_script_is_accepted_by_a_shell_and_nothing_of_it_was_run() {
     let before = std::fs::read_to_string("/proc/sys/vm/stat_interval").unwrap_or_default();
     let output = check(&["--root", &machine("everything-wrong.json"), "-c", "2-3", "--fix-script"]);

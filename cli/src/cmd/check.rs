@@ -104,6 +104,9 @@ fn shown(args: &CheckArgs, snapshot: &Snapshot, facts: &Facts, findings: &[check
     let colour = out::has_colour();
     let amount = Shown { width, colour, all: args.all && !args.quiet, only_bad: args.quiet };
     let mut text = check::text(facts, &answers, findings, amount);
+    if snapshot.config_is_partial {
+        text.insert_str(0, "A part of a kernel configuration (fragment or defconfig): options that it does not set are not judged.\n\n");
+    }
     let fragment = check::kconfig_fragment(findings);
     if args.kconfig.is_some() && !fragment.is_empty() {
         text.push_str(&format!(

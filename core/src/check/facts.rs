@@ -42,7 +42,18 @@ impl<'a> Facts<'a> {
 
     /// The text of one file.
     pub fn text(&self, path: &str) -> Known<&'a str> {
-        self.snapshot.files.get(path).map(String::as_str).ok_or_else(|| self.why_not(path))
+        let text = self.snapshot.files.get(path).map(String::as_str);
+        text.or_else(|| self.of_version(path)).ok_or_else(|| self.why_not(path))
+    }
+
+    /// Release and build of the kernel from `/proc/version`, where their own files are not there.
+    fn of_version(&self, path: &str) -> Option<&'a str> {
+        let version = || self.snapshot.files.get("/proc/version");
+        match path {
+            "/proc/sys/kernel/osrelease" => version()?.split_ascii_whitespace().nth(2),
+            "/proc/sys/kernel/version" => version()?.rfind(" #").and_then(|at| version()?.get(at + 1..)),
+            _ => None,
+        }
     }
 
     /// Whether a file that was not found is not there on the machine. Where not even the list of CPUs was seen, the
@@ -135,6 +146,9 @@ impl<'a> Facts<'a> {
         })?;
         match config.get(option) {
             Some(value) => Ok(value),
+            None if self.snapshot.config_is_partial => Err(Missing::Unknown(format!(
+                "CONFIG_{option} is not set in this part of a configuration: its default applies"
+            ))),
             None if self.snapshot.of == Origin::Kconfig => Ok("n"), // all of it was read
             None => Err(Missing::Unknown(format!(
                 "CONFIG_{option} is not in this snapshot, which an older lathunt took"
@@ -142,9 +156,11 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Value of a boot parameter: the last one given; `""` for one without a value.
+    /// Value of a boot parameter: the last one given; `""` for one without a value. To the kernel `-` in a name is `_`
+    /// (kernel/params.c).
     pub fn boot(&self, name: &str) -> Known<Option<&'a str>> {
-        Ok(self.boot_words()?.into_iter().rev().find(|(word, _)| *word == name).map(|(_, value)| value))
+        let is_it = |(word, _): &(&str, &str)| word.replace('-', "_") == name;
+        Ok(self.boot_words()?.into_iter().rev().find(is_it).map(|(_, value)| value))
     }
 
     /// Boot parameters in order, up to `--`.

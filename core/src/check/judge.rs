@@ -140,10 +140,16 @@ fn present<'a>(path: &str, absent: &str, facts: &Facts<'a>) -> Known<Vec<(&'a st
     }
 }
 
+/// The options whose value `holds`. Where none does and some are not known, it is not known.
 fn having<'a>(options: &[&'a str], facts: &Facts, holds: impl Fn(&str) -> bool) -> Known<Vec<&'a str>> {
-    let values =
-        options.iter().map(|option| Ok((*option, facts.config(option)?))).collect::<Known<Vec<_>>>()?;
-    Ok(values.into_iter().filter(|(_, value)| holds(value)).map(|(option, _)| option).collect())
+    let values: Vec<(&str, Known<&str>)> =
+        options.iter().map(|option| (*option, facts.config(option))).collect();
+    let is = |(_, value): &&(&str, Known<&str>)| value.as_ref().is_ok_and(|value| holds(value));
+    let having: Vec<&str> = values.iter().filter(is).map(|(option, _)| *option).collect();
+    match values.iter().find_map(|(_, value)| value.as_ref().err()) {
+        Some(missing) if having.is_empty() => Err(missing.clone()),
+        _ => Ok(having),
+    }
 }
 
 /// `value` where all agree, else `performance (cpu0, cpu1), powersave (cpu2)`.

@@ -43,6 +43,9 @@ pub struct Snapshot {
     /// Build options of the kernel, `y`, `m`, `n`, a number or a text; `None`: no configuration could be read.
     #[serde(default)]
     pub config: Option<BTreeMap<String, String>>,
+    /// `config` is a part of a configuration, a fragment or a defconfig: an option that is not in it has its default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub config_is_partial: bool,
 }
 
 /// Where facts come from. It decides what an absent file means.
@@ -86,6 +89,7 @@ impl Snapshot {
             later: BTreeMap::new(),
             later_s: None,
             config: None,
+            config_is_partial: false,
         }
     }
 
@@ -97,7 +101,9 @@ impl Snapshot {
         if config.is_empty() {
             return None;
         }
-        let mut snapshot = Snapshot { config: Some(config), ..Snapshot::empty(Origin::Kconfig) };
+        let config_is_partial = !is_whole(text, &config);
+        let config = Some(config);
+        let mut snapshot = Snapshot { config, config_is_partial, ..Snapshot::empty(Origin::Kconfig) };
         // "# Linux/x86 6.1.192 Kernel Configuration" heads what the kernel's own tools write.
         let named = text
             .lines()
@@ -131,6 +137,18 @@ impl Snapshot {
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() // maps of texts always serialize
     }
+}
+
+/// Whether all options of a kernel are here. Kconfig heads what it writes; it also writes the options that nobody can
+/// choose, which neither a fragment nor a defconfig holds (`make savedefconfig` leaves them out).
+fn is_whole(text: &str, config: &BTreeMap<String, String>) -> bool {
+    let heads = |line: &str| {
+        line.contains("Automatically generated file")
+            || line.starts_with("# Linux/") && line.ends_with("Kernel Configuration")
+    };
+    let is_headed = text.lines().take(10).any(heads);
+    let unchosen = config.keys().filter(|name| name.starts_with("HAVE_") || name.starts_with("ARCH_HAS_"));
+    is_headed || config.contains_key("CC_VERSION_TEXT") || unchosen.count() >= 10
 }
 
 /// Options of a kernel configuration by name without `CONFIG_`; those "not set" are `n`.

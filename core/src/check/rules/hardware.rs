@@ -2,13 +2,17 @@
 
 use super::super::facts::{number, Facts, Known};
 use super::super::rule::Expect::{Judge, Report, Show};
-use super::super::rule::Fix::{Do, Run};
+use super::super::rule::Fix::{Boot, Do, Run};
 use super::super::rule::Severity::{High, Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
 use super::{shown, EVERY};
 
 const MCE_INTERVAL: &str = "/sys/devices/system/machinecheck/machinecheck*/check_interval";
 const MCE_IGNORED: &str = "/sys/devices/system/machinecheck/machinecheck*/ignore_ce";
+
+const GPU_RC6: &str = "/sys/class/drm/card*/gt/gt*/rc6_enable";
+const GPU_LEVEL: &str = "/sys/class/drm/card*/device/power_dpm_force_performance_level";
+const GPU_SLEEP: &str = "/sys/class/drm/card*/device/power/control";
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -102,6 +106,21 @@ pub(super) const RULES: &[Rule] = &[
         why: "it shares caches and memory bandwidth with the processor",
         fix: &[],
         source: "KC",
+        profiles: EVERY,
+    },
+    Rule {
+        id: "graphics-power",
+        title: "Power saving of the graphics processor",
+        facts: &[GPU_RC6, GPU_LEVEL, GPU_SLEEP],
+        expect: Judge(graphics_power),
+        severity: Medium,
+        why: "waking it up holds the memory and the power controller that the processor shares with it",
+        fix: &[
+            Run("for f in /sys/class/drm/card*/device/power/control; do echo on > \"$f\"; done"),
+            Boot("i915.enable_dc=0 i915.disable_power_well=0"),
+            Do("amdgpu: echo high > /sys/class/drm/card*/device/power_dpm_force_performance_level; i915: keep it busy or use no graphics, RC6 cannot be switched off since 4.16"),
+        ],
+        source: "practice (i915 RC6 and display C-states, amdgpu DPM)",
         profiles: EVERY,
     },
     Rule {
@@ -210,4 +229,21 @@ fn microcode(facts: &Facts) -> Judged {
         [one] => Answer::good(*one),
         several => Answer::bad(format!("differs: {}", several.join(", "))),
     }
+}
+
+fn graphics_power(facts: &Facts) -> Judged {
+    let saves = [(GPU_RC6, &["1"][..]), (GPU_LEVEL, &["auto", "low"]), (GPU_SLEEP, &["auto"])];
+    let all: Vec<_> = saves.iter().map(|(path, saving)| (facts.all(path), *saving)).collect();
+    if all.iter().all(|(files, _)| files.is_empty()) {
+        return match facts.absence_means_something() {
+            true => Missing::not_here("no graphics processor with power management is there"),
+            false => facts.some(GPU_SLEEP).and_then(|_| Answer::good("")),
+        };
+    }
+    let found: Vec<String> = all
+        .into_iter()
+        .flat_map(|(files, saving)| files.into_iter().filter(move |(_, text)| saving.contains(text)))
+        .map(|(path, text)| format!("{} is {text}", path.trim_start_matches("/sys/class/drm/")))
+        .collect();
+    Answer::is(found.is_empty(), if found.is_empty() { "off".to_owned() } else { found.join(", ") })
 }

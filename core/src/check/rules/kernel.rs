@@ -63,7 +63,10 @@ pub(super) const RULES: &[Rule] = &[
         id: "hz",
         title: "Timer tick",
         facts: &["CONFIG_HZ"],
-        expect: Show(|facts| Ok(format!("{} Hz", facts.config("HZ")?))),
+        expect: Show(|facts| match facts.config("HZ")? {
+            "n" => Missing::unknown("CONFIG_HZ is not in the configuration"),
+            hz => Ok(format!("{hz} Hz")),
+        }),
         severity: Info,
         why: "each tick interrupts a busy CPU for some microseconds",
         fix: &[],

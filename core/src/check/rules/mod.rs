@@ -1,4 +1,4 @@
-//! The tables of rules, one file a subject (of the kernel two). An entry is a rule; nothing else has to be touched to add one.
+//! The tables of rules, one file a subject (of the kernel three). An entry is a rule; nothing else has to be touched to add one.
 //!
 //! Sources, as the entries cite them: KC = Documentation/core-api/real-time/kernel-configuration.rst, HW =
 //! …/real-time/hardware.rst, CI = Documentation/admin-guide/cpu-isolation.rst, KK = …/kernel-per-CPU-kthreads.rst, KP =
@@ -7,6 +7,7 @@
 //! jitterdebugger, osjitter, meta-nilrt = those projects; "practice" = general knowledge of the field.
 
 mod background;
+mod boot;
 mod clock;
 mod hardware;
 mod isolation;
@@ -24,6 +25,7 @@ use super::rule::{Expect, Profile, Rule};
 pub const TABLES: &[(&str, &[Rule])] = &[
     ("kernel", kernel::RULES),
     ("kernel", telling::RULES),
+    ("kernel", boot::RULES),
     ("clock", clock::RULES),
     ("scheduling", scheduling::RULES),
     ("isolation", isolation::RULES),
@@ -56,7 +58,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static Rule)> {
 /// Names of files, directories and `@` facts that the rules need, with stars; sorted, each once.
 #[must_use]
 pub fn files() -> Vec<&'static str> {
-    let always = ["/sys/devices/system/cpu/online", "/sys/devices/system/cpu/isolated"];
+    let always = ["/proc/version", "/sys/devices/system/cpu/online", "/sys/devices/system/cpu/isolated"];
     let mut names: Vec<&str> = always.into_iter().chain(all().flat_map(|(_, rule)| needs(rule))).collect();
     names.retain(|name| !name.starts_with("CONFIG_"));
     names.sort_unstable();

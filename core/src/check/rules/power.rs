@@ -186,9 +186,11 @@ fn governor(facts: &Facts) -> Judged {
     if facts.absence_means_something() {
         return Missing::not_here(NO_SCALING);
     }
-    match (facts.config("CPU_FREQ")?, facts.config("CPU_FREQ_DEFAULT_GOV_PERFORMANCE")?) {
-        ("n", _) => Answer::bad("CONFIG_CPU_FREQ=n: the clock stays as the boot loader left it"),
-        (_, "y") => Answer::good("performance by default"),
+    if facts.config("CPU_FREQ") == Ok("n") {
+        return Answer::bad("CONFIG_CPU_FREQ=n: the clock stays as the boot loader left it");
+    }
+    match facts.config("CPU_FREQ_DEFAULT_GOV_PERFORMANCE")? {
+        "y" => Answer::good("performance by default"),
         _ => Answer::bad("performance is not the default"),
     }
 }

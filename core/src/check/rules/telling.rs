@@ -1,8 +1,8 @@
-//! What the kernel tells of itself: its configuration, tracers, taint, and the command line that it was given.
+//! What the kernel tells of itself: its configuration, tracers, taint.
 
 use super::super::facts::{Facts, Known};
 use super::super::rule::Expect::{Judge, Show};
-use super::super::rule::Fix::{Build, Do};
+use super::super::rule::Fix::Build;
 use super::super::rule::Severity::{Info, Medium};
 use super::super::rule::{Answer, Judged, Rule};
 use super::EVERY;
@@ -35,17 +35,6 @@ pub(super) const RULES: &[Rule] = &[
         why: "foreign modules run code that nobody has looked at for latency",
         fix: &[],
         source: "practice",
-        profiles: EVERY,
-    },
-    Rule {
-        id: "command-line",
-        title: "Boot parameters that were misspelt or given twice",
-        facts: &["/proc/cmdline", "@kernel_log"],
-        expect: Judge(command_line),
-        severity: Medium,
-        why: "an unknown parameter is ignored without a word, and of two the last one counts",
-        fix: &[Do("correct the command line of the boot loader")],
-        source: "practice (init/main.c, since 5.14)",
         profiles: EVERY,
     },
     Rule {
@@ -103,27 +92,6 @@ fn taint(facts: &Facts) -> Known<String> {
         (_, true) => bits.to_string(),
         (_, false) => format!("{bits}: {}", named.join(", ")),
     })
-}
-
-fn command_line(facts: &Facts) -> Judged {
-    let words = facts.boot_words()?;
-    // These add up or may be given more than once.
-    const REPEATABLE: [&str; 7] =
-        ["console", "earlycon", "initrd", "module_blacklist", "memmap", "dyndbg", "reserve_mem"];
-    let mut twice: Vec<&str> = Vec::new();
-    for (at, (name, value)) in words.iter().enumerate() {
-        let contrary = words[..at].iter().any(|(before, other)| before == name && other != value);
-        if contrary && !REPEATABLE.contains(name) && !twice.contains(name) {
-            twice.push(name);
-        }
-    }
-    let log = facts.text("@kernel_log").unwrap_or_default();
-    let unknown = log.lines().find_map(|line| line.split_once("Unknown kernel command line parameters "));
-    match (twice.is_empty(), unknown) {
-        (true, None) => Answer::good("none found"),
-        (false, None) => Answer::bad(format!("given twice with different values: {}", twice.join(", "))),
-        (_, Some((_, which))) => Answer::bad(format!("unknown to the kernel: {}", which.trim())),
-    }
 }
 
 fn configuration(facts: &Facts) -> Judged {
