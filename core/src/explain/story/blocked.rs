@@ -6,7 +6,7 @@ use super::reason::{Asked, Reason};
 use super::wakers::Waker;
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
-use crate::explain::thread::{states, Stretch};
+use crate::explain::thread::{states, State, Stretch};
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
@@ -61,6 +61,9 @@ impl Walk<'_, '_> {
             return vec![self.stopped(thread, stretch, (how, reason.proof), depth)];
         }
         let waker = self.waker(thread, stretch);
+        if reason.what == Asked::Sleep && self.is_not_by_signal(thread, stretch, &waker) {
+            return vec![self.sleep_until_woken(thread, (a, b), &[stretch.ended_by], &reason.text, depth)];
+        }
         if grace::drives(&thread.comm) && self.is_quiescence(&waker) {
             return vec![self.quiescence(thread, (a, b), stretch.ended_by)];
         }
@@ -193,6 +196,27 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// A sleep ends by its timer or by a signal: whether a waker that seems to be a thread, or the idle loop, did not send
+    /// one. Then it was interrupted by the timer, whose events are not recorded.
+    fn is_not_by_signal(&self, thread: &Thread, stretch: &Stretch, waker: &Waker) -> bool {
+        let Some(index) = stretch.ended_by else { return false };
+        let waking = self.record.event(index);
+        if !matches!(waking.kind, What::Waking { .. }) || self.signal(thread.tid, stretch).is_some() {
+            return false;
+        }
+        match waker {
+            Waker::Unknown(_) => true,
+            Waker::Thread(other) => {
+                let call =
+                    self.linked.in_call(other.tid, waking.at).map(|(_, id, _)| self.record.call_name(id));
+                call.is_some_and(|call| {
+                    !["kill", "sig", "ptrace", "exit", "write", "sys "].iter().any(|part| call.contains(part))
+                })
+            }
+            _ => false,
+        }
+    }
+
     /// The clause that says what was asked for and who had it.
     fn frame(&mut self, thread: &Thread, stretch: &Stretch, reason: &Reason, waker: &Waker, depth: usize) {
         let net = stretch.length();
@@ -215,6 +239,11 @@ impl Walk<'_, '_> {
             (Asked::Futex { address, .. }, Waker::Thread(owner)) => {
                 let released = self.wakes(owner, *address, stretch.end);
                 let how = if released { "released by" } else { "woken by" };
+                let ends = self.linked.in_call(owner.tid, stretch.end).map(|(_, id, _)| self.record.call_name(id));
+                let by = match ends.is_some_and(|call| call.starts_with("exit")) {
+                    true => format!(", which ended there{by}"),
+                    false => by,
+                };
                 (format!("{subject} was blocked {{}}{} (mutex or condition without inheritance), {how} {owner}{by}", reason.text), String::new(), String::new())
             }
             (Asked::Lock, Waker::Thread(owner)) => {
@@ -261,12 +290,13 @@ impl Walk<'_, '_> {
         let text = format!("{} was stopped {how}{by} for {{}}{on}", self.subject(thread, depth));
         let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor, the freezer of its cgroup; and who continues it";
         let label = format!("{thread} is stopped {how}{by}{on}");
-        // One that was held up itself is followed; else it continued the thread when it wanted to.
+        // One that was held up itself is followed, and so is what a tracer does; else it continued the thread when it wanted to.
         let held_up = |other: &Thread| {
             let lives = states(self.record, other.tid, stretch.begin, stretch.end);
-            let waited: Ns =
-                lives.iter().filter(|life| life.state.waits_for_cpu()).map(Stretch::length).sum();
-            waited.0 * 4 >= stretch.length().0
+            let is_told =
+                |life: &&Stretch| life.state.waits_for_cpu() || traced && life.state == State::Running;
+            let told: Ns = lives.iter().filter(is_told).map(Stretch::length).sum();
+            told.0 * 4 >= stretch.length().0
         };
         if let Some(other) = continues.filter(held_up) {
             // Whoever keeps the one that continues it waiting is to blame for that.

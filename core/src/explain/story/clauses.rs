@@ -9,8 +9,10 @@ use crate::time::Ns;
 /// How a clause counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// What the thread itself wanted: its own sleep, its own computation.
+    /// What the thread itself wanted: its own sleep.
     Wanted,
+    /// What it did itself on the CPU.
+    Own,
     /// It frames what follows and is made of it: never a cause by itself.
     Frame,
     /// A cause.
@@ -34,11 +36,20 @@ pub struct Clause {
     pub hidden: Hidden,
 }
 
+impl Weight {
+    /// Of the thread's own will: its sleep, or what it did itself.
+    fn is_wanted(self) -> bool {
+        matches!(self, Weight::Wanted | Weight::Own)
+    }
+}
+
 /// Below this share of the passage, or of what its thread did not sleep of it, a clause is left out.
 const WORTH: f64 = 0.05;
 /// Beside a long sleep, what takes less is not told, or not the cause.
 const TOLD: Ns = Ns::from_us(100);
 const A_CAUSE: Ns = Ns::from_ms(1);
+/// What a thread did itself is the cause of a passage where it is so many times all that others did.
+const OWN: u64 = 4;
 /// Most clauses in a sentence.
 const MOST: usize = 6;
 
@@ -133,7 +144,7 @@ impl Clauses {
         if main.is_some_and(|main| main.weight == Weight::Blame && main.net < untold) {
             cause.push_str(&format!(" and {more} more"));
         }
-        if self.is_job && main.is_some_and(|main| main.weight == Weight::Wanted && main.hidden.faults > 0) {
+        if self.is_job && main.is_some_and(|main| main.weight.is_wanted() && main.hidden.faults > 0) {
             let often = main.and_then(|main| hidden(main.hidden, main.net));
             if often.is_some_and(|(text, _)| text.contains("page faults")) {
                 cause = "page faults".to_owned();
@@ -141,7 +152,7 @@ impl Clauses {
         }
         let advice = main.map_or("the record does not show it: see the limits below", |clause| {
             // Its own time, and what it can do about what is in it.
-            let often = hidden(clause.hidden, clause.net).filter(|_| clause.weight == Weight::Wanted);
+            let often = hidden(clause.hidden, clause.net).filter(|_| clause.weight.is_wanted());
             often.map_or(clause.advice.as_str(), |(_, advice)| advice)
         });
         (sentence, cause, advice.to_owned())
@@ -164,19 +175,25 @@ impl Clauses {
     /// The cause: the largest blame, as long as it matters; a frame that holds more and has advice of its own (a
     /// page fault, a mutex) speaks for the waiting inside it, not for a third party that made it longer.
     fn main(&self, total: Ns, unexplained: Ns) -> Option<&Clause> {
-        let largest = |weight| {
-            let clauses = self.all.iter().filter(move |clause| clause.weight == weight);
+        let largest = |is: fn(Weight) -> bool| {
+            let clauses = self.all.iter().filter(move |clause| is(clause.weight));
             clauses.max_by_key(|clause| clause.net).filter(|clause| clause.net > Ns::ZERO)
         };
-        let wanted = largest(Weight::Wanted);
+        let wanted = largest(Weight::is_wanted);
         // Many small ones may be what took the time.
         let (_, all) = self.untold(&[]);
-        let blame = largest(Weight::Blame).filter(|blame| {
+        let blame = largest(|weight| weight == Weight::Blame).filter(|blame| {
             self.is_worth(blame.net, total, A_CAUSE) || wanted.is_none_or(|wanted| wanted.net < all)
         });
         match (blame, wanted) {
             (Some(blame), Some(wanted)) if self.is_job && wanted.net > blame.net.max(unexplained) => {
                 Some(wanted)
+            }
+            // Most of the passage is what the thread did itself on the CPU: nobody else made it that long.
+            (Some(blame), Some(wanted))
+                if wanted.weight == Weight::Own && wanted.net.0 >= OWN * blame.net.max(all).0 =>
+            {
+                Some(wanted).filter(|wanted| wanted.net >= unexplained)
             }
             (Some(blame), _) if blame.net.max(all) >= unexplained => Some(self.framed(blame)),
             (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),

@@ -106,13 +106,17 @@ impl Walk<'_, '_> {
         let done = entry.clamp(from, b);
         let irq = &self.disk_interrupt(complete, from, irq);
         let what = format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev));
-        let net = done.since(from);
-        let others = self.others_on(dev, thread, from, done);
-        let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
-        self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
+        if let Some(below) = issued.and_then(|index| self.below(index, (from, done))) {
+            parts.push(self.stacked(&what, &below, (from, done), depth));
+        } else {
+            let net = done.since(from);
+            let others = self.others_on(dev, thread, from, done);
+            let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
+            self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
             "the device took this long: keep disk I/O out of the passage, or use a faster device or an I/O scheduler for it");
-        let label = format!("{what} is in flight (block I/O)");
-        parts.push(self.awaited(&what, label, from, done, &[issued, Some(complete)]));
+            let label = format!("{what} is in flight (block I/O)");
+            parts.push(self.awaited(&what, label, from, done, &[issued, Some(complete)]));
+        }
         let label = format!(
             "{} completes the request and wakes {thread}",
             by.as_ref().map_or(irq.clone(), Thread::to_string)

@@ -16,6 +16,9 @@ use crate::trace::event::{Event, Kind, LeftAs, Sym};
 /// From handing a packet to loopback to the arrival of its parts, in ns.
 const SEGMENTING: u64 = 200_000;
 
+/// Doings of a thread looked back on for a change of its priority.
+const FEW: usize = 64;
+
 /// A signal stops its thread within this time, or did not stop it this time.
 const STOPS_WITHIN: u64 = 100_000_000;
 
@@ -163,11 +166,31 @@ impl<'r, 'w> Linked<'r, 'w> {
         match self.record.slice_before(event.cpu, event.at) {
             Some(slice) if slice.context == Context::Thread(tid) => {
                 let task = slice.task.filter(|task| task.tid == tid);
-                Some(task.map_or_else(|| self.record.thread_by_id(tid), |task| self.record.thread(task)))
+                let thread =
+                    task.map_or_else(|| self.record.thread_by_id(tid), |task| self.record.thread(task));
+                Some(Thread { prio: self.set_itself(tid, event.at).or(thread.prio), ..thread })
             }
             _ if event.level.is_interrupt() && !does_softirqs(&self.record.thread_by_id(tid).comm) => None,
             Some(slice) if slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)) => None,
             _ => Some(self.record.thread_by_id(tid)),
+        }
+    }
+
+    /// The priority that a thread on the CPU gave itself since it was switched in, as its next departure shows it.
+    pub fn set_itself(&self, tid: Tid, at: Mono) -> Option<Prio> {
+        let sets = |event: &Event| match event.kind {
+            Kind::SysEnter { id, .. } => self.record.call_name(id).starts_with("sched_set"),
+            _ => false,
+        };
+        let (_, set) = self.doings(tid, at).take(FEW).find(|(_, event)| sets(event))?;
+        let mut since = self.record.events_of(tid, set.at, self.record.until());
+        let (_, next) = since.find(|(_, event)| match event.kind {
+            Kind::Switch { prev, next, .. } => prev.tid == tid || next.tid == tid,
+            _ => false,
+        })?;
+        match next.kind {
+            Kind::Switch { prev, .. } if prev.tid == tid && next.at >= at => prev.prio,
+            _ => None,
         }
     }
 

@@ -5,8 +5,8 @@
 //! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
 //! interrupt context the interrupted thread is never named.
 //!
-//! One question a file: [`running`](self) on the CPU, `waiting` for a CPU and why not `elsewhere`, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
-//! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, `sources` of
+//! One question a file: [`running`](self) on the CPU, `own` doings there, `waiting` for a CPU and why not `elsewhere`, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
+//! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, requests of `stacked` devices, `sources` of
 //! interrupts, `spins` for what another CPU has, `links` what belongs together, `clauses` the sentence.
 
 mod blocked;
@@ -16,11 +16,13 @@ mod elsewhere;
 mod given;
 mod grace;
 mod links;
+mod own;
 mod reason;
 mod running;
 mod softirqs;
 mod sources;
 mod spins;
+mod stacked;
 mod throttled;
 mod timers;
 mod waiting;

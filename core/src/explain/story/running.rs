@@ -1,26 +1,19 @@
 //! Time on the CPU: the thread's own, what interrupted it, and where it only spun for another CPU's answer.
 
-use std::collections::BTreeMap;
-
-use super::blocked::signal_name;
 use super::clauses::Weight;
 use super::Walk;
-use crate::explain::cpu::{Context, Slice};
+use crate::explain::cpu::Context;
 use crate::explain::record::describe::does_softirqs;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::Ns;
-use crate::trace::event::{Event, Kind as What, Vector};
+use crate::trace::event::Vector;
 
 /// What an interrupt costs at least outside its own events (on virtual CPUs, which leave to the host for it, far more),
 /// and what a page fault costs that need not wait for anything.
 const HIDDEN: Ns = Ns(1_500);
-/// So few faults are looked at by themselves.
-const FEW: u32 = 8;
-/// Below this a fault is an ordinary one.
-const TELLING_FAULT: Ns = Ns::from_us(20);
 /// Fewer are not worth a word.
 const MANY: u32 = 20;
 
@@ -159,14 +152,16 @@ impl Walk<'_, '_> {
         if depth == 0 {
             let handler = self.handler(thread, stretch);
             let fault = self.long_fault(thread, stretch, rest);
-            let (cause, advice) = match handler {
-                None if fault.is_some() => ("page fault or its own code", "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code"),
-                Some(_) => ("its own signal handler", "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it"),
-                None => ("its own running", "the time is the thread's own: shorten what it does in the passage"),
+            let call = self.main_call(thread, stretch, rest);
+            let (cause, advice) = match (&handler, &fault) {
+                (None, Some(_)) => ("page fault or its own code".to_owned(), "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code".to_owned()),
+                (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),
+                (None, None) => self.own_doing(call.as_ref()),
             };
-            let handler = handler.or(fault).unwrap_or_default();
+            let in_call = call.map(|(call, net)| format!(", {net} of it in the system call {call}"));
+            let handler = handler.or(fault).or(in_call).unwrap_or_default();
             let text = format!("{subject} ran {{}} itself{moved}{handler}");
-            self.say(Weight::Wanted, rest, text, cause.to_owned(), advice);
+            self.say(Weight::Own, rest, text, cause, advice);
         } else {
             let advice = format!(
                 "{} depends on {}: shorten what that does before it hands over, or raise its priority",
@@ -178,134 +173,6 @@ impl Walk<'_, '_> {
         self.clauses.came_within(Hidden { interrupts, faults });
         parts.push(share.leaf(label));
         parts
-    }
-
-    /// Whether most of its time belongs to the handler of a signal, one that ended in the stretch: since the signal was taken,
-    /// or, where that is not recorded, at most since it was sent.
-    fn handler(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
-        let within = self.linked.doings(thread.tid, stretch.end).take(10_000);
-        let within = within.take_while(|(_, event)| event.at >= stretch.begin);
-        let returns = within.filter(|(_, event)| match event.kind {
-            What::SysEnter { id, .. } => self.record.call_name(id) == "rt_sigreturn",
-            _ => false,
-        });
-        let of = |(_, returned): (u32, &Event)| {
-            let taken = self.linked.delivered(thread.tid, returned.at);
-            let sent = self.linked.signalled(thread.tid, taken.map_or(returned.at, |taken| taken.at));
-            let begin = taken.or(sent.map(|(_, sent)| sent))?;
-            let (What::SignalDeliver { sig, .. } | What::SignalGenerate { sig, .. }) = begin.kind else {
-                return None;
-            };
-            let same = |(_, sent): &(u32, &Event)| matches!(sent.kind, What::SignalGenerate { sig: of, .. } if of == sig);
-            let by = sent.filter(same).and_then(|(index, _)| self.linked.actor(index));
-            let slices = self.record.slices(stretch.cpu?, begin.at.max(stretch.begin), returned.at);
-            let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
-            Some((own.map(Slice::length).sum::<Ns>(), if taken.is_some() { "" } else { "up to " }, sig, by))
-        };
-        let (net, up_to, sig, by) = returns.filter_map(of).max_by_key(|(net, ..)| *net)?;
-        let by = by.map_or(String::new(), |by| format!(" from {by}"));
-        (net.0 * 2 >= stretch.length().0).then(|| {
-            let name = signal_name(sig);
-            format!(", {up_to}{net} of it in the handler of signal {sig} ({name}){by}")
-        })
-    }
-
-    /// One or a few page faults, since which most of its own time passed without any event of its own.
-    fn long_fault(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<String> {
-        let mut next = stretch.end;
-        let mut longest: Option<(Ns, u64, u32)> = None;
-        let mut count = 0;
-        for (_, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
-            if event.at < stretch.begin {
-                break;
-            }
-            if let What::UserFault { address, error_code, .. }
-            | What::KernelFault { address, error_code, .. } = event.kind
-            {
-                count += 1;
-                // What it did of itself since then ended the fault.
-                let acted = self.linked.acts(thread.tid, event.at, next).last();
-                let until = acted.map_or(next, |(_, act)| act.at);
-                let slices = self.record.slices(stretch.cpu?, event.at, until);
-                let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
-                let net: Ns = own.map(Slice::length).sum();
-                longest = longest.max(Some((net, address, error_code)));
-            }
-            next = event.at;
-        }
-        let (net, address, error_code) =
-            longest.filter(|(net, ..)| count <= FEW && net.0 * 2 >= rest.0 && *net >= TELLING_FAULT)?;
-        // x86: bit 0 a page that is there, bit 1 a write.
-        let how = match error_code & 3 {
-            3 => "a write to a page that is shared (copied, as after fork)",
-            2 => "the first write to a page (cleared then; a huge page takes 100 µs and more)",
-            _ => "a page that was not there",
-        };
-        let place = self.page(None, Some(address));
-        Some(format!(", up to {net} of it in a page fault on {place}: {how}; where it ended is not recorded"))
-    }
-
-    /// Its page faults.
-    fn faults(&self, thread: &Thread, stretch: &Stretch) -> u32 {
-        let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
-        let within = within.take_while(|(_, event)| event.at >= stretch.begin);
-        within
-            .filter(|(_, event)| matches!(event.kind, What::UserFault { .. } | What::KernelFault { .. }))
-            .count() as u32
-    }
-
-    /// What the thread did while it ran, as far as events say: its system calls and faults.
-    fn doing(&self, thread: &Thread, stretch: &Stretch, interrupts: u32) -> String {
-        let mut calls: BTreeMap<String, (u32, Ns, u32)> = BTreeMap::new();
-        let mut order = 0;
-        let mut left = stretch.end;
-        let (mut faults, mut file) = (0, None);
-        let began = self.linked.in_call(thread.tid, stretch.begin).map(|(index, ..)| index);
-        let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
-        for (index, event) in within {
-            if event.at < stretch.begin && Some(index) != began {
-                break;
-            }
-            match event.kind {
-                What::SysEnter { id, .. } => {
-                    order += 1;
-                    let call = calls.entry(self.record.call_name(id)).or_insert((0, Ns::ZERO, order));
-                    *call = (call.0 + 1, call.1 + left.since(event.at.max(stretch.begin)), order);
-                }
-                What::SysExit { .. } => left = event.at,
-                What::UserFault { .. } | What::KernelFault { .. } => faults += 1,
-                What::FilemapFault { dev, ino, offset } => file = Some((dev, ino, offset)),
-                _ => {}
-            }
-            if Some(index) == began {
-                break;
-            }
-        }
-        let mut calls: Vec<(String, (u32, Ns, u32))> = calls.into_iter().collect();
-        calls.sort_by_key(|(_, (_, _, order))| std::cmp::Reverse(*order));
-        let more = if calls.len() > 4 { ", …" } else { "" };
-        let named: Vec<String> = calls
-            .into_iter()
-            .take(4)
-            .map(|(name, (count, net, _))| {
-                let count = if count > 1 { format!(" {count}×") } else { String::new() };
-                let net = if net.0 * 20 > stretch.length().0 { format!(" {net}") } else { String::new() };
-                format!("{name}{count}{net}")
-            })
-            .collect();
-        let mut text = String::new();
-        if !named.is_empty() {
-            text.push_str(&format!(" ({}{more})", named.join(", ")));
-        }
-        if let Some(file) = file {
-            text.push_str(&format!(", faults on {}", self.page(Some(file), None)));
-        } else if faults > 0 {
-            text.push_str(&format!(", {faults} page fault(s)"));
-        }
-        if interrupts > 0 {
-            text.push_str(&format!(", interrupted {interrupts}× (entry and exit code counted here)"));
-        }
-        text
     }
 }
 

@@ -89,6 +89,8 @@ impl Walk<'_, '_> {
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
                         said_elsewhere = elsewhere.is_some();
+                        let elsewhere = self.moved_there(thread, stretch).into_iter().chain(elsewhere);
+                        let elsewhere = elsewhere.reduce(|moved, why| format!("{moved}, {why}"));
                         self.held(thread, &share, &holder, elsewhere.as_deref(), throttled.as_ref(), a, depth)
                     } else {
                         self.held(thread, &share, &holder, None, throttled.as_ref(), a, depth)
@@ -115,6 +117,14 @@ impl Walk<'_, '_> {
             self.shares.push(share);
         }
         parts
+    }
+
+    /// `where admin/7 (sched_setaffinity) had moved it`, where the wait begins with that.
+    fn moved_there(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
+        let Some(What::Migrate { from, .. }) = self.began(stretch) else { return None };
+        let by = self.mover(thread.tid, stretch.began_by?);
+        let by = by.strip_prefix(" by ").filter(|by| !by.starts_with("the scheduler"))?;
+        Some(format!("to which {by} had moved it from CPU {from}"))
     }
 
     /// The priority of `thread` at the begin of the stretch: inheritance may have changed it.

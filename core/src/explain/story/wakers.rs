@@ -158,6 +158,7 @@ impl<'w> Walk<'_, 'w> {
         let record = self.record;
         let task = slice.task.filter(|task| task.tid == tid);
         let thread = task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task));
+        let thread = Thread { prio: self.linked.set_itself(tid, waking.at).or(thread.prio), ..thread };
         match self.linked.executing(tid, waking.at) {
             Some((start, work, function)) => Waker::Work {
                 worker: thread,

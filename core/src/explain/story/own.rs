@@ -1,0 +1,220 @@
+//! What a thread did itself while it ran: its system calls, page faults and signal handlers.
+
+use std::collections::BTreeMap;
+
+use super::blocked::signal_name;
+use super::Walk;
+use crate::explain::cpu::{Context, Slice};
+use crate::explain::thread::Stretch;
+use crate::series::Thread;
+use crate::time::Ns;
+use crate::trace::event::{Event, Kind as What};
+
+/// So few faults are looked at by themselves.
+const FEW: u32 = 8;
+/// Below this a fault is an ordinary one.
+const TELLING_FAULT: Ns = Ns::from_us(20);
+/// Below this a system call is an ordinary one.
+const TELLING_CALL: Ns = Ns::from_us(50);
+
+/// Time in the handlers of one signal.
+#[derive(Default)]
+struct Handled {
+    net: Ns,
+    count: u32,
+    is_bound: bool, // the signal's delivery is not recorded: its sending is
+    by: Option<Thread>,
+}
+
+impl Walk<'_, '_> {
+    /// What to call its own time, and what to do about it: of the one system call that it was most of, where there is one.
+    pub(super) fn own_doing(&mut self, call: Option<&(String, Ns)>) -> (String, String) {
+        let has = |is: fn(&What) -> bool| self.record.window.events.iter().any(|event| is(&event.kind));
+        let sees_waits = has(|kind| matches!(kind, What::CsdQueue { .. } | What::ContentionBegin { .. }));
+        let sees_calls = has(|kind| matches!(kind, What::SysEnter { id, .. } if *id < 512));
+        let unseen =
+            "; whether it waited for another CPU or a lock there is not recorded (csd:*, lock:contention_*)";
+        match call {
+            Some((call, _)) => {
+                let unseen = if sees_waits { "" } else { unseen };
+                let advice = format!("the time is spent in the kernel, in {call}: keep this call out of the passage{unseen}");
+                (format!("its own system call: {call}"), advice)
+            }
+            None if sees_calls || sees_waits => (
+                "its own running".to_owned(),
+                "the time is the thread's own: shorten what it does in the passage".to_owned(),
+            ),
+            None => (
+                "its own running".to_owned(),
+                "the thread ran, in its own code or in the kernel: which, and whether it waited for another CPU there, is not recorded (raw_syscalls, csd:*, lock:contention_*)".to_owned(),
+            ),
+        }
+    }
+
+    /// The system call, but those that wait by their nature, in which most of its own time on the CPU passed.
+    pub(super) fn main_call(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<(String, Ns)> {
+        let cpu = stretch.cpu?;
+        let mut longest: Option<(Ns, String)> = None;
+        let mut left = stretch.end;
+        let began = self.linked.in_call(thread.tid, stretch.begin).map(|(index, ..)| index);
+        for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
+            if event.at < stretch.begin && Some(index) != began {
+                break;
+            }
+            match event.kind {
+                What::SysEnter { id, .. } => {
+                    let slices = self.record.slices(cpu, event.at.max(stretch.begin), left);
+                    let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+                    let net: Ns = own.map(Slice::length).sum();
+                    longest = longest.max(Some((net, self.record.call_name(id))));
+                    left = event.at;
+                }
+                What::SysExit { .. } => left = event.at,
+                _ => {}
+            }
+            if Some(index) == began {
+                break;
+            }
+        }
+        let most = longest.filter(|(net, _)| net.0 * 2 >= rest.0 && *net >= TELLING_CALL);
+        most.map(|(net, call)| (call, net))
+    }
+
+    /// Whether a good part of its time belongs to handlers of one signal that ended in the stretch: since it was taken, or,
+    /// where that is not recorded, at most since it was sent.
+    pub(super) fn handler(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
+        let mut of: BTreeMap<i32, Handled> = BTreeMap::new();
+        let within = self.linked.doings(thread.tid, stretch.end).take(10_000);
+        let mut next = stretch.end;
+        for (_, returned) in within.take_while(|(_, event)| event.at >= stretch.begin) {
+            let What::SysEnter { id, .. } = returned.kind else { continue };
+            if self.record.call_name(id) != "rt_sigreturn" {
+                continue;
+            }
+            let taken = self.linked.delivered(thread.tid, returned.at);
+            let sent = self.linked.signalled(thread.tid, taken.map_or(returned.at, |taken| taken.at));
+            let Some(begin) = taken.or(sent.map(|(_, sent)| sent)) else { continue };
+            let (What::SignalDeliver { sig, .. } | What::SignalGenerate { sig, .. }) = begin.kind else {
+                continue;
+            };
+            let same = |(_, sent): &(u32, &Event)| matches!(sent.kind, What::SignalGenerate { sig: of, .. } if of == sig);
+            let by = sent.filter(same).and_then(|(index, _)| self.linked.actor(index));
+            let until = returned.at.min(next);
+            let slices = self.record.slices(stretch.cpu?, begin.at.max(stretch.begin), until);
+            let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+            let handled = of.entry(sig).or_default();
+            handled.net = handled.net + own.map(Slice::length).sum::<Ns>();
+            handled.count += 1;
+            handled.is_bound |= taken.is_none();
+            handled.by = handled.by.take().or(by);
+            next = begin.at;
+        }
+        let (sig, handled) = of.into_iter().max_by_key(|(_, handled)| handled.net)?;
+        let by = handled.by.map_or(String::new(), |by| format!(" from {by}"));
+        let up_to = if handled.is_bound { "up to " } else { "" };
+        let times = if handled.count > 1 { format!(", {} times,", handled.count) } else { String::new() };
+        let net = handled.net;
+        (net.0 * 2 >= stretch.length().0).then(|| {
+            let name = signal_name(sig);
+            format!(", {up_to}{net} of it in the handler of signal {sig} ({name}){times}{by}")
+        })
+    }
+
+    /// One or a few page faults, since which most of its own time passed without any event of its own.
+    pub(super) fn long_fault(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<String> {
+        let mut next = stretch.end;
+        let mut longest: Option<(Ns, u64, u32)> = None;
+        let mut count = 0;
+        for (_, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
+            if event.at < stretch.begin {
+                break;
+            }
+            if let What::UserFault { address, error_code, .. }
+            | What::KernelFault { address, error_code, .. } = event.kind
+            {
+                count += 1;
+                // What it did of itself since then ended the fault.
+                let acted = self.linked.acts(thread.tid, event.at, next).last();
+                let until = acted.map_or(next, |(_, act)| act.at);
+                let slices = self.record.slices(stretch.cpu?, event.at, until);
+                let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+                let net: Ns = own.map(Slice::length).sum();
+                longest = longest.max(Some((net, address, error_code)));
+            }
+            next = event.at;
+        }
+        let (net, address, error_code) =
+            longest.filter(|(net, ..)| count <= FEW && net.0 * 2 >= rest.0 && *net >= TELLING_FAULT)?;
+        // x86: bit 0 a page that is there, bit 1 a write.
+        let how = match error_code & 3 {
+            3 => "a write to a page that is shared (copied, as after fork)",
+            2 => "the first write to a page (cleared then; a huge page takes 100 µs and more)",
+            _ => "a page that was not there",
+        };
+        let place = self.page(None, Some(address));
+        Some(format!(", up to {net} of it in a page fault on {place}: {how}; where it ended is not recorded"))
+    }
+
+    /// Its page faults.
+    pub(super) fn faults(&self, thread: &Thread, stretch: &Stretch) -> u32 {
+        let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
+        let within = within.take_while(|(_, event)| event.at >= stretch.begin);
+        within
+            .filter(|(_, event)| matches!(event.kind, What::UserFault { .. } | What::KernelFault { .. }))
+            .count() as u32
+    }
+
+    /// What the thread did while it ran, as far as events say: its system calls and faults.
+    pub(super) fn doing(&self, thread: &Thread, stretch: &Stretch, interrupts: u32) -> String {
+        let mut calls: BTreeMap<String, (u32, Ns, u32)> = BTreeMap::new();
+        let mut order = 0;
+        let mut left = stretch.end;
+        let (mut faults, mut file) = (0, None);
+        let began = self.linked.in_call(thread.tid, stretch.begin).map(|(index, ..)| index);
+        let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
+        for (index, event) in within {
+            if event.at < stretch.begin && Some(index) != began {
+                break;
+            }
+            match event.kind {
+                What::SysEnter { id, .. } => {
+                    order += 1;
+                    let call = calls.entry(self.record.call_name(id)).or_insert((0, Ns::ZERO, order));
+                    *call = (call.0 + 1, call.1 + left.since(event.at.max(stretch.begin)), order);
+                }
+                What::SysExit { .. } => left = event.at,
+                What::UserFault { .. } | What::KernelFault { .. } => faults += 1,
+                What::FilemapFault { dev, ino, offset } => file = Some((dev, ino, offset)),
+                _ => {}
+            }
+            if Some(index) == began {
+                break;
+            }
+        }
+        let mut calls: Vec<(String, (u32, Ns, u32))> = calls.into_iter().collect();
+        calls.sort_by_key(|(_, (_, _, order))| std::cmp::Reverse(*order));
+        let more = if calls.len() > 4 { ", …" } else { "" };
+        let named: Vec<String> = calls
+            .into_iter()
+            .take(4)
+            .map(|(name, (count, net, _))| {
+                let count = if count > 1 { format!(" {count}×") } else { String::new() };
+                let net = if net.0 * 20 > stretch.length().0 { format!(" {net}") } else { String::new() };
+                format!("{name}{count}{net}")
+            })
+            .collect();
+        let mut text = String::new();
+        if !named.is_empty() {
+            text.push_str(&format!(" ({}{more})", named.join(", ")));
+        }
+        if let Some(file) = file {
+            text.push_str(&format!(", faults on {}", self.page(Some(file), None)));
+        } else if faults > 0 {
+            text.push_str(&format!(", {faults} page fault(s)"));
+        }
+        if interrupts > 0 {
+            text.push_str(&format!(", interrupted {interrupts}× (entry and exit code counted here)"));
+        }
+        text
+    }
+}

@@ -1,0 +1,92 @@
+//! A request to a device that lies on another one, such as a loop device: a worker serves it by a request of its own.
+
+use super::clauses::Weight;
+use super::Walk;
+use crate::explain::record::describe::device;
+use crate::explain::segment::{Kind, Segment};
+use crate::series::Thread;
+use crate::time::Mono;
+use crate::trace::event::{Event, Kind as What};
+
+/// The request by which another one is served.
+pub(super) struct Below {
+    /// Who issued it, in a work item that the issuer of the upper one queued.
+    worker: Thread,
+    function: String,
+    issued: u32,
+    dev: u32,
+    sectors: u32,
+    done: (u32, Mono),
+}
+
+impl Walk<'_, '_> {
+    /// The request below that was done last, of one that was `issued` and then in flight in `[a, b)`. `None`: the device has
+    /// none below it, as far as is recorded.
+    pub(super) fn below(&self, issued: u32, (a, b): (Mono, Mono)) -> Option<Below> {
+        let What::BlockIssue { dev: upper, .. } = self.record.event(issued).kind else { return None };
+        let issuer = self.linked.actor(issued)?;
+        let mut last: Option<Below> = None;
+        for cpu in self.record.cpus() {
+            for (index, event) in self.record.events_on(cpu, a, b) {
+                let What::BlockIssue { dev, sector, nr_sector, .. } = event.kind else { continue };
+                let worker = self.linked.actor(index).filter(|who| dev != upper && who.tid != issuer.tid);
+                let Some(worker) = worker else { continue };
+                let Some((start, work, function)) = self.linked.executing(worker.tid, event.at) else {
+                    continue;
+                };
+                let queued = self.linked.queued(work, self.record.event(start).at);
+                let queued = queued.filter(|&index| self.record.event(index).at >= a);
+                if queued.and_then(|index| self.linked.actor(index)).is_none_or(|by| by.tid != issuer.tid) {
+                    continue;
+                }
+                let Some(done) = self.completed_on(dev, sector, event.at, b) else { continue };
+                if last.as_ref().is_none_or(|last| last.done.1 < done.1) {
+                    let function = function.map_or("?", |sym| self.record.text(sym)).to_owned();
+                    last = Some(Below { worker, function, issued: index, dev, sectors: nr_sector, done });
+                }
+            }
+        }
+        last
+    }
+
+    /// When and by which event a request was completed in `[a, b]`.
+    fn completed_on(&self, dev: u32, sector: u64, a: Mono, b: Mono) -> Option<(u32, Mono)> {
+        let is_it = |event: &Event| matches!(event.kind, What::BlockComplete { dev: of, sector: at, .. } if (of, at) == (dev, sector));
+        self.record.cpus().find_map(|cpu| {
+            let mut events = self.record.events_on(cpu, a, b);
+            events.find(|(_, event)| is_it(event)).map(|(index, event)| (index, event.at))
+        })
+    }
+
+    /// `what` was in flight in `[a, b)`: the worker's life, and the request below.
+    pub(super) fn stacked(
+        &mut self,
+        what: &str,
+        below: &Below,
+        (a, b): (Mono, Mono),
+        depth: usize,
+    ) -> Segment {
+        let Below { worker, function, issued, dev, sectors, done } = below;
+        let (issued_at, done_at) = (self.record.event(*issued).at.clamp(a, b), done.1.clamp(a, b));
+        let on = device(*dev);
+        let text = format!(
+            "the {what} took {{}}: work item {function} in worker {worker} served it by a request to device {on}"
+        );
+        self.say(Weight::Frame, b.since(a), text, String::new(), "");
+        let mut inside =
+            vec![self.until(worker, &format!("issues the request to device {on}"), (a, issued_at), depth)];
+        let request = format!("disk request of {sectors} sectors of device {on}");
+        let text = format!("the {request} took {{}} (block I/O)");
+        self.say(Weight::Blame, done_at.since(issued_at), text, format!("block I/O: device {on}"),
+            "the device took this long: keep disk I/O out of the passage, or use a faster device or an I/O scheduler for it");
+        let proofs = [Some(*issued), Some(done.0)];
+        let label = format!("{request} is in flight (block I/O)");
+        inside.push(self.awaited(&request, label, issued_at, done_at, &proofs));
+        inside.push(self.until(worker, "completes the upper request", (done_at, b), depth));
+        inside.retain(|part| part.duration_ns.0 > 0);
+        let label = format!("{what} is served by work item {function} in worker {worker} (stacked device)");
+        let mut group = Segment::group(Kind::Blocked, label, a, b.since(a), inside);
+        group.evidence.push(self.record.evidence(*issued));
+        group
+    }
+}
