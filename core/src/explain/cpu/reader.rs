@@ -7,12 +7,13 @@ use super::hard::{Frame, Hard};
 use super::lost::mark_lost;
 use super::{blank, Context, Slice};
 use crate::time::{Mono, Tid};
-use crate::trace::event::{Event, Kind, Sym, TaskRef, Vector};
+use crate::trace::event::{Event, Kind, Level, Sym, TaskRef, Vector};
 
 /// Reads the events of one CPU, in time order.
 pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until: Mono) -> Read {
     let first = events.first().map_or(complete_from, |(_, event)| event.at);
     let mut reader = Reader::new(first.min(complete_from));
+    reader.timers_end = events.iter().any(|(_, event)| matches!(event.kind, Kind::TimerExpireExit { .. }));
     for &(index, event) in events {
         reader.step(index, event);
     }
@@ -51,6 +52,7 @@ struct Reader {
     suspended: HashMap<Tid, Frame>,
     functions: [Option<(u64, Option<Sym>)>; 2], // timer, cross-CPU call
     occurrences: u32,
+    timers_end: bool,  // the ends of timers' handlers are recorded
     leaves_idle: bool, // the event before: what makes an idle CPU look for somebody to run
     // Since the record's begin or a loss a hard interrupt (a softirq) may be open whose entry is not recorded: from
     // this slice on. `None`: an event has settled it.
@@ -79,6 +81,7 @@ impl Reader {
             suspended: HashMap::new(),
             functions: [None; 2],
             occurrences: 0,
+            timers_end: false,
             leaves_idle: false,
             hard_open_since: Some(0),
             soft_open_since: Some(0),
@@ -129,8 +132,19 @@ impl Reader {
             }
             Kind::IdleEnter { state } => self.enter_idle(Some(state)),
             Kind::IdleExit => self.enter_idle(None),
-            Kind::TimerExpireEntry { timer, function, .. } => self.functions[TIMER] = Some((timer, function)),
-            Kind::TimerExpireExit { .. } => self.functions[TIMER] = None,
+            Kind::TimerExpireEntry { timer, function, .. } => {
+                if self.is_interrupt_unseen(event.level) {
+                    self.enter_hard(index, Context::Unseen(Level::Hard));
+                }
+                self.functions[TIMER] = Some((timer, function));
+            }
+            Kind::TimerExpireExit { .. } => {
+                self.functions[TIMER] = None;
+                let of_timer = Context::Unseen(Level::Hard);
+                if self.hard.top().is_some_and(|open| open.context == of_timer) {
+                    self.leave_hard(index, of_timer);
+                }
+            }
             Kind::CsdEntry { csd, function } => self.functions[CALL] = Some((csd, function)),
             Kind::CsdExit { .. } => self.functions[CALL] = None,
             Kind::PageFault { count, .. } => {
@@ -150,6 +164,13 @@ impl Reader {
             }
             _ => {}
         }
+    }
+
+    /// Whether a timer's handler that begins here runs in an interrupt whose own events are not recorded.
+    fn is_interrupt_unseen(&self, level: Level) -> bool {
+        let is_settled = self.hard_open_since.is_none() && self.soft_open_since.is_none();
+        let is_open = self.hard.top().is_some() || self.soft.is_some();
+        self.timers_end && is_settled && !is_open && level != Level::Thread
     }
 
     /// The context now, as a slice.

@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
         let done = entry.clamp(from, b);
         let irq = &self.disk_interrupt(complete, from, irq);
         let what = format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev));
-        if let Some(below) = issued.and_then(|index| self.below(index, (from, done))) {
+        if let Some(below) = issued.and_then(|index| self.below(index, done)) {
             parts.push(self.stacked(&what, &below, (from, done), depth));
         } else {
             let net = done.since(from);
@@ -264,11 +264,27 @@ impl Walk<'_, '_> {
     ) -> Vec<Segment> {
         let cpu = self.record.event(entry).cpu;
         let mut parts = Vec::new();
-        let mut from = a;
-        if let Some((index, caller)) = queued.and_then(|index| Some((index, self.linked.actor(index)?))) {
+        let from;
+        if let Some(index) = queued {
             let at = self.record.event(index).at.clamp(a, b);
+            match self.linked.actor(index) {
+                Some(caller) if at > a => parts.push(self.until(&caller, "sends the IPI", (a, at), depth)),
+                None if at > a => {
+                    let cause = self.behind(thread, index);
+                    parts.extend(self.given_by(cause, queued, thread, (a, at), "", depth + 1));
+                }
+                _ => {}
+            }
+            from = at;
+        } else {
+            // Until the interrupt came, nothing says that the call had been made.
+            let at = self.record.event(entry).at.clamp(a, b);
             if at > a {
-                parts.push(self.until(&caller, "sends the IPI", (a, at), depth));
+                self.ask("csd_queue_cpu");
+                let label = format!(
+                    "until the function-call IPI {function} came: by whom it was sent is not recorded"
+                );
+                parts.push(Segment::unexplained(Kind::Blocked, label, a, at.since(a)));
             }
             from = at;
         }

@@ -30,23 +30,31 @@ impl Walk<'_, '_> {
     /// What to call its own time, and what to do about it: of the one system call that it was most of, where there is one.
     pub(super) fn own_doing(&mut self, call: Option<&(String, Ns)>) -> (String, String) {
         let has = |is: fn(&What) -> bool| self.record.window.events.iter().any(|event| is(&event.kind));
-        let sees_waits = has(|kind| matches!(kind, What::CsdQueue { .. } | What::ContentionBegin { .. }));
+        let kinds: [(&str, fn(&What) -> bool); 3] = [
+            ("csd:*", |kind| matches!(kind, What::CsdQueue { .. })),
+            ("lock:contention_*", |kind| matches!(kind, What::ContentionBegin { .. })),
+            ("irq_vectors:*", |kind| {
+                matches!(kind, What::VectorEntry(_) | What::IrqEntry { .. } | What::SoftirqEntry { .. })
+            }),
+        ];
+        let unseen: Vec<&str> = kinds.iter().filter(|(_, is)| !has(*is)).map(|(name, _)| *name).collect();
         let sees_calls = has(|kind| matches!(kind, What::SysEnter { id, .. } if *id < 512));
-        let unseen =
-            "; whether it waited for another CPU or a lock there is not recorded (csd:*, lock:contention_*)";
         match call {
             Some((call, _)) => {
-                let unseen = if sees_waits { "" } else { unseen };
+                let unseen = match unseen.is_empty() {
+                    true => String::new(),
+                    false => format!("; whether it waited for something there is not recorded ({})", unseen.join(", ")),
+                };
                 let advice = format!("the time is spent in the kernel, in {call}: keep this call out of the passage{unseen}");
                 (format!("its own system call: {call}"), advice)
             }
-            None if sees_calls || sees_waits => (
+            None if sees_calls || unseen.len() < kinds.len() => (
                 "its own running".to_owned(),
                 "the time is the thread's own: shorten what it does in the passage".to_owned(),
             ),
             None => (
                 "its own running".to_owned(),
-                "the thread ran, in its own code or in the kernel: which, and whether it waited for another CPU there, is not recorded (raw_syscalls, csd:*, lock:contention_*)".to_owned(),
+                "the thread ran, in its own code or in the kernel: which, and whether it was interrupted or waited for another CPU there, is not recorded (irq_vectors:*, raw_syscalls, csd:*, lock:contention_*)".to_owned(),
             ),
         }
     }
@@ -112,7 +120,7 @@ impl Walk<'_, '_> {
         let (sig, handled) = of.into_iter().max_by_key(|(_, handled)| handled.net)?;
         let by = handled.by.map_or(String::new(), |by| format!(" from {by}"));
         let up_to = if handled.is_bound { "up to " } else { "" };
-        let times = if handled.count > 1 { format!(", {} times,", handled.count) } else { String::new() };
+        let times = if handled.count > 1 { format!(", {} times", handled.count) } else { String::new() };
         let net = handled.net;
         (net.0 * 2 >= stretch.length().0).then(|| {
             let name = signal_name(sig);

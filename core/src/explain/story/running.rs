@@ -158,7 +158,8 @@ impl Walk<'_, '_> {
                 (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),
                 (None, None) => self.own_doing(call.as_ref()),
             };
-            let in_call = call.map(|(call, net)| format!(", {net} of it in the system call {call}"));
+            let in_call =
+                call.map(|(call, net)| format!(", {} of it in the system call {call}", net.min(rest)));
             let handler = handler.or(fault).or(in_call).unwrap_or_default();
             let text = format!("{subject} ran {{}} itself{moved}{handler}");
             self.say(Weight::Own, rest, text, cause, advice);

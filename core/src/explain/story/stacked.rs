@@ -20,10 +20,11 @@ pub(super) struct Below {
 }
 
 impl Walk<'_, '_> {
-    /// The request below that was done last, of one that was `issued` and then in flight in `[a, b)`. `None`: the device has
-    /// none below it, as far as is recorded.
-    pub(super) fn below(&self, issued: u32, (a, b): (Mono, Mono)) -> Option<Below> {
+    /// The request below that was done last, of one that was `issued` and in flight until `b`. `None`: the device has none
+    /// below it, as far as is recorded.
+    pub(super) fn below(&self, issued: u32, b: Mono) -> Option<Below> {
         let What::BlockIssue { dev: upper, .. } = self.record.event(issued).kind else { return None };
+        let a = self.record.event(issued).at;
         let issuer = self.linked.actor(issued)?;
         let mut last: Option<Below> = None;
         for cpu in self.record.cpus() {

@@ -104,6 +104,11 @@ impl Walk<'_, '_> {
                             continue;
                         }
                     }
+                    if let Some(gap) = self.kept_off(&share, thread, stretch).filter(|_| throttled.is_none())
+                    {
+                        parts.push(gap);
+                        continue;
+                    }
                     self.idle(thread, &share, stretch, throttled.as_ref(), depth)
                 }
                 _ => {
@@ -386,6 +391,20 @@ impl Walk<'_, '_> {
             "CPU {cpu} was awake when {thread} was woken: what it did until the switch is not recorded"
         );
         Some(Segment::unexplained(Kind::WakeupWait, label, at, taken))
+    }
+
+    /// A CPU that goes idle although `thread` is runnable does not have to wake up for it: something keeps the thread off.
+    fn kept_off(&mut self, share: &Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
+        let came = matches!(self.began(stretch), Some(What::Migrate { .. }));
+        if stretch.state != State::Preempted || came || share.net < WORTH_MOVING {
+            return None;
+        }
+        self.ask("timer:hrtimer_expire_entry");
+        let cpu = share.cpu;
+        let label = format!(
+            "CPU {cpu} idled although {thread} was runnable: it was throttled (a quota, RT bandwidth, a SCHED_DEADLINE budget) or held in another way that is not recorded"
+        );
+        Some(Segment::unexplained(Kind::WakeupWait, label, share.begin, share.net))
     }
 
     fn idle(

@@ -10,35 +10,98 @@ use super::line::{parse, Line};
 /// Lines looked at.
 const LOOKED_AT: usize = 2_000;
 
+/// Nobody writes words around more than this; and a large text is not held twice for them.
+const LARGEST_PASTED: usize = 1 << 20;
+
 /// `bytes` as text that can be read.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    let text = decoded(bytes);
-    let mut first = text.lines().take(LOOKED_AT);
-    if first.any(|line| is_known(line) && quoted(line.trim_start()).is_none()) {
+    let text = spaced(decoded(bytes));
+    let first = || text.lines().take(LOOKED_AT);
+    let plainly = first().filter(|line| is_known(line) && quoted(line.trim_start()).is_none()).count();
+    let cleaned = first().filter(|line| is_known(&bare(line))).count();
+    let is_pasted = text.len() < LARGEST_PASTED && plainly > 0;
+    let is_prose = |line: &str| is_pasted && is_around(line);
+    let is_bare = !first().take_while(|line| !is_known(line)).any(is_prose) && !first().any(is_fence);
+    if plainly >= cleaned && is_bare {
         return text;
     }
-    if !text.lines().take(LOOKED_AT).any(|line| is_known(&bare(line))) {
+    if cleaned == 0 {
         return text;
     }
+    let mut lines: Vec<Cow<str>> = text.lines().map(bare).collect();
+    blank_around(&mut lines);
     let mut tidy = String::with_capacity(text.len());
-    for line in text.lines() {
-        tidy.push_str(&bare(line));
+    let mut is_open = false; // the line before may go on
+    for line in lines {
+        if is_open && continues(&line) {
+            tidy.pop();
+            tidy.push(' ');
+            tidy.push_str(line.trim_start());
+        } else {
+            is_open = matches!(parse(&line), Some(Line::Event(_)));
+            tidy.push_str(&line);
+        }
         tidy.push('\n');
     }
     Cow::Owned(tidy)
 }
 
+/// Old line ends, and the blanks that word processors put.
+fn spaced(text: Cow<'_, str>) -> Cow<'_, str> {
+    let has_old_ends = text.contains('\r') && !text.contains('\n');
+    if !has_old_ends && !text.contains('\u{a0}') {
+        return text;
+    }
+    let ends = if has_old_ends { "\n" } else { "\r" };
+    Cow::Owned(text.replace('\u{a0}', " ").replace('\r', ends))
+}
+
+/// Whether a line is the rest of an event that a mail program has broken: it has fields, and no time.
+fn continues(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_field = first == "==>" || first.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+    is_field && !is_known(line) && !line.trim_start().starts_with(['#', '='])
+        || first == "==>" && !is_known(line)
+}
+
+/// Words before a trace, and where it stands between fences also those after it, are no damaged events of it.
+fn blank_around(lines: &mut [Cow<'_, str>]) {
+    let Some(first) = lines.iter().position(|line| is_known(line)) else { return };
+    let last = lines.iter().rposition(|line| is_known(line)).unwrap_or(first);
+    let is_fenced = lines.iter().any(|line| is_fence(line));
+    for (place, line) in lines.iter_mut().enumerate() {
+        let is_outside = place < first || is_fenced && place > last && !continues(line);
+        if is_fence(line) || is_outside && is_around(line) {
+            *line = Cow::Borrowed("");
+        }
+    }
+}
+
+/// Words, and neither a CPU nor a stack nor a heading.
+fn is_around(line: &str) -> bool {
+    let line = line.trim();
+    let has_cpu = line.contains('[') && line.contains(']');
+    let is_words = line.starts_with(|c: char| c.is_alphabetic()) || line.starts_with(['-', '*']);
+    is_words && !has_cpu && !line.contains(['=', '|']) && !line.contains("us")
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~")
+}
+
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
-    let wide = |of: fn([u8; 2]) -> u16| {
-        let units = bytes[2..].chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
+    let wide = |of: fn([u8; 2]) -> u16, bytes: &[u8]| {
+        let units = bytes.chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
         let text: String = char::decode_utf16(units).map(|c| c.unwrap_or('\u{fffd}')).collect();
         Cow::Owned(text)
     };
     match bytes {
-        [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
-        [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
+        [0xff, 0xfe, rest @ ..] => wide(u16::from_le_bytes, rest),
+        [0xfe, 0xff, rest @ ..] => wide(u16::from_be_bytes, rest),
         [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest),
+        [1..=255, 0, 1..=255, 0, ..] => wide(u16::from_le_bytes, bytes),
+        [0, 1..=255, 0, 1..=255, ..] => wide(u16::from_be_bytes, bytes),
         _ => String::from_utf8_lossy(bytes),
     }
 }
@@ -56,9 +119,6 @@ fn bare(line: &str) -> Cow<'_, str> {
         true => Cow::Owned(without_colours(line)),
         false => Cow::Borrowed(line),
     };
-    if plain.trim_start().starts_with("```") || plain.trim_start().starts_with("~~~") {
-        return Cow::Borrowed("");
-    }
     match plain {
         Cow::Borrowed(line) => Cow::Borrowed(without_prefix(line)),
         Cow::Owned(line) => Cow::Owned(without_prefix(&line).to_owned()),
@@ -68,14 +128,15 @@ fn bare(line: &str) -> Cow<'_, str> {
 fn without_prefix(line: &str) -> &str {
     let mut rest = line;
     for _ in 0..8 {
-        if matches!(parse(rest), Some(Line::Event(_))) {
-            return rest;
-        }
+        let is_event = |line: &str| matches!(parse(line), Some(Line::Event(_)));
         let trimmed = rest.trim_start();
         let shorter = quoted(trimmed).or_else(|| console(trimmed)).or_else(|| stamped(trimmed));
-        match shorter {
-            Some(shorter) => rest = shorter,
-            None => return rest,
+        let numbered =
+            || numbered(trimmed).filter(|line| is_known(line) || line.trim_start().starts_with('#'));
+        // What is an event with the prefix may be one only because of it.
+        match shorter.or_else(numbered) {
+            Some(shorter) if !is_event(rest) || is_event(without_prefix(shorter)) => rest = shorter,
+            _ => return rest,
         }
     }
     rest
@@ -84,6 +145,14 @@ fn without_prefix(line: &str) -> &str {
 /// `> `, `| ` of quoting and of boxes.
 fn quoted(line: &str) -> Option<&str> {
     line.strip_prefix(['>', '|']).filter(|rest| !line.starts_with("||") && !rest.starts_with('='))
+}
+
+/// `   12  ` and `12: ` of editors and of grep.
+fn numbered(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = rest.len() < line.len() && line.len() - rest.len() <= 7;
+    let behind = rest.strip_prefix([':', '\t', '|']).or_else(|| rest.strip_prefix("  "))?;
+    is_number.then_some(behind)
 }
 
 /// `[   12.345678] ` of the console, with the CPU or thread that some kernels add: `[   12.345678][    T1] `.
@@ -176,8 +245,26 @@ mod tests {
             let tidy = text(pasted.as_bytes());
             assert!(matches!(parse(tidy.lines().nth(2).unwrap()), Some(Line::Event(_))), "{prefix}: {tidy}");
         }
-        let pasted = format!("Hello,\n```\n{EVENT}\n```\n");
-        assert!(text(pasted.as_bytes()).lines().any(|line| line == EVENT));
+    }
+
+    #[test]
+    fn words_around_a_trace_are_no_part_of_it() {
+        for (before, after) in [("Hello,\n\nsee below:\n```\n", "```\nAny idea?\n"), ("Hi all,\n", "")] {
+            let pasted = format!("{before}# tracer: nop\n{EVENT}\n{after}");
+            let tidy = text(pasted.as_bytes());
+            let left: Vec<&str> = tidy.lines().filter(|line| !line.trim().is_empty()).collect();
+            assert_eq!(left, ["# tracer: nop", EVENT], "{before}");
+        }
+    }
+
+    #[test]
+    fn events_that_a_mail_program_has_broken_are_joined() {
+        let switch = "rt-7 [000] d..2. 10.000100: sched_switch: prev_comm=rt prev_pid=7 prev_prio=9 prev_state=S ==> next_comm=x next_pid=8 next_prio=120";
+        let broken = switch.replace(" prev_pid", "\nprev_pid").replace(" ==>", "\n==>");
+        let tidy = text(format!("> {}\n", broken.replace('\n', "\n> ")).as_bytes()).into_owned();
+        assert_eq!(tidy.trim(), switch);
+        let stack = format!("> {switch}\n>  => schedule\n>  => kthread\n");
+        assert_eq!(text(stack.as_bytes()).lines().count(), 3, "a stack is none of its fields");
     }
 
     #[test]
@@ -185,6 +272,9 @@ mod tests {
         let wide: Vec<u8> =
             [0xff, 0xfe].into_iter().chain(EVENT.encode_utf16().flat_map(u16::to_le_bytes)).collect();
         assert_eq!(text(&wide), EVENT);
+        assert_eq!(text(&wide[2..]), EVENT, "without a mark");
+        assert_eq!(text(format!("{EVENT}\r{EVENT}").as_bytes()).lines().count(), 2);
+        assert!(matches!(parse(&text(EVENT.replace(' ', "\u{a0}").as_bytes())), Some(Line::Event(_))));
         let marked = format!("\u{feff}{EVENT}");
         assert_eq!(text(marked.as_bytes()), EVENT);
         assert!(matches!(text(EVENT.as_bytes()), Cow::Borrowed(EVENT)));

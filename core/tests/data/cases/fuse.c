@@ -1,0 +1,10 @@
+// fuse: FIFO-80 "control" (CPU 0) reads a file of FUSE; FIFO-50 "served" (CPU 1), its server, computes 4 ms for the third read
+#include "markers.h"
+#include <sys/mount.h>
+#include <linux/fuse.h>
+#include <sys/stat.h>
+enum{N=3}; static int fd, reads;
+static void rep(struct fuse_in_header*h,int err,void*d,int n){ char b[8192]; struct fuse_out_header o={sizeof o+n,err,h->unique}; memcpy(b,&o,sizeof o); if(n) memcpy(b+sizeof o,d,n); if(write(fd,b,sizeof o+n)<0) perror("reply"); }
+static void*served(void*x){ who("served"); pin(1); fifo(50); static char b[1<<18]; for(;;){ int n=read(fd,b,sizeof b); if(n<=0) break; struct fuse_in_header*h=(void*)b; struct fuse_attr a={.ino=h->nodeid,.mode=h->nodeid==1?S_IFDIR|0755:S_IFREG|0644,.nlink=1,.size=1<<20};
+ switch(h->opcode){ case FUSE_INIT:{ struct fuse_init_in*q=(void*)(h+1); struct fuse_init_out o={.major=7,.minor=q->minor<31?q->minor:31,.max_readahead=0,.max_write=4096}; rep(h,0,&o,sizeof o); break;} case FUSE_GETATTR:{ struct fuse_attr_out o={.attr_valid=100,.attr=a}; rep(h,0,&o,sizeof o); break;} case FUSE_LOOKUP:{ struct fuse_entry_out o={.nodeid=2,.entry_valid=100,.attr_valid=100,.attr=a}; o.attr.ino=2; o.attr.mode=S_IFREG|0644; rep(h,0,&o,sizeof o); break;} case FUSE_OPEN:{ struct fuse_open_out o={.open_flags=FOPEN_DIRECT_IO}; rep(h,0,&o,sizeof o); break;} case FUSE_READ:{ spin_cpu(reads++==2?4*MS:100*US); rep(h,0,b+4096,512); break;} case FUSE_FORGET: case FUSE_BATCH_FORGET: break; case FUSE_RELEASE: case FUSE_FLUSH: rep(h,0,0,0); break; default: rep(h,-ENOSYS,0,0);} } return 0; }
+int main(int c,char**v){ fd=open("/dev/fuse",O_RDWR); char o[128]; snprintf(o,128,"fd=%d,rootmode=40000,user_id=0,group_id=0",fd); if(mount("f",v[1],"fuse.test",0,o)){ perror("mount"); return 1;} pthread_t t; pthread_create(&t,0,served,0); char p[256]; snprintf(p,256,"%s/f",v[1]); who("control"); pin(0); fifo(80); int f=open(p,O_RDONLY); if(f<0) perror("open"); char b[512]; ns_t T0=now()+200*MS; for(int i=0;i<N;i++){ until(T0+i*60*MS); mark(600,i); if(pread(f,b,512,0)<0) perror("pread"); mark(601,i);} umount2(v[1],MNT_DETACH); _exit(0); }

@@ -1,0 +1,8 @@
+// iouring: FIFO-80 "control" (CPU 0) waits for a read that a worker of io_uring (IOSQE_ASYNC) makes from a pipe; FIFO-60 "feeder" (CPU 1) writes it after 4 ms of computing
+#include "markers.h"
+#include <linux/io_uring.h>
+static int p[2]; static ns_t T0; enum{N=3};
+static void*feeder(void*x){ who("feeder"); pin(1); fifo(60); for(int i=0;i<N;i++){ until(T0+i*60*MS+200*US); spin_cpu(i==2?4*MS:100*US); if(write(p[1],"x",1)!=1) perror("w"); } return 0; }
+static void*control(void*x){ who("control"); pin(0); fifo(80); struct io_uring_params q={0}; int r=syscall(SYS_io_uring_setup,8,&q); if(r<0){perror("setup");return 0;} char*sq=mmap(0,q.sq_off.array+q.sq_entries*4,3,MAP_SHARED|MAP_POPULATE,r,IORING_OFF_SQ_RING); struct io_uring_sqe*e=mmap(0,q.sq_entries*sizeof*e,3,MAP_SHARED|MAP_POPULATE,r,IORING_OFF_SQES); char*cq=mmap(0,q.cq_off.cqes+q.cq_entries*sizeof(struct io_uring_cqe),3,MAP_SHARED|MAP_POPULATE,r,IORING_OFF_CQ_RING); char c;
+ for(int i=0;i<N;i++){ until(T0+i*60*MS); memset(e,0,sizeof*e); e->opcode=IORING_OP_READ; e->fd=p[0]; e->addr=(uintptr_t)&c; e->len=1; e->off=-1; e->flags=IOSQE_ASYNC; *(unsigned*)(sq+q.sq_off.array)=0; unsigned*t=(unsigned*)(sq+q.sq_off.tail); *(unsigned*)(sq+q.sq_off.array+4*(*t&(q.sq_entries-1)))=0; __atomic_store_n(t,*t+1,__ATOMIC_RELEASE); mark(600,i); if(syscall(SYS_io_uring_enter,r,1,1,IORING_ENTER_GETEVENTS,0,0)<0) perror("enter"); mark(601,i); unsigned*h=(unsigned*)(cq+q.cq_off.head); __atomic_store_n(h,*h+1,__ATOMIC_RELEASE);} return 0; }
+int main(void){ memlock(); if(pipe(p)) perror("pipe"); T0=now()+300*MS; pthread_t t[2]; pthread_create(t,0,feeder,0); pthread_create(t+1,0,control,0); for(int i=0;i<2;i++) pthread_join(t[i],0); return 0; }

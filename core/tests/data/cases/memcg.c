@@ -1,0 +1,4 @@
+// memcg: FIFO-80 "control" (CPU 0) touches new memory in a cgroup at its limit: the page fault has to reclaim
+#include "markers.h"
+enum{N=3}; static void put(const char*f,const char*t){ int d=open(f,O_WRONLY); if(d<0||write(d,t,strlen(t))<0) perror(f); close(d); }
+int main(int c,char**v){ char f[256],t[64]; const char*g=v[1]; snprintf(f,256,"%s/cgroup.procs",g); snprintf(t,64,"%d",getpid()); put(f,t); who("control"); int fd=open(v[2],O_RDWR|O_CREAT|O_TRUNC,0600); static char b[1<<20]; for(int i=0;i<24;i++) if(write(fd,b,1<<20)<0) perror("w"); fsync(fd); pin(0); fifo(80); char*m=mmap(0,16<<20,PROT_READ|PROT_WRITE,MAP_PRIVATE|MAP_ANONYMOUS,-1,0); madvise(m,16<<20,MADV_NOHUGEPAGE); ns_t T0=now()+200*MS; char*q=m; for(int i=0;i<N;i++){ int n=i==2?600:20; if(i==2){ lseek(fd,0,0); while(read(fd,b,1<<20)>0); } until(T0+i*100*MS); mark(600,i); for(int k=0;k<n;k++){ *q=1; q+=4096; } mark(601,i);} unlink(v[2]); return 0; }
