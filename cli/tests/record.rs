@@ -54,6 +54,7 @@ fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
         (&["record", "--threshold", "0"], "must be more than nothing"),
         (&["record", "-D", "abc"], "abc"),
         (&["record", "--live", "--json", "-D", "1s"], "--json"),
+        (&["record", "--activation", "mark:begin", "--", "true"], "lathunt explain --between mark:begin"),
         (&["record", "--potential", "everything"], "everything"),
         (&["record", "--latency-hist", "/dev/null", "-D", "1s"], "/dev/null"),
     ] {

@@ -67,7 +67,8 @@ pub struct RecordArgs {
     /// there. Where several calls of a program wait in one place, the verdict names them with a number that is the same in each run of that
     /// program: `clock_nanosleep TIMER_ABSTIME@721d3c89` is one of them alone. Without it, that is inferred from how often a thread waits where, and who ends the wait; other places
     /// that may begin jobs make a PASS impossible where the jobs would be longer than the deadline. For threads that
-    /// never wait there it is inferred.
+    /// never wait there it is inferred. From one event or marker of a program to another one, also across threads: lathunt
+    /// trace, then lathunt explain --between.
     #[arg(long, value_name = "PLACE")]
     activation: Option<String>,
     /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
@@ -127,6 +128,15 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         is_application || args.activation.is_none(),
         "--activation needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
     );
+    if let Some((kind @ ("event" | "mark"), name)) =
+        args.activation.as_deref().and_then(|place| place.split_once(':'))
+    {
+        anyhow::bail!(
+            "--activation {kind}:{name}: the recorder sees waits, no events or markers of programs. Name a wait (read 7, \
+             epoll_wait*), or record a trace (lathunt trace) and measure from there to another event: lathunt explain \
+             --between {kind}:{name} …"
+        );
+    }
     anyhow::ensure!(
         is_application || deadlines.is_empty() || deadlines.plain().is_some(),
         "a deadline for each thread needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"

@@ -8,6 +8,7 @@
 mod boot;
 mod freeze;
 mod guest;
+mod hidden;
 mod machine;
 mod monitor;
 mod record;
@@ -28,7 +29,9 @@ const GUESTS: &[Guest] = &[
     Guest {
         name: "two-cpus",
         machine: TWO_CPUS,
-        scenarios: &["hunt", "frozen", "matrix", "record", "monitor", "suspend", "hwlat", "isolate"],
+        scenarios: &[
+            "hunt", "frozen", "matrix", "record", "hidden", "monitor", "suspend", "hwlat", "isolate",
+        ],
         silence: SILENCE,
     },
 ];

@@ -106,15 +106,15 @@ static void init(const char *name)
 
 static void *good(void *unused)
 {
-	ns next = now();
+	ns next = now(), period = (getenv("GOOD_US") ? atoll(getenv("GOOD_US")) : 50) * 1000;
 
 	init("good");
 	pin(0);
 	fifo(50);
 	while (now() < truth->end) {
-		next += MS / 20;
+		next += period;
 		while (next < now())
-			next += MS / 20;
+			next += period;
 		until(next);
 	}
 	return unused;
