@@ -58,9 +58,9 @@ check: ## What must be clean before a commit: format, lints, docs, sizes, links,
 	@scripts/check
 
 # Debian's own cyclictest is not shadowed unless asked: see docs/decisions/0003-install-layout.md.
-install: ## Install binary, links, manual pages, and headers and libraries of tracer and runtime (PREFIX, DESTDIR; CYCLICTEST=yes puts the drop-in into bin)
+install: ## Install binary, links, manual pages, and headers and libraries of tracer and runtime (PREFIX, DESTDIR; CYCLICTEST=yes puts the drop-in into bin, CAPABILITIES=yes lets users measure without root)
 	@test -x $(BINARY) -a -e target/release/liblathunt_tracer.so -a -e target/release/liblathunt_runtime.so || { echo "make install: run 'make build' first (as yourself, not as root)" >&2; exit 1; }
-	@scripts/install "$(DESTDIR)" "$(PREFIX)" "$(CYCLICTEST)"
+	@scripts/install "$(DESTDIR)" "$(PREFIX)" "$(CYCLICTEST)" "$(CAPABILITIES)"
 
 uninstall: ## Remove what install put there
 	@scripts/install --remove "$(DESTDIR)" "$(PREFIX)"

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{breaktrace, cmd, exit};
@@ -160,11 +161,37 @@ pub(crate) fn usage_error(error: &clap::Error) -> String {
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let line = told.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
-    format!("{}; see --help", line.trim_start_matches("error: "))
+    format!(
+        "{}; {}",
+        line.trim_start_matches("error: "),
+        command_after_dashes(error).unwrap_or("see --help".to_owned())
+    )
+}
+
+/// `record ./app`: what to type, where the command takes a program after `--`.
+fn command_after_dashes(error: &clap::Error) -> Option<String> {
+    const TAKE_A_PROGRAM: [&str; 3] = ["record", "trace", "respond"];
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let takes_one = words.first().is_some_and(|command| TAKE_A_PROGRAM.contains(&command.as_str()));
+    if !takes_one || error.kind() != clap::error::ErrorKind::UnknownArgument {
+        return None;
+    }
+    let ContextValue::String(refused) = error.get(ContextKind::InvalidArg)? else { return None };
+    if refused.starts_with('-') {
+        return None; // an option
+    }
+    let at = words.iter().position(|word| word == refused)?;
+    let (options, program) = words.split_at(at);
+    Some(format!("a program goes after --: lathunt {} -- {}", options.join(" "), program.join(" ")))
 }
 
 #[cfg(test)]
+mod examples;
+
+#[cfg(test)]
 mod tests {
+    use std::fmt::Write;
     use std::path::Path;
 
     use super::*;
@@ -181,7 +208,7 @@ mod tests {
         // It has no page of its own.
         let mut whole = Cli::command().disable_help_subcommand(true);
         whole.build();
-        let mut pages = vec![("lathunt.1".to_owned(), page(whole.clone()))];
+        let mut pages = vec![("lathunt.1".to_owned(), page("lathunt", whole.clone()))];
         add_pages_below(&whole, "lathunt", &mut pages);
         for (file, text) in pages {
             let path = folder.join(&file);
@@ -201,14 +228,21 @@ mod tests {
         for below in command.get_subcommands() {
             let name = format!("{name}-{}", below.get_name());
             let named = below.clone().name(name.clone()).version(env!("CARGO_PKG_VERSION"));
-            pages.push((format!("{name}.1"), page(named)));
+            pages.push((format!("{name}.1"), page(&name, named)));
             add_pages_below(below, &name, pages);
         }
     }
 
-    fn page(command: clap::Command) -> String {
+    fn page(name: &str, command: clap::Command) -> String {
         let mut bytes = Vec::new();
         clap_mangen::Man::new(command).date("").render(&mut bytes).unwrap();
-        String::from_utf8(bytes).unwrap()
+        let examples = examples::of(name);
+        assert!(!examples.is_empty(), "{name}: cli/src/cli/examples.rs has no example");
+        let escaped = |text: &str| text.replace('\\', "\\\\").replace('-', "\\-").replace('\'', "\\(aq");
+        let mut text = String::from_utf8(bytes).unwrap() + ".SH EXAMPLES\n";
+        for (typed, does) in examples {
+            let _ = write!(text, ".TP\n\\fB{}\\fR\n{}\n", escaped(typed), escaped(does));
+        }
+        text
     }
 }

@@ -203,7 +203,7 @@ pub fn target_like(path: &Path, name: &str, kind: &Kind) -> Result<PathBuf> {
 /// # Errors
 /// One line: it cannot be made, or is not to be written.
 pub fn directory(path: &Path, readers: Readers) -> Result<Directory> {
-    Directory::make(path, readers, foreign()).map_err(|error| said(path, &error))
+    Directory::make_for_caller(path, readers, foreign()).map_err(|error| said(path, &error))
 }
 
 /// Puts a file into an open directory.
@@ -250,7 +250,8 @@ fn forced() -> bool {
 }
 
 fn place(path: &Path) -> Result<(Directory, OsString)> {
-    Directory::of_file(path, foreign()).map_err(|error| said(path, &error))
+    let (directory, name) = Directory::of_file(path, foreign()).map_err(|error| said(path, &error))?;
+    Ok((directory.for_caller(), name))
 }
 
 /// What is no regular file, opened to be written as it is; that there is one is said by the descriptor, since a name may

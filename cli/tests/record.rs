@@ -275,7 +275,7 @@ fn q_ends_the_live_view_with_the_summary() {
     script.stdin.take().unwrap().write_all(b"xq").unwrap();
     let ended = script.wait_with_output().unwrap();
     let shown = String::from_utf8_lossy(&ended.stdout);
-    assert!(shown.contains("recording (q ends)") && shown.contains("last culprit"), "{shown}");
+    assert!(shown.contains("recording (q ends, ? keys)") && shown.contains("last culprit"), "{shown}");
     assert!(shown.contains("Worst cases") && shown.contains("run: "), "{shown}");
     assert!(read(&directory).complete);
 }

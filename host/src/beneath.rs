@@ -18,10 +18,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    fchmod, fstat, fsync, linkat, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags, FileType,
-    Mode, OFlags, Stat, CWD,
+    chownat, fchmod, fstat, fsync, linkat, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags,
+    FileType, Mode, OFlags, Stat, CWD,
 };
 use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
 
 use crate::trusted::{self, me, refused, Access, Owner};
 
@@ -63,6 +64,8 @@ pub enum Foreign {
 pub struct Directory {
     fd: OwnedFd,
     path: PathBuf,
+    /// New files belong to the user who called sudo.
+    for_caller: bool,
 }
 
 impl Directory {
@@ -79,7 +82,21 @@ impl Directory {
     /// # Errors
     /// As [`Directory::open`], or it cannot be made.
     pub fn make(path: &Path, readers: Readers, foreign: Foreign) -> io::Result<Directory> {
-        Directory::walk(path, Some(readers), foreign)?.checked(foreign)
+        Directory::walk(path, Some((readers, false)), foreign)?.checked(foreign)
+    }
+
+    /// The same for results: what is made belongs to the user who called sudo, if one did.
+    ///
+    /// # Errors
+    /// As [`Directory::make`].
+    pub fn make_for_caller(path: &Path, readers: Readers, foreign: Foreign) -> io::Result<Directory> {
+        Ok(Directory::walk(path, Some((readers, true)), foreign)?.checked(foreign)?.for_caller())
+    }
+
+    /// From now on new files in it belong to the user who called sudo, if one did.
+    #[must_use]
+    pub fn for_caller(self) -> Directory {
+        Directory { for_caller: true, ..self }
     }
 
     /// The directory and the name in it that `path` leads to, links followed as far as they are trusted.
@@ -103,10 +120,14 @@ impl Directory {
         Err(Errno::LOOP.into())
     }
 
-    fn walk(path: &Path, make: Option<Readers>, foreign: Foreign) -> io::Result<Directory> {
+    fn walk(path: &Path, make: Option<(Readers, bool)>, foreign: Foreign) -> io::Result<Directory> {
         let start = |name: &Path| -> io::Result<Directory> {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            Ok(Directory { fd: openat(CWD, name, flags, Mode::empty())?, path: name.to_owned() })
+            Ok(Directory {
+                fd: openat(CWD, name, flags, Mode::empty())?,
+                path: name.to_owned(),
+                for_caller: false,
+            })
         };
         let mut here = start(Path::new("."))?;
         let mut rest: Vec<OsString> = parts(path);
@@ -125,13 +146,18 @@ impl Directory {
                 rest.extend(parts(&here.link_target(&name, foreign)?));
                 continue;
             }
-            if let (None, Some(readers)) = (&found, make) {
+            let mut is_new = false;
+            if let (None, Some((readers, _))) = (&found, make) {
                 match mkdirat(&here.fd, &name, readers.of_directory()) {
-                    Ok(()) | Err(Errno::EXIST) => {}
+                    Ok(()) => is_new = true,
+                    Err(Errno::EXIST) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
             here = here.step(&name)?;
+            if is_new && make.is_some_and(|(_, for_caller)| for_caller) {
+                give(&here.fd)?;
+            }
         }
         // What is written needs a descriptor of its own kind: fsync refuses those of O_PATH.
         let fd = openat(&here.fd, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -139,7 +165,7 @@ impl Directory {
             Err(Errno::ACCESS) => here.fd, // may be entered and written, not listed
             fd => fd?,
         };
-        Ok(Directory { fd, path: here.path })
+        Ok(Directory { fd, path: here.path, for_caller: false })
     }
 
     fn step(&self, name: &OsStr) -> io::Result<Directory> {
@@ -148,7 +174,7 @@ impl Directory {
             true => PathBuf::from(name),
             false => self.path.join(name),
         };
-        Ok(Directory { fd: openat(&self.fd, name, flags, Mode::empty())?, path })
+        Ok(Directory { fd: openat(&self.fd, name, flags, Mode::empty())?, path, for_caller: false })
     }
 
     /// Where the link `name` leads, if whoever made it may decide that.
@@ -184,7 +210,7 @@ impl Directory {
 
     /// A directory that has been opened elsewhere, and proven there.
     pub(crate) fn of_fd(fd: OwnedFd, path: PathBuf) -> Directory {
-        Directory { fd, path }
+        Directory { fd, path, for_caller: false }
     }
 
     /// That nobody else can read or change anything in it: for state that is believed later.
@@ -231,8 +257,8 @@ impl Directory {
             Err(error) => return Err(error.into()),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let below =
-            Directory { fd: openat(&self.fd, name, flags, Mode::empty())?, path: self.path.join(name) };
+        let fd = openat(&self.fd, name, flags, Mode::empty())?;
+        let below = Directory { fd, path: self.path.join(name), for_caller: self.for_caller };
         below.checked(Foreign::Refused)
     }
 
@@ -247,7 +273,11 @@ impl Directory {
             | OFlags::NOFOLLOW
             | OFlags::NONBLOCK
             | OFlags::CLOEXEC;
-        Ok(openat(&self.fd, name, flags, readers.of_file())?.into())
+        let file: File = openat(&self.fd, name, flags, readers.of_file())?.into();
+        if self.for_caller {
+            give(&file)?;
+        }
+        Ok(file)
     }
 
     /// Opens a file of ours, to be read and written in place; made where it is missing.
@@ -281,7 +311,7 @@ impl Directory {
         let mut fresh = self.unnamed(name, readers)?;
         fresh.file.write_all(bytes)?;
         if let (Readers::Umask, Some(old)) = (readers, self.find(name)?) {
-            if kind(&old) == FileType::RegularFile && old.st_uid == me() {
+            if kind(&old) == FileType::RegularFile && is_trusted(old.st_uid) {
                 fchmod(&fresh.file, Mode::from_raw_mode(old.st_mode & 0o777))?;
             }
         }
@@ -342,7 +372,12 @@ impl Directory {
     fn unnamed(&self, name: &OsStr, readers: Readers) -> io::Result<Fresh<'_>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match openat(&self.fd, ".", flags, readers.of_file()) {
-            Ok(fd) => return Ok(Fresh { directory: self, file: fd.into(), name: None, of: name.to_owned() }),
+            Ok(fd) => {
+                if self.for_caller {
+                    give(&fd)?;
+                }
+                return Ok(Fresh { directory: self, file: fd.into(), name: None, of: name.to_owned() });
+            }
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
@@ -356,6 +391,13 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// What root has just made is from now on that of the user who called sudo, if one did.
+fn give(made: impl AsFd) -> io::Result<()> {
+    let Some((uid, gid)) = trusted::sudo_caller() else { return Ok(()) };
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    Ok(chownat(made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?)
 }
 
 /// A file on its way to its name.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lathunt_core::time::Tid;
 
 use crate::error::{Error, Result};
+use crate::user::User;
 
 /// How long a program may take to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,11 +37,11 @@ pub struct HeldChild {
 impl HeldChild {
     /// Starts `command` and stops it before its first instruction: it asks to be traced by us, and the kernel stops a
     /// traced program when its code is in place. So it has its name already, and nothing of it has run. With `aside`, what
-    /// it writes to stdout goes to stderr.
+    /// it writes to stdout goes to stderr. With `user` it runs as that one.
     ///
     /// # Errors
     /// Why the program cannot be started, in one line.
-    pub fn start(command: &[OsString], aside: bool) -> Result<HeldChild> {
+    pub fn start(command: &[OsString], aside: bool, user: Option<&User>) -> Result<HeldChild> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Error::refused("start", "the command", "it is empty"));
         };
@@ -51,6 +52,8 @@ impl HeldChild {
             let stderr = std::io::stderr().as_fd().try_clone_to_owned();
             command.stdout(stderr.map_or_else(|_| Stdio::null(), Stdio::from));
         }
+        // Before it asks to be traced: who becomes another user may not be looked at any more.
+        user.into_iter().for_each(|user| user.runs(&mut command));
         // SAFETY: one system call, which is all that may be done between fork and exec. Where it is refused the program is
         // not held.
         unsafe {
@@ -144,7 +147,7 @@ mod tests {
     #[test]
     fn a_program_is_held_with_its_own_name_and_ends_with_its_own_code() {
         let command = ["sh", "-c", "exit 7"].map(OsString::from);
-        let mut child = HeldChild::start(&command, false).unwrap();
+        let mut child = HeldChild::start(&command, false, None).unwrap();
         assert!(child.held);
         let comm = std::fs::read_to_string(format!("/proc/{}/comm", child.tid())).unwrap();
         assert_eq!((comm.as_str(), child.ended()), ("sh\n", None));
@@ -164,7 +167,7 @@ mod tests {
         for (command, expected) in
             [("/nonexistent/program", "no such program"), ("/etc/passwd", "no program")]
         {
-            let error = HeldChild::start(&[command.into()], false).err().unwrap().to_string();
+            let error = HeldChild::start(&[command.into()], false, None).err().unwrap().to_string();
             assert!(error.contains(command) && error.contains(expected) && !error.contains('\n'), "{error}");
         }
     }

@@ -40,4 +40,5 @@ pub mod threads;
 pub mod topology;
 pub mod tracefs;
 pub mod trusted;
+pub mod user;
 pub mod wall;

@@ -3,7 +3,13 @@
 /// Columns of the terminal on stderr; `None` when it is none or does not say.
 #[must_use]
 pub fn columns() -> Option<usize> {
-    size(libc::STDERR_FILENO).map(|(columns, _)| columns)
+    size_of_stderr().map(|(columns, _)| columns)
+}
+
+/// Columns and lines of the terminal on stderr; `None` when it is none or does not say.
+#[must_use]
+pub fn size_of_stderr() -> Option<(usize, usize)> {
+    size(libc::STDERR_FILENO)
 }
 
 /// Columns and lines of the terminal on stdout; `None` when it is none or does not say.
@@ -45,13 +51,13 @@ impl Keys {
         }
     }
 
-    /// Whether `key` was pressed since the last call.
+    /// Keys pressed since the last call.
     #[must_use]
-    pub fn pressed(&self, key: u8) -> bool {
+    pub fn pressed(&self) -> Vec<u8> {
         let mut typed = [0u8; 64];
         // SAFETY: the buffer is as long as said; with VMIN 0 the call returns at once.
         let got = unsafe { libc::read(libc::STDIN_FILENO, typed.as_mut_ptr().cast(), typed.len()) };
-        typed[..usize::try_from(got).unwrap_or(0)].contains(&key)
+        typed[..usize::try_from(got).unwrap_or(0)].to_vec()
     }
 }
 

@@ -55,6 +55,14 @@ pub fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The user and group who called sudo; `None`: this is not root, or nobody did.
+#[must_use]
+pub fn sudo_caller() -> Option<(u32, u32)> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let caller = number("SUDO_UID").filter(|&uid| uid != 0 && me() == 0)?;
+    Some((caller, number("SUDO_GID")?))
+}
+
 /// Opens `path` for reading. Directories on the way are followed as usual: where they are not trusted either, use
 /// [`open_in`].
 ///

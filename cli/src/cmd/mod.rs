@@ -31,3 +31,4 @@ pub mod tasks;
 pub mod trace;
 pub mod trace_user;
 pub mod units;
+pub mod user;

@@ -12,6 +12,7 @@ use lathunt_host::recording::Selection;
 
 use crate::cmd::deadlines::{self, deadlines};
 use crate::cmd::units::{microseconds, seconds};
+use crate::cmd::user;
 use crate::record::{self, Plan};
 use crate::strict::Strict;
 
@@ -110,6 +111,9 @@ pub struct RecordArgs {
     /// Print every case and reason, also those beyond the height of the terminal
     #[arg(long)]
     all: bool,
+    /// Run COMMAND as this user; default: the one who called sudo, else this user
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
     /// Start this program and record it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -160,6 +164,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         json: args.json,
         quiet: args.quiet,
         all: args.all,
+        user: user::of_command(args.user.as_deref(), "--user", &args.command)?,
         command: args.command,
     })
 }

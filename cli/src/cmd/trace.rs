@@ -10,7 +10,7 @@ use lathunt_host::channel::place::Place;
 use lathunt_host::tracefs::EventSet;
 
 use super::trace_user::{self, SessionArgs, Verb};
-use super::units;
+use super::{units, user};
 use crate::trace::{self, Plan};
 
 /// Record the kernel's events, and instrumented programs, on one clock, for `lathunt explain`.
@@ -45,6 +45,9 @@ pub struct TraceArgs {
     /// How long; without it until COMMAND ends or Ctrl-C
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::seconds)]
     duration: Option<Ns>,
+    /// Run COMMAND as this user; default: the one who called sudo, else this user
+    #[arg(long, value_name = "NAME", requires = "command")]
+    run_as: Option<String>,
     /// Program to start
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -67,6 +70,7 @@ pub fn run(args: TraceArgs) -> anyhow::Result<ExitCode> {
         user: args.user,
         session,
         duration: args.duration,
+        as_user: user::of_command(args.run_as.as_deref(), "--run-as", &args.command)?,
         command: args.command,
     })
 }

@@ -16,7 +16,9 @@ use state::Progress;
 pub struct Display {
     terminal: bool,
     quiet: bool,
-    drawn_lines: usize,
+    /// Characters of each line that is drawn.
+    drawn: Vec<usize>,
+    keys: bool,
     last: Instant,
 }
 
@@ -24,7 +26,13 @@ impl Display {
     /// A display; `quiet` shows nothing.
     #[must_use]
     pub fn new(quiet: bool) -> Display {
-        Display { terminal: crate::out::can_draw(), quiet, drawn_lines: 0, last: Instant::now() }
+        Display {
+            terminal: crate::out::can_draw(),
+            quiet,
+            drawn: Vec::new(),
+            keys: false,
+            last: Instant::now(),
+        }
     }
 
     /// Whether it is time to show something new: twice a second on a terminal, every ten seconds elsewhere.
@@ -42,12 +50,20 @@ impl Display {
         self.last = Instant::now();
         let mut err = std::io::stderr().lock();
         if self.terminal {
-            let lines = view::table(progress, terminal_columns());
-            let up = if self.drawn_lines > 0 { format!("\x1b[{}F", self.drawn_lines) } else { String::new() };
+            let (columns, rows) = lathunt_host::terminal::size_of_stderr().unwrap_or((100, 24));
+            let mut lines = view::table(
+                progress,
+                columns,
+                rows.saturating_sub(usize::from(self.keys) * view::KEYS.len()),
+            );
+            if self.keys {
+                lines.extend(view::KEYS.map(|line| line.chars().take(columns.saturating_sub(1)).collect()));
+            }
+            let up = self.up(columns);
             let text: String = lines.iter().map(|line| format!("{line}\x1b[K\n")).collect();
             // A terminal that went away must not end the measurement.
-            let _ = write!(err, "{up}{text}\x1b[J");
-            self.drawn_lines = lines.len();
+            let _ = write!(err, "{up}\x1b[J{text}");
+            self.drawn = lines.iter().map(|line| line.chars().count()).collect();
         } else {
             let _ = writeln!(err, "{}", view::line(progress));
         }
@@ -59,23 +75,37 @@ impl Display {
             return;
         }
         let mut err = std::io::stderr().lock();
-        if self.drawn_lines > 0 {
-            let _ = write!(err, "\x1b[{}F\x1b[J", self.drawn_lines);
-            self.drawn_lines = 0;
-        }
+        let _ = write!(err, "{}", self.erased());
+        self.drawn.clear();
         let _ = writeln!(err, "{message}");
+    }
+
+    /// Shows the keys below the table, or hides them.
+    pub fn toggle_keys(&mut self) {
+        self.keys = !self.keys;
+    }
+
+    /// To the first line of the table. A terminal that became narrower has broken lines into several.
+    fn up(&self, columns: usize) -> String {
+        let lines: usize = self.drawn.iter().map(|&length| length.div_ceil(columns.max(1)).max(1)).sum();
+        if lines > 0 {
+            format!("\x1b[{lines}F")
+        } else {
+            String::new()
+        }
+    }
+
+    fn erased(&self) -> String {
+        let columns = lathunt_host::terminal::size_of_stderr().map_or(100, |(columns, _)| columns);
+        match self.up(columns) {
+            up if up.is_empty() => up,
+            up => up + "\x1b[J",
+        }
     }
 
     /// Removes the table; the result follows.
     pub fn finish(&mut self) {
-        if self.drawn_lines > 0 {
-            let _ = write!(std::io::stderr().lock(), "\x1b[{}F\x1b[J", self.drawn_lines);
-            self.drawn_lines = 0;
-        }
+        let _ = write!(std::io::stderr().lock(), "{}", self.erased());
+        self.drawn.clear();
     }
-}
-
-/// Width of the terminal on stderr; 100 where unknown.
-fn terminal_columns() -> usize {
-    lathunt_host::terminal::columns().unwrap_or(100)
 }

@@ -7,25 +7,34 @@ use super::state::{Progress, Row};
 /// Rows shown at most: more CPUs than this are summed up in one line, the worst shown.
 const ROWS: usize = 16;
 
-/// The table, one string a line, none wider than `columns`.
+/// What the keys do.
+pub const KEYS: [&str; 2] = ["q  ends, with the summary (as Ctrl-C)", "?  shows these lines, or hides them"];
+
+/// The table, one string a line, none wider than `columns`, and in fewer lines than the terminal has: the heading stays.
 #[must_use]
-pub fn table(progress: &Progress, columns: usize) -> Vec<String> {
-    let mut lines = vec![bar(progress)];
+pub fn table(progress: &Progress, columns: usize, lines: usize) -> Vec<String> {
+    // Bar, heading, the line of those left out, and the cursor's.
+    let most = lines.saturating_sub(4).clamp(1, ROWS);
+    let mut lines = vec![bar(progress, columns)];
     let mut rows: Vec<&Row> = progress.rows.iter().collect();
-    if rows.len() > ROWS {
+    if rows.len() > most {
         rows.sort_by_key(|row| std::cmp::Reverse(row.max));
-        rows.truncate(ROWS);
+        rows.truncate(most);
     }
-    let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or_default().clamp(8, 26);
+    let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or_default();
+    let label = label.clamp(8, (columns * 2 / 5).clamp(8, 26));
     let shown = fitting(columns.saturating_sub(label));
     let heading = shown.iter().map(|column| format!(" {:>9}", column.name)).collect::<String>();
-    lines.push(format!("{:label$}{heading}  last culprit", ""));
+    let room = columns.saturating_sub(label + 10 * shown.len() + 1);
+    let culprit = if room < "  last culprit".len() { "culprit" } else { "last culprit" };
+    lines.push(format!("{:label$}{heading}  {culprit}", ""));
     lines.extend(rows.iter().map(|row| {
         let cells = shown.iter().map(|column| format!(" {:>9}", (column.cell)(row))).collect::<String>();
         format!("{:<label$.label$}{cells}  {}", row.label, row.culprit)
     }));
-    if progress.rows.len() > ROWS {
-        lines.push(format!("… {} more lines, none with a larger maximum", progress.rows.len() - ROWS));
+    if progress.rows.len() > rows.len() {
+        let more = progress.rows.len() - rows.len();
+        lines.push(format!("… {more} more lines, none with a larger maximum"));
     }
     lines.iter().map(|line| line.chars().take(columns.saturating_sub(1)).collect()).collect()
 }
@@ -49,19 +58,18 @@ pub fn line(progress: &Progress) -> String {
     )
 }
 
-fn bar(progress: &Progress) -> String {
+fn bar(progress: &Progress, columns: usize) -> String {
     const WIDTH: usize = 40;
     match progress.share() {
         Some(share) => {
-            let done = (share * WIDTH as f64) as usize;
-            format!(
-                "{} [{}{}] {:.0} s of {:.0} s",
-                progress.phase,
-                "#".repeat(done),
-                "-".repeat(WIDTH - done),
-                progress.elapsed.as_secs(),
-                progress.planned.unwrap_or_default().as_secs()
-            )
+            let (elapsed, planned) =
+                (progress.elapsed.as_secs(), progress.planned.unwrap_or_default().as_secs());
+            let times = format!("{elapsed:.0} s of {planned:.0} s");
+            // On a narrow terminal the bar is shorter, and the times stay.
+            let room = columns.saturating_sub(progress.phase.chars().count() + times.chars().count() + 5);
+            let width = room.min(WIDTH);
+            let done = (share * width as f64) as usize;
+            format!("{} [{}{}] {times}", progress.phase, "#".repeat(done), "-".repeat(width - done))
         }
         None => {
             format!("{} {:.0} s (Ctrl-C ends with the summary)", progress.phase, progress.elapsed.as_secs())
@@ -78,7 +86,7 @@ struct Column {
 }
 
 const COLUMNS: [Column; 7] = [
-    Column { name: "count", dispensable: 0, cell: |row| row.count.to_string() },
+    Column { name: "samples", dispensable: 0, cell: |row| row.count.to_string() },
     Column { name: "min", dispensable: 5, cell: |row| shown(row.min) },
     Column { name: "now", dispensable: 1, cell: |row| shown(row.now) },
     Column { name: "avg", dispensable: 4, cell: |row| shown(row.mean_ns.map(|mean| Ns(mean as u64))) },
@@ -128,11 +136,22 @@ mod tests {
 
     #[test]
     fn a_machine_with_many_cpus_still_fits_and_shows_the_worst() {
-        let lines = table(&progress(64), 100);
+        let lines = table(&progress(64), 100, 40);
         assert!(lines.len() <= 20);
         assert!(lines.iter().any(|line| line.starts_with("CPU 63")));
         assert!(lines.last().unwrap().contains("48 more"));
         assert!(lines.iter().all(|line| line.chars().count() < 100));
+    }
+
+    #[test]
+    fn on_50_columns_and_14_lines_heading_times_and_the_worst_are_there() {
+        let mut progress = progress(64);
+        progress.rows[63].label = "CPU 63 timer+wakeup of a long name".to_owned();
+        let lines = table(&progress, 50, 14);
+        assert!(lines.len() < 14 && lines.iter().all(|line| line.chars().count() < 50), "{lines:?}");
+        assert!(lines[0].starts_with("measuring [") && lines[0].ends_with("30 s of 60 s"), "{lines:?}");
+        assert!(["samples", "max", "culprit"].iter().all(|name| lines[1].contains(name)), "{lines:?}");
+        assert!(lines[2].starts_with("CPU 63") && lines.last().unwrap().contains("54 more"), "{lines:?}");
     }
 
     #[test]
@@ -141,7 +160,7 @@ mod tests {
         progress.rows[1].label = "cyclictest/13846 (RT 80)".into();
         progress.rows[1].max = Some(Ns(16_073_000));
         progress.rows[1].culprit = "thread: hog".into();
-        let lines = table(&progress, 80);
+        let lines = table(&progress, 80, 24);
         assert!(lines.iter().all(|line| line.chars().count() < 80), "{lines:?}");
         assert!(lines[1].contains("max") && lines[1].ends_with("last culprit"), "{lines:?}");
         assert!(lines[3].contains("16.073 ms") && lines[3].ends_with("thread: hog"), "{lines:?}");
@@ -152,7 +171,7 @@ mod tests {
     fn nothing_measured_yet_is_a_dash_and_not_a_zero() {
         let mut empty = progress(1);
         empty.rows[0] = Row { label: "CPU 0".into(), ..Row::default() };
-        assert!(table(&empty, 100)[2].contains(" - "));
+        assert!(table(&empty, 100, 24)[2].contains(" - "));
         assert!(line(&empty).contains("max - on CPU 0"));
     }
 }

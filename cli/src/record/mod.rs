@@ -30,6 +30,7 @@ use lathunt_host::privileges::{self, Capability};
 use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
 use lathunt_host::signals;
 use lathunt_host::topology::Topology;
+use lathunt_host::user::User;
 
 use crate::live::Display;
 use crate::outdir::Output;
@@ -83,6 +84,8 @@ pub struct Plan {
     pub switch: bool,
     /// A program to start.
     pub command: Vec<OsString>,
+    /// As whom; `None`: as this process.
+    pub user: Option<User>,
 }
 
 impl Plan {
@@ -192,7 +195,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         false => None,
     };
     let command = (!plan.command.is_empty()).then_some(&plan.command);
-    let mut child = command.map(|command| HeldChild::start(command, plan.json)).transpose()?;
+    let start = |command: &Vec<OsString>| HeldChild::start(command, plan.json, plan.user.as_ref());
+    let mut child = command.map(start).transpose()?;
     let command = child.as_ref().map(HeldChild::tid);
     let recording = Recording::start(plan.settings(&cpus, command, &conditions))?;
     // Last: loading and attaching programs has interrupts and preemption off for longer than most of what else there is.
@@ -268,7 +272,11 @@ impl Session<'_> {
             self.clock_steps.look();
             let elapsed = clock::mono().since(begun);
             let over = plan.duration.is_some_and(|duration| elapsed >= duration);
-            let quit = keys.as_ref().is_some_and(|keys| keys.pressed(b'q'));
+            let pressed = keys.as_ref().map(lathunt_host::terminal::Keys::pressed).unwrap_or_default();
+            let quit = pressed.contains(&b'q');
+            if pressed.contains(&b'?') {
+                display.toggle_keys();
+            }
             let ending = child.as_mut().and_then(HeldChild::ended);
             if over || quit || ending.is_some() || signals::stop_requested().is_some() {
                 // Ctrl-C ends COMMAND as well.

@@ -31,7 +31,7 @@ pub fn progress(plan: &Plan, recording: &Recording, snapshot: &Snapshot, elapsed
     }
     let now = lathunt_host::clock::mono();
     rows.splice(0..0, recording.starving().iter().map(|starving| waits(starving, now)));
-    let phase = if plan.live { "recording (q ends)" } else { "recording" }.to_owned();
+    let phase = if plan.live { "recording (q ends, ? keys)" } else { "recording" }.to_owned();
     Progress { phase, elapsed, planned: plan.duration, rows }
 }
 

@@ -22,6 +22,7 @@ use lathunt_host::child::bound_to_parent;
 use lathunt_host::load::find_program;
 use lathunt_host::threads::scoped;
 use lathunt_host::tracefs::{self, EventSet};
+use lathunt_host::user::User;
 
 use crate::cmd::trace_user::{self, SessionArgs};
 use crate::own::Kind;
@@ -72,6 +73,8 @@ pub struct Plan {
     pub duration: Option<Ns>,
     /// What to run meanwhile; empty: nothing.
     pub command: Vec<OsString>,
+    /// As whom; `None`: as this process.
+    pub as_user: Option<User>,
 }
 
 /// Records in the foreground until the command ends, the time is over, or a signal comes.
@@ -101,7 +104,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     if let Some(maps) = &maps {
         maps.write()?;
     }
-    let mut child = start(&plan.command)?;
+    let mut child = start(&plan.command, plan.as_user.as_ref())?;
     let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let done = AtomicBool::new(false);
     let drained = std::thread::scope(|threads| {
@@ -152,9 +155,12 @@ fn found(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn start(command: &[OsString]) -> Result<Option<Child>> {
+fn start(command: &[OsString], user: Option<&User>) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    let child = bound_to_parent(Command::new(program).args(arguments)).spawn();
+    let mut command = Command::new(program);
+    // First: another user's process keeps no wish for the death of its parent.
+    user.into_iter().for_each(|user| user.runs(&mut command));
+    let child = bound_to_parent(command.args(arguments)).spawn();
     Ok(Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?))
 }
 

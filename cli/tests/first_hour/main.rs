@@ -1,6 +1,9 @@
 //! The first hour of a new user: what they type next is in what was printed before.
 
+mod examples;
 mod questions;
+mod rights;
+mod terminal;
 
 use std::process::{Command, Output, Stdio};
 

@@ -185,10 +185,13 @@ const NAME: usize = 20;
 #[must_use]
 pub fn deadline_and_largest(run: &Run) -> [String; 2] {
     if let Some((name, deadline, quantity, max)) = worst_of_merged(run) {
+        // Another of the runs may have a larger one, and be held against no deadline, or a longer one.
+        let of_all = run.max_of(quantity).filter(|&all| all > max);
         let (deadline, max) = deadline.told_apart(max);
+        let of_all = of_all.map(|all| format!(" there, {all} in all runs")).unwrap_or_default();
         return [
             format!("deadline {deadline} of {}", cut(name, NAME)),
-            format!("largest {} latency {max}", quantity.name()),
+            format!("largest {} latency {max}{of_all}", quantity.name()),
         ];
     }
     let deadline = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
@@ -307,7 +310,28 @@ pub fn begin(run: &Run) -> Option<Mono> {
     run.series.iter().filter_map(|series| series.begin).min()
 }
 
+/// All worst cases in one, where none is explained, and all for the same reason.
+fn unexplained(run: &Run, width: usize) -> Option<Vec<String>> {
+    let worst = run.peaks.iter().max_by_key(|peak| peak.total_ns).filter(|_| run.peaks.len() > 1)?;
+    let reason = worst.no_evidence.as_deref()?;
+    let is_same = |peak: &Peak| {
+        peak.explanation.is_none() && peak.context.is_none() && peak.no_evidence.as_deref() == Some(reason)
+    };
+    let at = begin(run).map(|begin| format!(" at +{:.3}s", worst.begin.since(begin).as_secs()));
+    let said = format!(
+        "{} cases, the worst {} on CPU {}{}; none is explained: {reason}",
+        run.peaks.len(),
+        worst.total_ns,
+        worst.cpu,
+        at.unwrap_or_default()
+    );
+    run.peaks.iter().all(is_same).then(|| late::hanging("  ", &said, width))
+}
+
 fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
+    if let Some(all) = unexplained(run, width) {
+        return vec![all];
+    }
     let begin = begin(run);
     let lines = |(nth, index): (usize, usize)| {
         let peak = &run.peaks[index];

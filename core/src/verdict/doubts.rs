@@ -25,11 +25,10 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
     const ABOUT_SAMPLES: [Rule; 6] =
         [cut_off, left_its_cpu, calibration_absent, calibration_failed, cpu_unsampled, records_lost];
-    const ABOUT_CIRCUMSTANCES: [Rule; 11] = [
+    const ABOUT_CIRCUMSTANCES: [Rule; 10] = [
         disturbed_by_another,
         activations_missing,
         ended_early,
-        not_realtime,
         load_absent,
         load_died,
         load_idle,
@@ -39,7 +38,9 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         kernel_trouble,
     ];
     let of = |these: &[Rule]| these.iter().flat_map(|rule| rule(run, rules)).collect::<Vec<Doubt>>();
-    let mut doubts = of(&ABOUT_SAMPLES);
+    // First: no other reason is as large as that of another kind of task.
+    let mut doubts = not_realtime(run, rules);
+    doubts.extend(of(&ABOUT_SAMPLES));
     doubts.extend(samples_lost(run, deadline, rules));
     doubts.extend(claim_too_weak(run, deadline, rules));
     doubts.extend(releases_missed(run, deadline, rules));
@@ -228,23 +229,30 @@ fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .collect()
 }
 
-/// Latencies of a thread that is not real-time say nothing about real-time threads.
+/// Latencies of a thread that is not real-time say nothing about real-time threads. Series of one priority share a reason.
 fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    judged(run, rules)
-        .filter_map(|series| {
-            let prio = series.thread.as_ref()?.prio?;
-            (!prio.is_realtime()).then(|| {
-                let said = match rules.quantity {
-                    // The application's own choice.
-                    Quantity::Response => {
-                        "runs at {prio}, no real-time priority: any other program may delay it"
-                    }
-                    _ => "measured at {prio}, not at a real-time priority (needs CAP_SYS_NICE)",
-                };
-                weak(format!("{}: {}", series.label(), said.replace("{prio}", &prio.to_string())))
-            })
-        })
-        .collect()
+    let mut of: Vec<(String, Vec<String>)> = Vec::new();
+    for series in judged(run, rules) {
+        let Some(prio) = series.thread.as_ref().and_then(|thread| thread.prio) else { continue };
+        if prio.is_realtime() {
+            continue;
+        }
+        let said = match rules.quantity {
+            // The application's own choice.
+            Quantity::Response => {
+                format!("runs at {prio}, no real-time priority: any other program may delay it")
+            }
+            _ => format!(
+                "measured as an ordinary task at {prio}, which says nothing about a real-time one (needs CAP_SYS_NICE: \
+                 `sudo lathunt …`, or docs/howto/without-root.md)"
+            ),
+        };
+        match of.iter_mut().find(|(known, _)| *known == said && rules.quantity != Quantity::Response) {
+            Some((_, labels)) => labels.push(series.label()),
+            None => of.push((said, vec![series.label()])),
+        }
+    }
+    of.into_iter().map(|(said, labels)| weak(format!("{}: {said}", labels.join(", ")))).collect()
 }
 
 fn load_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {

@@ -1,0 +1,106 @@
+//! Every example of every manual page runs as it is printed, in a directory with the files that it names. Only lengths are
+//! shorter.
+
+use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lathunt_host::testing::{lacks_bpf, lacks_root, may_run};
+
+use crate::told;
+
+/// Not run here, because they change the machine, never end, or need another machine or a session: their options are parsed.
+const NOT_RUN: [&str; 14] = [
+    "isolate apply",
+    "isolate run",
+    "isolate restore",
+    "monitor",
+    "history",
+    "munin",
+    "respond",
+    "box udp",
+    "trace start",
+    "trace stop",
+    "trace snapshot",
+    "trace recover",
+    "trace enable",
+    "trace disable",
+];
+
+/// The typed lines of a page.
+fn examples(page: &str) -> Vec<String> {
+    let Some((_, examples)) = page.split_once(".SH EXAMPLES\n") else { return Vec::new() };
+    let typed = examples.lines().filter_map(|line| line.strip_prefix("\\fB")?.strip_suffix("\\fR"));
+    typed.map(|line| line.replace("\\-", "-").replace("\\(aq", "'").replace("\\\\", "\\")).collect()
+}
+
+/// `-D 60s` as `-D 300ms`: what is proved is that the line works, not how long it may take.
+fn shortened(line: &str) -> String {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    for at in 1..words.len() {
+        if words[at - 1] == "-D" {
+            words[at] = "300ms";
+        }
+    }
+    words.join(" ").replace("1e7", "1e5")
+}
+
+fn prepare(place: &Path) {
+    let bin = place.join("bin");
+    fs::create_dir(&bin).unwrap();
+    symlink(env!("CARGO_BIN_EXE_lathunt"), bin.join("lathunt")).unwrap();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    fs::copy(repository.join("core/tests/data/cases/pty_worker.dat"), place.join("trace.dat")).unwrap();
+    fs::copy(repository.join("examples/task_set.json"), place.join("set.json")).unwrap();
+    fs::write(place.join("app"), "#!/bin/sh\nsleep 0.3\n").unwrap();
+    fs::set_permissions(place.join("app"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(
+        place.join("cyclictest.txt"),
+        "T: 0 ( 2912) P:95 I:1000 C:  10000 Min:      3 Act:    4 Avg:    5 Max:      28\n",
+    )
+    .unwrap();
+    for name in ["run", "before", "after"] {
+        let line = format!("lathunt cyclic -D 300ms -c 0 -p 0 -q -o {name}.lathunt.json");
+        let (text, code) = shell(place, &line);
+        assert_eq!(code, Some(0), "{text}");
+    }
+}
+
+fn shell(place: &Path, line: &str) -> (String, Option<i32>) {
+    let path = format!("{}:{}", place.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(place).env("PATH", path).env("LATHUNT_TRACE_DIR", place);
+    told(&command.stdin(Stdio::null()).output().unwrap())
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn every_example_of_the_manual_pages_works_as_printed() {
+    if !may_run("every_example_of_the_manual_pages", lacks_root().or_else(lacks_bpf)) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    prepare(place.path());
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/man");
+    let mut run: Vec<String> = Vec::new();
+    for page in fs::read_dir(pages).unwrap() {
+        let page = page.unwrap().path();
+        let lines = examples(&fs::read_to_string(&page).unwrap());
+        assert!(!lines.is_empty(), "{} has no EXAMPLES", page.display());
+        run.extend(lines.into_iter().filter(|line| !run.contains(line)).collect::<Vec<_>>());
+    }
+    let mut failed = Vec::new();
+    for line in run {
+        let is_parsed_only = NOT_RUN.iter().any(|verb| line.starts_with(&format!("lathunt {verb}")));
+        let (text, code) = match is_parsed_only {
+            true => shell(place.path(), &format!("{line} --help")),
+            false => shell(place.path(), &shortened(&line)),
+        };
+        // 2 and 3 are verdicts; 1 is an error.
+        if !matches!(code, Some(0 | 2 | 3)) {
+            failed.push(format!("{line}: {code:?}\n{text}"));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
