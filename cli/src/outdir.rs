@@ -12,6 +12,7 @@ use lathunt_core::trace::flight::decode;
 use lathunt_host::beneath::{Directory, Readers};
 use lathunt_host::privileges::{self, Capability};
 use lathunt_host::symbols::Symbols;
+use lathunt_host::trusted::sudo_caller;
 
 use crate::own::Kind;
 
@@ -60,7 +61,7 @@ impl Output {
 
     /// The capability that is needed to write into it, of root in a directory of the user who called sudo.
     #[must_use]
-    pub fn needs(&self) -> Option<Capability> {
+    pub fn needs(&self) -> Vec<Capability> {
         needs(self.directory.path())
     }
 
@@ -159,10 +160,11 @@ impl Output {
     }
 }
 
-/// The capability that is needed to write below `directory`.
+/// The capabilities that are needed to write below `directory`, and to give what is written to the user who called sudo.
 #[must_use]
-pub fn needs(directory: &Path) -> Option<Capability> {
-    (!privileges::owns(directory)).then_some(Capability::DacOverride)
+pub fn needs(directory: &Path) -> Vec<Capability> {
+    let writes = (!privileges::owns(directory)).then_some(Capability::DacOverride);
+    writes.into_iter().chain(sudo_caller().map(|_| Capability::Chown)).collect()
 }
 
 /// Lines of a kallsyms for the addresses in flight records, and no others: kilobytes instead of megabytes.

@@ -393,11 +393,15 @@ impl AsFd for Directory {
     }
 }
 
-/// What root has just made is from now on that of the user who called sudo, if one did.
+/// What root has just made is from now on that of the user who called sudo, if one did. It stays root's where that right was
+/// given up, before files of strangers are read.
 fn give(made: impl AsFd) -> io::Result<()> {
     let Some((uid, gid)) = trusted::sudo_caller() else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    Ok(chownat(made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?)
+    match chownat(made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH) {
+        Ok(()) | Err(Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A file on its way to its name.

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Capability {
+    /// Results of root that become those of the user who called sudo.
+    Chown = 0,
     /// Files of others: outputs of root in a directory of the user who called sudo.
     DacOverride = 1,
     /// The same for reading alone.

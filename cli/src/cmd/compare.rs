@@ -1,6 +1,6 @@
 //! `lathunt compare`: two or more runs side by side.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -32,6 +32,9 @@ pub struct CompareArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Also draw the runs over each other: FILE.svg, .png or .html; - writes SVG to stdout, and no table
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Exit with 2 where a run is worse than the first by more than this: 'max +20%, p99.99 +10%, median +5us'
     #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
     fail_on: Vec<Limit>,
@@ -68,7 +71,9 @@ struct HeldRun {
 /// # Errors
 /// One line about the file that cannot be read.
 pub fn run(args: CompareArgs) -> Result<ExitCode> {
-    to_reading(&[], Programs::None)?;
+    let plot = args.plot.iter().map(PathBuf::as_path).filter(|plot| *plot != Path::new("-"));
+    let is_picture = args.plot.as_ref().is_some_and(|plot| plot.extension().is_some_and(|ending| ending == "png"));
+    to_reading(&plot.collect::<Vec<_>>(), if is_picture { Programs::Some } else { Programs::None })?;
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let names: Vec<String> = loaded.iter().map(|loaded| loaded.path.display().to_string()).collect();
     let sides: Vec<_> =
@@ -90,7 +95,13 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     } else {
         comparison.to_text(100) + &held_text(&held, &comparison)
     };
-    crate::out::print(&text).context("cannot write to stdout")?;
+    let to_stdout = args.plot.as_deref() == Some(Path::new("-"));
+    if !to_stdout {
+        crate::out::print(&text).context("cannot write to stdout")?;
+    }
+    if let Some(output) = args.plot {
+        super::plot::of_runs(args.runs, output)?;
+    }
     Ok(match held.iter().map(|run| run.outcome).max_by_key(|outcome| *outcome as u8) {
         Some(Outcome::Worse) => EXCEEDED.into(),
         Some(Outcome::Undecided) => INCONCLUSIVE.into(),

@@ -294,18 +294,18 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
 
 fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
     let mut text = format!(
-        "{:<8}{:>12}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n",
-        "", "count", "min", "median", "average", "p99.9", "max", "missed"
+        "{:<8}{:>11}{:>10}{:>10}{:>10}{:>10}{:>11}{:>8}\n",
+        "", "samples", "min", "median", "avg", "p99.9", "max", "missed"
     );
     for ThreadResult { series, .. } in results {
         let view = series.replayed.as_ref().filter(|_| args.replayed).unwrap_or(&series.histogram);
         let average = view.mean_ns().map(|ns| Ns(ns as u64));
         let cells = [view.min(), view.quantile(0.5), average, view.quantile(0.999), view.max()];
-        let _ = write!(text, "{:<8}{:>12}", series.label(), view.count());
-        for cell in cells {
-            let _ = write!(text, "{:>11}", shown(cell));
+        let _ = write!(text, "{:<8} {:>10}", series.label(), view.count());
+        for (cell, width) in cells.into_iter().zip([9, 9, 9, 9, 10]) {
+            let _ = write!(text, " {:>width$}", shown(cell));
         }
-        let _ = writeln!(text, "{:>10}", series.missed.unwrap_or(0)); // the instrument counts them
+        let _ = writeln!(text, " {:>7}", series.missed.unwrap_or(0)); // the instrument counts them
         if args.histogram {
             for (low, high, count) in view.occupied() {
                 let _ = writeln!(text, "  {:>12.3} to {:>12.3} µs {count:>12}", low.as_us(), high.as_us());

@@ -1,7 +1,7 @@
 //! `lathunt plot`: the standard latency plot, or the maxima over time, of one or several runs.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{anyhow, bail, Context, Result};
@@ -21,7 +21,7 @@ pub struct PlotArgs {
     /// Run files, or directories that hold run.lathunt.json
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Where the plot goes; the ending decides: .svg, .png or .html
+    /// Where the plot goes; the ending decides: .svg, .png or .html; - writes SVG to stdout
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// What to draw
@@ -61,11 +61,10 @@ enum Axis {
 /// # Errors
 /// One line: a file that cannot be read or written, a quantity nobody measured, a PNG without `rsvg-convert`.
 pub fn run(args: PlotArgs) -> Result<ExitCode> {
-    let ending = args.output.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
-    if !["svg", "png", "html"].contains(&ending.as_str()) {
-        bail!("cannot plot to {}: the name must end in .svg, .png or .html", args.output.display());
-    }
-    to_reading(&[&args.output], if ending == "png" { Programs::Some } else { Programs::None })?;
+    let to_stdout = args.output == Path::new("-");
+    let ending = if to_stdout { "svg".to_owned() } else { ending_of(&args.output)? };
+    let outputs: &[&Path] = if to_stdout { &[] } else { &[&args.output] };
+    to_reading(outputs, if ending == "png" { Programs::Some } else { Programs::None })?;
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let quantity = quantity(args.quantity.as_deref(), &loaded)?;
     let bytes = if ending == "html" {
@@ -86,9 +85,30 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
             drawing.into_bytes()
         }
     };
+    if to_stdout {
+        std::io::stdout().write_all(&bytes).context("cannot write to stdout")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     write_atomic(&args.output, &bytes)?;
     eprintln!("plot: {}", args.output.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// `svg`, `png` or `html`.
+fn ending_of(output: &Path) -> Result<String> {
+    let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
+    if !["svg", "png", "html"].contains(&ending.as_str()) {
+        bail!("cannot plot to {}: the name must end in .svg, .png or .html", output.display());
+    }
+    Ok(ending)
+}
+
+/// As `compare --plot` does: the runs laid over each other.
+///
+/// # Errors
+/// As [`run`].
+pub fn of_runs(runs: Vec<PathBuf>, output: PathBuf) -> Result<ExitCode> {
+    run(PlotArgs { runs, output, kind: Kind::Latency, quantity: None, axis: Axis::Auto, title: None })
 }
 
 fn nothing(quantity: Quantity, kind: Kind) -> anyhow::Error {

@@ -15,6 +15,9 @@ pub fn seconds(text: &str) -> Result<Ns, String> {
 /// # Errors
 /// One line for clap.
 pub fn microseconds(text: &str) -> Result<Ns, String> {
+    if let Some(number) = text.strip_suffix('m').filter(|number| number.parse::<f64>().is_ok()) {
+        return Err(format!("m is minutes: write {number}ms for milliseconds, {number}us for microseconds"));
+    }
     within(text, Ns(1_000), Ns(3_600 * 1_000_000_000))
 }
 
@@ -83,6 +86,12 @@ mod tests {
         for short in ["9", "9999ns", "0"] {
             assert!(interval(short).is_err(), "{short}");
         }
+    }
+
+    #[test]
+    fn a_latency_of_minutes_is_taken_for_a_slip() {
+        assert!(microseconds("100m").unwrap_err().contains("write 100ms for milliseconds"));
+        assert_eq!((microseconds("100ms"), seconds("2m")), (Ok(Ns::from_ms(100)), Ok(Ns(120_000_000_000))));
     }
 
     #[test]

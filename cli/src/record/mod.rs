@@ -127,7 +127,7 @@ impl Plan {
     fn give_up_rights(&self, output: &Output) -> anyhow::Result<()> {
         let mut kept = vec![Capability::Bpf, Capability::Perfmon, Capability::Syslog];
         kept.extend(output.needs());
-        kept.extend(self.latency_hist.as_deref().and_then(crate::outdir::needs));
+        kept.extend(self.latency_hist.as_deref().map(crate::outdir::needs).unwrap_or_default());
         kept.extend((!self.command.is_empty()).then_some(Capability::Kill)); // it may change its user
         Ok(privileges::keep(&kept)?)
     }

@@ -5,7 +5,8 @@
 //! ends where the thread blocks. A sleep until a time that is over arms its timer all the same, which expires at once:
 //! where that meets the thread on its way to sleep, its job has ended there and the next one, which is late, starts. A
 //! thread is periodic when most distances of its releases are one period or a multiple of it; a release that is missing
-//! between two others is a missed period: its timer was not armed for it.
+//! between two others is a missed period: its timer was not armed for it. Where more than a third of the distances leave out
+//! more than three periods each while the thread sleeps, it sleeps for any number of ticks (rcu_preempt): it has no period.
 //!
 //! A job whose switch-in was not recorded has a response and no start. One whose end is not known (events were lost, or
 //! it left its CPU unseen) is in no quantity; the longest that such a job can have taken is told.
@@ -162,6 +163,9 @@ fn periodic(tid: Tid, comm: String, task: Task) -> Option<Periodic> {
     if (fit as f64) < MOSTLY * (distances.len() as u64 + beyond.distances) as f64 {
         return None;
     }
+    if sleeps_any_number(jobs, period) {
+        return None;
+    }
     let spread = |of: usize| {
         let (least_ns, worst_ns) = task.extremes[of]?;
         let median_ns = median(jobs.iter().filter_map(|job| job.quantities()[of]));
@@ -183,6 +187,18 @@ fn periodic(tid: Tid, comm: String, task: Task) -> Option<Periodic> {
         run: spread(2),
         worst: *worst,
     })
+}
+
+/// A thread that sleeps for any number of ticks (a kernel thread, a poll with a back-off): its releases are even, and it has
+/// no period. A period that passed while the job before it went on was missed, and says nothing of that kind.
+fn sleeps_any_number(jobs: &[Job], period: Ns) -> bool {
+    let asleep = jobs.windows(2).filter(|pair| pair[0].response() <= period);
+    let skips: Vec<u64> = asleep
+        .filter_map(|pair| periods_in(pair[1].release.since(pair[0].release), period))
+        .filter(|count| *count > 1)
+        .collect();
+    let skipped = skips.iter().fold(0u64, |sum, count| sum.saturating_add(count - 1));
+    skips.len() * 3 > jobs.len() && skipped > 3 * skips.len() as u64
 }
 
 /// The upper median; 0 of nothing.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::facts::{facts, is_circumstance, Fact};
+use super::facts::{as_condition, facts, is_circumstance, Fact};
 use super::figures::{grouped, or_dash, quantities, Figures};
 use super::printable::{cut, line};
 use super::text::largest;
@@ -355,9 +355,11 @@ fn differences(runs: &[(&str, &Run)]) -> (Vec<Difference>, usize, usize) {
             table.iter().find(|f| f.group == fact.group && f.name == fact.name).and_then(|f| f.value.clone())
         };
         let values: Vec<Option<String>> = tables.iter().map(of).collect();
+        let condition = |value: &Option<String>| as_condition(&Fact { value: value.clone(), ..fact.clone() });
+        let conditions: Vec<Option<String>> = values.iter().map(condition).collect();
         if values.iter().all(Option::is_none) {
             unknown += 1;
-        } else if values.windows(2).all(|pair| pair[0] == pair[1]) {
+        } else if conditions.windows(2).all(|pair| pair[0] == pair[1]) {
             same += 1;
         } else {
             let circumstance = is_circumstance(fact);
@@ -382,6 +384,22 @@ mod tests {
         let mut run = Run::new(Conditions::default());
         run.series = vec![Series { lost, ..Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram) }];
         run
+    }
+
+    #[test]
+    fn how_long_a_load_was_to_last_is_no_difference_of_conditions() {
+        let with = |load: &str, average: &str| {
+            let mut run = run(0);
+            run.conditions.load = Some(load.to_owned());
+            run.conditions.knobs.other.insert("/proc/loadavg".to_owned(), average.to_owned());
+            run
+        };
+        let a = with("stress-ng --cpu 2 --timeout 20s --temp-path /tmp/a", "0.1 0.2 0.3");
+        let b = with("stress-ng --cpu 2 --timeout=60s --temp-path /tmp/b", "2.1 0.2 0.3");
+        let of = |a: &Run, b: &Run| Comparison::of(&[("a", a), ("b", b)]).differing;
+        assert!(of(&a, &b).iter().all(|one| one.circumstance), "{:?}", of(&a, &b));
+        let c = with("stress-ng --cpu 3 --timeout 20s --temp-path /tmp/a", "0.1 0.2 0.3");
+        assert!(of(&a, &c).iter().any(|one| one.name == "load" && !one.circumstance));
     }
 
     #[test]

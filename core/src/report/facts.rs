@@ -39,7 +39,30 @@ pub fn facts(conditions: &Conditions) -> Vec<Fact> {
 #[must_use]
 pub fn is_circumstance(fact: &Fact) -> bool {
     fact.group == "meanwhile"
+        || fact.group == "knobs" && fact.name.ends_with("proc/loadavg")
         || fact.group == "run" && matches!(fact.name.as_str(), "started" | "command" | "duration")
+}
+
+/// The value of a fact as far as it is a condition: how long a load was to last changes nothing about it, nor where it puts
+/// its files.
+#[must_use]
+pub fn as_condition(fact: &Fact) -> Option<String> {
+    const NO_CONDITION: [&str; 4] = ["--timeout", "-t", "--temp-path", "--metrics-brief"];
+    let value = fact.value.as_ref()?;
+    if fact.name != "load" {
+        return Some(value.clone());
+    }
+    let mut words = value.split_whitespace().peekable();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        let (option, attached) = word.split_once('=').map_or((word, false), |(option, _)| (option, true));
+        if !NO_CONDITION.contains(&option) {
+            kept.push(word);
+        } else if !attached {
+            words.next_if(|value| !value.starts_with('-'));
+        }
+    }
+    Some(kept.join(" "))
 }
 
 fn fact(group: &'static str, name: &str, value: Option<impl ToString>) -> Fact {

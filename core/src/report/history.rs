@@ -11,7 +11,7 @@ use crate::series::Quantity;
 use crate::time::Ns;
 
 /// Beyond this ratio of the largest to the median maximum a linear axis shows one spike and a flat line.
-const SQUEEZED: f64 = 50.0;
+const SQUEEZED: f64 = 8.0;
 
 /// The plot of one quantity: its CPUs, and what `wanted` names; its tasks where there is no CPU. `None` when it has no
 /// sample.

@@ -11,7 +11,7 @@ use crate::series::{Quantity, Series};
 use crate::time::Ns;
 
 /// Beyond this many times the p99.9 the maximum would squeeze the body of the distribution into a few pixels.
-const SQUEEZED: f64 = 50.0;
+const SQUEEZED: f64 = 8.0;
 /// As long as a class is about a pixel wide the axis stays linear.
 const CLASSES_ON_PAPER: f64 = 1_000.0;
 

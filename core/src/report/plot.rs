@@ -130,10 +130,12 @@ pub(crate) fn reach(max: f64, deadline: Option<&Deadline>) -> f64 {
 
 /// Colour and dash of line `index` of run `group` of `groups`.
 ///
-/// Several runs share the colour of a CPU and differ by dash; within one run colour and dash change together.
+/// Of several runs each has one colour, and its CPUs differ by dash; within one run colour and dash change together.
 pub(super) fn style(index: usize, group: usize, groups: usize) -> (usize, usize) {
-    let dash = if groups > 1 { group } else { index + index / COLOURS };
-    (index % COLOURS, dash % DASHES)
+    match groups > 1 {
+        true => (group % COLOURS, index % DASHES),
+        false => (index % COLOURS, (index + index / COLOURS) % DASHES),
+    }
 }
 
 impl Plot {

@@ -13,7 +13,7 @@ use crate::time::Ns;
 /// More columns than a screen has pixels; longer runs keep the largest of several seconds in each.
 const COLUMNS: u64 = 2_048;
 /// Beyond this ratio of the largest to the median maximum a linear axis shows one spike and a flat line.
-const SQUEEZED: f64 = 50.0;
+const SQUEEZED: f64 = 8.0;
 
 /// The plot of `curves`, which are all of `quantity`; `None` when they hold no maxima.
 #[must_use]

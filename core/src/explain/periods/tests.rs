@@ -8,6 +8,11 @@ use crate::trace::normalize::Normalizer;
 /// A thread that a timer releases every ms and that computes for `run(job)` µs; the timer interrupt comes 3 µs late
 /// and the thread starts 5 µs after that. Where it computes past the next release, that one is missing.
 fn trace(jobs: u64, run: impl Fn(u64) -> u64) -> String {
+    sleeping(jobs, run, |_| 0)
+}
+
+/// The same, with so many periods left out after each job.
+fn sleeping(jobs: u64, run: impl Fn(u64) -> u64, skip: impl Fn(u64) -> u64) -> String {
     let mut text = "# tracer: nop\n#\n".to_owned();
     let (mut now_us, mut next) = (0, 1_000);
     for job in 0..jobs {
@@ -46,9 +51,23 @@ fn trace(jobs: u64, run: impl Fn(u64) -> u64) -> String {
         line(&mut text, next + 8, "          <idle>-0    ", "sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=axis next_pid=77 next_prio=19");
         now_us = next + 8 + run(job);
         line(&mut text, now_us, "            axis-77   ", "sched_switch: prev_comm=axis prev_pid=77 prev_prio=19 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120");
-        next += 1_000;
+        next += 1_000 * (1 + skip(job));
     }
     text
+}
+
+#[test]
+fn a_thread_that_sleeps_for_any_number_of_ticks_has_no_period_and_misses_none() {
+    let ticks = |job: u64| [0, 0, 17, 0, 9, 30, 0, 5][job as usize % 8];
+    let text = sleeping(67, |_| 20, ticks);
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    assert_eq!(periods(&source, &Whose::default()).threads, []);
+    // Who computes past as many periods has missed them.
+    let busy = only(&trace(67, |job| 20 + 1_000 * ticks(job)));
+    assert!(busy.period_ns == Ns::from_ms(1) && busy.missed > 400, "{busy:?}");
+    // Neither does a single long sleep take a period away.
+    let once = only(&sleeping(67, |_| 20, |job| if job == 40 { 500 } else { 0 }));
+    assert_eq!((once.period_ns, once.missed), (Ns::from_ms(1), 500));
 }
 
 fn only(text: &str) -> Periodic {
