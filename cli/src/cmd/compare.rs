@@ -72,7 +72,8 @@ struct HeldRun {
 /// One line about the file that cannot be read.
 pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let plot = args.plot.iter().map(PathBuf::as_path).filter(|plot| *plot != Path::new("-"));
-    let is_picture = args.plot.as_ref().is_some_and(|plot| plot.extension().is_some_and(|ending| ending == "png"));
+    let is_picture =
+        args.plot.as_ref().is_some_and(|plot| plot.extension().is_some_and(|ending| ending == "png"));
     to_reading(&plot.collect::<Vec<_>>(), if is_picture { Programs::Some } else { Programs::None })?;
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let names: Vec<String> = loaded.iter().map(|loaded| loaded.path.display().to_string()).collect();
