@@ -54,7 +54,8 @@ impl User {
         }
     }
 
-    /// `command` will run as this user, with their groups and home directory.
+    /// `command` will run as this user, with their groups and home directory. Root lifts their limits of real-time priority,
+    /// nice value and locked memory for it: a program that is measured may need them, and who may call sudo has them anyhow.
     pub fn runs(&self, command: &mut Command) {
         for (variable, value) in
             [("USER", Some(&self.name)), ("LOGNAME", Some(&self.name)), ("HOME", self.home.as_ref())]
@@ -65,9 +66,17 @@ impl User {
             };
         }
         let User { uid, gid, groups, .. } = self.clone();
-        // SAFETY: three system calls, which are all that may be done between fork and exec; `groups` was filled before.
+        // SAFETY: system calls alone, which are all that may be done between fork and exec; `groups` was filled before.
         unsafe {
             command.pre_exec(move || {
+                for (limit, most) in [
+                    (libc::RLIMIT_RTPRIO, 99),
+                    (libc::RLIMIT_NICE, 40),
+                    (libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY),
+                ] {
+                    // Where it is refused the program has what its user has.
+                    libc::setrlimit(limit, &libc::rlimit { rlim_cur: most, rlim_max: most });
+                }
                 let done = libc::setgroups(groups.len(), groups.as_ptr()) == 0
                     && libc::setgid(gid) == 0
                     && libc::setuid(uid) == 0;

@@ -4,6 +4,7 @@ mod examples;
 mod questions;
 mod rights;
 mod terminal;
+mod users;
 
 use std::process::{Command, Output, Stdio};
 

@@ -90,12 +90,16 @@ fn under_sudo_results_and_the_command_are_those_of_the_caller() {
     let sudo = |more: &[&str], output: &str| {
         let mut command = lathunt();
         command.args(["record", "-q", "-o"]).arg(place.path().join(output)).args(more);
-        command.args(["--", "sh", "-c", "echo uid $(id -u) groups $(id -G); sleep 0.3"]);
+        command.args(["--", "sh", "-c", "echo uid $(id -u) groups $(id -G) rtprio $(ulimit -r); sleep 0.3"]);
         command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
         told(&command.output().unwrap()).0
     };
     let text = sudo(&[], "a/out");
-    assert!(text.contains("uid 65534 groups 65534"), "{text}");
+    assert!(text.contains("uid 65534 groups 65534 rtprio "), "{text}");
+    // Root of a container may not lift limits.
+    let lifts =
+        Command::new("prlimit").args(["--rtprio=99", "true"]).status().is_ok_and(|ended| ended.success());
+    assert!(text.contains("rtprio 99") || !lifts, "{text}");
     assert!(text.contains("sh runs as nobody, who called sudo; --user root runs it as root"), "{text}");
     for name in ["a", "a/out", "a/out/run.lathunt.json", "a/out/report.html"] {
         let found = fs::metadata(place.path().join(name)).unwrap();
