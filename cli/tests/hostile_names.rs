@@ -136,3 +136,52 @@ fn hostile_names_of_recorded_threads_act_nowhere() {
         }
     }
 }
+
+/// Names of a task set are anybody's: they come with the file.
+#[test]
+fn hostile_names_of_a_task_set_act_nowhere() {
+    let place = tempfile::tempdir().unwrap();
+    let mut tasks = serde_json::Map::new();
+    for (at, name) in NAMES.iter().chain(&["</script><b>", "../../etc/x", "::error::x"]).enumerate() {
+        let due = if at == 0 { 1 } else { 5_000 }; // the worst one is named wherever there is room for one name
+        let timer = serde_json::json!({"ref": "unique", "period": 20_000});
+        tasks.insert((*name).to_owned(), serde_json::json!({"run": 100, "deadline": due, "timer": timer}));
+    }
+    fs::write(place.path().join("set.json"), serde_json::json!({ "tasks": tasks }).to_string()).unwrap();
+    let mut named = 0;
+    for arguments in [
+        &["tasks", "run", "set.json", "-s", "other", "-D", "300ms", "-o", "o", "--log", "logs"][..],
+        &["tasks", "run", "set.json", "-s", "fiber-fp", "-D", "300ms", "-o", "f", "--trace", "fibers.txt"],
+        &["tasks", "analyse", "set.json"],
+        &["tasks", "compare", "set.json", "-D", "100ms", "-o", "c"],
+        &["report", "o", "--text", "--annotations", "--junit", "tests.xml"],
+        &["report", "f", "-o", "page.html"],
+        &["plot", "o", "-o", "plot.svg"],
+        &["plot", "o", "f", "-o", "plot.html"],
+        &["compare", "o", "f"],
+        &["bound", "o", "-o", "bound"],
+        &["explain", "fibers.txt", "--wakeups", "--html", "fibers.html", "--perfetto", "fibers.perfetto"],
+    ] {
+        let output = lathunt(arguments, place.path());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0..=3)) && !said.contains("panicked"), "{said}");
+        named += usize::from(inert(&format!("{arguments:?}"), &output.stdout));
+        inert(&format!("{arguments:?}: stderr"), &output.stderr);
+    }
+    assert!(named > 4, "the names are shown, as text: {named}");
+    let mut pages = 0;
+    for directory in ["", "o", "f", "c", "bound", "logs"] {
+        for entry in fs::read_dir(place.path().join(directory)).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_page =
+                path.extension().is_some_and(|it| ["html", "svg", "xml"].iter().any(|one| it == *one));
+            if is_page {
+                // As of a page: neither may have markup of a name.
+                inert(&format!("{}.html", path.display()), &fs::read(&path).unwrap());
+                pages += 1;
+            }
+        }
+    }
+    assert!(pages >= 7, "{pages}");
+    assert!(!place.path().join("../../etc/x").exists());
+}

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lathunt_core::report::printable;
+use lathunt_host::channel::daemon;
+use lathunt_host::channel::place::Place;
 use lathunt_host::knob::{self, Outcome, Restored};
 use lathunt_host::link::sysv;
 use lathunt_host::load;
@@ -53,6 +55,10 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     restored.extend(remove_instances());
     restored.extend(
         load::remove_left().into_iter().map(|(path, done)| Restored { path, outcome: removed(done) }),
+    );
+    restored.extend(
+        daemon::remove_left(&Place::from_environment())
+            .map(|(path, done)| Restored { path, outcome: removed(done) }),
     );
     restored.extend(
         sysv::remove_left()

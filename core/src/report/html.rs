@@ -141,7 +141,8 @@ impl Headline {
             None => ("NO VERDICT", "none"),
         };
         let late = late::of(run).map(|late| late.headline);
-        Headline { word, class, beside: late.unwrap_or_else(|| deadline_and_largest(run).join(" · ")) }
+        let beside = late.unwrap_or_else(|| deadline_and_largest(run).join(" · "));
+        Headline { word, class, beside: line(&beside).into_owned() }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -142,6 +142,16 @@ pub fn stop(place: &Place) -> Result<Option<Status>> {
     let status = last_report(&place.status());
     let _ = fs::remove_file(place.status());
     Ok(status)
+}
+
+/// Removes the report of a session that is no more: its consumer ended, and whoever would have read it was killed.
+pub fn remove_left(place: &Place) -> Option<(PathBuf, std::io::Result<()>)> {
+    let path = place.status();
+    let is_left = path.exists() && !place.session().exists() && !lock::is_held(&place.lock());
+    is_left.then(|| {
+        let removed = fs::remove_file(&path);
+        (path, removed)
+    })
 }
 
 /// The consumer's newest report.
