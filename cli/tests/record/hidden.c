@@ -325,7 +325,7 @@ static const struct {
 	{"sleepinner", sleepinner}, {"halfperiod", halfperiod}, {"steps", steps}, {"offperiod", offperiod}, {"restful", restful}, {"relinner", relinner}, {"mutexwait", mutexwait}, {"chain", chain},
 	{"spinwait", spinwait}, {"yieldwait", yieldwait}, {"insignal", insignal}, {"stopped", stopped},
 	{"traced", traced}, {"namespace", namespace}, {"faults", faults}, {"pollinner", pollinner},
-	{"sigevthread", sigevthread}, {"daemonised", daemonised}, {"epollhalf", epollhalf}, {"eventloop", eventloop},
+	{"sigevthread", sigevthread}, {"daemonised", daemonised}, {"epollhalf", epollhalf}, {"twoposters", twoposters}, {"eventloop", eventloop},
 	{"relhalf", relhalf}, {"condhalf", condhalf}, {"signalhalf", signalhalf}, {"mixhalf", mixhalf},
 	{"coroutines", coroutines}, {"messages", messages}, {"ownfutex", ownfutex}, {"stopwait", stopwait},
 	{"stoptimer", stoptimer}, {"relay", relay}, {"forkrelay", forkrelay}, {"reserved", reserved},

@@ -38,11 +38,12 @@ const SEEN: [&str; 24] = [
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
-const UNSEEN: [(&str, &str); 24] = [
+const UNSEEN: [(&str, &str); 25] = [
     ("halfperiod", "halfperiod"),
     ("steps", "steps"),
     ("epollhalf", "epollhalf"),
     ("eventloop", "eventloop"),
+    ("twoposters", "twoposters"),
     ("relhalf", "relhalf"),
     ("condhalf", "condhalf"),
     ("signalhalf", "signalhalf"),

@@ -104,6 +104,39 @@ static void *eventloop(void *unused)
 	return unused;
 }
 
+/* One semaphore for both. */
+static sem_t both;
+
+static void *posts(void *which)
+{
+	init("posts");
+	fifo(61);
+	for (ns r = now() + MS; r < truth->end; r += PERIOD) {
+		until(which ? r + HALF : r);
+		if (!which)
+			asked_at = r;
+		sem_post(&both);
+	}
+	return 0;
+}
+
+static void *twoposters(void *unused)
+{
+	pthread_t t;
+
+	sem_init(&both, 0, 0);
+	init("twoposters");
+	pthread_create(&t, 0, posts, (void *)0);
+	pthread_create(&t, 0, posts, (void *)1);
+	for (int k = 0; now() < truth->end - PERIOD; k++) {
+		sem_wait(&both);
+		work(PART);
+		if (k % 2)
+			job(asked_at);
+	}
+	return unused;
+}
+
 static void *relhalf(void *unused)
 {
 	init("relhalf");

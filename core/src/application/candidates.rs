@@ -27,6 +27,8 @@ pub(super) struct Candidates {
     /// A wait at the main place, or an activation, was seen.
     begun: bool,
     sites: Sites,
+    /// By who ends waits for one thing.
+    wakers: Sites,
 }
 
 /// A place, and whether timers end the waits there.
@@ -43,6 +45,7 @@ impl Candidates {
     pub fn begin_window(&mut self) {
         self.places.clear();
         self.sites.begin_window();
+        self.wakers.begin_window();
         self.outside = None;
     }
 
@@ -51,6 +54,7 @@ impl Candidates {
     pub fn forget(&mut self, since: Option<Mono>) {
         self.places.iter_mut().for_each(|candidate| candidate.since = None);
         self.sites.forget();
+        self.wakers.forget();
         self.outside_since = self.outside_since.or(since);
     }
 
@@ -78,6 +82,9 @@ impl Candidates {
         }
         if let Some(before) = before.filter(|_| may_begin_jobs(what) || Some(*place) == main) {
             self.sites.released(Key::of(*place, what, before, a), *since, a.begin());
+            if matches!(what.class, Class::Lock | Class::Io) {
+                self.wakers.released(Key::of_waker(*place, a), *since, a.begin());
+            }
         }
         if !may_begin_jobs(what) {
             return;
@@ -142,7 +149,8 @@ impl Candidates {
                 source: None,
             })
         });
-        let mut told: Vec<OtherTurns> = told.chain(self.sites.report(places)).collect();
+        let mut told: Vec<OtherTurns> =
+            told.chain(self.sites.report(places)).chain(self.wakers.report_turns(places)).collect();
         longest_first(&mut told);
         told
     }

@@ -10,6 +10,9 @@
 //! signals) the part of a job behind its middle begins with another source: another timer, another thread. All of
 //! that is a [`Key`].
 //!
+//! A semaphore or a pipe has several posters in many programs, each of them with jobs of its own. Only where they take turns
+//! all the time may one have released the middle of the other's jobs ([`Sites::report_turns`]).
+//!
 //! A site is a hash of what looked like return addresses, and one call may have two where something else on the stack
 //! looked like one. Then the releases at one are where those at the other are missing, on its period: such a span is
 //! no turn. A wait within a job leaves the releases at the job's first wait as they are.
@@ -57,6 +60,12 @@ impl Key {
         let source = (what.class == Class::Wait).then_some(source);
         Key { place, call: before.site, stack: before.stack, source }
     }
+
+    /// By the thread alone that ended a wait in `place`; by what else ended it, which is not told apart.
+    pub fn of_waker(place: Id, after: &Activation) -> Key {
+        let is_thread = after.via == Via::Thread && after.waker.tid != after.thread.tid;
+        Key { place, call: u32::from(is_thread), stack: 0, source: Some(Source::Thread(after.waker.tid)) }
+    }
 }
 
 /// Sites of one thread that are kept apart.
@@ -67,6 +76,8 @@ const OLD: u64 = 64;
 const RECENT: usize = 16;
 /// From so many on it is known.
 const KNOWN: usize = 3;
+/// So many spans with as many releases of others in each show that sites take turns; one in [`STEADY`] may have another number.
+const STEADY: u64 = 8;
 /// Releases at other sites that are remembered of one span.
 const BETWEEN: usize = 64;
 
@@ -86,6 +97,10 @@ struct Site {
     open: Option<(Mono, Vec<u64>)>,
     spans: VecDeque<Span>,
     longest: Option<Ns>,
+    /// Spans with as many releases of others as the one before, or not.
+    steady: u64,
+    unsteady: u64,
+    between: usize,
 }
 
 /// From a release to the next one of the site.
@@ -122,6 +137,9 @@ impl Sites {
         let one = &mut self.known[at];
         (one.count, one.last) = (one.count + 1, waits);
         if let Some((begin, others)) = one.open.replace((release, Vec::new())) {
+            let is_steady = !others.is_empty() && others.len() == one.between;
+            *(if is_steady { &mut one.steady } else { &mut one.unsteady }) += 1;
+            one.between = others.len();
             one.spans.push_back(Span {
                 length: since.since(begin),
                 distance: release.since(begin).0,
@@ -146,7 +164,8 @@ impl Sites {
             self.known.swap_remove(old);
         }
         let (count, last, open, longest) = (0, 0, None, None);
-        self.known.push(Site { key, count, last, open, spans: VecDeque::new(), longest });
+        let (spans, steady, unsteady, between) = (VecDeque::new(), 0, 0, 0);
+        self.known.push(Site { key, count, last, open, spans, longest, steady, unsteady, between });
         Some(self.known.len() - 1)
     }
 
@@ -163,7 +182,16 @@ impl Sites {
 
     /// The longest span of each site, of places with several.
     pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
-        let several = self.known.iter().filter(|one| self.has_several(one.key.place));
+        self.report_those(places, |_| true)
+    }
+
+    /// The same of those that take turns with others.
+    pub fn report_turns(&self, places: &Places) -> Vec<OtherTurns> {
+        self.report_those(places, |one| one.steady >= STEADY && one.unsteady <= one.steady.div_ceil(STEADY))
+    }
+
+    fn report_those(&self, places: &Places, of: fn(&Site) -> bool) -> Vec<OtherTurns> {
+        let several = self.known.iter().filter(|one| of(one) && self.has_several(one.key.place));
         let longest = |one: &Site| {
             let (mut whole, pace) = (one.clone(), self.pace(one));
             while !whole.spans.is_empty() {
@@ -306,5 +334,23 @@ mod tests {
         waits.extend([(10 * MS, 4 * MS, 0), (10 * MS, 4 * MS, 1), (5 * MS, MS, 2), (5 * MS, 2 * MS, 1)]);
         waits.extend(times(20, &[(10 * MS, 4 * MS, 1), (10 * MS, 4 * MS, 2)]));
         assert!(of(&waits).iter().all(|(_, longest)| *longest <= Ns(14 * MS)), "{:?}", of(&waits));
+    }
+
+    #[test]
+    fn threads_that_post_to_one_semaphore_are_told_only_where_they_take_turns() {
+        let told = |order: &[i32]| {
+            let mut places = Places::default();
+            let (place, _) = places.of(SLEEP, name);
+            let mut sites = Sites::default();
+            for (nth, tid) in (1..).zip(order.iter().cycle().take(200)) {
+                let key = Key { place, call: 1, stack: 0, source: Some(Source::Thread(Tid(*tid))) };
+                sites.released(key, Mono(nth * 50 * MS - 25 * MS), Mono(nth * 50 * MS));
+            }
+            sites.report_turns(&places).iter().map(|told| told.longest_ns).max()
+        };
+        assert_eq!(told(&[7, 8]), Some(Ns(75 * MS)));
+        assert_eq!(told(&[7, 8, 8]), Some(Ns(125 * MS)), "asked once, answered twice");
+        assert_eq!(told(&[7, 7, 8, 7, 8, 8, 8, 7, 9, 8, 7, 9, 9, 7, 8]), None);
+        assert_eq!(told(&[7]), None);
     }
 }
