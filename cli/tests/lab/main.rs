@@ -6,6 +6,7 @@
 //! that parts add up. In virtual time sizes are exact, too.
 
 mod boot;
+mod fibers;
 mod freeze;
 mod guest;
 mod hidden;
@@ -31,6 +32,7 @@ const GUESTS: &[Guest] = &[
         machine: TWO_CPUS,
         scenarios: &[
             "hunt", "frozen", "matrix", "record", "hidden", "monitor", "suspend", "hwlat", "isolate",
+            "fibers",
         ],
         silence: SILENCE,
     },

@@ -39,7 +39,7 @@ use crate::error::Result;
 use crate::sched;
 use shared::Shared;
 
-pub use lathunt_runtime::FiberAlloc;
+pub use lathunt_runtime::{FiberAlloc, Preemption};
 pub use supervisor::STUCK;
 pub use work::Speeds;
 
@@ -64,6 +64,8 @@ pub struct Options {
     pub save: bool,
     /// Of fibers: the priority (SCHED_FIFO, 1 to 97) of the thread of the kernel that carries them; `None`: an ordinary one.
     pub fiber_priority: Option<i32>,
+    /// Of fibers: how a running one is interrupted.
+    pub fiber_preemption: Preemption,
     /// Of fibers: events of their scheduler to keep, the newest before the first late job; 0: none.
     pub fiber_events: usize,
 }

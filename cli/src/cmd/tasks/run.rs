@@ -18,7 +18,7 @@ use lathunt_core::tasks::program::{Program, Rule, Scheduler};
 use lathunt_core::tasks::set::TaskSet;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::facts::{self, counters::Counters};
-use lathunt_host::tasks::{execute, Options, Speeds};
+use lathunt_host::tasks::{execute, Options, Preemption, Speeds};
 use lathunt_host::{pingpong, sched, signals, wall};
 
 use super::super::units::seconds;
@@ -58,6 +58,9 @@ pub struct RunArgs {
     /// Directory for a log of each thread in rt-app's columns; a line is a job
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
+    /// How a running fiber is interrupted; with fiber-fp and fiber-edf
+    #[arg(long, value_enum, value_name = "HOW", default_value = "measured")]
+    preemption: Interrupt,
     /// Write what the scheduler of the fibers did, up to the first late job, for `lathunt explain FILE --between
     /// event:job_release event:job_done --pair job`; with fiber-fp and fiber-edf
     #[arg(long, value_name = "FILE")]
@@ -82,6 +85,28 @@ pub(super) struct Common {
     /// No progress, only the result
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// How a running fiber is interrupted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Interrupt {
+    /// By the better of the two, which is measured at the start
+    #[default]
+    Measured,
+    /// By a POSIX timer, which a PREEMPT_RT kernel expires in a thread
+    Timer,
+    /// By a thread that sleeps and sends the signal
+    Helper,
+}
+
+impl Interrupt {
+    fn preemption(self) -> Preemption {
+        match self {
+            Interrupt::Measured => Preemption::Measure,
+            Interrupt::Timer => Preemption::Timer,
+            Interrupt::Helper => Preemption::Helper,
+        }
+    }
 }
 
 /// Schedulers that can be chosen.
@@ -138,6 +163,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let output = common.output.as_deref().map(|path| Output::create(Some(path), started.as_deref()));
     let output = output.transpose()?;
     let log = args.log.as_deref();
+    if args.preemption != Interrupt::Measured && !scheduler.is_fibers() {
+        bail!("cannot choose the preemption of threads of the kernel: --preemption is for fiber-fp and fiber-edf");
+    }
     if args.trace.is_some() && !scheduler.is_fibers() {
         bail!(
             "cannot record threads of the kernel by --trace: it is for --scheduler fiber-fp and fiber-edf; \
@@ -146,7 +174,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let mut save = |run: &Run| output.iter().for_each(|output| output.save(run));
     let save = output.is_some().then_some(&mut save as &mut dyn FnMut(&Run));
-    let sinks = Sinks { log, trace: args.trace.as_deref(), silent: args.json, save };
+    let preemption = args.preemption;
+    let sinks = Sinks { log, trace: args.trace.as_deref(), silent: args.json, preemption, save };
     let measured = measure(&set, scheduler, common, sinks)?;
     let saved = output.as_ref().map_or(Ok(()), |output| output.write(&measured, &[]));
     let text = match (args.json, common.quiet) {
@@ -164,7 +193,7 @@ pub(super) fn summary(run: &Run) -> String {
     table(run).lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
 }
 
-/// Where else a run goes.
+/// Where else a run goes, and how it is watched.
 #[derive(Default)]
 pub(super) struct Sinks<'a> {
     /// Directory of a log of each thread.
@@ -175,6 +204,8 @@ pub(super) struct Sinks<'a> {
     pub silent: bool,
     /// Gets the run as it stands, every second at first and every ten seconds in the end.
     pub save: Option<&'a mut dyn FnMut(&Run)>,
+    /// How fibers are interrupted.
+    pub preemption: Interrupt,
 }
 
 /// Runs the set under `scheduler`.
@@ -216,6 +247,7 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
         jobs: true,
         save: sinks.save.is_some(),
         fiber_priority,
+        fiber_preemption: sinks.preemption.preemption(),
         fiber_events: if sinks.trace.is_some() { FIBER_EVENTS } else { 0 },
     };
     let before = Counters::read(Path::new(facts::LIVE), &places.used);

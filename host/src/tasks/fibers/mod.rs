@@ -153,6 +153,7 @@ fn carry(
         kernel_priority: options.fiber_priority,
         runaway_seconds: 0, // the limit of the whole process stands
         touch_stacks: true,
+        preemption: options.fiber_preemption,
         meter: true,
         record: options.fiber_events,
         ..Config::default()
