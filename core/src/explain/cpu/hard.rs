@@ -2,6 +2,7 @@
 //! one goes on behind the inner one's exit.
 
 use super::Context;
+use crate::time::Tid;
 
 /// Nested deeper, exits were lost.
 const DEEPEST: usize = 8;
@@ -46,5 +47,14 @@ impl Hard {
 
     pub fn take(&mut self) -> Vec<Frame> {
         std::mem::take(&mut self.0)
+    }
+}
+
+/// The context of a CPU that has `tid` and is in no interrupt.
+pub(super) fn task_context(tid: Tid, idle_state: Option<u32>) -> Context {
+    if tid == Tid::IDLE {
+        Context::Idle(idle_state)
+    } else {
+        Context::Thread(tid)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::carve::carve;
-use super::hard::{Frame, Hard};
+use super::hard::{task_context, Frame, Hard};
 use super::lost::mark_lost;
 use super::{blank, Context, Slice};
 use crate::time::{Mono, Tid};
@@ -13,7 +13,7 @@ use crate::trace::event::{Event, Kind, Level, Sym, TaskRef, Vector};
 pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until: Mono) -> Read {
     let first = events.first().map_or(complete_from, |(_, event)| event.at);
     let mut reader = Reader::new(first.min(complete_from));
-    reader.timers_end = events.iter().any(|(_, event)| matches!(event.kind, Kind::TimerExpireExit { .. }));
+    reader.timers_end = events.iter().any(|(_, of)| matches!(of.kind, Kind::TimerExpireExit { .. }));
     for &(index, event) in events {
         reader.step(index, event);
     }
@@ -140,9 +140,8 @@ impl Reader {
             }
             Kind::TimerExpireExit { .. } => {
                 self.functions[TIMER] = None;
-                let of_timer = Context::Unseen(Level::Hard);
-                if self.hard.top().is_some_and(|open| open.context == of_timer) {
-                    self.leave_hard(index, of_timer);
+                if self.hard.top().is_some_and(|open| open.context == Context::Unseen(Level::Hard)) {
+                    self.leave_hard(index, Context::Unseen(Level::Hard));
                 }
             }
             Kind::CsdEntry { csd, function } => self.functions[CALL] = Some((csd, function)),
@@ -168,9 +167,10 @@ impl Reader {
 
     /// Whether a timer's handler that begins here runs in an interrupt whose own events are not recorded.
     fn is_interrupt_unseen(&self, level: Level) -> bool {
-        let is_settled = self.hard_open_since.is_none() && self.soft_open_since.is_none();
-        let is_open = self.hard.top().is_some() || self.soft.is_some();
-        self.timers_end && is_settled && !is_open && level != Level::Thread
+        self.timers_end
+            && self.hard_open_since.or(self.soft_open_since).is_none()
+            && self.hard.top().or(self.soft).is_none()
+            && level != Level::Thread
     }
 
     /// The context now, as a slice.
@@ -391,13 +391,5 @@ impl Reader {
         if begin < complete_from {
             self.slices.insert(0, blank(begin, complete_from, Context::Lost));
         }
-    }
-}
-
-fn task_context(tid: Tid, idle_state: Option<u32>) -> Context {
-    if tid == Tid::IDLE {
-        Context::Idle(idle_state)
-    } else {
-        Context::Thread(tid)
     }
 }

@@ -5,7 +5,7 @@
 //! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
 //! interrupt context the interrupted thread is never named.
 //!
-//! One question a file: [`running`](self) on the CPU, `own` doings there, `waiting` for a CPU and why not `elsewhere`, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
+//! One question a file: [`running`](self) on the CPU, `own` doings there, `waiting` for a CPU and why not `elsewhere`, `idle` CPUs, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
 //! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, requests of `stacked` devices, `sources` of
 //! interrupts, `spins` for what another CPU has, `links` what belongs together, `clauses` the sentence.
 
@@ -15,6 +15,7 @@ mod clauses;
 mod elsewhere;
 mod given;
 mod grace;
+mod idle;
 mod links;
 mod own;
 mod reason;

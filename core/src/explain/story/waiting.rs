@@ -3,7 +3,7 @@
 use super::blocked::{fair_advice, Inherits};
 use super::clauses::Weight;
 use super::running::interrupt_advice;
-use super::throttled::{Throttled, OVER_BUDGET, OVER_QUOTA};
+use super::throttled::Throttled;
 use super::Walk;
 use crate::explain::causes::not_preempted::preempts;
 use crate::explain::cpu::Context;
@@ -13,13 +13,13 @@ use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
 use crate::explain::wait::is_stopper;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind as What, LeftAs, Vector};
+use crate::time::{Cpu, Mono, Ns, Prio};
+use crate::trace::event::{Kind as What, LeftAs, Vector};
 
 /// The scheduler's own way to the switch takes this long at most; who is left in this time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
 /// Below this a wait is too short to ask why no other CPU took the thread.
-const WORTH_MOVING: Ns = Ns::from_us(50);
+pub(super) const WORTH_MOVING: Ns = Ns::from_us(50);
 
 impl Walk<'_, '_> {
     /// The parts of a stretch in which `thread` wanted a CPU.
@@ -350,94 +350,6 @@ impl Walk<'_, '_> {
         (place, advice)
     }
 
-    /// The part of an idle share in which the CPU was awake by its own events: one that stands in no recorded interrupt and
-    /// is not of going idle or leaving it. What it did from there on is not recorded, and is taken out of the share.
-    fn awake(&mut self, share: &mut Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
-        let (cpu, pieces) = (share.cpu, share.pieces.clone());
-        let pieces = if pieces.is_empty() { vec![(share.begin, share.begin + share.net)] } else { pieces };
-        let shows = |index: u32, event: &Event| {
-            matches!(event.kind, What::Waking { .. } | What::Wakeup { .. })
-                && event.current == Some(Tid::IDLE)
-                && self.record.waker(index).is_some_and(|slice| {
-                    matches!(
-                        slice.context,
-                        Context::Idle(_) | Context::Unseen(_) | Context::Unknown | Context::Thread(Tid::IDLE)
-                    )
-                })
-        };
-        let mut taken = Ns::ZERO;
-        let mut first = None;
-        for (begin, end) in pieces {
-            let mut within = self.record.events_on(cpu, begin, end);
-            let seen = within.find(|(index, event)| event.at < end && shows(*index, event));
-            if let Some((_, event)) = seen {
-                let ended = self.record.events_on(cpu, begin, end).rev().find(|(_, edge)| {
-                    edge.at >= event.at && (is_edge(&edge.kind) || matches!(edge.kind, What::IdleExit))
-                });
-                let until = ended.map_or(end, |(_, edge)| edge.at).max(event.at);
-                taken = taken + until.since(event.at);
-                first = first.or(Some(event.at));
-            }
-        }
-        let (first, taken) = (first?, taken.min(share.net));
-        if taken == Ns::ZERO {
-            return None;
-        }
-        share.net = share.net.saturating_sub(taken);
-        share.pieces.clear();
-        let at = first.max(stretch.begin);
-        self.ask("irq_vectors:* or irq:irq_handler_entry, and power:cpu_idle,");
-        let label = format!(
-            "CPU {cpu} was awake when {thread} was woken: what it did until the switch is not recorded"
-        );
-        Some(Segment::unexplained(Kind::WakeupWait, label, at, taken))
-    }
-
-    /// A CPU that goes idle although `thread` is runnable does not have to wake up for it: something keeps the thread off.
-    fn kept_off(&mut self, share: &Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
-        let came = matches!(self.began(stretch), Some(What::Migrate { .. }));
-        if stretch.state != State::Preempted || came || share.net < WORTH_MOVING {
-            return None;
-        }
-        self.ask("timer:hrtimer_expire_entry");
-        let cpu = share.cpu;
-        let label = format!(
-            "CPU {cpu} idled although {thread} was runnable: it was throttled (a quota, RT bandwidth, a SCHED_DEADLINE budget) or held in another way that is not recorded"
-        );
-        Some(Segment::unexplained(Kind::WakeupWait, label, share.begin, share.net))
-    }
-
-    fn idle(
-        &mut self,
-        thread: &Thread,
-        share: &Share,
-        stretch: &Stretch,
-        throttled: Option<&Throttled>,
-        depth: usize,
-    ) -> String {
-        let subject = self.subject(thread, depth);
-        let cpu = share.cpu;
-        if let Some(Throttled { why, cause, advice }) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
-            let text = if [OVER_BUDGET, OVER_QUOTA].contains(cause) {
-                format!("{subject} could not run for {{}}: {why}")
-            } else {
-                format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}")
-            };
-            self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
-            return format!("CPU {cpu} {}: {why}", share.name);
-        }
-        let vector =
-            self.record.events_on(cpu, stretch.begin, stretch.end).find_map(|(_, event)| match event.kind {
-                What::VectorEntry(vector) => Some(vector.name()),
-                _ => None,
-            });
-        let by = vector.map_or(String::new(), |name| format!(" by interrupt {name}"));
-        let text = format!("CPU {cpu} took {{}} to wake up from idle{by}");
-        self.say(Weight::Blame, share.net, text, "idle exit".to_owned(),
-            "forbid deep idle states (0 in /dev/cpu_dma_latency); on a virtual machine the host wakes this CPU: idle=poll");
-        format!("CPU {cpu} {}, woken up{by}", share.name)
-    }
-
     /// How long the thread has been on the run queue for sure: since it was preempted, or its wake-up arrived.
     pub(super) fn queued_since(&self, thread: &Thread, stretch: &Stretch) -> Mono {
         if stretch.state == State::Preempted {
@@ -448,21 +360,6 @@ impl Walk<'_, '_> {
             .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
         arrived.map_or(stretch.begin + Ns::from_us(300), |(_, event)| event.at)
     }
-}
-
-/// Where an interrupt that is recorded begins or ends.
-fn is_edge(kind: &What) -> bool {
-    matches!(
-        kind,
-        What::VectorEntry(_)
-            | What::VectorExit(_)
-            | What::IrqEntry { .. }
-            | What::IrqExit { .. }
-            | What::SoftirqEntry { .. }
-            | What::SoftirqExit { .. }
-            | What::IpiEntry { .. }
-            | What::IpiExit { .. }
-    )
 }
 
 fn is_deadline(thread: &Thread) -> bool {
