@@ -17,6 +17,9 @@ const TELLING_FAULT: Ns = Ns::from_us(20);
 /// Below this a system call is an ordinary one.
 const TELLING_CALL: Ns = Ns::from_us(50);
 
+/// Whether an event is of a kind.
+type Is = fn(&What) -> bool;
+
 /// Time in the handlers of one signal.
 #[derive(Default)]
 struct Handled {
@@ -29,8 +32,8 @@ struct Handled {
 impl Walk<'_, '_> {
     /// What to call its own time, and what to do about it: of the one system call that it was most of, where there is one.
     pub(super) fn own_doing(&mut self, call: Option<&(String, Ns)>) -> (String, String) {
-        let has = |is: fn(&What) -> bool| self.record.window.events.iter().any(|event| is(&event.kind));
-        let kinds: [(&str, fn(&What) -> bool); 3] = [
+        let has = |is: Is| self.record.window.events.iter().any(|event| is(&event.kind));
+        let kinds: [(&str, Is); 3] = [
             ("csd:*", |kind| matches!(kind, What::CsdQueue { .. })),
             ("lock:contention_*", |kind| matches!(kind, What::ContentionBegin { .. })),
             ("irq_vectors:*", |kind| {
