@@ -2,7 +2,8 @@
 //! is compressed is changed inside and compressed again, so that it passes the first checks. Each format has a process of its own, whose
 //! memory the kernel limits (RLIMIT_DATA), and each file five seconds.
 //!
-//! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it).
+//! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it), `LATHUNT_MUTATION_SEED` which: each run has others, and
+//! prints its seed. A failure names one file, which `LATHUNT_MUTATED_FORMAT` and `LATHUNT_MUTATION` make again.
 
 #![allow(clippy::disallowed_types)] // the test starts processes, which the kernel limits; the crate itself starts none
 
@@ -22,6 +23,9 @@ const FORMAT: &str = "LATHUNT_MUTATED_FORMAT";
 /// File in which the process notes what it reads: a process that the kernel ends says no more.
 const LAST: &str = "LATHUNT_MUTATED_LAST";
 const COUNT: &str = "LATHUNT_MUTATIONS";
+const SEED: &str = "LATHUNT_MUTATION_SEED";
+/// Seeds before they come again: 20 million files of each format.
+const SEEDS: u64 = 10_000;
 const FORMATS: [&str; 8] =
     ["trace.dat", "ctf", "perf.data", "flight", "text", "cyclictest", "rt-json", "run"];
 
@@ -236,7 +240,13 @@ fn compressed(numbers: &mut Numbers) -> Vec<u8> {
 #[test]
 fn the_process_of_one_format() {
     let Ok(format) = std::env::var(FORMAT) else { return };
-    let count: u64 = std::env::var(COUNT).ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let count: u64 = number(COUNT).unwrap_or(2_000);
+    let first = 1 + number(SEED).unwrap_or(0) * count;
+    let files = match number("LATHUNT_MUTATION") {
+        Some(only) => only..only + 1,
+        None => first..first + count,
+    };
     let seed = Arc::new(AtomicU64::new(0));
     let watched = Arc::clone(&seed);
     std::thread::spawn(move || {
@@ -253,15 +263,10 @@ fn the_process_of_one_format() {
         }
     });
     let all = cases();
-    for number in 1..=count {
+    for number in files {
         seed.store(number, Ordering::Relaxed);
         let _ =
             std::fs::write(std::env::var_os(LAST).unwrap_or_else(|| "/dev/null".into()), number.to_string());
-        if let Ok(only) = std::env::var("LATHUNT_MUTATION") {
-            if only != number.to_string() {
-                continue;
-            }
-        }
         let mut numbers = Numbers(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let done =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| one(&format, &all, &mut numbers)));
@@ -277,6 +282,9 @@ fn the_process_of_one_format() {
 fn changed_files_of_each_format_stay_within_memory_and_time() {
     let own = std::env::current_exe().expect("this program");
     let script = format!("ulimit -d {MOST_KIB}; exec \"$@\"");
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let seed = std::env::var(SEED).unwrap_or_else(|_| (clock.as_secs() % SEEDS).to_string());
+    println!("{SEED}={seed}");
     let failed: Vec<String> = FORMATS
         .iter()
         .filter_map(|format| {
@@ -284,7 +292,8 @@ fn changed_files_of_each_format_stay_within_memory_and_time() {
             command.args(["-c", &script, "sh"]).arg(&own);
             command
                 .args(["--exact", "structure::the_process_of_one_format", "--nocapture"])
-                .env(FORMAT, format);
+                .env(FORMAT, format)
+                .env(SEED, &seed);
             let last = tempfile::NamedTempFile::new().expect("a temporary file");
             command.env(LAST, last.path());
             let output = command.stdin(Stdio::null()).output().expect("sh");
