@@ -10,20 +10,21 @@
 //! refused unless the caller says otherwise: its owner could replace what is written before it is read.
 //! Which files may be overwritten at all is not decided here (`cli/src/file.rs`).
 
+mod fresh;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    chownat, fchmod, fstat, fsync, linkat, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags,
-    FileType, Mode, OFlags, Stat, CWD,
+    fchmod, fstat, fsync, linkat, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags, FileType,
+    Mode, OFlags, Stat, CWD,
 };
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
 
+use self::fresh::{give, temporary, Fresh};
 use crate::trusted::{self, me, refused, Access, Owner};
 
 /// Links on the way to a directory, as the kernel limits them.
@@ -391,66 +392,6 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// What root has just made is from now on that of the user who called sudo, if one did. It stays root's where that right was
-/// given up, before files of strangers are read.
-fn give(made: impl AsFd) -> io::Result<()> {
-    let Some((uid, gid)) = trusted::sudo_caller() else { return Ok(()) };
-    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    match chownat(made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH) {
-        Ok(()) | Err(Errno::PERM) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A file on its way to its name.
-struct Fresh<'a> {
-    directory: &'a Directory,
-    file: File,
-    name: Option<OsString>,
-    of: OsString,
-}
-
-impl Fresh<'_> {
-    fn put(&mut self, name: &OsStr) -> io::Result<()> {
-        if self.name.is_none() {
-            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-            match linkat(CWD, &path, self.directory, name, AtFlags::SYMLINK_FOLLOW) {
-                Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let temporary = temporary(&self.of);
-            linkat(CWD, &path, self.directory, &temporary, AtFlags::SYMLINK_FOLLOW)?;
-            self.name = Some(temporary);
-        }
-        if let Some(temporary) = &self.name {
-            self.directory.rename(temporary, name)?;
-        }
-        self.name = None;
-        Ok(())
-    }
-}
-
-impl Drop for Fresh<'_> {
-    fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            let _ = self.directory.remove(name);
-        }
-    }
-}
-
-/// A name that no other call of this or another process has.
-fn temporary(name: &OsStr) -> OsString {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let ns =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let mut temporary = OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}.{ns:x}.{number}.part", std::process::id()));
-    temporary
 }
 
 /// Components of a path, last first.

@@ -21,7 +21,6 @@ use lathunt_core::explain::record::Record;
 use lathunt_core::explain::text::Options;
 use lathunt_core::explain::tracers;
 use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
-use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::source::Source;
 use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_host::restrict::{to_reading, Programs};
@@ -129,12 +128,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let mut source = file.source()?;
     if let Some(path) = &args.kallsyms {
-        let text = files::bounded(path)?;
-        let symbols = Symbols::new(&*text);
-        if symbols.is_empty() {
-            bail!("cannot use {}: no symbol in it (of /proc/kallsyms, read as root)", path.display());
-        }
-        source = Box::new(WithSymbols::new(source, symbols));
+        source = Box::new(WithSymbols::new(source, input::symbols_of(path)?));
     }
     let source = &*source;
     if let Some(directory) = &args.exports.ctf {

@@ -5,7 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Result};
+use lathunt_core::trace::kallsyms::Symbols;
 
+use super::files;
 use crate::file::RUN_FILE;
 use crate::own::Kind;
 use crate::trace::FLIGHT_FILE;
@@ -39,6 +41,19 @@ pub fn trace_of(named: &Path) -> Result<PathBuf> {
         return Ok(flight);
     }
     Ok(named.to_owned())
+}
+
+/// The kernel symbols in a copy of /proc/kallsyms.
+///
+/// # Errors
+/// It cannot be read, or holds none.
+pub fn symbols_of(path: &Path) -> Result<Symbols> {
+    let text = files::bounded(path)?;
+    let symbols = Symbols::new(&*text);
+    if symbols.is_empty() {
+        bail!("cannot use {}: no symbol in it (of /proc/kallsyms, read as root)", path.display());
+    }
+    Ok(symbols)
 }
 
 fn is_run(path: &Path) -> bool {

@@ -1,0 +1,74 @@
+//! Files on their way to their names, and whose they are.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{chownat, linkat, AtFlags, CWD};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+
+use super::Directory;
+use crate::trusted;
+
+/// What root has just made is from now on that of the user who called sudo, if one did. It stays root's where that right was
+/// given up, before files of strangers are read.
+pub(super) fn give(made: impl AsFd) -> io::Result<()> {
+    let Some((uid, gid)) = trusted::sudo_caller() else { return Ok(()) };
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    match chownat(made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH) {
+        Ok(()) | Err(Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file on its way to its name.
+pub(super) struct Fresh<'a> {
+    pub(super) directory: &'a Directory,
+    pub(super) file: File,
+    pub(super) name: Option<OsString>,
+    pub(super) of: OsString,
+}
+
+impl Fresh<'_> {
+    pub(super) fn put(&mut self, name: &OsStr) -> io::Result<()> {
+        if self.name.is_none() {
+            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            match linkat(CWD, &path, self.directory, name, AtFlags::SYMLINK_FOLLOW) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let temporary = temporary(&self.of);
+            linkat(CWD, &path, self.directory, &temporary, AtFlags::SYMLINK_FOLLOW)?;
+            self.name = Some(temporary);
+        }
+        if let Some(temporary) = &self.name {
+            self.directory.rename(temporary, name)?;
+        }
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Fresh<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = self.directory.remove(name);
+        }
+    }
+}
+
+/// A name that no other call of this or another process has.
+pub(super) fn temporary(name: &OsStr) -> OsString {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let ns =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}.{ns:x}.{number}.part", std::process::id()));
+    temporary
+}
