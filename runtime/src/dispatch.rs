@@ -8,7 +8,7 @@
 //! handler must unblock it, on its own stack; whoever goes on inside a handler must have it blocked, before the switch to its
 //! stack, so that no second frame can be put there before the first is gone. Both cost one system call, only for switches
 //! from or to a preempted thread. So a stack carries at most one frame of ours at any time, and [`crate::stack::reserve`] is
-//! enough. `tests/lock_and_signal_model.rs` checks this protocol in every interleaving.
+//! enough. `tests/lock_and_signal_model` checks this protocol in every interleaving.
 
 use std::sync::atomic::{compiler_fence, Ordering};
 
