@@ -98,12 +98,13 @@ fn a_deadline_and_what_came_of_it_are_in_the_run_file() {
     };
     assert_eq!(measure("1ns", &late).0, Some(2));
     let (code, said) = measure("1h", &open);
-    assert!(code == Some(3) && said.contains("inconclusive: too few samples"), "{said}");
+    assert!(code == Some(3) && said.contains("inconclusive: "), "{said}");
     let told = |run: &std::path::Path| {
         String::from_utf8(lathunt(&["report", "-q", run.to_str().unwrap()]).stdout).unwrap()
     };
     assert!(told(&late).starts_with("FAIL  deadline 1 ns, largest cyclic latency"), "{}", told(&late));
     assert!(told(&open).starts_with("INCONCLUSIVE  deadline 3600.000 s"), "{}", told(&open));
+    assert!(told(&open).contains("too few samples"), "{}", told(&open));
     let merged = directory.path().join("merged.json");
     let [late, open, merged] = [&late, &open, &merged].map(|path| path.to_str().unwrap());
     let output = lathunt(&["merge", "-q", late, open, "-o", merged]);

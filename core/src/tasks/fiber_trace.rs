@@ -4,7 +4,9 @@
 //! of it, so the events are written under the names that its own would have: `sched_switch`, `sched_waking`, and for a
 //! mutex the futex call that a thread would make. `job_release` and `job_done` have the job in the field `job`:
 //!
-//!     lathunt explain FILE --between event:job_release event:job_done --pair job
+//! ```text
+//! lathunt explain FILE --between event:job_release event:job_done --pair job
+//! ```
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
