@@ -70,7 +70,7 @@ fn an_integrator_finds_the_holder_of_the_mutex() {
     assert_eq!(code, Some(2), "{text}");
     let said = on_one_line(&text);
     assert!(said.contains("FAIL") && said.contains("logger") && said.contains("mutex"), "{text}");
-    let report = said.split("run: ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let report = said.rsplit("run: ").next().unwrap().split(' ').next().unwrap().to_owned();
     let (text, code) = shell.types(&format!("lathunt report --text {report}"), &[&report]);
     assert!(code == Some(0) && text.contains("logger"), "{text}");
 }
