@@ -23,7 +23,15 @@ struct Recorded {
     memory_kb: u64,
 }
 
+/// Where so many events leave the recorder's reader no time, the lost ones make the run inconclusive: then once more.
 fn recorded(mode: &str, amount: &str, deadline: &str) -> Recorded {
+    let mut tries = (0..4).map(|_| tried(mode, amount, deadline));
+    let whole = tries.find_map(Result::ok);
+    whole.unwrap_or_else(|| panic!("{}", tried(mode, amount, deadline).err().unwrap_or_default()))
+}
+
+/// Or what was printed of a run that is inconclusive because of what it lost.
+fn tried(mode: &str, amount: &str, deadline: &str) -> Result<Recorded, String> {
     let place = tempfile::tempdir().unwrap();
     let (program, output) = (place.path().join("extremes"), place.path().join("run"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jobs/extremes.c");
@@ -48,11 +56,14 @@ fn recorded(mode: &str, amount: &str, deadline: &str) -> Recorded {
         std::thread::sleep(Duration::from_millis(20));
     };
     let text = fs::read_to_string(&out).unwrap();
+    if ended.code() == Some(3) && text.contains("activations_overwritten") {
+        return Err(text);
+    }
     assert_eq!(ended.code(), Some(2), "{text}\n{}", fs::read_to_string(&errors).unwrap());
     let run = Run::from_json(&fs::read_to_string(output.join("run.lathunt.json")).unwrap()).unwrap();
     let printed = text.lines().find_map(|line| line.strip_prefix("jobs ")).unwrap();
     let numbers: Vec<u64> = printed.split(' ').filter_map(|word| word.parse().ok()).collect();
-    Recorded { run, jobs: numbers[0], worst: numbers.get(1).copied().unwrap_or(0), memory_kb }
+    Ok(Recorded { run, jobs: numbers[0], worst: numbers.get(1).copied().unwrap_or(0), memory_kb })
 }
 
 impl Recorded {
