@@ -29,7 +29,8 @@ fn injected_latencies_are_among_the_worst_of_a_recording_and_blamed() {
     let Some(outcome) = Outcome::with(&["record", "inject"], "record", "lab: record") else { return };
     let run = run_of(&outcome, "injected.json");
     assert_ne!(outcome.text("injected-status").trim(), "1", "{}", outcome.text("injected.talk"));
-    assert!(run.complete && run.conditions.kernel.realtime == Some(true));
+    // It was stopped long before its 60 s.
+    assert!(!run.complete && run.conditions.kernel.realtime == Some(true));
     let worst: Vec<_> = run.peaks.iter().map(|p| (p.begin, p.total_ns, &p.victim.comm, &p.culprit)).collect();
     for kind in [inject::Kind::Irqoff, inject::Kind::Preemptoff, inject::Kind::Thread] {
         // Whoever should have run in it had to wait for its end. A busy host may have kept all of the guest's CPU waiting
