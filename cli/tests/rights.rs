@@ -108,6 +108,7 @@ const DAC_OVERRIDE: u32 = 1;
 const DAC_READ_SEARCH: u32 = 2;
 const KILL: u32 = 5;
 const IPC_LOCK: u32 = 14;
+const SYS_PTRACE: u32 = 19;
 const SYS_NICE: u32 = 23;
 const SYSLOG: u32 = 34;
 const PERFMON: u32 = 38;
@@ -124,12 +125,16 @@ fn root_gives_up_what_the_rest_of_the_work_does_not_need() {
     fs::create_dir(&foreign).unwrap();
     std::os::unix::fs::chown(&foreign, Some(65534), Some(65534)).unwrap();
     let recorder = [SYSLOG, PERFMON, BPF];
+    let recording = [DAC_READ_SEARCH, SYS_PTRACE, SYSLOG, PERFMON, BPF];
     for (arguments, kept) in [
-        (&["record", "-D", "60", "-o", "r"][..], recorder.to_vec()),
-        (&["record", "-o", "c", "--", "sleep", "60"], [&[KILL][..], &recorder].concat()),
+        (&["record", "-D", "60", "-o", "r"][..], recording.to_vec()),
+        (
+            &["record", "-o", "c", "--", "sleep", "60"],
+            [&[DAC_READ_SEARCH, KILL][..], &recording[1..]].concat(),
+        ),
         (
             &["record", "-D", "60", "-o", "foreign", "--allow-foreign-directory"],
-            [&[DAC_OVERRIDE][..], &recorder].concat(),
+            [&[DAC_OVERRIDE][..], &recording].concat(),
         ),
         (
             &["hunt", "-D", "60", "--load", "builtin", "-o", "h"],

@@ -23,6 +23,9 @@ pub enum Capability {
     Kill = 5,
     /// Locked memory beyond the limit.
     IpcLock = 14,
+    /// What descriptors and mappings of other processes are, and the stacks of threads that wait (/proc/PID/fd, maps,
+    /// stack): the kernel asks for it where they have rights that this process gave up, or are another user's.
+    SysPtrace = 19,
     /// Real-time priority.
     SysNice = 23,
     /// Kernel addresses in /proc/kallsyms.

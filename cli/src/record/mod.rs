@@ -126,6 +126,7 @@ impl Plan {
     /// Everything is attached: of root's rights those are kept that the rest needs.
     fn give_up_rights(&self, output: &Output) -> anyhow::Result<()> {
         let mut kept = vec![Capability::Bpf, Capability::Perfmon, Capability::Syslog];
+        kept.extend([Capability::SysPtrace, Capability::DacReadSearch]); // what descriptors of the threads are
         kept.extend(output.needs());
         kept.extend(self.latency_hist.as_deref().map(crate::outdir::needs).unwrap_or_default());
         kept.extend((!self.command.is_empty()).then_some(Capability::Kill)); // it may change its user
