@@ -1,0 +1,39 @@
+//! Several tests held to one rate of false rejections (Holm, Scand. J. Stat. 6, 1979).
+
+/// Which hypotheses are rejected, so that of those that are true one is rejected with a probability of at most `alpha`,
+/// all tests together. A test that must not reject counts with a p-value of 1. What is no number is rejected: it shows
+/// nothing in favour of the hypothesis. n log n.
+#[must_use]
+pub fn rejected(p_values: &[f64], alpha: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    let p = |at: usize| if p_values[at].is_nan() { 0.0 } else { p_values[at] };
+    order.sort_by(|a, b| p(*a).total_cmp(&p(*b)));
+    let mut rejected = vec![false; p_values.len()];
+    for (rank, at) in order.into_iter().enumerate() {
+        if p(at) > alpha / (p_values.len() - rank) as f64 {
+            break;
+        }
+        rejected[at] = true;
+    }
+    rejected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rejected;
+
+    #[test]
+    fn the_smallest_are_rejected_until_one_is_not() {
+        assert_eq!(rejected(&[0.0417, 0.5, 0.3], 0.05), [false; 3], "0.0417 is above 0.05 / 3");
+        assert_eq!(rejected(&[0.001, 0.02, 0.06], 0.05), [true, true, false]);
+        assert_eq!(rejected(&[0.02, 0.02, 0.02], 0.05), [false; 3]);
+        assert_eq!(rejected(&[0.01, 1.0], 0.05), [true, false]);
+        assert!(rejected(&[], 0.05).is_empty());
+    }
+
+    #[test]
+    fn what_is_no_number_is_rejected_and_hides_no_other() {
+        assert_eq!(rejected(&[f64::NAN, 0.5, 0.001], 0.05), [true, false, true]);
+        assert_eq!(rejected(&[-f64::NAN], 0.05), [true]);
+    }
+}
