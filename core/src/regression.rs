@@ -8,10 +8,15 @@
 //!
 //! Units are seconds where beyond is rare, because late ones come in bursts; else samples, as if they came independently.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
-use crate::histogram::Histogram;
-use crate::series::{SecondMax, Series};
+use crate::histogram::{Histogram, LayoutMismatch};
+use crate::run::Run;
+use crate::series::labels::Labels;
+use crate::series::{Quantity, SecondMax, Series};
+use crate::stats::holm;
 use crate::stats::model_free::at_least;
 use crate::time::{parse_duration, Ns};
 
@@ -42,23 +47,34 @@ pub struct Limit {
     pub allowed: Allowed,
 }
 
-/// What the comparison of one figure says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What the comparison of one figure says, the worse the later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// No more than allowed.
     Within,
-    /// More than allowed, as chance may do it.
-    MayBeChance,
+    /// More than allowed, but chance may do that: not significant.
+    NotSignificant,
     /// It cannot be told; the detail says why.
     Undecided,
     /// More than allowed, and not by chance.
     Worse,
 }
 
-/// One figure of one series of a run, held against the reference's.
+/// The series of one label in two runs; of several (threads that share a CPU) their sum.
+#[derive(Debug)]
+pub struct Pair<'r> {
+    /// `CPU 1`, `comm`.
+    pub label: String,
+    /// In the reference; `None` where it was not measured.
+    pub reference: Option<Cow<'r, Series>>,
+    /// In the run.
+    pub run: Option<Cow<'r, Series>>,
+}
+
+/// What one limit says of one pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Held {
+pub struct Finding {
     /// `CPU 1`, `comm`.
     pub label: String,
     /// `max`, `median`, `p99.99`.
@@ -66,7 +82,7 @@ pub struct Held {
     /// Of the reference, ns.
     pub reference_ns: Option<Ns>,
     /// The most that is allowed, ns.
-    pub allowed_ns: Option<Ns>,
+    pub limit_ns: Option<Ns>,
     /// Of the run, ns.
     pub value_ns: Option<Ns>,
     /// Probability that chance alone puts so many units beyond; only of a value beyond what is allowed.
@@ -143,81 +159,116 @@ struct Beyond {
     beyond: u64,
 }
 
-/// Holds a run's series, each beside the reference's of the same label, against each of the limits. All tests together
-/// call a run worse that is not with a probability of at most 1 - `confidence` (Holm).
+/// The series of `quantity` of two runs, side by side by their labels.
+///
+/// # Errors
+/// When series of one label have histograms of different widths, so that they have no sum.
+pub fn pairs<'r>(
+    reference: &'r Run,
+    run: &'r Run,
+    quantity: Quantity,
+) -> Result<Vec<Pair<'r>>, LayoutMismatch> {
+    let [reference, run] = [reference, run].map(|run| run.of(quantity).collect::<Vec<&Series>>());
+    let labels = Labels::of(&[reference.clone(), run.clone()]);
+    let pair = |label: &String| {
+        let sum_of = |series: &[&'r Series]| sum(&labels.of_label(label, series));
+        Ok(Pair { label: label.clone(), reference: sum_of(&reference)?, run: sum_of(&run)? })
+    };
+    labels.all().iter().map(pair).collect()
+}
+
+/// All samples of several series; of a second the largest of all.
+fn sum<'r>(series: &[&'r Series]) -> Result<Option<Cow<'r, Series>>, LayoutMismatch> {
+    let Some((first, rest)) = series.split_first() else { return Ok(None) };
+    let mut all = Cow::Borrowed(*first);
+    for more in rest {
+        let all = all.to_mut();
+        all.add_samples(more)?;
+        // What is of one stretch is put together where it is counted.
+        all.seconds.extend(&more.seconds);
+        all.seconds.sort_by_key(|second| second.second);
+        all.seconds_stretch = all.seconds_stretch.max(more.seconds_stretch);
+    }
+    Ok(Some(all))
+}
+
+/// Checks each pair against each of the limits. All tests together call a run worse that is not with a probability of at
+/// most 1 - `confidence` (Holm).
 #[must_use]
-pub fn hold(
-    pairs: &[(String, Option<&Series>, Option<&Series>)],
-    limits: &[Limit],
-    confidence: f64,
-) -> Vec<Held> {
-    let mut all = Vec::new();
-    for (label, reference, run) in pairs {
-        for limit in limits {
-            all.push(one(label, *reference, *run, *limit, 1.0 - confidence));
+pub fn check(pairs: &[Pair], limits: &[Limit], confidence: f64) -> Vec<Finding> {
+    let alpha = 1.0 - confidence;
+    let of_pair = |pair| limits.iter().map(move |limit| one(pair, *limit, alpha));
+    let mut findings: Vec<Finding> = pairs.iter().flat_map(of_pair).collect();
+    let mut tested: Vec<&mut Finding> =
+        findings.iter_mut().filter(|finding| finding.outcome != Outcome::Undecided).collect();
+    // What is within its limit was held against it, too, and cannot be worse.
+    let p_values: Vec<f64> = tested.iter().map(|finding| finding.p.unwrap_or(1.0)).collect();
+    for (finding, worse) in tested.iter_mut().zip(holm::rejected(&p_values, alpha)) {
+        if worse {
+            finding.outcome = Outcome::Worse;
         }
     }
-    holm(&mut all, 1.0 - confidence);
-    all
+    findings
 }
 
 /// What all of them say together: the worst.
 #[must_use]
-pub fn overall(held: &[Held]) -> Outcome {
-    let rank = |outcome: &Outcome| *outcome as u8;
-    held.iter().map(|held| held.outcome).max_by_key(rank).unwrap_or(Outcome::Undecided)
+pub fn overall(findings: &[Finding]) -> Outcome {
+    findings.iter().map(|finding| finding.outcome).max().unwrap_or(Outcome::Undecided)
 }
 
-fn one(label: &str, reference: Option<&Series>, run: Option<&Series>, limit: Limit, alpha: f64) -> Held {
-    let mut held = Held {
-        label: label.to_owned(),
+fn one(pair: &Pair, limit: Limit, alpha: f64) -> Finding {
+    let mut finding = Finding {
+        label: pair.label.clone(),
         figure: limit.figure.to_string(),
         reference_ns: None,
-        allowed_ns: None,
+        limit_ns: None,
         value_ns: None,
         p: None,
         outcome: Outcome::Undecided,
         detail: String::new(),
     };
-    let (Some(reference), Some(run)) = (reference, run) else {
-        held.detail = format!("not measured in {}", if run.is_none() { "this run" } else { "the reference" });
-        return held;
+    let (Some(reference), Some(run)) = (pair.reference.as_deref(), pair.run.as_deref()) else {
+        let whose = if pair.run.is_none() { "this run" } else { "the reference" };
+        finding.detail = format!("not measured in {whose}");
+        return finding;
     };
-    held.reference_ns = figure(reference, limit.figure);
-    held.value_ns = figure(run, limit.figure);
-    held.allowed_ns = held.reference_ns.map(|reference| limit.allowed.of(reference));
-    let (Some(level), Some(allowed), Some(value)) = (held.reference_ns, held.allowed_ns, held.value_ns)
+    finding.reference_ns = figure(reference, limit.figure);
+    finding.value_ns = figure(run, limit.figure);
+    finding.limit_ns = finding.reference_ns.map(|reference| limit.allowed.of(reference));
+    let (Some(level), Some(allowed), Some(value)) =
+        (finding.reference_ns, finding.limit_ns, finding.value_ns)
     else {
-        held.detail = too_few(reference, run, limit.figure);
-        return held;
+        finding.detail = too_few(reference, run, limit.figure);
+        return finding;
     };
     if value <= allowed {
-        (held.outcome, held.detail) = match hidden_beyond(run, allowed, limit.figure) {
+        (finding.outcome, finding.detail) = match hidden_beyond(run, allowed, limit.figure) {
             Some(why) => (Outcome::Undecided, why),
             None => (Outcome::Within, String::new()),
         };
-        return held;
+        return finding;
     }
     if reference.lost > 0 && reference.lost_at_most().is_none_or(|most| most > level) {
-        held.detail = format!("the reference lost {} samples of unknown size", reference.lost);
-        return held;
+        finding.detail = format!("the reference lost {} samples of unknown size", reference.lost);
+        return finding;
     }
     let (of_reference, of_run, unit) = beyond(reference, run, level, allowed);
-    held.detail = format!(
+    finding.detail = format!(
         "{} of {} {unit} above {allowed}, of the reference {} of {} above {level}",
         of_run.beyond, of_run.units, of_reference.beyond, of_reference.units
     );
     let share = of_run.units as f64 / (of_run.units + of_reference.units) as f64;
     let (found, all) = (of_run.beyond, of_run.beyond + of_reference.beyond);
-    held.p = Some(at_least(found, all, share));
+    finding.p = Some(at_least(found, all, share));
     // Even if each unit of the run were beyond, and none of the reference.
-    held.outcome = if share.powf(of_run.units as f64) > alpha {
-        held.detail.push_str(": too few to tell, measure longer");
+    finding.outcome = if share.powf(of_run.units as f64) > alpha {
+        finding.detail.push_str(": too few to tell, measure longer");
         Outcome::Undecided
     } else {
-        Outcome::MayBeChance
+        Outcome::NotSignificant
     };
-    held
+    finding
 }
 
 /// With the missed activations, where the instrument knows what they were.
@@ -243,11 +294,8 @@ fn too_few(reference: &Series, run: &Series, figure: Figure) -> String {
 /// Why a value that is not beyond what is allowed may be so nevertheless.
 fn hidden_beyond(run: &Series, allowed: Ns, figure: Figure) -> Option<String> {
     let lost = run.lost > 0 && run.lost_at_most().is_none_or(|most| most > allowed);
-    let missed = match run.missed {
-        Some(0) => false,
-        Some(_) => run.activations().is_none(),
-        None => return None, // imported: said in the table
-    };
+    // Of an imported run it may not be known: said in the table.
+    let missed = run.missed.is_some_and(|missed| missed > 0) && run.activations().is_none();
     let hides = match figure {
         Figure::Max => lost || missed,
         Figure::Quantile(q) => {
@@ -292,20 +340,6 @@ fn beyond(reference: &Series, run: &Series, level: Ns, allowed: Ns) -> (Beyond, 
         Beyond { units: all.count(), beyond }
     };
     (samples(reference, level), samples(run, allowed), "samples")
-}
-
-/// Decides which of those beyond are worse: the smallest p-value first.
-fn holm(all: &mut [Held], alpha: f64) {
-    let tests = all.iter().filter(|held| held.outcome != Outcome::Undecided).count();
-    let mut order: Vec<usize> =
-        (0..all.len()).filter(|at| all[*at].outcome == Outcome::MayBeChance).collect();
-    order.sort_by(|a, b| all[*a].p.unwrap_or(1.0).total_cmp(&all[*b].p.unwrap_or(1.0)));
-    for (rank, at) in order.into_iter().enumerate() {
-        if all[at].p.is_none_or(|p| p > alpha / (tests - rank) as f64) {
-            break;
-        }
-        all[at].outcome = Outcome::Worse;
-    }
 }
 
 #[cfg(test)]

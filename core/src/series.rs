@@ -1,5 +1,6 @@
 //! A series: one latency quantity on one CPU or of one thread, with everything that may be said of it.
 
+pub mod labels;
 mod sum;
 
 use serde::{Deserialize, Serialize};

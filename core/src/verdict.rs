@@ -36,6 +36,18 @@ pub enum Outcome {
     Inconclusive,
 }
 
+impl Outcome {
+    /// As it is printed and stored.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Pass => "PASS",
+            Outcome::Fail => "FAIL",
+            Outcome::Inconclusive => "INCONCLUSIVE",
+        }
+    }
+}
+
 /// The rules that a verdict was judged by, so that a reader can judge again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

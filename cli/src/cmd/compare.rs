@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use lathunt_core::regression::{hold, overall, Held, Limit, Outcome};
-use lathunt_core::report::compare::{pairs, Comparison};
+use lathunt_core::regression::{check, overall, pairs, Finding, Limit, Outcome};
+use lathunt_core::report::compare::Comparison;
 use lathunt_core::report::figures::quantities;
 use lathunt_core::report::printable::line;
 use lathunt_core::run::Run;
@@ -51,9 +51,9 @@ fn level(text: &str) -> Result<f64, String> {
     })
 }
 
-/// What was found of one run.
+/// What the limits say of one run.
 #[derive(serde::Serialize)]
-struct HeldRun {
+struct Checked {
     /// Where it was read from.
     run: String,
     /// What its series are.
@@ -63,7 +63,7 @@ struct HeldRun {
     /// All of them together.
     outcome: Outcome,
     /// One for each series and limit.
-    figures: Vec<Held>,
+    figures: Vec<Finding>,
 }
 
 /// Reads, compares, prints.
@@ -80,21 +80,20 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let sides: Vec<_> =
         names.iter().zip(&loaded).map(|(name, loaded)| (name.as_str(), &loaded.run)).collect();
     let comparison = Comparison::of(&sides);
-    let held: Vec<HeldRun> = match args.fail_on.is_empty() {
-        true => Vec::new(),
-        false => {
-            let (_, reference) = sides[0];
-            sides[1..].iter().map(|(name, run)| held(reference, name, run, &args)).collect()
+    let checked: Vec<Checked> = match (args.fail_on.is_empty(), sides.split_first()) {
+        (false, Some(((_, reference), rest))) => {
+            rest.iter().map(|(name, run)| against(reference, name, run, &args)).collect::<Result<_>>()?
         }
+        _ => Vec::new(),
     };
     let text = if args.json {
         let mut whole = serde_json::to_value(&comparison)?;
         if let (Some(fields), false) = (whole.as_object_mut(), args.fail_on.is_empty()) {
-            fields.insert("held".to_owned(), serde_json::to_value(&held)?);
+            fields.insert("fail_on".to_owned(), serde_json::to_value(&checked)?);
         }
         serde_json::to_string_pretty(&whole)? + "\n"
     } else {
-        comparison.to_text(100) + &held_text(&held, &comparison)
+        comparison.to_text(100) + &checked_text(&checked, &comparison)
     };
     let to_stdout = args.plot.as_deref() == Some(Path::new("-"));
     if !to_stdout {
@@ -103,29 +102,30 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     if let Some(output) = args.plot {
         super::plot::of_runs(args.runs, output)?;
     }
-    Ok(match held.iter().map(|run| run.outcome).max_by_key(|outcome| *outcome as u8) {
+    Ok(match checked.iter().map(|run| run.outcome).max() {
         Some(Outcome::Worse) => EXCEEDED.into(),
         Some(Outcome::Undecided) => INCONCLUSIVE.into(),
-        Some(Outcome::Within | Outcome::MayBeChance) | None => ExitCode::SUCCESS,
+        Some(Outcome::Within | Outcome::NotSignificant) | None => ExitCode::SUCCESS,
     })
 }
 
 /// By the quantity that the reference is about.
-fn held(reference: &Run, name: &str, run: &Run, args: &CompareArgs) -> HeldRun {
+fn against(reference: &Run, name: &str, run: &Run, args: &CompareArgs) -> Result<Checked> {
     let judged = reference.verdict.as_ref().and_then(|verdict| verdict.quantity);
     let Some(quantity) = judged.or_else(|| quantities(reference).first().copied()) else {
         let doubt = Some("the reference has no samples".to_owned());
         let (run, outcome, figures) = (name.to_owned(), Outcome::Undecided, Vec::new());
-        return HeldRun { run, quantity: "", doubt, outcome, figures };
+        return Ok(Checked { run, quantity: "", doubt, outcome, figures });
     };
-    let figures = hold(&pairs(reference, run, quantity), &args.fail_on, args.confidence);
+    let pairs = pairs(reference, run, quantity).with_context(|| format!("{name}: threads of one CPU"))?;
+    let figures = check(&pairs, &args.fail_on, args.confidence);
     let doubt = doubt(reference).map(|why| format!("the reference {why}")).or_else(|| doubt(run));
     let outcome = match (overall(&figures), &doubt) {
         (Outcome::Worse, _) => Outcome::Worse,
         (_, Some(_)) => Outcome::Undecided,
         (outcome, None) => outcome,
     };
-    HeldRun { run: name.to_owned(), quantity: quantity.name(), doubt, outcome, figures }
+    Ok(Checked { run: name.to_owned(), quantity: quantity.name(), doubt, outcome, figures })
 }
 
 /// Why a run says nothing for certain.
@@ -138,36 +138,37 @@ fn doubt(run: &Run) -> Option<String> {
     Some(format!("is inconclusive by itself: {why}"))
 }
 
-fn held_text(held: &[HeldRun], comparison: &Comparison) -> String {
+fn checked_text(checked: &[Checked], comparison: &Comparison) -> String {
     let mut lines = Vec::new();
-    for (run, side) in held.iter().zip(comparison.runs.iter().skip(1)) {
+    for (run, side) in checked.iter().zip(comparison.runs.iter().skip(1)) {
         let said = match run.outcome {
             Outcome::Within => "no figure is above what is allowed",
-            Outcome::MayBeChance => "no figure is above what is allowed by more than chance",
+            Outcome::NotSignificant => "no figure is above what is allowed by more than chance",
             Outcome::Undecided => "it cannot be told whether it is worse than allowed",
             Outcome::Worse => "worse than allowed, and not by chance",
         };
         lines.push(String::new());
         lines.push(format!("{} beside A, {}: {said}", side.letter, run.quantity));
         lines.extend(run.doubt.iter().map(|why| format!("  ? {why}")));
-        let told = |held: &&Held| held.outcome != Outcome::Within;
-        lines.extend(run.figures.iter().filter(told).map(|held| format!("  {}", figure_line(held))));
+        let told = |of: &&Finding| of.outcome != Outcome::Within;
+        lines.extend(run.figures.iter().filter(told).map(|of| format!("  {}", figure_line(of))));
     }
     lines.iter().fold(String::new(), |text, told| text + &line(told) + "\n")
 }
 
-fn figure_line(held: &Held) -> String {
-    let Held { label, figure, detail, .. } = held;
-    let sign = match held.outcome {
+fn figure_line(finding: &Finding) -> String {
+    let Finding { label, figure, detail, .. } = finding;
+    let sign = match finding.outcome {
         Outcome::Worse => '!',
         Outcome::Undecided => '?',
-        Outcome::Within | Outcome::MayBeChance => '~',
+        Outcome::Within | Outcome::NotSignificant => '~',
     };
-    let (Some(value), Some(reference), Some(allowed)) = (held.value_ns, held.reference_ns, held.allowed_ns)
+    let (Some(value), Some(reference), Some(allowed)) =
+        (finding.value_ns, finding.reference_ns, finding.limit_ns)
     else {
         return format!("{sign} {label}: {figure}: {detail}");
     };
-    let by_chance = held.p.map_or(String::new(), |p| match p {
+    let by_chance = finding.p.map_or(String::new(), |p| match p {
         p if p < 1e-4 => ", p < 0.0001".to_owned(),
         p => format!(", p = {p:.4}"),
     });

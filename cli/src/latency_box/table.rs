@@ -13,10 +13,9 @@ pub fn of(run: &Run, quiet: bool) -> String {
     for series in run.of(Quantity::Roundtrip) {
         channel(&mut text, run, series);
     }
-    if let Some(verdict) = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_some()) {
-        let outcome =
-            verdict.outcome.map(|outcome| format!("{outcome:?}").to_uppercase()).unwrap_or_default();
-        let _ = writeln!(text, "{outcome}");
+    let judged = run.verdict.as_ref().and_then(|verdict| Some((verdict, verdict.outcome?)));
+    if let Some((verdict, outcome)) = judged {
+        let _ = writeln!(text, "{}", outcome.name());
         for reason in &verdict.reasons {
             let _ = writeln!(text, "  {reason}");
         }

@@ -1,7 +1,7 @@
 use super::*;
+use crate::conditions::Conditions;
 use crate::histogram::Layout;
 use crate::random::Random;
-use crate::series::Quantity;
 use crate::time::Cpu;
 
 /// Seconds of `per` samples each, by a function of second and sample.
@@ -18,9 +18,13 @@ fn series(seconds: u32, per: u32, mut sample: impl FnMut(u32, u32) -> Ns) -> Ser
     series
 }
 
-fn held(reference: &Series, run: &Series, limit: &str) -> Held {
-    let pairs = [("CPU 0".to_owned(), Some(reference), Some(run))];
-    hold(&pairs, &[limit.parse().unwrap()], 0.95).remove(0)
+fn pair<'r>(reference: &'r Series, run: &'r Series) -> [Pair<'r>; 1] {
+    let [reference, run] = [reference, run].map(|series| Some(Cow::Borrowed(series)));
+    [Pair { label: "CPU 0".to_owned(), reference, run }]
+}
+
+fn finding(reference: &Series, run: &Series, limit: &str) -> Finding {
+    check(&pair(reference, run), &[limit.parse().unwrap()], 0.95).remove(0)
 }
 
 /// 10 µs, and in each of the first `bad` seconds one of `peak`.
@@ -58,49 +62,72 @@ fn limits_are_read_and_told_and_others_are_refused() {
 #[test]
 fn one_larger_maximum_may_be_chance_and_many_are_not() {
     let reference = peaks(60, 1, Ns::from_us(50));
-    let once = held(&reference, &peaks(60, 1, Ns::from_us(100)), "max +20%");
-    assert_eq!((once.outcome, once.p), (Outcome::MayBeChance, Some(0.5)));
-    let often = held(&reference, &peaks(60, 6, Ns::from_us(100)), "max +20%");
+    let once = finding(&reference, &peaks(60, 1, Ns::from_us(100)), "max +20%");
+    assert_eq!((once.outcome, once.p), (Outcome::NotSignificant, Some(0.5)));
+    let often = finding(&reference, &peaks(60, 6, Ns::from_us(100)), "max +20%");
     assert_eq!((often.outcome, often.p), (Outcome::Worse, Some(1.0 / 64.0)));
     assert_eq!(often.detail, "6 of 60 seconds above 60.0 µs, of the reference 0 of 60 above 50.0 µs");
-    assert_eq!(held(&reference, &peaks(60, 6, Ns::from_us(60)), "max +20%").outcome, Outcome::Within);
-    assert_eq!(held(&reference, &peaks(60, 6, Ns::from_us(60)), "max +9us").outcome, Outcome::Worse);
+    assert_eq!(finding(&reference, &peaks(60, 6, Ns::from_us(60)), "max +20%").outcome, Outcome::Within);
+    assert_eq!(finding(&reference, &peaks(60, 6, Ns::from_us(60)), "max +9us").outcome, Outcome::Worse);
 }
 
 #[test]
 fn a_burst_in_one_second_is_one_event() {
     let reference = peaks(60, 0, Ns::ZERO);
     let burst = series(60, 1_000, |second, _| Ns::from_us(if second == 3 { 200 } else { 10 }));
-    assert_eq!(held(&reference, &burst, "p99.9 +10%").outcome, Outcome::MayBeChance);
+    assert_eq!(finding(&reference, &burst, "p99.9 +10%").outcome, Outcome::NotSignificant);
     let spread = series(60, 1_000, |_, nth| Ns::from_us(if nth < 17 { 200 } else { 10 }));
-    assert_eq!(held(&reference, &spread, "p99.9 +10%").outcome, Outcome::Worse);
+    assert_eq!(finding(&reference, &spread, "p99.9 +10%").outcome, Outcome::Worse);
 }
 
 #[test]
 fn what_is_too_short_or_hidden_is_not_within() {
     let reference = peaks(60, 1, Ns::from_us(50));
-    let short = held(&reference, &peaks(1, 1, Ns::from_us(900)), "max +20%");
+    let short = finding(&reference, &peaks(1, 1, Ns::from_us(900)), "max +20%");
     assert_eq!(short.outcome, Outcome::Worse, "1 of 1 second, where 1 of 61 is expected: {short:?}");
-    let both = held(&peaks(3, 1, Ns::from_us(50)), &peaks(3, 3, Ns::from_us(900)), "max +20%");
+    let both = finding(&peaks(3, 1, Ns::from_us(50)), &peaks(3, 3, Ns::from_us(900)), "max +20%");
     assert_eq!(both.outcome, Outcome::Undecided, "{both:?}");
     assert!(both.detail.ends_with("measure longer"), "{both:?}");
     let mut lossy = peaks(60, 1, Ns::from_us(50));
     lossy.lost = 2;
-    assert_eq!(held(&reference, &lossy, "max +20%").outcome, Outcome::Undecided);
+    assert_eq!(finding(&reference, &lossy, "max +20%").outcome, Outcome::Undecided);
     assert_eq!(
-        held(&reference, &lossy, "median +20%").outcome,
+        finding(&reference, &lossy, "median +20%").outcome,
         Outcome::Within,
         "two of 60 000 move no median"
     );
     lossy.lost_within_ns = Some(Ns::from_us(55));
-    assert_eq!(held(&reference, &lossy, "max +20%").outcome, Outcome::Within);
+    assert_eq!(finding(&reference, &lossy, "max +20%").outcome, Outcome::Within);
     let mut missed = peaks(60, 1, Ns::from_us(50));
     missed.missed = Some(4);
-    assert_eq!(held(&reference, &missed, "max +20%").outcome, Outcome::Undecided);
-    assert_eq!(held(&reference, &reference, "p99.9999 +5%").outcome, Outcome::Undecided, "60 000 samples");
-    let absent = hold(&[("x".to_owned(), Some(&reference), None)], &["max +1%".parse().unwrap()], 0.95);
+    assert_eq!(finding(&reference, &missed, "max +20%").outcome, Outcome::Undecided);
+    assert_eq!(finding(&reference, &reference, "p99.9999 +5%").outcome, Outcome::Undecided, "60 000 samples");
+    // Of an imported run it is not known what was missed; what was lost is known.
+    lossy.lost_within_ns = None;
+    lossy.missed = None;
+    assert_eq!(finding(&reference, &lossy, "max +20%").outcome, Outcome::Undecided);
+    lossy.lost = 0;
+    assert_eq!(finding(&reference, &lossy, "max +20%").outcome, Outcome::Within);
+    let mut absent = pair(&reference, &reference);
+    absent[0].run = None;
+    let absent = check(&absent, &["max +1%".parse().unwrap()], 0.95);
     assert_eq!(overall(&absent), Outcome::Undecided);
     assert_eq!(overall(&[]), Outcome::Undecided);
+}
+
+#[test]
+fn threads_that_share_a_cpu_are_compared_together() {
+    let run = |second: Ns| {
+        let mut run = Run::new(Conditions::default());
+        run.series = vec![peaks(60, 0, Ns::ZERO), peaks(60, 6, second)];
+        run
+    };
+    let (calm, worse) = (run(Ns::from_us(10)), run(Ns::from_us(100)));
+    let pairs = pairs(&calm, &worse, Quantity::Cyclic).unwrap();
+    let found = check(&pairs, &["max +20%".parse().unwrap()], 0.95);
+    assert_eq!((found.len(), found[0].label.as_str(), found[0].outcome), (1, "CPU 0", Outcome::Worse));
+    assert_eq!(found[0].detail, "6 of 60 seconds above 12.0 µs, of the reference 0 of 60 above 10.0 µs");
+    assert_eq!(pairs[0].run.as_ref().unwrap().histogram.count(), 120_000);
 }
 
 #[test]
@@ -120,7 +147,7 @@ fn of_like_runs_one_in_twenty_is_called_worse_at_most_and_of_worse_ones_most_are
     let mut worse = |factor: f64| {
         let alarm = |_: &usize| {
             let (a, b) = (machine(1.0), machine(factor));
-            overall(&hold(&[("CPU 0".to_owned(), Some(&a), Some(&b))], &limits, 0.95)) == Outcome::Worse
+            overall(&check(&pair(&a, &b), &limits, 0.95)) == Outcome::Worse
         };
         (0..400).filter(alarm).count()
     };

@@ -10,7 +10,7 @@ use super::printable;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::Outcome;
 
 /// JUnit's XML of a run that is called `name` (its path).
 #[must_use]
@@ -49,7 +49,7 @@ pub fn annotations(name: &str, run: &Run) -> String {
         Some(Outcome::Pass) | None => "notice",
     };
     let (failures, limits) = verdict.split();
-    let title = format!("lathunt {}: {name}", answer_name(verdict));
+    let title = format!("lathunt {}: {name}", verdict.outcome.map_or("NO VERDICT", Outcome::name));
     let mut all: Vec<(&str, &str)> = failures.iter().map(|why| (level, why.as_str())).collect();
     let doubts = if verdict.outcome == Some(Outcome::Fail) { "notice" } else { level };
     all.extend(limits.iter().map(|why| (doubts, why.as_str())));
@@ -118,15 +118,6 @@ fn of_series(series: &Series, quantity: Quantity, deadline: Ns) -> Case {
         Some(_) => Answer::Passes,
     };
     Case { name, answer }
-}
-
-fn answer_name(verdict: &Verdict) -> &'static str {
-    match verdict.outcome {
-        Some(Outcome::Pass) => "PASS",
-        Some(Outcome::Fail) => "FAIL",
-        Some(Outcome::Inconclusive) => "INCONCLUSIVE",
-        None => "NO VERDICT",
-    }
 }
 
 /// The first reason as the message, all as the text.

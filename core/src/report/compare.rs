@@ -3,8 +3,6 @@
 //! The first run is the reference; ratios are "this run over the first". A difference of numbers means little when
 //! the conditions differ too, so these stand right below.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
 use super::facts::{as_condition, facts, is_circumstance, Fact};
@@ -12,6 +10,7 @@ use super::figures::{grouped, or_dash, quantities, Figures};
 use super::printable::{cut, line};
 use super::text::largest;
 use crate::run::Run;
+use crate::series::labels::Labels;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
 use crate::verdict::Outcome;
@@ -125,7 +124,7 @@ impl Comparison {
     pub fn to_text(&self, width: usize) -> String {
         let mut lines = Vec::new();
         for side in &self.runs {
-            let outcome = side.outcome.map_or("no verdict".to_owned(), |o| format!("{o:?}").to_uppercase());
+            let outcome = side.outcome.map_or("no verdict", Outcome::name);
             let started = side.started.as_deref().unwrap_or("start unknown");
             lines.push(format!("{}  {}  ({started}; {outcome}; {})", side.letter, side.name, side.largest));
             if !side.lost.is_empty() {
@@ -247,80 +246,23 @@ fn rows(runs: &[(&str, &Run)]) -> Vec<Row> {
     found.into_iter().flat_map(|quantity| quantity_rows(runs, quantity)).collect()
 }
 
-/// Name of a thread that stands for no CPU.
-fn thread_name(series: &Series) -> Option<&str> {
-    series.thread.as_ref().filter(|_| series.cpu.is_none()).map(|thread| thread.comm.as_str())
-}
-
-/// Names that two threads of one run have: only their tids tell them apart.
-fn ambiguous<'r>(runs: &[(&str, &'r Run)], quantity: Quantity) -> BTreeSet<&'r str> {
-    let of_run = |(_, run): &(&str, &'r Run)| {
-        let mut seen = BTreeSet::new();
-        run.of(quantity).filter_map(thread_name).filter(|name| !seen.insert(*name)).collect::<Vec<_>>()
-    };
-    runs.iter().flat_map(of_run).collect()
-}
-
-/// The series of `quantity` of two runs, side by side by their labels; `None` where one of them has none.
-#[must_use]
-pub fn pairs<'r>(
-    reference: &'r Run,
-    run: &'r Run,
-    quantity: Quantity,
-) -> Vec<(String, Option<&'r Series>, Option<&'r Series>)> {
-    let labels = Labels::of(&[("", reference), ("", run)], quantity);
-    let find = |run: &'r Run, label: &str| run.of(quantity).find(|series| labels.label(series) == label);
-    let pair = |label: &String| (label.clone(), find(reference, label), find(run, label));
-    labels.all.iter().map(pair).collect()
-}
-
-/// What series of several runs are called: a thread has another tid in each, so that its name finds it in the others.
-struct Labels<'r> {
-    ambiguous: BTreeSet<&'r str>,
-    all: Vec<String>,
-}
-
-impl<'r> Labels<'r> {
-    fn of(runs: &[(&str, &'r Run)], quantity: Quantity) -> Labels<'r> {
-        let mut labels = Labels { ambiguous: ambiguous(runs, quantity), all: Vec::new() };
-        for series in runs.iter().flat_map(|(_, run)| run.of(quantity)) {
-            let label = labels.label(series);
-            if !labels.all.contains(&label) {
-                labels.all.push(label);
-            }
-        }
-        labels
-    }
-
-    fn label(&self, series: &Series) -> String {
-        match thread_name(series) {
-            Some(name) if !name.is_empty() && !self.ambiguous.contains(name) => name.to_owned(),
-            _ => series.label(),
-        }
-    }
-}
-
 fn quantity_rows(runs: &[(&str, &Run)], quantity: Quantity) -> Vec<Row> {
-    let labels = Labels::of(runs, quantity);
-    let row = |label: String, pick: &dyn Fn(&Run) -> Option<Figures>| {
-        let figures: Vec<Option<Figures>> = runs.iter().map(|(_, run)| pick(run)).collect();
+    let series: Vec<Vec<&Series>> = runs.iter().map(|(_, run)| run.of(quantity).collect()).collect();
+    let labels = Labels::of(&series);
+    let row = |label: &str, of_run: &dyn Fn(&[&Series]) -> Option<Figures>| {
+        let figures: Vec<Option<Figures>> = series.iter().map(|series| of_run(series)).collect();
         let reference = figures.first().cloned().flatten();
         let ratios = figures.iter().map(|f| Some(Ratios::of(f.as_ref()?, reference.as_ref()?))).collect();
-        Row { quantity, label, figures, ratios }
+        Row { quantity, label: label.to_owned(), figures, ratios }
     };
+    let figures = |series: &[&Series]| (!series.is_empty()).then(|| Figures::of_all(series));
     let mut rows = Vec::new();
-    if labels.all.len() > 1 {
-        rows.push(row("all".to_owned(), &|run| {
-            let all: Vec<&Series> = run.of(quantity).collect();
-            (!all.is_empty()).then(|| Figures::of_all(&all))
-        }));
+    if labels.all().len() > 1 {
+        rows.push(row("all", &figures));
     }
-    rows.extend(labels.all.iter().map(|label| {
-        row(label.clone(), &|run| {
-            let same: Vec<&Series> = run.of(quantity).filter(|s| labels.label(s) == *label).collect();
-            (!same.is_empty()).then(|| Figures::of_all(&same))
-        })
-    }));
+    rows.extend(
+        labels.all().iter().map(|label| row(label, &|series| figures(&labels.of_label(label, series)))),
+    );
     rows
 }
 

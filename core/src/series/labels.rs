@@ -1,0 +1,58 @@
+//! What the series of several runs are called: a thread has another tid in each, so that its name finds it in the others.
+
+use std::collections::BTreeSet;
+
+use super::Series;
+
+/// The labels of the series of one quantity in several runs.
+#[derive(Debug)]
+pub struct Labels<'r> {
+    /// Names that two threads of one run have: only their tids tell them apart.
+    ambiguous: BTreeSet<&'r str>,
+    all: Vec<String>,
+}
+
+impl<'r> Labels<'r> {
+    /// Of the series of each run.
+    #[must_use]
+    pub fn of(runs: &[Vec<&'r Series>]) -> Labels<'r> {
+        let mut labels = Labels { ambiguous: BTreeSet::new(), all: Vec::new() };
+        for run in runs {
+            let mut seen = BTreeSet::new();
+            let names = run.iter().filter_map(|series| thread_name(series));
+            labels.ambiguous.extend(names.filter(|name| !seen.insert(*name)));
+        }
+        for series in runs.iter().flatten() {
+            let label = labels.label(series);
+            if !labels.all.contains(&label) {
+                labels.all.push(label);
+            }
+        }
+        labels
+    }
+
+    /// All of them, in the order of the series.
+    #[must_use]
+    pub fn all(&self) -> &[String] {
+        &self.all
+    }
+
+    /// The series of a run that are called `label`: several where threads share a CPU.
+    #[must_use]
+    pub fn of_label<'s>(&self, label: &str, run: &[&'s Series]) -> Vec<&'s Series> {
+        run.iter().filter(|series| self.label(series) == label).copied().collect()
+    }
+
+    /// `CPU 1`, `comm`, `comm/tid`, or a channel.
+    fn label(&self, series: &Series) -> String {
+        match thread_name(series) {
+            Some(name) if !name.is_empty() && !self.ambiguous.contains(name) => name.to_owned(),
+            _ => series.label(),
+        }
+    }
+}
+
+/// Name of a thread that stands for no CPU.
+fn thread_name(series: &Series) -> Option<&str> {
+    series.thread.as_ref().filter(|_| series.cpu.is_none()).map(|thread| thread.comm.as_str())
+}
