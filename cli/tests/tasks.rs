@@ -1,20 +1,9 @@
 //! `lathunt tasks`: exit codes, the document for scripts, one-line errors.
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+#[path = "tasks_run/call.rs"]
+mod call;
 
-fn lathunt(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_lathunt"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that refuses its arguments does not read.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
+use call::lathunt;
 
 fn analysed(set: &str) -> (i32, serde_json::Value) {
     let output = lathunt(&["tasks", "analyse", "-", "--json"], set);

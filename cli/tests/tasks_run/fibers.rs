@@ -10,6 +10,16 @@ use super::{measured, median, periodic, set, shortest, thread};
 
 const BOTH: [&str; 2] = ["fiber-fp", "fiber-edf"];
 
+/// A task of `period` µs by name, priority, offset (µs), deadline (µs) and work.
+fn with_offset(period: u32) -> impl Fn(&str, u32, u32, u32, &str) -> String {
+    move |name, priority, delay, deadline, work| {
+        format!(
+            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "delay": {delay}, "deadline": {deadline},
+                "loop": -1, {work}, "timer": {{"ref": "unique", "period": {period}, "mode": "absolute"}}}}"#
+        )
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn earliest_deadlines_of_fibers_are_met_where_their_fixed_priorities_miss() {
@@ -39,12 +49,7 @@ fn protocols_of_fibers_bound_the_inversion_under_priorities_and_under_deadlines(
         return;
     }
     // `low` holds a mutex for 5 ms, `high` wants it after 1 ms, `middle` needs 20 ms from 2 ms on.
-    let task = |name: &str, priority: u32, delay: u32, deadline: u32, work: &str| {
-        format!(
-            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "delay": {delay}, "deadline": {deadline},
-                "loop": -1, {work}, "timer": {{"ref": "unique", "period": 60000, "mode": "absolute"}}}}"#
-        )
-    };
+    let task = with_offset(60_000);
     let locked = |work: u32| format!(r#""lock": "m", "cputime": {work}, "unlock": "m""#);
     for scheduler in BOTH {
         for protocol in ["none", "inherit", "ceiling"] {
@@ -81,12 +86,7 @@ fn a_late_fiber_is_explained_by_the_fiber_that_had_the_mutex_and_the_one_that_pr
     if !may_run("tasks: a late fiber explained", lacks_root()) {
         return;
     }
-    let task = |name: &str, priority: u32, delay: u32, deadline: u32, work: &str| {
-        format!(
-            r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "delay": {delay}, "deadline": {deadline},
-                "loop": -1, {work}, "timer": {{"ref": "unique", "period": 100000, "mode": "absolute"}}}}"#
-        )
-    };
+    let task = with_offset(100_000);
     let tasks = [
         task("high", 30, 1_000, 8_000, r#""lock": "m", "cputime": 100, "unlock": "m""#),
         task("middle", 20, 2_000, 90_000, r#""cputime": 20000"#),

@@ -3,14 +3,15 @@
 //! Every bound is one that a loaded machine of two CPUs keeps: counts, which load cannot change; lower bounds, which it can
 //! only raise; and smallest values, which it cannot lower.
 
+mod call;
 mod fibers;
 mod outputs;
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use call::lathunt;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::set_run::ThreadRun;
@@ -24,29 +25,9 @@ fn machine() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lathunt(arguments: &[&str], set: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_lathunt"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _ = child.stdin.take().unwrap().write_all(set.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
 /// A shell's command with `input`.
 fn run_shell(command: &str, input: &str) -> Output {
-    let mut child = Command::new("sh")
-        .args(["-c", command])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
+    call::with_input(Command::new("sh").args(["-c", command]), input)
 }
 
 /// Exit code and run of `set`.

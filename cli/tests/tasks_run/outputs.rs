@@ -1,6 +1,7 @@
 //! What a run leaves and says: refusals, summaries, files, logs, comparisons.
 
 use super::*;
+use std::process::Stdio;
 
 #[test]
 fn what_cannot_be_run_is_said_on_one_line() {
