@@ -31,13 +31,13 @@ pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
 /// The place in the kernel that was interrupted, where the machine code says that interrupts had been on before.
 pub(super) fn where_interrupts_are_on(sample: &StackSample) -> Option<&str> {
     let Code::Kernel { frames } = interrupted_code(sample) else { return None };
-    let on = sample.enabled_there == Some(false) && !sure(sample);
+    let on = sample.enabled_there == Some(false) && !reenabled_interrupts(sample);
     on.then(|| frames.first().map_or("", String::as_str))
 }
 
 /// Whether interrupts came back on where the timer's came: by the machine code there, or because the function is one
 /// that turns them on.
-pub(super) fn sure(sample: &StackSample) -> bool {
+pub(super) fn reenabled_interrupts(sample: &StackSample) -> bool {
     let Code::Kernel { frames } = interrupted_code(sample) else { return false };
     sample.enabled_there == Some(true) || frames.first().is_some_and(|frame| enables_interrupts(frame))
 }

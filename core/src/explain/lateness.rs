@@ -15,7 +15,7 @@
 //! The alternative, rtla's, blames whatever ran; on virtual machines that is wrong more often than right.
 
 use super::cpu::{Context, Slice};
-use super::interrupted::{interrupted_code, sure, where_interrupts_are_on, Code};
+use super::interrupted::{interrupted_code, reenabled_interrupts, where_interrupts_are_on, Code};
 use super::record::Record;
 use super::segment::{Evidence, Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
@@ -305,7 +305,7 @@ impl<'r> Reading<'r> {
                     format!("timer late while {name} ran in the kernel, in {place}, where interrupts are on");
                 Err(Open { label, stood_still: true })
             }
-            Code::Kernel { .. } if share.net < TELLING && !sure(sample) => {
+            Code::Kernel { .. } if share.net < TELLING && !reenabled_interrupts(sample) => {
                 Err(Open::because(format!("timer late by little; {} was in the kernel", share.name)))
             }
             Code::Kernel { frames } => {
@@ -313,8 +313,8 @@ impl<'r> Reading<'r> {
                 share.stack = frames.to_vec();
                 let event = "kernel stack taken in the timer's interrupt".to_owned();
                 share.evidence.push(Evidence { event, cpu: sample.cpu, at: sample.at });
-                share.role = Role::IrqsOff { sure: sure(sample) };
-                share.inferred |= !sure(sample);
+                share.role = Role::IrqsOff { sure: reenabled_interrupts(sample) };
+                share.inferred |= !reenabled_interrupts(sample);
                 Ok(format!("interrupts off in {}", share.label()))
             }
         }

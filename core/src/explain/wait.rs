@@ -5,7 +5,7 @@
 //! shows. In interrupt context the interrupt is named, never the thread it interrupted.
 
 use super::cpu::{Context, Slice};
-use super::interrupted::{interrupted_code, sure, where_interrupts_are_on, Code};
+use super::interrupted::{interrupted_code, reenabled_interrupts, where_interrupts_are_on, Code};
 use super::record::Record;
 use super::segment::Segment;
 use super::share::{tally, Phase, Role, Share};
@@ -143,7 +143,7 @@ fn interrupts_on(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch, due: Mo
     let late = late.into_iter().min_by_key(|sample| sample.at);
     match late.and_then(on) {
         Some(place) => Some(Why::OnAtLast(place)),
-        None if late.is_some_and(sure) => None,
+        None if late.is_some_and(reenabled_interrupts) => None,
         None => before.into_iter().max_by_key(|sample| sample.at).and_then(on).map(Why::OnBefore),
     }
 }
