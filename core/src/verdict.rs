@@ -12,7 +12,7 @@ mod criteria;
 mod doubts;
 mod judge;
 
-pub(crate) use activations::Activations;
+pub(crate) use activations::{possibly_above, Activations};
 pub use again::{again, Contradiction};
 pub use application::{judge_recording, Asked, Ending};
 pub use criteria::{criteria, Criterion};

@@ -14,6 +14,7 @@ use lathunt_host::monitor::clocks;
 use lathunt_host::monitor::store::Reader;
 
 use super::monitor::DATABASE;
+use super::units;
 use crate::file::write_atomic;
 use crate::out;
 
@@ -33,6 +34,9 @@ pub struct HistoryArgs {
     /// Database of the monitor
     #[arg(long, value_name = "FILE", default_value = DATABASE)]
     database: PathBuf,
+    /// Print for each series how rare latencies above this are; a bare number counts in µs. Jobs are held to their own deadline
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
+    deadline: Option<Ns>,
     /// Print everything as JSON, with histograms and explanations
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -61,6 +65,7 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     };
     let from = clocks::wall().minus(args.since);
     let mut history = Reader::open(&args.database)?.history(from)?;
+    history.latency_deadline = args.deadline;
     if !args.series.is_empty() {
         let known: Vec<String> = history.by_series().keys().map(ToString::to_string).collect();
         history = history.only(|key| args.series.iter().any(|wanted| wanted.is(key)));

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
+use lathunt_core::monitor::exceedance::Exceedances;
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::monitor::store::Limits;
 use lathunt_host::recording::Selection;
@@ -61,6 +62,15 @@ pub struct MonitorArgs {
     /// Read the deadlines from this file: one a line, as for --deadline; # begins a comment
     #[arg(long, value_name = "FILE", conflicts_with = "deadline")]
     deadlines: Option<PathBuf>,
+    /// Latency that wake-ups must not exceed; a bare number counts in µs
+    ///
+    /// The metric `lathunt_exceedance_probability_upper` is the upper limit of the probability that one does, for each series
+    /// of latencies. Jobs have it for their own deadline.
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
+    latency_deadline: Option<Ns>,
+    /// How far back the completed windows go that these limits rest on: 24h, 30d; it needs a unit
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = keep)]
+    exceedance_span: Ns,
     /// Names of tasks that have series of their own; those of tasks that come later are counted as "(others)"
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(0..=1024))]
     task_names: u16,
@@ -82,8 +92,19 @@ pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
         args;
     let deadlines = deadlines::of(args.deadline, args.deadlines.as_deref())?;
     let limits = Limits { keep, bytes: size };
+    let exceedances = Exceedances::new(args.exceedance_span, args.latency_deadline);
     let names = usize::from(task_names);
-    monitor::run(&Plan { window, database, limits, cpus, selection: tasks, deadlines, names, listen })
+    monitor::run(&Plan {
+        window,
+        database,
+        limits,
+        cpus,
+        selection: tasks,
+        deadlines,
+        exceedances,
+        names,
+        listen,
+    })
 }
 
 const SECOND: Ns = Ns(1_000_000_000);

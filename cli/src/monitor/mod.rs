@@ -14,6 +14,7 @@ use std::time::Duration;
 use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::monitor::event::{Event, Kind};
+use lathunt_core::monitor::exceedance::Exceedances;
 use lathunt_core::monitor::export::{duration, Published};
 use lathunt_core::monitor::timepiece::{Change, Reading, Timepiece};
 use lathunt_core::monitor::window::{UnixMs, Window};
@@ -49,6 +50,8 @@ pub struct Plan {
     pub selection: Selection,
     /// What their jobs are held to.
     pub deadlines: Deadlines,
+    /// Which exceedances of deadlines are counted over windows.
+    pub exceedances: Exceedances,
     /// Names of tasks that have series of their own.
     pub names: usize,
     /// Where metrics are served; `None`: nowhere.
@@ -142,7 +145,10 @@ impl Monitor {
         let begun = source.since();
         let timepiece = Timepiece::new(first);
         let begin = timepiece.wall_of(begun);
-        let published = Published::new(env!("CARGO_PKG_VERSION"), plan.window, &store.alltime()?);
+        let mut exceedances = plan.exceedances.clone();
+        store.add_to(&mut exceedances, begin)?;
+        let published =
+            Published::new(env!("CARGO_PKG_VERSION"), plan.window, &store.alltime()?, exceedances);
         let mut monitor = Monitor {
             plan: plan.clone(),
             cpus,
@@ -263,6 +269,7 @@ impl Monitor {
                 "{lost} activations were overwritten before they were read: figures of tasks in the window that ended at {end} \
                  lack them; those of CPUs have all"
             );
+            lock(&self.published).activations_lost(end);
             self.event(end, Kind::ActivationsLost, detail);
         }
         let measured = clocks::mono().since(self.begun);

@@ -41,6 +41,29 @@ fn exemplars(page: &str) -> Vec<&str> {
     buckets.filter_map(|line| line.split_once(" # ")).map(|(_, told)| told).collect()
 }
 
+/// The upper limit for jobs by the history and by the metrics, of one moment; `None`: activations were lost, so neither says one.
+fn exceedance(monitor: &Monitor) -> (Option<f64>, Option<f64>) {
+    let told = || {
+        let history = history_json(&monitor.database);
+        let limits = history["exceedance"].as_array().unwrap().clone();
+        limits
+            .iter()
+            .find(|one| one["quantity"] == "response")
+            .map(|one| one["probability_upper"].as_f64().unwrap())
+    };
+    loop {
+        let before = told();
+        let page = http::text(monitor.port, "/metrics", "application/openmetrics-text").unwrap();
+        let name =
+            "lathunt_exceedance_probability_upper{task=\"control\",kind=\"response\",deadline=\"0.0015\",\
+                    span=\"24h\",confidence=\"0.95\"} ";
+        let metric = page.lines().find_map(|line| line.strip_prefix(name)).map(|text| text.parse().unwrap());
+        if before == told() {
+            return (before, metric);
+        }
+    }
+}
+
 #[test]
 #[ignore = "root: run by make test"]
 fn late_jobs_are_counted_and_explained_through_a_kill_and_a_restart() {
@@ -85,6 +108,8 @@ fn late_jobs_are_counted_and_explained_through_a_kill_and_a_restart() {
         let told = exemplars(&page);
         assert!(told.iter().any(|told| told.contains("its own ")), "{told:?}");
         assert!(!page.contains("task=\"innocent\",le="), "it has no deadline");
+        let (told, metric) = exceedance(&monitor);
+        assert_eq!(told, metric, "what the windows before the kill and after it say");
         monitor.signal(libc::SIGTERM);
         monitor.child.wait().unwrap();
     }
@@ -101,6 +126,19 @@ fn late_jobs_are_counted_and_explained_through_a_kill_and_a_restart() {
     let worst = peaks.iter().max_by_key(|peak| peak["total_ns"].as_u64()).expect("jobs are explained");
     let total = worst["total_ns"].as_u64().unwrap();
     assert!(total.abs_diff(longest) * 20 <= longest || lost > 0, "{total} ns, by its own clock {longest}");
+    // The limit is that of the jobs that were late by the program's own log, as far as nothing was lost.
+    if let Some(one) =
+        history_of["exceedance"].as_array().unwrap().iter().find(|one| one["task"] == "control")
+    {
+        let (samples, above) = (one["samples"].as_u64().unwrap(), one["above"].as_u64().unwrap());
+        assert!(
+            above >= surely && above <= perhaps + 2 * lost,
+            "{above}, by its own log {surely} to {perhaps}"
+        );
+        let share = above as f64 / samples as f64;
+        let upper = one["probability_upper"].as_f64().unwrap();
+        assert!(upper > share && upper < share + 3.0 * (above as f64 + 3.0).sqrt() / samples as f64, "{one}");
+    }
     let shown = history(&place.path().join("monitor.sqlite"), &["--series", "response"]);
     let text = String::from_utf8(shown.stdout).unwrap();
     let jobs = text.lines().find(|line| line.starts_with("control ")).unwrap();

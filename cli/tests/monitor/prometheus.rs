@@ -129,7 +129,7 @@ fn promtool_finds_nothing_to_complain_about() {
     }
     let promtool = peers().unwrap().join("usr/bin/promtool");
     let place = tempfile::tempdir().unwrap();
-    let monitor = Monitor::with(place.path(), "500ms", &["--deadline", "5ms"]);
+    let monitor = Monitor::with(place.path(), "500ms", &["--deadline", "5ms", "--latency-deadline", "5ms"]);
     disturb();
     let page = place.path().join("page");
     fs::write(&page, http::get(monitor.port, "/metrics", "text/plain").unwrap()).unwrap();

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use super::exceedance::{Exceedances, Limit, CONFIDENCE};
 use super::history::Alltime;
 use super::metric::{Exemplar, Family, Kind, Label, Latencies, Sample, Value};
 use super::responses::Responses;
@@ -60,6 +61,8 @@ pub struct Published {
     exemplars: BTreeMap<SeriesKey, Vec<Exemplar>>,
     tasks: BTreeMap<SeriesKey, Histogram>,
     responses: Responses,
+    exceedances: Exceedances,
+    limits: Vec<Limit>,
     alltime: BTreeMap<SeriesKey, (Ns, UnixMs)>,
     closed: u64,
     waiting: u64,
@@ -67,9 +70,9 @@ pub struct Published {
 }
 
 impl Published {
-    /// Nothing yet. `alltime`: what the database knows from before.
+    /// Nothing yet. `alltime` and `exceedances`: what the database knows from before.
     #[must_use]
-    pub fn new(version: &str, window: Ns, alltime: &[Alltime]) -> Published {
+    pub fn new(version: &str, window: Ns, alltime: &[Alltime], exceedances: Exceedances) -> Published {
         Published {
             version: version.to_owned(),
             window,
@@ -77,6 +80,8 @@ impl Published {
             exemplars: BTreeMap::new(),
             tasks: BTreeMap::new(),
             responses: Responses::default(),
+            limits: exceedances.limits(),
+            exceedances,
             alltime: alltime
                 .iter()
                 .filter(|worst| worst.key.whose.cpu().is_some())
@@ -92,6 +97,8 @@ impl Published {
     pub fn closed(&mut self, window: &Window) {
         self.closed += 1;
         self.responses.closed(&window.series);
+        self.exceedances.closed(window.end, &window.series);
+        self.limits = self.exceedances.limits();
         let mut maxima = BTreeMap::new();
         for series in &window.series {
             let Some(max) = series.histogram.max() else { continue };
@@ -127,6 +134,12 @@ impl Published {
         }
     }
 
+    /// Activations of the window that ends at `end` were lost, and it is not known of which tasks. Call it before
+    /// [`Published::closed`].
+    pub fn activations_lost(&mut self, end: UnixMs) {
+        self.exceedances.incomplete(end);
+    }
+
     /// How many windows wait for room on the disk, and how many were given up.
     pub fn stored(&mut self, waiting: usize, given_up: u64) {
         (self.waiting, self.given_up) = (waiting as u64, given_up);
@@ -139,6 +152,7 @@ impl Published {
         families.extend(self.maxima());
         families.extend(self.of_tasks());
         families.extend(self.of_jobs());
+        families.push(self.exceeded());
         families.extend(counters(totals));
         families.extend(self.own(totals));
         families.retain(|family| !family.samples.is_empty());
@@ -240,6 +254,24 @@ impl Published {
             self.exemplars.get(&key).cloned().unwrap_or_default()
         };
         self.responses.families(&duration(self.window), exemplars)
+    }
+
+    fn exceeded(&self) -> Family {
+        let sample = |limit: &Limit| {
+            let of_limit = vec![
+                ("deadline", limit.deadline_ns.as_secs().to_string()),
+                ("span", duration(self.exceedances.span())),
+                ("confidence", CONFIDENCE.to_string()),
+            ];
+            number([of_series(limit.key), of_limit].concat(), limit.probability_upper)
+        };
+        Family {
+            name: "lathunt_exceedance_probability_upper",
+            help: "Upper limit of the probability that an activation is later than its deadline, by the completed windows of \
+                   the span, if late ones come independently; lost ones count as late. Kind response: jobs.",
+            kind: Kind::Gauge,
+            samples: self.limits.iter().map(sample).collect(),
+        }
     }
 
     fn histogram(&self, key: SeriesKey, histogram: &Histogram) -> Sample {
@@ -379,6 +411,10 @@ mod tests {
 
     const KEY: SeriesKey = SeriesKey { quantity: Quantity::TimerWakeup, whose: Whose::Cpu(Cpu(1)) };
 
+    fn in_a_day() -> Exceedances {
+        Exceedances::new(Ns(86_400_000_000_000), Some(Ns::from_us(100)))
+    }
+
     fn window(max_us: u64, end: i64) -> Window {
         let mut histogram = Histogram::new(Layout::LATENCY);
         [10, max_us].iter().for_each(|&us| histogram.record(Ns::from_us(us)));
@@ -407,7 +443,7 @@ mod tests {
 
     #[test]
     fn maxima_are_those_of_the_last_window_and_of_all_and_names_stay_out_of_labels() {
-        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[]);
+        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[], in_a_day());
         published.closed(&window(700, 300_000));
         published.closed(&window(30, 600_000));
         let mut all = window(700, 0).series[0].histogram.clone();
@@ -436,7 +472,7 @@ mod tests {
         let known =
             |key| Alltime { key, max_ns: Ns::from_us(40), at: UnixMs(7_000), victim: None, culprit: None };
         let task = SeriesKey::of_task(Quantity::TimerWakeup, Comm::cut("motion"));
-        let mut published = Published::new("1.2.3", length, &[known(KEY), known(task)]);
+        let mut published = Published::new("1.2.3", length, &[known(KEY), known(task)], in_a_day());
         let told = |published: &Published| {
             let other = SeriesKey::of_cpu(Quantity::Wakeup, Cpu(1));
             let empty = || Histogram::new(Layout::LATENCY);
@@ -471,7 +507,7 @@ mod tests {
 
     #[test]
     fn tasks_have_maxima_and_totals_of_completed_windows_and_no_place_among_cpus() {
-        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[]);
+        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[], in_a_day());
         let key = SeriesKey::of_task(Quantity::TimerWakeup, Comm::cut("motion"));
         for (max_us, end) in [(700, 300_000), (30, 600_000)] {
             let mut closed = window(max_us, end);
@@ -491,7 +527,7 @@ mod tests {
 
     #[test]
     fn jobs_have_their_deadline_their_misses_and_the_cause_of_the_worst() {
-        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[]);
+        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[], in_a_day());
         let key = SeriesKey::of_task(Quantity::Response, Comm::cut("motion"));
         for (max_us, end, misses) in [(700, 300_000, 1), (30, 600_000, 0)] {
             let mut closed = window(max_us, end);
@@ -509,11 +545,35 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.contains("# {culprit=\"irqs off: vnd/812\",victim=\"motion\"} 0.0007"), "{text}");
-        assert!(!text.contains("kind=\"response\""), "a job is no latency: {text}");
+        let of_jobs = text.lines().filter(|line| line.contains("kind=\"response\""));
+        let named = |line: &str| line.starts_with("lathunt_exceedance_probability_upper{");
+        assert!(of_jobs.into_iter().all(named), "a job is no latency: {text}");
         published.closed(&Window { series: Vec::new(), ..window(1, 900_000) });
         let text = encode(&published.families(&Totals::default()), Flavour::OpenMetrics);
         assert!(!text.contains("lathunt_response_max_seconds{"), "the last window has none: {text}");
         assert!(text.contains("lathunt_deadline_misses_total{task=\"motion\"} 1"), "{text}");
+    }
+
+    #[test]
+    fn the_probability_of_an_exceedance_is_that_of_the_windows_before_and_changes_with_a_window() {
+        let day = || Exceedances::new(Ns(86_400_000_000_000), Some(Ns::from_us(100)));
+        let mut before = day();
+        before.closed(UnixMs(300_000), &window(30, 300_000).series);
+        let mut published = Published::new("1.2.3", Ns(300_000_000_000), &[], before);
+        let upper = |published: &Published| {
+            let text = encode(&published.families(&Totals::default()), Flavour::OpenMetrics);
+            let name =
+                "lathunt_exceedance_probability_upper{cpu=\"1\",kind=\"timer+wakeup\",deadline=\"0.0001\",\
+                        span=\"24h\",confidence=\"0.95\"} ";
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{text}"));
+            line.parse::<f64>().unwrap()
+        };
+        let none_of_2 = 1.0 - 0.05f64.sqrt();
+        assert!((upper(&published) - none_of_2).abs() < 1e-9);
+        published.closed(&window(700, 600_000));
+        // One of four, tables of Clopper and Pearson: 0.7514.
+        assert!((upper(&published) - 0.7514).abs() < 1e-4, "{}", upper(&published));
     }
 
     #[test]

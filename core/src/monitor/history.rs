@@ -3,6 +3,7 @@
 
 mod cases;
 mod csv;
+mod exceeded;
 mod jobs;
 mod text;
 
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::event::Event;
+use super::exceedance;
 use super::packed::{self, Damaged};
 use super::window::{Held, SeriesKey, UnixMs};
 use crate::histogram::Histogram;
@@ -153,6 +155,8 @@ pub struct History {
     pub events: Vec<Event>,
     /// The largest latencies ever.
     pub alltime: Vec<Alltime>,
+    /// What latencies are held to; `None`: jobs alone have a deadline.
+    pub latency_deadline: Option<Ns>,
 }
 
 impl History {
@@ -191,6 +195,7 @@ impl History {
         }
         let rest = serde_json::json!({
             "windows": self.windows, "events": self.events, "alltime": self.alltime,
+            "confidence": exceedance::CONFIDENCE, "exceedance": self.exceedances(),
         });
         let rest = rest.to_string();
         format!(

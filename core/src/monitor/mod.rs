@@ -6,6 +6,7 @@
 //! - [`window`]: a closed window; [`event`]: what else a reader of the history must know; [`packed`]: a histogram as bytes.
 //! - [`history`]: many windows, as table, CSV and JSON.
 //! - [`metric`]: metrics in the forms that Prometheus asks for; [`export`]: which there are.
+//! - [`exceedance`]: how rare activations later than their deadline are.
 //! - [`timepiece`]: clock steps and suspends.
 //!
 //! - [`munin`]: the same for Munin.
@@ -13,6 +14,7 @@
 //! Not here: the recorder, the database and the sockets (`lathunt_host::monitor`).
 
 pub mod event;
+pub mod exceedance;
 pub mod export;
 pub mod history;
 pub mod metric;

@@ -46,7 +46,7 @@ fn one(series: &Series, level: Ns) -> Activations {
 }
 
 /// Samples that may be above `level`: all of a bin that reaches beyond it.
-pub(super) fn possibly_above(histogram: &Histogram, level: Ns) -> u64 {
+pub(crate) fn possibly_above(histogram: &Histogram, level: Ns) -> u64 {
     if histogram.max().is_none_or(|max| max <= level) {
         return 0;
     }

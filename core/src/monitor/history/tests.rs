@@ -64,6 +64,7 @@ pub fn example() -> History {
                 culprit: None,
             })
             .to_vec(),
+        latency_deadline: None,
     }
 }
 
@@ -239,4 +240,25 @@ fn windows_without_a_sample_say_whether_there_was_none_or_it_was_lost() {
     let text = history.to_text(80);
     assert!(!text.contains("woken") && text.contains("was lost (see below)"), "{text}");
     assert!(text.contains("9 activations were overwritten"), "{text}");
+}
+
+#[test]
+fn the_history_says_how_rare_exceedances_are_and_nothing_where_nothing_is_known() {
+    // Two windows of a CPU with three samples and one lost each; of CPU 0 one of them is late.
+    let held = History { latency_deadline: Some(Ns::from_us(1_000)), ..example() };
+    let counts: Vec<_> = held.exceedances().iter().map(|limit| (limit.samples, limit.above)).collect();
+    assert_eq!(counts, [(8, 3), (8, 2)]);
+    let text = held.to_text(140);
+    // Clopper and Pearson's limits: 0.5997 after 2 of 8, 0.7108 after 3.
+    let of = |name: &str| {
+        let (_, section) = text.split_once("later than its deadline").unwrap();
+        section.lines().find(|line| line.starts_with(name)).unwrap().to_owned()
+    };
+    assert!(of("timer+wakeup CPU 1").ends_with(" 2  60.0 %"), "{text}");
+    assert!(of("timer+wakeup CPU 0").ends_with(" 3  71.1 %"), "{text}");
+    assert!(held.to_text(80).lines().all(|line| line.chars().count() <= 80));
+    assert!(!example().to_text(140).contains("later than its deadline"), "no deadline, no claim");
+    let json: serde_json::Value = serde_json::from_str(&held.to_json(&mut Vec::new())).unwrap();
+    assert_eq!(json["exceedance"][0]["above"], 3);
+    assert_eq!(json["exceedance"][0]["cpu"], 0, "{json}");
 }

@@ -30,6 +30,7 @@ impl History {
         } else {
             text.push_str(&self.series(width));
             text.push_str(&self.jobs(width));
+            text.push_str(&self.exceeded(width));
             text.push_str(&self.worst(width));
         }
         text + &self.happened(width)

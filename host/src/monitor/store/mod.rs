@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use lathunt_core::monitor::event::{Event, Kind};
+use lathunt_core::monitor::exceedance::Exceedances;
 use lathunt_core::monitor::history::Alltime;
 use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::Ns;
@@ -237,14 +238,31 @@ impl Store {
         self.given_up
     }
 
+    /// Adds what the windows hold that ended in the span before `now`.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn add_to(&self, exceedances: &mut Exceedances, now: UnixMs) -> Result<()> {
+        let from = now.minus(exceedances.span());
+        let connection = self.opened()?;
+        let mut add = || -> rusqlite::Result<()> {
+            read::each_row(connection, from, |row| exceedances.row(&row))?;
+            read::events(connection, from)?.iter().for_each(|event| exceedances.event(event));
+            Ok(())
+        };
+        add().map_err(|error| said(&self.path, error))
+    }
+
+    fn opened(&self) -> Result<&Connection> {
+        let closed = || Error::refused("read", format!("{}: it is not open", self.path.display()), "");
+        self.connection.as_ref().ok_or_else(closed)
+    }
+
     /// The largest latencies ever, with their times.
     ///
     /// # Errors
     /// What SQLite says.
     pub fn alltime(&self) -> Result<Vec<Alltime>> {
-        match &self.connection {
-            Some(connection) => read::alltime(connection).map_err(|error| said(&self.path, error)),
-            None => Err(Error::refused("read", format!("{}: it is not open", self.path.display()), "")),
-        }
+        read::alltime(self.opened()?).map_err(|error| said(&self.path, error))
     }
 }

@@ -109,7 +109,8 @@ impl Reader {
     /// What SQLite says, or which record is damaged.
     pub fn history(&self, from: UnixMs) -> Result<History> {
         let (windows, rows) = (self.windows(from)?, self.rows(from)?);
-        Ok(History { from, windows, rows, events: self.events(from)?, alltime: self.alltime()? })
+        let (events, alltime) = (self.events(from)?, self.alltime()?);
+        Ok(History { from, windows, rows, events, alltime, latency_deadline: None })
     }
 
     /// All series of the windows that ended after `from`, in the order of time.
@@ -117,54 +118,9 @@ impl Reader {
     /// # Errors
     /// What SQLite says, or which record is damaged.
     pub fn rows(&self, from: UnixMs) -> Result<Vec<Row>> {
-        let problem = |error: rusqlite::Error| self.problem(error);
-        let task = task(&self.connection).map_err(problem)?;
-        let held = held(&self.connection).map_err(problem)?;
-        let mut query = self
-            .connection
-            .prepare(&format!(
-                "SELECT begin_ms, end_ms, measured_ns, whole, quantity, cpu, count, lost, sum_ns, max_ns, p50_ns, \
-                 p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak, {task}, {held} FROM sample \
-                 JOIN window ON window.id = window_id JOIN series ON series.id = series_id \
-                 WHERE end_ms > ?1 ORDER BY window_id, quantity, cpu < 0, cpu, {task}",
-            ))
-            .map_err(problem)?;
-        let mut found = query.query(params![from.0]).map_err(problem)?;
         let mut rows = Vec::new();
-        while let Some(row) = found.next().map_err(problem)? {
-            rows.extend(self.row(row).map_err(problem)?);
-        }
+        each_row(&self.connection, from, |row| rows.push(row)).map_err(|error| self.problem(error))?;
         Ok(rows)
-    }
-
-    /// `None`: a series that only a newer lathunt knows.
-    fn row(&self, row: &rusqlite::Row) -> rusqlite::Result<Option<Row>> {
-        let number = |at: usize| row.get::<_, i64>(at);
-        let ns = |at: usize| {
-            Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|ns| Ns(ns.unsigned_abs())))
-        };
-        let Some(quantity) = quantity(&row.get::<_, String>(4)?) else { return Ok(None) };
-        let figures = WindowFigures {
-            count: number(6)?.unsigned_abs(),
-            sum_ns: number(8)?.unsigned_abs(),
-            quantiles: [ns(10)?, ns(11)?, ns(12)?, ns(13)?],
-            max: ns(9)?,
-        };
-        Ok(Some(Row {
-            begin: UnixMs(number(0)?),
-            end: UnixMs(number(1)?),
-            measured: Ns(number(2)?.unsigned_abs()),
-            whole: number(3)? != 0,
-            key: key(quantity, number(5)?, &row.get::<_, String>(19)?),
-            figures,
-            lost: number(7)?.unsigned_abs(),
-            max_at: row.get::<_, Option<i64>>(14)?.map(UnixMs),
-            victim: row.get(15)?,
-            culprit: row.get(16)?,
-            held: ns(20)?.zip(ns(21)?).map(|(deadline, misses)| Held { deadline, misses: misses.0 }),
-            histogram: row.get(17)?,
-            peak: row.get(18)?,
-        }))
     }
 
     /// Begin and end of the windows that ended after `from`, also of those without any sample.
@@ -188,18 +144,7 @@ impl Reader {
     /// # Errors
     /// What SQLite says.
     pub fn events(&self, from: UnixMs) -> Result<Vec<Event>> {
-        let all = || -> rusqlite::Result<Vec<Option<Event>>> {
-            let mut query = self
-                .connection
-                .prepare("SELECT at_ms, kind, detail FROM event WHERE at_ms >= ?1 ORDER BY id")?;
-            let rows = query.query_map(params![from.0], |row| {
-                let (at, name, detail) = (row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
-                Ok(Kind::named(&name).map(|kind| Event::new(UnixMs(at), kind, detail)))
-            })?;
-            rows.collect()
-        };
-        let events = all().map_err(|error| self.problem(error))?;
-        Ok(events.into_iter().flatten().collect())
+        events(&self.connection, from).map_err(|error| self.problem(error))
     }
 
     /// The largest latencies since the database was begun, also of windows that are deleted by now.
@@ -213,6 +158,68 @@ impl Reader {
     fn problem(&self, error: rusqlite::Error) -> Error {
         Error::new("read the database", self.path.display().to_string(), error)
     }
+}
+
+/// Hands over each series of the windows that ended after `from`, in the order of time; memory: one row.
+pub(super) fn each_row(
+    connection: &Connection,
+    from: UnixMs,
+    mut take: impl FnMut(Row),
+) -> rusqlite::Result<()> {
+    let (task, held) = (task(connection)?, held(connection)?);
+    let mut query = connection.prepare(&format!(
+        "SELECT begin_ms, end_ms, measured_ns, whole, quantity, cpu, count, lost, sum_ns, max_ns, p50_ns, \
+         p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak, {task}, {held} FROM sample \
+         JOIN window ON window.id = window_id JOIN series ON series.id = series_id \
+         WHERE end_ms > ?1 ORDER BY window_id, quantity, cpu < 0, cpu, {task}",
+    ))?;
+    let mut found = query.query(params![from.0])?;
+    while let Some(row) = found.next()? {
+        if let Some(row) = as_row(row)? {
+            take(row);
+        }
+    }
+    Ok(())
+}
+
+/// `None`: a series that only a newer lathunt knows.
+fn as_row(row: &rusqlite::Row) -> rusqlite::Result<Option<Row>> {
+    let number = |at: usize| row.get::<_, i64>(at);
+    let ns =
+        |at: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|ns| Ns(ns.unsigned_abs())));
+    let Some(quantity) = quantity(&row.get::<_, String>(4)?) else { return Ok(None) };
+    let figures = WindowFigures {
+        count: number(6)?.unsigned_abs(),
+        sum_ns: number(8)?.unsigned_abs(),
+        quantiles: [ns(10)?, ns(11)?, ns(12)?, ns(13)?],
+        max: ns(9)?,
+    };
+    Ok(Some(Row {
+        begin: UnixMs(number(0)?),
+        end: UnixMs(number(1)?),
+        measured: Ns(number(2)?.unsigned_abs()),
+        whole: number(3)? != 0,
+        key: key(quantity, number(5)?, &row.get::<_, String>(19)?),
+        figures,
+        lost: number(7)?.unsigned_abs(),
+        max_at: row.get::<_, Option<i64>>(14)?.map(UnixMs),
+        victim: row.get(15)?,
+        culprit: row.get(16)?,
+        held: ns(20)?.zip(ns(21)?).map(|(deadline, misses)| Held { deadline, misses: misses.0 }),
+        histogram: row.get(17)?,
+        peak: row.get(18)?,
+    }))
+}
+
+pub(super) fn events(connection: &Connection, from: UnixMs) -> rusqlite::Result<Vec<Event>> {
+    let mut query =
+        connection.prepare("SELECT at_ms, kind, detail FROM event WHERE at_ms >= ?1 ORDER BY id")?;
+    let rows = query.query_map(params![from.0], |row| {
+        let (at, name, detail) = (row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+        Ok(Kind::named(&name).map(|kind| Event::new(UnixMs(at), kind, detail)))
+    })?;
+    let events: rusqlite::Result<Vec<Option<Event>>> = rows.collect();
+    Ok(events?.into_iter().flatten().collect())
 }
 
 fn key(quantity: Quantity, cpu: i64, task: &str) -> SeriesKey {

@@ -1,0 +1,297 @@
+//! How rare are activations later than their deadline, by the completed windows of the last day, say?
+//!
+//! The exact binomial upper limit of [`crate::stats::model_free`] over all windows of a span. Jobs are held to the deadline
+//! that they had, latencies to one for all. What was lost counts as late. A window whose classes do not tell counts all of
+//! the class that holds the deadline as late. Not here: clusters; who prints a limit says that it takes late ones for
+//! independent.
+//!
+//! Not chosen: Prometheus adds up counters itself. The limit is no function of its functions.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Serialize;
+
+use super::event::{Event, Kind};
+use super::history::{Row, WindowFigures};
+use super::window::{Held, SeriesKey, UnixMs, WindowSeries};
+use crate::series::Quantity;
+use crate::stats::model_free::upper_limit;
+use crate::time::Ns;
+use crate::verdict::possibly_above;
+
+/// One-sided confidence of all limits.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Stretches in which a span is kept: windows of five minutes for a day are kept one by one, a span of many more windows
+/// loses its oldest stretch at once.
+const STRETCHES: i64 = 288;
+
+/// Of one series in one window.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Which.
+    pub key: SeriesKey,
+    /// Samples.
+    pub samples: u64,
+    /// Activations that are known to be missing among them.
+    pub lost: u64,
+    /// The largest of them.
+    pub max: Option<Ns>,
+    /// What jobs were held to.
+    pub held: Option<Held>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    deadline: Ns,
+    samples: u64,
+    above: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Stretch {
+    /// End of its first window.
+    from: UnixMs,
+    counts: BTreeMap<SeriesKey, Count>,
+}
+
+/// What the limits rest on. Memory: some hundred bytes a series and stretch at most.
+#[derive(Clone, Debug)]
+pub struct Exceedances {
+    span: Ns,
+    latency: Option<Ns>,
+    stretches: VecDeque<Stretch>,
+    incomplete: Option<UnixMs>,
+}
+
+/// How rare activations of one series are that are later than their deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Limit {
+    /// Which series.
+    #[serde(flatten)]
+    pub key: SeriesKey,
+    /// What they are held to.
+    pub deadline_ns: Ns,
+    /// Activations: samples, and lost ones.
+    pub samples: u64,
+    /// Those that were later or lost.
+    pub above: u64,
+    /// Upper limit of the probability that one is later, at [`CONFIDENCE`], if late ones come independently.
+    pub probability_upper: f64,
+}
+
+impl Exceedances {
+    /// Over the windows that ended less than `span` before the last one; `latency`: the deadline of latencies, `None`: jobs
+    /// alone have one.
+    #[must_use]
+    pub fn new(span: Ns, latency: Option<Ns>) -> Exceedances {
+        Exceedances { span, latency, stretches: VecDeque::new(), incomplete: None }
+    }
+
+    /// The span.
+    #[must_use]
+    pub fn span(&self) -> Ns {
+        self.span
+    }
+
+    fn span_ms(&self) -> i64 {
+        i64::try_from(self.span.0 / 1_000_000).unwrap_or(i64::MAX)
+    }
+
+    /// A window that ended at `end` begins to count, also one without a series: what is too old for it is dropped.
+    pub fn window(&mut self, end: UnixMs) {
+        let length = self.span_ms() / STRETCHES;
+        let is_in = |last: &Stretch| end >= last.from && end.0 - last.from.0 < length;
+        if !self.stretches.back().is_some_and(is_in) {
+            self.stretches.push_back(Stretch { from: end, counts: BTreeMap::new() });
+        }
+        // After a clock was set back older windows lie in the future: they end by their number.
+        let oldest = end.0.saturating_sub(self.span_ms());
+        let too_many = STRETCHES as usize + 1;
+        while self.stretches.len() > too_many || self.stretches.front().is_some_and(|of| of.from.0 <= oldest)
+        {
+            self.stretches.pop_front();
+        }
+        self.incomplete = self.incomplete.filter(|at| at.0 > oldest);
+    }
+
+    /// Figures of tasks in the window that ended at `end` lack activations, nobody knows whose: while it counts, nothing is
+    /// claimed of tasks.
+    pub fn incomplete(&mut self, end: UnixMs) {
+        self.incomplete = self.incomplete.max(Some(end));
+    }
+
+    /// Adds one series of the last [`Exceedances::window`]. `beyond` counts its samples that may be above a deadline; it is
+    /// asked only where the largest is.
+    pub fn add(&mut self, seen: Seen, beyond: impl FnOnce(Ns) -> u64) {
+        let (deadline, late) = match (seen.key.quantity, seen.held, self.latency) {
+            (Quantity::Response, Some(held), _) => (held.deadline, held.misses),
+            (Quantity::Response, None, _) | (_, _, None) => return,
+            (_, _, Some(deadline)) if seen.max <= Some(deadline) => (deadline, 0),
+            (_, _, Some(deadline)) => (deadline, beyond(deadline)),
+        };
+        let Some(last) = self.stretches.back_mut() else { return };
+        let count = last.counts.entry(seen.key).or_insert(Count { deadline, samples: 0, above: 0 });
+        if count.deadline != deadline {
+            *count = Count { deadline, samples: 0, above: 0 };
+        }
+        count.samples = count.samples.saturating_add(seen.samples).saturating_add(seen.lost);
+        count.above = count.above.saturating_add(late).saturating_add(seen.lost);
+    }
+
+    /// The same of a window that was just closed.
+    pub fn closed(&mut self, end: UnixMs, window: &[WindowSeries]) {
+        self.window(end);
+        for series in window {
+            let WindowSeries { key, histogram, lost, held, .. } = series;
+            let (samples, max) = (histogram.count(), histogram.max());
+            let seen = Seen { key: *key, samples, lost: *lost, max, held: *held };
+            self.add(seen, |deadline| possibly_above(histogram, deadline));
+        }
+    }
+
+    /// The same of a window of a database, series by series in the order of time.
+    pub fn row(&mut self, row: &Row) {
+        self.window(row.end);
+        let WindowFigures { count: samples, max, .. } = row.figures;
+        let seen = Seen { key: row.key, samples, lost: row.lost, max, held: row.held };
+        // Of a damaged record all may be late.
+        self.add(seen, |deadline| row.histogram().map_or(samples, |all| possibly_above(&all, deadline)));
+    }
+
+    /// An event of a database, after its windows.
+    pub fn event(&mut self, event: &Event) {
+        if event.kind == Kind::ActivationsLost {
+            self.incomplete(event.at);
+        }
+    }
+
+    /// One for each series that had an activation under the deadline that it has now.
+    #[must_use]
+    pub fn limits(&self) -> Vec<Limit> {
+        let mut sums: BTreeMap<SeriesKey, Count> = BTreeMap::new();
+        for (key, one) in self.stretches.iter().rev().flat_map(|stretch| &stretch.counts) {
+            let sum = sums.entry(*key).or_insert(Count { samples: 0, above: 0, ..*one });
+            if sum.deadline == one.deadline {
+                sum.samples = sum.samples.saturating_add(one.samples);
+                sum.above = sum.above.saturating_add(one.above);
+            }
+        }
+        let claimed = |key: &SeriesKey| self.incomplete.is_none() || key.whose.cpu().is_some();
+        let limit = |(key, sum): (SeriesKey, Count)| {
+            let Count { deadline: deadline_ns, samples, above } = sum;
+            let probability_upper = upper_limit(samples, above.min(samples), CONFIDENCE)?;
+            Some(Limit { key, deadline_ns, samples, above, probability_upper })
+        };
+        sums.into_iter().filter(|(key, _)| claimed(key)).filter_map(limit).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Comm;
+    use crate::histogram::{Histogram, Layout};
+    use crate::time::Cpu;
+
+    const DAY: Ns = Ns(86_400_000_000_000);
+    const FIVE_MIN: i64 = 300_000;
+
+    fn of_cpu() -> SeriesKey {
+        SeriesKey::of_cpu(Quantity::TimerWakeup, Cpu(1))
+    }
+
+    fn of_task() -> SeriesKey {
+        SeriesKey::of_task(Quantity::Response, Comm::cut("motion"))
+    }
+
+    fn series(key: SeriesKey, samples: &[(u64, u64)], lost: u64, held: Option<Held>) -> WindowSeries {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        for &(us, count) in samples {
+            (0..count).for_each(|_| histogram.record(Ns::from_us(us)));
+        }
+        WindowSeries { key, histogram, lost, peak: None, peak_at: None, held }
+    }
+
+    fn counts(of: &Exceedances) -> Vec<(u64, u64)> {
+        of.limits().iter().map(|limit| (limit.samples, limit.above)).collect()
+    }
+
+    #[test]
+    fn the_limit_is_that_of_the_injected_exceedances_of_the_windows_in_the_span() {
+        let mut all = Exceedances::new(DAY, Some(Ns::from_us(100)));
+        // 1000 samples a window; in each tenth of 300 windows two late ones, exactly one class above the deadline.
+        for n in 1..=300 {
+            let late = if n % 10 == 0 { 2 } else { 0 };
+            all.closed(
+                UnixMs(n * FIVE_MIN),
+                &[series(of_cpu(), &[(20, 998 + 2 - late), (101, late)], 0, None)],
+            );
+        }
+        // Of a day 288 windows, 13 to 300, of which 29 are a tenth one.
+        let [limit] = all.limits()[..] else { panic!("{:?}", all.limits()) };
+        assert_eq!((limit.samples, limit.above, limit.deadline_ns), (288_000, 58, Ns::from_us(100)));
+        // Garwood's limit of a Poisson mean after 58 events is 72.3 (chi-square of 118 degrees, 0.95, halved: 72.18).
+        let mean = limit.probability_upper * 288_000.0;
+        assert!((72.0..72.4).contains(&mean), "{mean}");
+        all.window(UnixMs(600 * FIVE_MIN));
+        assert!(all.limits().is_empty(), "all are too old");
+    }
+
+    #[test]
+    fn what_was_lost_is_late_and_a_series_that_lost_everything_has_the_limit_1() {
+        let mut all = Exceedances::new(DAY, Some(Ns::from_us(100)));
+        all.closed(UnixMs(FIVE_MIN), &[series(of_cpu(), &[(20, 90)], 10, None)]);
+        assert_eq!(counts(&all), [(100, 10)]);
+        let mut nothing = Exceedances::new(DAY, Some(Ns::from_us(100)));
+        nothing.closed(UnixMs(FIVE_MIN), &[series(of_cpu(), &[], 3, None)]);
+        assert_eq!(nothing.limits()[0].probability_upper, 1.0);
+        let mut without = Exceedances::new(DAY, None);
+        without.closed(UnixMs(FIVE_MIN), &[series(of_cpu(), &[(20, 90)], 0, None)]);
+        assert!(without.limits().is_empty(), "there is no deadline");
+    }
+
+    #[test]
+    fn jobs_count_under_the_deadline_that_they_have_now() {
+        let mut all = Exceedances::new(DAY, None);
+        let held = |us, misses| Some(Held { deadline: Ns::from_us(us), misses });
+        for (n, held) in [(1, held(500, 7)), (2, held(900, 1)), (3, held(900, 2))] {
+            all.closed(UnixMs(n * FIVE_MIN), &[series(of_task(), &[(20, 100)], 0, held)]);
+        }
+        let [limit] = all.limits()[..] else { panic!() };
+        assert_eq!((limit.samples, limit.above, limit.deadline_ns), (200, 3, Ns::from_us(900)));
+    }
+
+    #[test]
+    fn nothing_is_claimed_of_tasks_while_some_activations_belong_to_nobody() {
+        let mut all = Exceedances::new(DAY, Some(Ns::from_us(100)));
+        let held = Some(Held { deadline: Ns::from_us(500), misses: 0 });
+        all.closed(
+            UnixMs(FIVE_MIN),
+            &[series(of_task(), &[(20, 5)], 0, held), series(of_cpu(), &[(20, 5)], 0, None)],
+        );
+        assert_eq!(all.limits().len(), 2);
+        all.incomplete(UnixMs(FIVE_MIN));
+        assert_eq!(all.limits().len(), 1);
+        assert!(all.limits()[0].key.whose.cpu().is_some());
+        all.closed(UnixMs(FIVE_MIN * 290), &[series(of_task(), &[(20, 5)], 0, held)]);
+        assert_eq!(all.limits().len(), 1, "a day later it is another window");
+        assert!(all.limits()[0].key.whose.task().is_some());
+    }
+
+    #[test]
+    fn a_long_span_is_kept_in_few_stretches_and_a_clock_set_back_does_not_keep_all_for_ever() {
+        let month = Ns(30 * DAY.0);
+        let mut all = Exceedances::new(month, Some(Ns::from_us(100)));
+        for n in 1..=20_000 {
+            all.closed(UnixMs(n * FIVE_MIN), &[series(of_cpu(), &[(20, 1)], 0, None)]);
+        }
+        let [(samples, 0)] = counts(&all)[..] else { panic!() };
+        assert!((8_640 - 30..=8_640).contains(&samples), "{samples}");
+        for n in 0..400 {
+            all.closed(UnixMs(n * 30 * FIVE_MIN), &[series(of_cpu(), &[(20, 1)], 0, None)]);
+        }
+        let [(samples, 0)] = counts(&all)[..] else { panic!() };
+        assert!(samples <= 289, "{samples}");
+    }
+}

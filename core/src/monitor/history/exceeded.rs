@@ -1,0 +1,50 @@
+//! How rare activations later than their deadline are, by all windows of the history.
+
+use super::super::exceedance::{Exceedances, Limit, CONFIDENCE};
+use super::History;
+use crate::report::figures::grouped;
+use crate::report::printable::cut;
+use crate::time::Ns;
+
+impl History {
+    /// One for each series with a deadline; none of tasks where activations were lost that belong to nobody.
+    #[must_use]
+    pub fn exceedances(&self) -> Vec<Limit> {
+        let mut all = Exceedances::new(Ns(u64::MAX), self.latency_deadline);
+        self.rows.iter().for_each(|row| all.row(row));
+        self.events.iter().for_each(|event| all.event(event));
+        all.limits()
+    }
+
+    /// One line a series, at most `width` columns wide; empty where none has a deadline.
+    pub(super) fn exceeded(&self, width: usize) -> String {
+        let limits = self.exceedances();
+        if limits.is_empty() {
+            return String::new();
+        }
+        let shown = |name: &str, [deadline, activations, late, claim]: [&str; 4]| {
+            cut(&format!("{name:<24}{deadline:>10}{activations:>14}{late:>10}  {claim}"), width) + "\n"
+        };
+        let mut text = format!(
+            "\nWith {} % confidence, if late ones come independently; lost ones count as late\n{}",
+            CONFIDENCE * 100.0,
+            shown("later than its deadline", ["deadline", "activations", "late", "fewer than"])
+        );
+        for limit in limits {
+            let Limit { key, deadline_ns, samples, above, probability_upper } = limit;
+            let figures =
+                [&deadline_ns.to_string(), &grouped(samples), &grouped(above), &fewer(probability_upper)];
+            text += &shown(&key.to_string(), figures.map(String::as_str));
+        }
+        text
+    }
+}
+
+/// The limit as a claim that is not stronger.
+fn fewer(probability: f64) -> String {
+    match (1.0 / probability).floor() {
+        _ if probability >= 1.0 => "–".to_owned(),
+        one_in if one_in >= 2.0 => format!("1 in {}", grouped(one_in as u64)),
+        _ => format!("{:.1} %", (probability * 1_000.0).ceil() / 10.0),
+    }
+}
