@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_core::report::text::Screen;
 
 /// Writes `text` to stdout, without control characters but for line ends, tabs and colours. A closed pipe is not an error. A full disk is.

@@ -20,6 +20,6 @@ pub fn say(text: &str) {
         Some(text) => ("\r", text),
         None => ("", text),
     };
-    let text = lathunt_core::report::printable::lines(text, |code| code == "[K");
+    let text = lathunt_core::printable::lines(text, |code| code == "[K");
     let _ = std::io::Write::write_all(&mut error, [begin, &text].concat().as_bytes());
 }

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::report::printable;
+use crate::printable;
 use crate::run::Interference;
 use crate::time::{Cpu, Ns};
 

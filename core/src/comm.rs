@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::report::printable;
+use crate::printable;
 
 /// A one in each byte.
 const EACH: u128 = u128::MAX / 0xff;

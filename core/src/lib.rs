@@ -5,7 +5,7 @@
 //! any operating system, so every rule here is tested without root.
 //!
 //! Where to look:
-//! - [`time`], [`cpuset`]: quantities as types; [`random`]: reproducible random numbers.
+//! - [`time`], [`cpuset`]: quantities as types; [`random`]: reproducible random numbers; [`printable`]: hostile text, inert.
 //! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
 //! - [`trace`]: recorded kernel events as one normalized stream.
 //! - [`import`]: results of other latency tools.
@@ -42,6 +42,7 @@ pub mod merge;
 pub mod monitor;
 pub mod npt;
 pub mod peak;
+pub mod printable;
 pub mod random;
 pub mod regression;
 pub mod report;

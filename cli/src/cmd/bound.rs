@@ -13,7 +13,7 @@ use lathunt_core::bound::of_run;
 use lathunt_core::bound::tail::{Distribution, Grid};
 use lathunt_core::bound::text::text;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::stats::model_free::samples_needed;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use lathunt_core::printable::line;
 use lathunt_core::regression::{check, overall, pairs, Finding, Limit, Outcome};
 use lathunt_core::report::compare::Comparison;
 use lathunt_core::report::figures::quantities;
-use lathunt_core::report::printable::line;
 use lathunt_core::run::Run;
 use lathunt_core::verdict;
 use lathunt_host::restrict::{to_reading, Programs};

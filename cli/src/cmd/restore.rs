@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
 use lathunt_host::knob::{self, Outcome, Restored};

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_core::tasks::set::{TaskSet, Warning};
 
 use crate::file;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_host::beneath::Foreign;
 use lathunt_host::channel::consumer::{snapshot_all, Consumer, Status};
 use lathunt_host::channel::daemon;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::printable;
+use crate::printable;
 
 use super::answers::Answers;
 use super::facts::Facts;

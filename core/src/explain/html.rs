@@ -9,7 +9,7 @@ use std::fmt::Write;
 use super::answers::{Answer, Answers};
 use super::lanes::{Lane, Lanes, Look, Of};
 use super::segment::Explanation;
-use crate::report::printable::markup;
+use crate::printable::markup;
 use crate::report::tree::{rows, Row};
 use crate::time::Ns;
 

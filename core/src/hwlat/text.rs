@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Found, Hwlat};
-use crate::report::printable;
+use crate::printable;
 use crate::time::Ns;
 
 /// For people.

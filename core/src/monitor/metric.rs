@@ -88,9 +88,7 @@ impl Exemplar {
     pub fn new(labels: Vec<Label>, seconds: f64, at: f64) -> Exemplar {
         let names: usize = labels.iter().map(|(name, _)| name.len()).sum();
         let each = (EXEMPLAR_RUNES - names) / labels.len().max(1);
-        let cut = |(name, value): Label| {
-            (name, crate::report::printable::line(&value).chars().take(each).collect())
-        };
+        let cut = |(name, value): Label| (name, crate::printable::line(&value).chars().take(each).collect());
         Exemplar { labels: labels.into_iter().map(cut).collect(), seconds, at }
     }
 }

@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use super::history::History;
 use super::window::{SeriesKey, UnixMs, QUANTITIES};
-use crate::report::printable::line;
+use crate::printable::line;
 use crate::series::Quantity;
 use crate::time::{Cpu, Ns};
 

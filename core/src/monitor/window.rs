@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::comm::Comm;
 use crate::histogram::Histogram;
 use crate::peak::Peak;
-use crate::report::printable::line;
+use crate::printable::line;
 use crate::series::Quantity;
 use crate::time::{Cpu, Ns};
 

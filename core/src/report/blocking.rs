@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::figures::or_dash;
-use super::printable::cut;
+use crate::printable::cut;
 use crate::run::{Interference, Run};
 use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Ns};

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::printable;
+use crate::printable;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;

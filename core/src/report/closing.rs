@@ -1,8 +1,8 @@
 //! The last lines of the terminal summary: what holds without a model, how far the criteria are met, where the files are.
 
 use super::late;
-use super::printable::{cut, wrap};
 use super::text::Screen;
+use crate::printable::{cut, wrap};
 use crate::run::Run;
 use crate::verdict::Criterion;
 

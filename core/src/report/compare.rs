@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::facts::{as_condition, facts, is_circumstance, Fact};
 use super::figures::{grouped, or_dash, quantities, Figures};
-use super::printable::{cut, line};
 use super::text::largest;
+use crate::printable::{cut, line};
 use crate::run::Run;
 use crate::series::labels::Labels;
 use crate::series::{Quantity, Series};

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::printable::{cut, markup};
+use crate::printable::{cut, markup};
 use crate::run::Run;
 use crate::set_run::{ChartJob, SetRun};
 use crate::time::{Mono, Ns};

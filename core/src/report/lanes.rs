@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use super::printable::{line, markup};
 use crate::explain::{Explanation, Kind, Segment};
+use crate::printable::{line, markup};
 use crate::series::Thread;
 use crate::time::{Mono, Ns};
 

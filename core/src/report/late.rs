@@ -2,9 +2,9 @@
 //! sentence, what to do about it, and the causes of all late jobs.
 
 use super::figures::grouped;
-use super::printable::{cut, wrap};
 use crate::application::Task;
 use crate::peak::Peak;
+use crate::printable::{cut, wrap};
 use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::Ns;

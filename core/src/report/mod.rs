@@ -1,7 +1,7 @@
 //! Everything that shows a run: plots, the HTML report, the terminal summary, comparisons.
 //!
 //! Values in, text out; the same run always gives the same bytes. What a run says comes from strangers (thread names
-//! are whatever a program called itself), so every text passes [`printable`] and, where it becomes markup, escaping.
+//! are whatever a program called itself), so every text passes [`crate::printable`] and, where it becomes markup, escaping.
 //!
 //! - [`figures`]: the numbers of a series, the same in every view.
 //! - [`plot`]: what a plot shows, in data; [`latency`] and [`seconds`] build the two kinds, [`svg`] draws them.
@@ -24,7 +24,6 @@ pub mod late;
 pub mod latency;
 pub mod plot;
 mod plot_view;
-pub mod printable;
 pub mod row;
 pub mod scale;
 pub mod seconds;

@@ -154,7 +154,7 @@ impl Plot {
             .map(|line| {
                 let steps: Vec<f64> = line.steps.iter().flat_map(|s| [s.from, s.to, s.value]).collect();
                 serde_json::json!({
-                    "label": super::printable::line(&line.label), "colour": line.colour, "steps": steps,
+                    "label": crate::printable::line(&line.label), "colour": line.colour, "steps": steps,
                 })
             })
             .collect();

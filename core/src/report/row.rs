@@ -3,7 +3,7 @@
 //! On a narrow screen without what matters least; nothing of a maximum or a loss is ever cut off.
 
 use super::figures::{fitting, mean, or_dash, Figures};
-use super::printable::cut;
+use crate::printable::cut;
 
 /// The names of the columns.
 #[must_use]

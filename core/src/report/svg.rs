@@ -8,8 +8,8 @@
 use std::fmt::Write;
 
 use super::plot::{Axis, Deadline, Line, Plot, BOTTOM, COLOURS, LEFT, RIGHT, TOP, WIDTH};
-use super::printable::{cut, markup};
 use super::scale::{count_label, tick_label, Kind};
+use crate::printable::{cut, markup};
 
 /// Okabe and Ito's palette for the colour-blind (2008), yellow replaced and orange darkened to stand on white.
 const ON_WHITE: [&str; COLOURS] =

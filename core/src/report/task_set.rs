@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::printable;
+use crate::printable;
 use crate::run::Run;
 use crate::set_run::{FiberRun, ThreadRun};
 use crate::time::Ns;

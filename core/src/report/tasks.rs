@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::figures::{counted, or_dash};
-use super::printable::wrap;
 use crate::application::{Blocking, Class, FaultPlace, Task, OTHERS};
+use crate::printable::wrap;
 use crate::run::Run;
 use crate::series::Quantity;
 

@@ -6,9 +6,9 @@
 use super::closing::closing;
 use super::figures::{grouped, quantities, Figures};
 use super::late::{self, Late};
-use super::printable::cut;
 use super::{causes, row, task_set};
 use crate::peak::Peak;
+use crate::printable::cut;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::{Mono, Ns};

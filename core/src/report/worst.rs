@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::printable::cut;
 use crate::peak::{Context, Peak};
+use crate::printable::cut;
 use crate::run::Run;
 
 /// Cases shown; the run file holds those of every CPU.

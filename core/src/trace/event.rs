@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 pub use super::window::{Mapping, StackSample, Standstill, Window};
-use crate::report::printable;
+use crate::printable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// A text in the [`Strings`] of the same trace.

@@ -43,7 +43,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use super::event::{Event, Kind, LeftAs, Level, StackSample, Strings, TaskRef, Vector, Window};
-use crate::report::printable;
+use crate::printable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 pub use header::{

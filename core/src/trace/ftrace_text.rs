@@ -19,7 +19,7 @@ use super::catalogue::{Catalogue, Element, EventClass, Field, Place};
 use super::kallsyms::Symbols;
 use super::merge::Stream;
 use super::source::{About, Clock, Damage, Info, Item, Loss, OpenError, Record, Source, Span};
-use crate::report::printable;
+use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 use fields::FieldValue;
 use line::Line;

@@ -23,5 +23,4 @@ pub mod trace_dat;
 pub mod tracepoint_format;
 pub mod user_event;
 pub mod user_ring;
-pub mod user_stream;
 mod window;

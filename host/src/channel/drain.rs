@@ -2,8 +2,8 @@
 
 use std::io;
 
+use lathunt_core::export::user_stream::{Piece, UserStream};
 use lathunt_core::trace::user_ring::{control, ring, Position};
-use lathunt_core::trace::user_stream::{Piece, UserStream};
 
 use super::output::{Quota, StreamFile, TraceDir};
 use super::program::Program;

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use lathunt_core::export::ctf::{metadata, PacketHead, Trace};
-use lathunt_core::trace::user_stream::Events;
+use lathunt_core::export::user_stream::Events;
 use rustix::fs::{fallocate, FallocateFlags};
 
 use crate::beneath::{Directory, Readers};

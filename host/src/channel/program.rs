@@ -5,12 +5,12 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use lathunt_core::export::user_stream::Events;
 use lathunt_core::trace::user_event::{parse_declarations, Declaration};
 use lathunt_core::trace::user_ring::{
     control, ring, Anchor, Position, CONTROL_BYTES, DECLARATIONS_AT, ENABLED_AT, EVENTS_MAX, MAGIC,
     PACKET_HEADER_WORDS, RINGS_MAX, RING_HEADER_BYTES, RING_TABLE_AT, VERSION,
 };
-use lathunt_core::trace::user_stream::Events;
 
 use super::clock;
 use super::memory::Memory;

@@ -6,8 +6,8 @@
 use std::io;
 use std::sync::atomic::{fence, Ordering};
 
+use lathunt_core::export::user_stream::{Piece, UserStream};
 use lathunt_core::trace::user_ring::{control, ring, Packet, Position};
-use lathunt_core::trace::user_stream::{Piece, UserStream};
 
 use super::drain::Tally;
 use super::output::{Quota, TraceDir};

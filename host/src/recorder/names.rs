@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::event::{Kind, TaskRef, Window};
 use procfs::process::Process;

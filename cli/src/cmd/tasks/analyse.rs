@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_core::tasks::analyse::{analyse, margins, Costs};
 use lathunt_core::tasks::show;
 use lathunt_core::time::Ns;

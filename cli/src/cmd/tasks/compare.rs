@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
-use lathunt_core::report::printable;
+use lathunt_core::printable;
 use lathunt_core::run::Run;
 use lathunt_core::set_run::ThreadRun;
 use lathunt_core::time::Ns;

@@ -4,7 +4,7 @@ use super::stack;
 use super::steps::{self, between, gaps, parts, Gap, Step};
 use super::{explanation, Finding, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
-use crate::report::printable;
+use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 

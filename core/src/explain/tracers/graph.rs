@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::critical::percent;
 use super::{explanation, stack, Finding, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
-use crate::report::printable;
+use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::catalogue::FieldRef;

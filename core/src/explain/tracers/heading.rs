@@ -1,6 +1,6 @@
 //! The heading of a tracer's text: which tracer, its latency, the victim, the CPU.
 
-use crate::report::printable;
+use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Ns, Prio, Tid};
 

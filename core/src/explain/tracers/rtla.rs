@@ -3,7 +3,7 @@
 use super::critical::percent;
 use super::{explanation, timerlat, Finding, Report};
 use crate::explain::segment::{Kind, Segment};
-use crate::report::printable;
+use crate::printable;
 use crate::series::Thread;
 use crate::time::{Mono, Ns};
 

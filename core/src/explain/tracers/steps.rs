@@ -2,7 +2,7 @@
 
 use super::stack;
 use crate::explain::segment::{Kind, Segment};
-use crate::report::printable;
+use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::ftrace_text::line::{parse, EventLine, Line};

@@ -9,7 +9,7 @@ use super::critical::percent;
 use super::steps::{self, Step};
 use super::{explanation, stack, Finding, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
-use crate::report::printable;
+use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 

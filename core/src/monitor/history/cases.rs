@@ -7,9 +7,9 @@ use super::text::{when, WORST};
 use super::{History, Row};
 use crate::monitor::packed::Damaged;
 use crate::peak::Peak;
+use crate::printable::{cut, line};
 use crate::report::figures::or_dash;
 use crate::report::late::hanging;
-use crate::report::printable::{cut, line};
 use crate::report::text::sentence;
 
 /// One event.

@@ -1,7 +1,7 @@
 //! One line a window and series, RFC 4180, for a lab's own analysis.
 
 use super::{History, Row};
-use crate::report::printable::line;
+use crate::printable::line;
 use crate::time::Ns;
 
 const HEAD: &str =

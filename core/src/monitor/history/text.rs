@@ -3,8 +3,8 @@
 use super::super::event::Kind;
 use super::super::window::QUANTITIES;
 use super::{quantile_of_all, History, Row};
+use crate::printable::{cut, line};
 use crate::report::figures::{grouped, or_dash};
-use crate::report::printable::{cut, line};
 use crate::series::Quantity;
 use crate::time::Ns;
 

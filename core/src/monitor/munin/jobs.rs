@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::super::history::{History, Row};
 use super::super::window::{SeriesKey, UnixMs};
 use crate::comm::Comm;
-use crate::report::printable::line;
+use crate::printable::line;
 use crate::series::Quantity;
 
 /// Every task that ever had a job in a window keeps its field.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::header::{i32_at, u32_at, u64_at};
 use super::{decode, vector, Header, NotAChunk, COMM as COMM_OF_A_TASK, HEADER_BYTES, RECORD_BYTES, SKIPPED};
-use crate::report::printable;
+use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::bytes::Order;
 use crate::trace::catalogue::{up_to_nul, Catalogue, Element, EventClass, Field, Place};

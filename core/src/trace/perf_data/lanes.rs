@@ -7,7 +7,7 @@ use super::super::merge;
 use super::super::source::{Damage, Item, Loss, Record, Span};
 use super::sample::{kind, PerfRecord, Samples};
 use super::PerfData;
-use crate::report::printable;
+use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 
 /// Lanes of one file; more than CPUs of any machine. Beyond, order suffers and is reported.

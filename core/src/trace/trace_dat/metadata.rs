@@ -10,7 +10,7 @@ use super::super::source::{Damage, Info, OpenError};
 use super::super::tracepoint_format::{self, Format};
 use super::options::{self, Options};
 use super::{sections, TimeScale, MAGIC};
-use crate::report::printable;
+use crate::printable;
 use crate::time::Tid;
 
 /// Event formats of one file: their numbers have 16 bits.
