@@ -7,8 +7,15 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lathunt_core::time::Ns;
+use lathunt_core::comm::Comm;
+use lathunt_core::histogram::{Histogram, Layout};
+use lathunt_core::monitor::event::{Event, Kind};
+use lathunt_core::monitor::window::{SeriesKey, UnixMs, Window, WindowSeries};
+use lathunt_core::series::Quantity;
+use lathunt_core::time::{Cpu, Ns};
 use lathunt_core::verdict::{JudgedBy, Outcome};
+use lathunt_host::monitor::clocks;
+use lathunt_host::monitor::store::{Limits, Saved, Store};
 use serde_json::Value;
 
 const RAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/data/bound/rain.txt");
@@ -146,4 +153,88 @@ fn the_commands_of_the_how_to_print_what_it_shows() {
         shown += 1;
     }
     assert_eq!(shown, 3);
+}
+
+/// 100 windows of a second, of two CPUs and one task with 1000 samples each; three samples of CPU 1 are late.
+fn database(path: &Path) {
+    let now = clocks::wall();
+    let limits = Limits { keep: Ns(86_400_000_000_000), bytes: 1 << 30 };
+    let (mut store, _) = Store::open(path, limits, now).unwrap();
+    let series = |key: SeriesKey, late: u64, lost: u64| {
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        (0..1_000 - late).for_each(|n| histogram.record(Ns(5_000 + n * 3)));
+        (0..late).for_each(|n| histogram.record(Ns(300_500 + n)));
+        WindowSeries { key, histogram, lost, peak: None, peak_at: None, held: None }
+    };
+    for n in 0..100i64 {
+        let late = if [20, 50, 80].contains(&n) { 1 } else { 0 };
+        let of_task = SeriesKey::of_task(Quantity::Wakeup, Comm::cut("motion"));
+        let of_cpu = |cpu| SeriesKey::of_cpu(Quantity::Wakeup, Cpu(cpu));
+        let all = vec![series(of_cpu(0), 0, 0), series(of_cpu(1), late, 0), series(of_task, 0, 0)];
+        let begin = UnixMs(now.0 - (100 - n) * 1_000);
+        let end = UnixMs(begin.0 + 1_000);
+        let window = Window { begin, end, measured: Ns(1_000_000_000), whole: true, series: all };
+        assert!(matches!(store.close(window, None), Saved::Yes));
+    }
+}
+
+#[test]
+fn the_windows_of_a_monitor_give_the_statement_of_the_late_samples_that_are_in_them() {
+    let place = tempfile::tempdir().unwrap();
+    database(&place.path().join("m.sqlite"));
+    let answer = |arguments: &[&str], code: i32| -> Value {
+        let output = bound(place.path(), &[&["--database", "m.sqlite", "--json"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let all = answer(&["--deadline", "100us", "--since", "1"], 2);
+    assert_eq!(
+        (all["observed"]["samples"].as_u64(), all["observed"]["above"].as_u64()),
+        (Some(200_000), Some(3))
+    );
+    assert_eq!(all["observed"]["max_ns"], 300_500.0);
+    assert_eq!(all["extrapolated"]["upper_ns"], Value::Null);
+    // Garwood's limit after 3 of a Poisson mean is 7.7537; less where clusters are counted once.
+    let (upper, theta) =
+        (&all["observed"]["probability_upper"], all["observed"]["theta"].as_f64().unwrap_or(1.0));
+    let mean = upper.as_f64().unwrap() * 200_000.0 * theta;
+    assert!((7.7..7.8).contains(&mean), "{all}");
+    assert_eq!(all["criteria"].as_array().map(Vec::len), Some(4));
+    let of_cpu_0 = answer(&["--deadline", "100us", "-c", "0", "--quantity", "wakeup"], 0);
+    assert_eq!(of_cpu_0["observed"]["samples"], 100_000);
+    answer(&["--deadline", "100us", "-c", "0", "--strict", "osadl"], 3);
+    let late = answer(&["--task", "motion", "--deadline", "100us"], 0);
+    assert!(late["observed"]["probability_upper"].is_number(), "{late}");
+    // Activations of nobody knows whom are missing: no number, and no success.
+    let (mut store, _) = Store::open(
+        &place.path().join("m.sqlite"),
+        Limits { keep: Ns(u64::MAX / 2), bytes: 1 << 30 },
+        clocks::wall(),
+    )
+    .unwrap();
+    store.event(Event::new(
+        clocks::wall(),
+        Kind::ActivationsLost,
+        "5 activations were overwritten".to_owned(),
+    ));
+    drop(store);
+    let unknown = answer(&["--task", "motion", "--deadline", "100us"], 3);
+    assert_eq!(unknown["observed"]["probability_upper"], Value::Null);
+    let refused = |arguments: &[&str], expected: &str| {
+        refused(place.path(), &[&["--database", "m.sqlite"], arguments].concat(), expected);
+    };
+    refused(&["-c", "7"], "no sample of CPUs 7 since");
+    refused(&["--task", "other"], "no sample of the tasks called other since");
+    refused(&["--quantity", "cyclic"], "a monitor does not record it");
+    refused(&["--since", "0"], "more than nothing");
+    refused(&["a.json"], "cannot be used with");
+    fs::write(place.path().join("text"), "no database").unwrap();
+    self::refused(place.path(), &["--database", "text"], "text");
+    self::refused(place.path(), &["--database", "absent"], "absent");
+}
+
+#[test]
+fn plain_numbers_do_not_meet_criteria_that_nothing_is_known_of() {
+    let place = tempfile::tempdir().unwrap();
+    assert_eq!(bound(place.path(), &["--values", RAIN, "--strict", "osadl"]).status.code(), Some(3));
 }

@@ -1,5 +1,6 @@
 //! `lathunt bound`: what may still come, from what was seen.
 
+mod database;
 mod pictures;
 
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail, Context as _, Result};
 use lathunt_core::bound::analyse::{analyse, Input, Order, Request};
-use lathunt_core::bound::answer::Answer;
+use lathunt_core::bound::answer::{Answer, Observed};
 use lathunt_core::bound::blocks::analyse_maxima;
 use lathunt_core::bound::of_run;
 use lathunt_core::bound::tail::{Distribution, Grid};
@@ -20,6 +21,7 @@ use lathunt_core::stats::model_free::samples_needed;
 use lathunt_core::time::Ns;
 use lathunt_host::restrict::{to_reading, Programs};
 
+use super::history::since;
 use super::units;
 use crate::file::{contents, read_run, Loaded};
 use crate::strict::Criteria;
@@ -37,11 +39,20 @@ use crate::{exit, out};
 #[derive(Debug, clap::Args)]
 pub struct BoundArgs {
     /// Run files of one configuration, or directories that hold run.lathunt.json
-    #[arg(value_name = "RUN", required_unless_present_any = ["values", "needed"], conflicts_with_all = ["values", "needed"])]
+    #[arg(value_name = "RUN", required_unless_present_any = ["values", "needed", "database"], conflicts_with_all = ["values", "needed", "database"])]
     runs: Vec<PathBuf>,
     /// Analyse plain numbers in time order, one per line, any unit; - is stdin
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
+    /// Analyse the windows of this database of lathunt monitor; they are not extrapolated
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["values", "needed", "per", "mixed", "assume_no_new_mechanism"])]
+    database: Option<PathBuf>,
+    /// How far back the windows of --database go: 30h, 7d; a bare number counts in hours
+    #[arg(long, value_name = "TIME", default_value = "30h", value_parser = since, requires = "database")]
+    since: Ns,
+    /// Of --database the tasks of this name, instead of the CPUs
+    #[arg(long, value_name = "NAME", requires = "database", conflicts_with = "cpus")]
+    task: Option<String>,
     /// The numbers of --values are maxima of blocks: fit a generalised extreme-value distribution
     #[arg(long, requires = "values")]
     block_maxima: bool,
@@ -129,9 +140,10 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     args.plot.as_deref().map(pictures::supported).transpose()?;
-    let analysed = match &args.values {
-        Some(path) => vec![of_values(path, &args)?],
-        None => of_runs(&args)?,
+    let analysed = match (&args.values, &args.database) {
+        (Some(path), _) => vec![of_values(path, &args)?],
+        (None, Some(path)) => vec![database::of_database(path, &args)?],
+        (None, None) => of_runs(&args)?,
     };
     let answers: Vec<&Answer> = analysed.iter().map(|one| &one.answer).collect();
     let printed = match (args.json, answers.as_slice()) {
@@ -150,13 +162,17 @@ fn judged(args: &BoundArgs, answers: &[&Answer]) -> ExitCode {
         if answers.iter().any(|answer| answer.observed.max_ns > deadline.0 as f64) {
             return exit::EXCEEDED;
         }
-        if answers.iter().any(|answer| answer.observed.above > 0) {
+        let unknown = |o: &Observed| o.above > 0 || o.probability_upper.is_none();
+        if answers.iter().any(|answer| unknown(&answer.observed)) {
             exit::INCONCLUSIVE
         } else {
             0
         }
     };
-    let unmet = |answer: &&Answer| answer.criteria.iter().any(|one| one.met != Some(true));
+    // Plain numbers have no criteria: none is met.
+    let unmet = |answer: &&Answer| {
+        answer.criteria.is_empty() || answer.criteria.iter().any(|one| one.met != Some(true))
+    };
     match args.deadline.map_or(0, of_deadline) {
         0 if args.strict.is_asked() && answers.iter().any(unmet) => exit::INCONCLUSIVE.into(),
         code => code.into(),

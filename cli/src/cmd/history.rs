@@ -112,7 +112,7 @@ fn draw(history: &History, wanted: &[Wanted], html: bool) -> Result<Vec<u8>> {
 }
 
 /// A bare number counts in hours.
-fn since(text: &str) -> Result<Ns, String> {
+pub(super) fn since(text: &str) -> Result<Ns, String> {
     match parse_duration(text, Ns(3_600_000_000_000)) {
         Ok(Ns::ZERO) => Err("must be more than nothing".to_owned()),
         Ok(length) => Ok(length),

@@ -18,6 +18,7 @@ pub mod mechanisms;
 pub mod minimise;
 mod observed;
 pub mod of_run;
+pub mod of_windows;
 pub mod order;
 mod order_gates;
 pub mod paths;

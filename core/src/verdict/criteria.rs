@@ -9,9 +9,6 @@ use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
 
-/// "At least 10^9 measurements, or continuously" (OSADL, how latency is to be measured).
-const LONG_ENOUGH: u64 = 1_000_000_000;
-
 /// One of the four criteria.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -35,7 +32,7 @@ pub fn criteria(runs: &[&Run], quantity: Quantity) -> Vec<Criterion> {
     vec![
         one(
             "long enough",
-            Some(samples >= LONG_ENOUGH),
+            Some(samples >= Criterion::LONG_ENOUGH),
             format!("{:.1e} samples", samples as f64),
             "1e9 samples".to_owned(),
         ),
@@ -100,6 +97,12 @@ fn calibrated(runs: &[&Run]) -> Criterion {
 }
 
 impl Criterion {
+    /// "At least 10^9 measurements, or continuously" (OSADL, how latency is to be measured).
+    pub const LONG_ENOUGH: u64 = 1_000_000_000;
+
+    /// The names of the four.
+    pub const NAMES: [&str; 4] = ["long enough", "frequent enough", "under appropriate load", "calibrated"];
+
     /// `not met: 1.2e5 samples (wanted: 1e9 samples)`.
     #[must_use]
     pub fn told(&self) -> String {

@@ -119,8 +119,16 @@ impl Reader {
     /// What SQLite says, or which record is damaged.
     pub fn rows(&self, from: UnixMs) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
-        each_row(&self.connection, from, |row| rows.push(row)).map_err(|error| self.problem(error))?;
+        self.each_row(from, |row| rows.push(row))?;
         Ok(rows)
+    }
+
+    /// The same one by one: those of a month of a large machine would fill its memory.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn each_row(&self, from: UnixMs, take: impl FnMut(Row)) -> Result<()> {
+        each_row(&self.connection, from, take).map_err(|error| self.problem(error))
     }
 
     /// Begin and end of the windows that ended after `from`, also of those without any sample.
