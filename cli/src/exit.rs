@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use lathunt_core::judge::{self, Rules};
 use lathunt_core::printable;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
-use lathunt_core::verdict::{self, Outcome, Rules, Verdict};
+use lathunt_core::verdict::{Outcome, Verdict};
 
 /// Could not measure, or the request makes no sense.
 pub const COULD_NOT_MEASURE: u8 = 1;
@@ -19,13 +20,13 @@ pub const INCONCLUSIVE: u8 = 3;
 /// does so without a deadline, too.
 #[must_use]
 pub fn judged(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> Verdict {
-    verdict::judge(run, deadline, &Rules::instrument(quantity))
+    judge::judge(run, deadline, &Rules::instrument(quantity))
 }
 
 /// The exit code of every command that ends with a verdict. A run without one claims nothing.
 #[must_use]
 pub fn of(verdict: Option<&Verdict>) -> ExitCode {
-    verdict.map_or(0, verdict::exit_code).into()
+    verdict.map_or(0, judge::exit_code).into()
 }
 
 /// [`of`], where the result shows no verdict: why it is not 0 is said on stderr.

@@ -14,7 +14,7 @@
 //! - [`latency_box`]: stimuli and answers of an external measurement.
 //! - [`npt`]: turns of a loop that never stops, and who interrupted it.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
-//! - [`stats`], [`verdict`]: what may be claimed.
+//! - [`stats`], [`judge`], [`verdict`]: what may be claimed, and the answer.
 //! - [`regression`]: is a run worse than another, by more than chance?
 //! - [`bound`]: what may still come, from what was seen.
 //! - [`monitor`]: windows of a measurement that never ends: what is stored, exported and shown of them.
@@ -37,6 +37,7 @@ pub mod histogram;
 pub mod hwlat;
 pub mod import;
 pub mod isolate;
+pub mod judge;
 pub mod latency_box;
 pub mod merge;
 pub mod monitor;

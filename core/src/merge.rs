@@ -253,8 +253,9 @@ fn overlay(base: &mut Value, over: Value) {
 mod tests {
     use super::*;
     use crate::histogram::{Histogram, Layout};
+    use crate::judge::{judge, Rules};
     use crate::time::{Cpu, Ns};
-    use crate::verdict::{judge, Outcome, Rules, Verdict};
+    use crate::verdict::{Outcome, Verdict};
 
     fn run(host: &str, us: &[u64], outcome: Option<Outcome>, deadline_us: Option<u64>) -> (String, Run) {
         let mut conditions = Conditions { host: Some(host.to_owned()), ..Conditions::default() };

@@ -8,7 +8,7 @@ use crate::peak::Peak;
 use crate::series::{Quantity, Series};
 use crate::set_run::SetRun;
 use crate::time::{Cpu, Ns};
-use crate::verdict::{self, Contradiction, Outcome, Verdict};
+use crate::verdict::{Outcome, Verdict};
 
 /// Value of `format` in every run file.
 pub const FORMAT: &str = "lathunt-run";
@@ -171,6 +171,11 @@ pub struct Loss {
     pub evidence_only: bool,
 }
 
+/// Two parts of a run file that exclude one another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the file contradicts itself: {0}")]
+pub struct Contradiction(pub String);
+
 /// Why a run file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -211,32 +216,6 @@ impl Run {
             losses: Vec::new(),
             verdict: None,
             merged: Vec::new(),
-        }
-    }
-
-    /// Reads a run file, and judges again what it measured: a verdict is never taken from a file.
-    ///
-    /// # Errors
-    /// Says whether it is damaged (with line and column), of another kind, or of a newer version.
-    pub fn from_json(text: &str) -> Result<Run, NotARun> {
-        #[derive(Deserialize)]
-        struct Head {
-            #[serde(default)]
-            format: serde_json::Value,
-            #[serde(default)]
-            version: serde_json::Value,
-        }
-        let head: Head = serde_json::from_str(text)?;
-        if head.format != FORMAT {
-            return Err(NotARun::Format(head.format.to_string()));
-        }
-        match head.version.as_u64() {
-            Some(version) if version > u64::from(VERSION) => Err(NotARun::Version(version)),
-            _ => {
-                let mut run: Run = serde_json::from_str(text)?;
-                verdict::again(&mut run)?;
-                Ok(run)
-            }
         }
     }
 

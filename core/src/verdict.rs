@@ -1,22 +1,4 @@
-//! What may be claimed: PASS, FAIL or INCONCLUSIVE, with reasons.
-//!
-//! One sample above the deadline fails, whatever else is doubtful: it was observed. Without one, each doubt of
-//! `doubts.rs` makes the answer INCONCLUSIVE. Without a deadline there is nothing to pass; the answer is then absent
-//! unless the measurement itself is void (nothing sampled, samples lost, an instrument that failed its calibration).
-//! Extrapolation beyond the samples is not here.
-
-mod activations;
-mod again;
-mod application;
-mod criteria;
-mod doubts;
-mod judge;
-
-pub(crate) use activations::{possibly_above, Activations};
-pub use again::{again, Contradiction};
-pub use application::{judge_recording, Asked, Ending};
-pub use criteria::{criteria, Criterion};
-pub use judge::{exit_code, judge, Rules};
+//! The answer of a run, PASS, FAIL or INCONCLUSIVE, with what it rests on, as it is stored. [`crate::judge`] gives it.
 
 use serde::{Deserialize, Serialize};
 
@@ -116,8 +98,27 @@ impl Verdict {
         self
     }
 
+    /// The verdict of `--strict osadl`: a PASS needs all four criteria. One that is not known is not met.
+    #[must_use]
+    pub fn strictly(mut self) -> Verdict {
+        self.strict = true;
+        let unmet = self.criteria.iter().filter(|one| one.met != Some(true));
+        let reasons: Vec<String> =
+            unmet.map(|one| format!("criterion '{}' {}", one.name, one.told())).collect();
+        if reasons.is_empty() || !matches!(self.outcome, Some(Outcome::Pass | Outcome::Inconclusive)) {
+            return self;
+        }
+        if self.outcome == Some(Outcome::Pass) {
+            self.outcome = Some(Outcome::Inconclusive);
+            self.reasons.splice(0..0, reasons);
+        } else {
+            self.reasons.extend(reasons);
+        }
+        self
+    }
+
     /// One more reason of a FAIL, before all others.
-    fn fails(&mut self, reason: String) {
+    pub(crate) fn fails(&mut self, reason: String) {
         self.reasons.insert(0, reason);
         self.failures += 1;
         self.outcome = Some(Outcome::Fail);
@@ -166,4 +167,33 @@ pub struct RuleOfThumb {
     pub source: String,
     /// Whether the observed maximum is below it.
     pub met: bool,
+}
+
+/// One of the four criteria.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Criterion {
+    /// Name.
+    pub name: String,
+    /// Whether it is met; `null`: not known.
+    pub met: Option<bool>,
+    /// What there is.
+    pub have: String,
+    /// What is asked for.
+    pub want: String,
+}
+
+impl Criterion {
+    /// "At least 10^9 measurements, or continuously" (OSADL, how latency is to be measured).
+    pub const LONG_ENOUGH: u64 = 1_000_000_000;
+
+    /// The names of the four.
+    pub const NAMES: [&str; 4] = ["long enough", "frequent enough", "under appropriate load", "calibrated"];
+
+    /// `not met: 1.2e5 samples (wanted: 1e9 samples)`.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let met = self.met.map_or("unknown", |met| if met { "met" } else { "not met" });
+        format!("{met}: {} (wanted: {})", self.have, self.want)
+    }
 }

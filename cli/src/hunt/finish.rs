@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use lathunt_core::judge::{self, Rules};
 use lathunt_core::run::Run;
-use lathunt_core::verdict::{self, Rules};
 
 use super::measure::Measured;
 use super::Plan;
@@ -21,7 +21,7 @@ pub fn finish(plan: &Plan, mut run: Run, measured: Measured, output: &Output) ->
     run.interference = measured.interference;
     run.losses = measured.losses;
     run.peaks = measured.kept.into_iter().map(|kept| kept.peak).collect();
-    run.verdict = Some(plan.strict.judge(verdict::judge(&run, plan.deadline, &Rules::hunt())));
+    run.verdict = Some(plan.strict.judge(judge::judge(&run, plan.deadline, &Rules::hunt())));
     let written = output.write(&run, &flight);
     output.print(&run, plan.json, plan.quiet, false)?;
     written?;

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
+use lathunt_core::judge::{self, Rules};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::Ns;
-use lathunt_core::verdict::{self, Rules};
 use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::privileges::{self, Capability};
 use lathunt_host::recorder::{self, Recorder};
@@ -222,6 +222,6 @@ fn give_up_rights(output: &Output) -> anyhow::Result<()> {
 fn partial(base: &Run, so_far: SoFar, plan: &Plan) -> Run {
     let mut run = Run { complete: false, series: so_far.series, peaks: so_far.peaks, ..base.clone() };
     run.conditions.duration_s = Some(so_far.elapsed.as_secs());
-    run.verdict = Some(plan.strict.judge(verdict::judge(&run, plan.deadline, &Rules::hunt())));
+    run.verdict = Some(plan.strict.judge(judge::judge(&run, plan.deadline, &Rules::hunt())));
     run
 }

@@ -19,9 +19,9 @@ use lathunt_core::application::{Deadlines, Task};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist::Recorded;
+use lathunt_core::judge::{self, Asked, Ending};
 use lathunt_core::run::Run;
 use lathunt_core::time::{Ns, Tid};
-use lathunt_core::verdict::{self, Asked, Ending};
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
 use lathunt_host::clock_steps::ClockSteps;
@@ -227,7 +227,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let mut run = session.run(&snapshot);
     run.complete = true;
     by_user.into_iter().for_each(|why| run.stopped(why));
-    run.verdict = Some(plan.strict.judge(verdict::judge_recording(&run, &plan.asked(&run.tasks, ending))));
+    run.verdict = Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, ending))));
     if is_empty(&run) {
         output.leave_nothing();
         output.print(&run, plan.json, plan.quiet, plan.all)?;
@@ -304,7 +304,7 @@ impl Session<'_> {
                 run.conditions.during.clock_set_ns = self.clock_steps.steps();
                 // A kill must not take the misses along that were seen until now.
                 run.verdict =
-                    Some(plan.strict.judge(verdict::judge_recording(&run, &plan.asked(&run.tasks, None))));
+                    Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, None))));
                 if !is_empty(&run) {
                     output.save(&run);
                 }

@@ -3,10 +3,10 @@
 use lathunt_core::application::Task;
 use lathunt_core::explain::{Explanation, Kind, Segment};
 use lathunt_core::histogram::{Histogram, Layout};
+use lathunt_core::judge::{judge_recording, Asked};
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Series, Thread};
 use lathunt_core::time::{Cpu, Prio, Tid};
-use lathunt_core::verdict::{judge_recording, Asked};
 
 use super::*;
 

@@ -9,10 +9,10 @@ use super::answer::{Answer, Term};
 use super::mechanisms;
 use super::tail::Distribution;
 use crate::histogram::Histogram;
+use crate::judge::criteria;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Cpu;
-use crate::verdict::criteria;
 
 /// Paths of the conditions that differ: samples of such runs are not of one distribution.
 #[must_use]

@@ -1,11 +1,13 @@
 //! The verdict of merged runs: that of the worst of them, never better.
 
 use super::all_series;
+use crate::judge::{criteria, judge, Rules};
 use crate::run::Run;
 use crate::series::Quantity;
+use crate::stats::activations::Activations;
 use crate::stats::model_free;
 use crate::time::Ns;
-use crate::verdict::{criteria, judge, Activations, JudgedBy, Outcome, Rules, Verdict};
+use crate::verdict::{JudgedBy, Outcome, Verdict};
 
 /// Confidence of the statement without a model.
 const CONFIDENCE: f64 = 0.95;

@@ -15,9 +15,9 @@ use super::event::{Event, Kind};
 use super::history::{Row, WindowFigures};
 use super::window::{Held, SeriesKey, UnixMs, WindowSeries};
 use crate::series::Quantity;
+use crate::stats::activations::possibly_above;
 use crate::stats::model_free::upper_limit;
 use crate::time::Ns;
-use crate::verdict::possibly_above;
 
 /// One-sided confidence of all limits.
 pub const CONFIDENCE: f64 = 0.95;

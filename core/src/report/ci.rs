@@ -141,8 +141,8 @@ mod tests {
     use super::*;
     use crate::conditions::Conditions;
     use crate::histogram::{Histogram, Layout};
+    use crate::judge::{judge, Rules};
     use crate::time::Cpu;
-    use crate::verdict::{judge, Rules};
 
     fn run(deadline: Option<u64>, samples: u64, max: Ns) -> Run {
         let mut run = Run::new(Conditions::default());

@@ -216,9 +216,9 @@ mod tests {
     use crate::conditions::Conditions;
     use crate::explain::{Explanation, Kind, Segment};
     use crate::histogram::{Histogram, Layout};
+    use crate::judge::{judge_recording, Asked};
     use crate::series::{Series, Thread};
     use crate::time::{Cpu, Mono, Prio, Tid};
-    use crate::verdict::{judge_recording, Asked};
 
     fn late_run() -> Run {
         let task = serde_json::json!({

@@ -1,5 +1,6 @@
 //! What the numbers allow to say: first without any model of the tail, then by named rules.
 
+pub(crate) mod activations;
 pub mod claim;
 pub mod holm;
 pub mod model_free;

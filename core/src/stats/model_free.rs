@@ -15,8 +15,9 @@
 //! Lateness comes in clusters, so the limit is optimistic then; `N` becomes `theta * N` (an extremal index, not here).
 //! Whoever prints the sentence says so beside it. CPUs and machines that are put together count as one workload.
 
+use crate::stats::activations::Activations;
 use crate::time::Ns;
-use crate::verdict::{Activations, ModelFree};
+use crate::verdict::ModelFree;
 
 /// One-sided upper limit of the probability of an exceedance, after `above` of `samples`, at `confidence`.
 ///

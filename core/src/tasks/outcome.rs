@@ -13,12 +13,12 @@ use super::set::{TaskSet, Warning};
 use crate::application::{HeldTo, Period, Span, Task};
 use crate::conditions::Conditions;
 use crate::cpuset::CpuSet;
+use crate::judge::{judge_recording, Asked};
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series, Thread};
 use crate::set_run::{ChartJob, FiberRun, SetRun, Speed, ThreadRun};
 use crate::time::{Mono, Ns, Prio, Tid};
-use crate::verdict::{judge_recording, Asked};
 
 /// What was executed.
 #[derive(Debug)]

@@ -2,26 +2,10 @@
 //!
 //! They inform. Only where it was asked for (`--strict osadl`) does a PASS need all four.
 
-use serde::{Deserialize, Serialize};
-
-use super::{Outcome, Verdict};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
-
-/// One of the four criteria.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Criterion {
-    /// Name.
-    pub name: String,
-    /// Whether it is met; `null`: not known.
-    pub met: Option<bool>,
-    /// What there is.
-    pub have: String,
-    /// What is asked for.
-    pub want: String,
-}
+use crate::verdict::Criterion;
 
 /// The four criteria for `quantity` of `runs`, whose samples are taken together.
 #[must_use]
@@ -96,49 +80,14 @@ fn calibrated(runs: &[&Run]) -> Criterion {
     )
 }
 
-impl Criterion {
-    /// "At least 10^9 measurements, or continuously" (OSADL, how latency is to be measured).
-    pub const LONG_ENOUGH: u64 = 1_000_000_000;
-
-    /// The names of the four.
-    pub const NAMES: [&str; 4] = ["long enough", "frequent enough", "under appropriate load", "calibrated"];
-
-    /// `not met: 1.2e5 samples (wanted: 1e9 samples)`.
-    #[must_use]
-    pub fn told(&self) -> String {
-        let met = self.met.map_or("unknown", |met| if met { "met" } else { "not met" });
-        format!("{met}: {} (wanted: {})", self.have, self.want)
-    }
-}
-
-impl Verdict {
-    /// The verdict of `--strict osadl`: a PASS needs all four criteria. One that is not known is not met.
-    #[must_use]
-    pub fn strictly(mut self) -> Verdict {
-        self.strict = true;
-        let unmet = self.criteria.iter().filter(|one| one.met != Some(true));
-        let reasons: Vec<String> =
-            unmet.map(|one| format!("criterion '{}' {}", one.name, one.told())).collect();
-        if reasons.is_empty() || !matches!(self.outcome, Some(Outcome::Pass | Outcome::Inconclusive)) {
-            return self;
-        }
-        if self.outcome == Some(Outcome::Pass) {
-            self.outcome = Some(Outcome::Inconclusive);
-            self.reasons.splice(0..0, reasons);
-        } else {
-            self.reasons.extend(reasons);
-        }
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::conditions::Conditions;
     use crate::histogram::{Exact, Histogram, Layout};
+    use crate::judge::{judge, Rules};
     use crate::run::Calibration;
-    use crate::verdict::{judge, Rules};
+    use crate::verdict::Outcome;
 
     fn add(histogram: &mut Histogram, samples: u64) {
         let us = Ns::from_us(30);

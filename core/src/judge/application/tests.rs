@@ -83,7 +83,7 @@ fn a_late_turn_that_may_be_several_jobs_is_a_doubt_and_another_one_a_failure() {
     assert_eq!((verdict.outcome, verdict.failures), (Some(Outcome::Inconclusive), 0));
     assert!(verdict.reasons.iter().any(|reason| reason.contains("may be several jobs")), "{verdict:?}");
     doubtful.verdict = Some(verdict);
-    crate::verdict::again(&mut doubtful).unwrap();
+    crate::judge::again::again(&mut doubtful).unwrap();
     assert_eq!(doubtful.verdict.unwrap().outcome, Some(Outcome::Inconclusive));
     assert_eq!(judged(several(1, 2)).0, Some(Outcome::Fail), "one of two is certain");
     let mut both = several(0, 0);
@@ -205,7 +205,7 @@ fn each_thread_is_held_to_its_own_deadline_and_those_without_one_are_listed() {
         let unused = unused.iter().map(|one| (*one).to_owned()).collect();
         let verdict = judge_recording(&run, &Asked { unused, ..asked(true) });
         let mut again = Run { verdict: Some(verdict.clone()), complete: true, ..run };
-        crate::verdict::again(&mut again).unwrap();
+        crate::judge::again::again(&mut again).unwrap();
         assert_eq!(again.verdict.unwrap().outcome, verdict.outcome);
         verdict
     };

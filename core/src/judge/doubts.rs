@@ -138,7 +138,7 @@ fn records_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
 /// The one rule of claims: no PASS is weaker than the probability that it claims, by its own statement.
 fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     let kept = deadline.filter(|&deadline| run.max_of(rules.quantity).is_some_and(|worst| worst <= deadline));
-    let Some(said) = super::judge::model_free(run, kept, rules) else {
+    let Some(said) = super::model_free(run, kept, rules) else {
         return Vec::new(); // no sample at all is said by another rule
     };
     if said.probability_below <= rules.claim_probability {

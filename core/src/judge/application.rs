@@ -9,11 +9,12 @@ mod coverage;
 use std::collections::BTreeMap;
 
 use super::criteria::criteria;
-use super::{judge, Outcome, Rules, Verdict};
+use super::{judge, Rules};
 use crate::application::{State, Task};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::{Ns, Prio};
+use crate::verdict::{Outcome, Verdict};
 
 /// Losses of what an application is judged by: activations that are in the figures of no thread.
 const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];

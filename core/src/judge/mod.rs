@@ -1,14 +1,26 @@
-//! From a run to its verdict.
+//! From a run to its verdict: what may be claimed of it.
+//!
+//! One sample above the deadline fails, whatever else is doubtful: it was observed. Without one, each doubt of
+//! `doubts.rs` makes the answer INCONCLUSIVE. Without a deadline there is nothing to pass; the answer is then absent
+//! unless the measurement itself is void (nothing sampled, samples lost, an instrument that failed its calibration).
+//! Extrapolation beyond the samples is not here.
 
-use super::activations::{possibly_above, Activations};
-use super::criteria::criteria;
-use super::doubts::{self, Doubt};
-use super::{JudgedBy, ModelFree, Outcome, Verdict};
+mod again;
+mod application;
+mod criteria;
+mod doubts;
+
+pub use application::{judge_recording, Asked, Ending};
+pub use criteria::criteria;
+use doubts::Doubt;
+
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
+use crate::stats::activations::{possibly_above, Activations};
 use crate::stats::{model_free, rule_of_thumb};
 use crate::time::Ns;
+use crate::verdict::{JudgedBy, ModelFree, Outcome, Verdict};
 
 /// What a verdict demands of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,21 +6,47 @@
 
 use std::collections::BTreeMap;
 
-use super::{judge, judge_recording, Asked, JudgedBy, Outcome, Rules, Verdict};
-use crate::run::{MergedRun, Run};
+use serde::Deserialize;
+
+use super::{judge, judge_recording, Asked, Rules};
+use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, VERSION};
 use crate::series::{Quantity, Series};
 use crate::time::{Ns, Tid};
+use crate::verdict::{JudgedBy, Outcome, Verdict};
 
-/// Two parts of a run file that exclude one another.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the file contradicts itself: {0}")]
-pub struct Contradiction(pub String);
+impl Run {
+    /// Reads a run file, and judges again what it measured: a verdict is never taken from a file.
+    ///
+    /// # Errors
+    /// Says whether it is damaged (with line and column), of another kind, or of a newer version.
+    pub fn from_json(text: &str) -> Result<Run, NotARun> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default)]
+            format: serde_json::Value,
+            #[serde(default)]
+            version: serde_json::Value,
+        }
+        let head: Head = serde_json::from_str(text)?;
+        if head.format != FORMAT {
+            return Err(NotARun::Format(head.format.to_string()));
+        }
+        match head.version.as_u64() {
+            Some(version) if version > u64::from(VERSION) => Err(NotARun::Version(version)),
+            _ => {
+                let mut run: Run = serde_json::from_str(text)?;
+                again(&mut run)?;
+                Ok(run)
+            }
+        }
+    }
+}
 
 /// Judges `run`, as it was read from a file, again.
 ///
 /// # Errors
 /// What in it contradicts what else in it.
-pub fn again(run: &mut Run) -> Result<(), Contradiction> {
+pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     run.series.iter().chain(run.tasks.iter().flat_map(|task| &task.series)).try_for_each(consistent)?;
     adds_up(run)?;
     let Some(stored) = run.verdict.take() else { return Ok(()) };
@@ -162,5 +188,4 @@ fn adds_up(run: &Run) -> Result<(), Contradiction> {
 }
 
 #[cfg(test)]
-#[path = "again_tests.rs"]
 mod tests;
