@@ -11,6 +11,7 @@
 
 mod difference;
 mod layout;
+mod spread;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ use crate::time::Ns;
 
 pub use difference::NotLater;
 pub use layout::{BadLayout, Layout};
+pub use spread::Spread;
 
 /// Counts of durations. Invariants: the bins add up to `count`; `min` and `max` were observed, not rounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,6 +247,9 @@ struct Wire {
     sum_ns: u64,
     min_ns: Option<Ns>,
     max_ns: Option<Ns>,
+    /// Computed from the rest, for other programs; no reader of ours takes it.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    spread: Option<Spread>,
     bins: Vec<(usize, u64)>,
 }
 
@@ -253,8 +258,8 @@ impl Serialize for Histogram {
         let bins = self.bins.iter().enumerate().filter(|(_, &n)| n > 0).map(|(i, &n)| (i, n)).collect();
         let (min_ns, max_ns) = (self.min(), self.max());
         let Layout { width_ns, linear_bins, .. } = self.layout;
-        Wire { width_ns, linear_bins, count: self.count, sum_ns: self.sum_ns, min_ns, max_ns, bins }
-            .serialize(serializer)
+        let (count, sum_ns, spread) = (self.count, self.sum_ns, Spread::of(self));
+        Wire { width_ns, linear_bins, count, sum_ns, min_ns, max_ns, spread, bins }.serialize(serializer)
     }
 }
 

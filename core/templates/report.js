@@ -28,6 +28,20 @@ function logTicks(lo, hi) {
     for (const m of marks) ticks.push(m * Math.pow(10, n));
   return ticks.filter((t) => t >= lo * 0.999 && t <= hi * 1.001);
 }
+// Steps of clock and calendar, seconds; core/src/report/scale.rs has the same.
+const TIME_STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
+function timeTicks(lo, hi) {
+  const step = 1000 * (TIME_STEPS.find((s) => s * 8000 >= hi - lo) || Math.ceil((hi - lo) / 8 / 86400e3) * 86400);
+  const ticks = [];
+  for (let i = Math.ceil(lo / step); i * step <= hi; i++) ticks.push(i * step);
+  return ticks;
+}
+// A moment of UTC: midnight is named by its day, others by their time; `whole`: both.
+function clock(ms, whole) {
+  const text = new Date(ms).toISOString();
+  const time = text.slice(11, ms % 60000 === 0 ? 16 : 19);
+  return whole ? text.slice(0, 10) + " " + time : ms % 86400000 === 0 ? text.slice(5, 10) : time;
+}
 function shown(value) {
   const text = String(Number(value.toPrecision(6)));
   return /e/.test(text) ? text : text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, " "));
@@ -190,7 +204,8 @@ class Plot {
     this.cursor.setAttribute("visibility", "visible");
     const found = this.found(value).sort((a, b) => b[3] - a[3]);
     const unit = this.data.x.unit;
-    const range = found.length ? `${shown(found[0][1])} to ${shown(found[0][2])} ${unit}` : `${shown(value)} ${unit}: nothing`;
+    const at = (v) => (this.data.x.kind === "time" ? clock(v, true) : shown(v));
+    const range = found.length ? `${at(found[0][1])} to ${at(found[0][2])} ${unit}` : `${at(value)} ${unit}: nothing`;
     const rows = found.slice(0, 12).map(([line, , , v]) => {
       const what = this.data.columns && v === 1 ? "sample" : this.data.value;
       return [line, `${line.label}: ${shown(v)} ${what}`];
@@ -251,12 +266,13 @@ class Plot {
   }
   drawTicks() {
     const lo = this.valueOf(0), hi = this.valueOf(1);
-    const ticks = this.data.x.kind === "log" ? logTicks(lo, hi) : niceTicks(lo, hi);
+    const { kind } = this.data.x;
+    const ticks = (kind === "log" ? logTicks : kind === "time" ? timeTicks : niceTicks)(lo, hi);
     this.axis.replaceChildren();
     for (const tick of ticks) {
       const x = this.toPixel(this.partOf(tick));
       const text = svgElement("text", { x, y: this.data.bottom + 18, "text-anchor": "middle" });
-      text.textContent = shown(tick);
+      text.textContent = kind === "time" ? clock(tick, false) : shown(tick);
       this.axis.append(svgElement("line", { x1: x, x2: x, y1: this.data.top, y2: this.data.bottom + 4 }), text);
     }
   }

@@ -32,11 +32,24 @@ pub fn to_reading(outputs: &[&Path], programs: Programs) -> Result<()> {
         return privileges::keep(&[]);
     }
     privileges::no_new_privileges()?;
+    as_caller();
     // Neither is in every kernel, and a container may refuse both.
     let _ = write_only(outputs);
     let _ = without_calls(programs);
     // The files to be read may be anybody's, and results of a `sudo` go into the directory of its caller.
     privileges::keep(&[Capability::DacOverride, Capability::DacReadSearch])
+}
+
+/// Under sudo, files that are made from here on belong to its caller: by the user id for files, which takes no capability afterwards,
+/// where CAP_CHOWN would give away any file. The kernel takes the effective capabilities for files with it (setfsuid(2));
+/// [`privileges::keep`] puts those back that are kept. Without CAP_SETUID nothing changes, and results are root's.
+fn as_caller() {
+    let Some((user, group)) = trusted::sudo_caller() else { return };
+    // SAFETY: plain numbers; the group first, since the user id takes the right to set it.
+    unsafe {
+        libc::setfsgid(group);
+        libc::setfsuid(user);
+    }
 }
 
 /// Rights of Landlock for files and, but for making, for what is in directories (include/uapi/linux/landlock.h).

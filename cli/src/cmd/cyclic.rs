@@ -10,6 +10,7 @@ use clap::Args;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
+use lathunt_core::report::figures::fitting;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
@@ -294,18 +295,19 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
 
 fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
     let mut text = format!(
-        "{:<8}{:>11}{:>10}{:>10}{:>10}{:>10}{:>11}{:>8}\n",
-        "", "samples", "min", "median", "avg", "p99.9", "max", "missed"
+        "{:<7}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{:>5}\n",
+        "", "samples", "min", "median", "avg", "p99.9", "max", "missed", "lost"
     );
     for ThreadResult { series, .. } in results {
         let view = series.replayed.as_ref().filter(|_| args.replayed).unwrap_or(&series.histogram);
         let average = view.mean_ns().map(|ns| Ns(ns as u64));
         let cells = [view.min(), view.quantile(0.5), average, view.quantile(0.999), view.max()];
-        let _ = write!(text, "{:<8} {:>10}", series.label(), view.count());
-        for (cell, width) in cells.into_iter().zip([9, 9, 9, 9, 10]) {
-            let _ = write!(text, " {:>width$}", shown(cell));
+        let _ = write!(text, "{:<7} {:>9}", series.label(), fitting(view.count(), 9));
+        for cell in cells {
+            let _ = write!(text, " {:>9}", shown(cell));
         }
-        let _ = writeln!(text, " {:>7}", series.missed.unwrap_or(0)); // the instrument counts them
+        let missed = series.missed.unwrap_or(0); // the instrument counts them
+        let _ = writeln!(text, " {:>7} {:>4}", fitting(missed, 7), series.lost);
         if args.histogram {
             for (low, high, count) in view.occupied() {
                 let _ = writeln!(text, "  {:>12.3} to {:>12.3} µs {count:>12}", low.as_us(), high.as_us());

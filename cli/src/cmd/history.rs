@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail, Result};
 use lathunt_core::monitor::history::History;
-use lathunt_core::monitor::window::{Wanted, QUANTITIES};
+use lathunt_core::monitor::moment;
+use lathunt_core::monitor::window::{UnixMs, Wanted, QUANTITIES};
 use lathunt_core::report::plot::Plot;
-use lathunt_core::report::{self, html, svg};
+use lathunt_core::report::{self, svg};
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::monitor::clocks;
 use lathunt_host::monitor::store::Reader;
@@ -24,9 +25,12 @@ use crate::out;
 /// of all samples; where lost ones could hide one, it is not told. Damaged records are named and left out.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
-    /// How far back: 30h, 7d; a bare number counts in hours
-    #[arg(long, value_name = "TIME", default_value = "30h", value_parser = since)]
-    since: Ns,
+    /// From when on: how long ago (30h, 7d; a bare number counts in hours), or when in UTC (2026-11-26T07:30, 2026-11-26, 07:30)
+    #[arg(long, value_name = "TIME", default_value = "30h", value_parser = moment)]
+    since: UnixMs,
+    /// Until when, in the same forms [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<UnixMs>,
     /// Only this series: timer, wakeup, timer+wakeup, sharedprio, response; of one CPU (wakeup@1), or of the tasks of one name
     /// (wakeup@task:NAME); may be repeated
     #[arg(long, value_name = "SERIES")]
@@ -43,7 +47,7 @@ pub struct HistoryArgs {
     /// Print one line a window and series as CSV
     #[arg(long)]
     csv: bool,
-    /// Draw the maxima instead; the ending decides: .svg (one quantity, the first that has samples) or .html (all)
+    /// Draw the maxima instead; the ending decides: .svg or .png (one quantity, the first that has samples), or .html (all, with the worst cases)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
     plot: Option<PathBuf>,
 }
@@ -59,23 +63,25 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     let format = match &args.plot {
         None => None,
         Some(path) => match path.extension().and_then(|ending| ending.to_str()) {
-            Some(ending @ ("svg" | "html")) => Some((path, ending == "html")),
-            _ => bail!("cannot plot to {}: the name must end in .svg or .html", path.display()),
+            Some(ending @ ("svg" | "png" | "html")) => Some((path, ending)),
+            _ => bail!("cannot plot to {}: the name must end in .svg, .png or .html", path.display()),
         },
     };
-    let from = clocks::wall().minus(args.since);
-    let mut history = Reader::open(&args.database)?.history(from)?;
+    if let Some(until) = args.until.filter(|until| *until <= args.since) {
+        bail!("no time between --since {} and --until {until}: --until must be later", args.since);
+    }
+    let mut history = Reader::open(&args.database)?.history_between(args.since, args.until)?;
     history.latency_deadline = args.deadline;
     if !args.series.is_empty() {
         let known: Vec<String> = history.by_series().keys().map(ToString::to_string).collect();
         history = history.only(|key| args.series.iter().any(|wanted| wanted.is(key)));
         // A program that reads CSV or JSON finds nothing, which is no error.
         if history.rows.is_empty() && !known.is_empty() && !args.json && !args.csv {
-            bail!("no such series since {}; there are: {}", history.from, known.join(", "));
+            bail!("no such series {}; there are: {}", history.asked(), known.join(", "));
         }
     }
-    if let Some((path, html)) = format {
-        write_atomic(path, &draw(&history, &args.series, html)?)?;
+    if let Some((path, ending)) = format {
+        write_atomic(path, &draw(&history, &args.series, ending)?)?;
         eprintln!("history: {}", path.display());
     } else if args.json {
         let mut damaged = Vec::new();
@@ -96,19 +102,22 @@ fn tell(database: &Path, damaged: &[String]) {
     damaged.iter().for_each(|damaged| eprintln!("history: {}: {damaged}", database.display()));
 }
 
-fn draw(history: &History, wanted: &[Wanted], html: bool) -> Result<Vec<u8>> {
+fn draw(history: &History, wanted: &[Wanted], ending: &str) -> Result<Vec<u8>> {
     let plots: Vec<Plot> = QUANTITIES
         .into_iter()
         .filter_map(|quantity| report::history::plot(history, quantity, wanted))
         .collect();
-    let first = plots.first().ok_or_else(|| anyhow!("nothing to plot: no sample since {}", history.from))?;
-    if html {
-        return Ok(html::plots("Maxima of consecutive windows", &plots)?.into_bytes());
+    let first = plots.first().ok_or_else(|| anyhow!("nothing to plot: no sample {}", history.asked()))?;
+    if ending == "html" {
+        return Ok(report::history::page(history, &plots)?.into_bytes());
     }
     if plots.len() > 1 && !wanted.is_empty() {
-        bail!("an .svg holds one quantity: ask for series of one, or let the file's name end in .html");
+        bail!("an .{ending} holds one quantity: ask for series of one, or let the file's name end in .html");
     }
-    Ok(svg::standalone(first).into_bytes())
+    match ending {
+        "png" => super::plot::to_png(&svg::standalone(first)),
+        _ => Ok(svg::standalone(first).into_bytes()),
+    }
 }
 
 /// A bare number counts in hours.
@@ -118,4 +127,8 @@ pub(super) fn since(text: &str) -> Result<Ns, String> {
         Ok(length) => Ok(length),
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn moment(text: &str) -> Result<UnixMs, String> {
+    moment::parse(text, clocks::wall()).map_err(|error| error.to_string())
 }

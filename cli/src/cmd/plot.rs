@@ -33,6 +33,9 @@ pub struct PlotArgs {
     /// Scale of the latency axis
     #[arg(long, value_enum, default_value_t = Axis::Auto)]
     axis: Axis,
+    /// One line a run: all its CPUs or threads together
+    #[arg(long)]
+    merge_cpus: bool,
     /// Title instead of the names of the runs
     #[arg(long)]
     title: Option<String>,
@@ -65,8 +68,11 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
     let ending = if to_stdout { "svg".to_owned() } else { ending_of(&args.output)? };
     let outputs: &[&Path] = if to_stdout { &[] } else { &[&args.output] };
     to_reading(outputs, if ending == "png" { Programs::Some } else { Programs::None })?;
-    let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
+    let mut loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     let quantity = quantity(args.quantity.as_deref(), &loaded)?;
+    if args.merge_cpus {
+        loaded.iter_mut().try_for_each(|loaded| merge(loaded, quantity))?;
+    }
     let bytes = if ending == "html" {
         let kinds =
             if args.kind == Kind::Latency { vec![Kind::Latency, Kind::Seconds] } else { vec![args.kind] };
@@ -94,6 +100,18 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Leaves one series of `quantity`, where there are several.
+fn merge(loaded: &mut Loaded, quantity: Quantity) -> Result<()> {
+    if loaded.run.of(quantity).filter(|series| series.histogram.count() > 0).count() < 2 {
+        return Ok(());
+    }
+    let sum = latency::merged(&loaded.run, quantity).ok_or_else(|| {
+        anyhow!("cannot merge the CPUs of {}: their histograms have different classes", loaded.path.display())
+    })?;
+    loaded.run.series = vec![sum];
+    Ok(())
+}
+
 /// `svg`, `png` or `html`.
 fn ending_of(output: &Path) -> Result<String> {
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
@@ -108,7 +126,15 @@ fn ending_of(output: &Path) -> Result<String> {
 /// # Errors
 /// As [`run`].
 pub fn of_runs(runs: Vec<PathBuf>, output: PathBuf) -> Result<ExitCode> {
-    run(PlotArgs { runs, output, kind: Kind::Latency, quantity: None, axis: Axis::Auto, title: None })
+    run(PlotArgs {
+        runs,
+        output,
+        kind: Kind::Latency,
+        quantity: None,
+        axis: Axis::Auto,
+        merge_cpus: false,
+        title: None,
+    })
 }
 
 fn nothing(quantity: Quantity, kind: Kind) -> anyhow::Error {

@@ -172,8 +172,9 @@ impl Monitor {
     fn announce(&mut self) {
         let Plan { window, database, .. } = &self.plan;
         let what = format!(
-            "lathunt {}, {} on CPUs {}, windows of {}, in {}",
+            "lathunt {} on {}, {} on CPUs {}, windows of {}, in {}",
             env!("CARGO_PKG_VERSION"),
+            machine(),
             self.plan.selection,
             self.cpus,
             duration(*window),
@@ -322,6 +323,16 @@ impl Monitor {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// `board-7 (Linux 6.12.1-rt)`, as far as it is known.
+fn machine() -> String {
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
+        text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let kernel = read("osrelease").map(|release| format!(" (Linux {release})")).unwrap_or_default();
+    read("hostname").unwrap_or_else(|| "a host without a name".to_owned()) + &kernel
 }
 
 fn recovered(given_up: u64) -> String {

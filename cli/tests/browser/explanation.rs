@@ -7,6 +7,36 @@ use serde_json::Value;
 
 use super::devtools::Browser;
 
+/// The axis counts from the passage, the arrows read bars, plus and minus zoom, 0 shows all.
+fn keyboard(browser: &mut Browser) {
+    let tick = |browser: &mut Browser, place: &str| {
+        let text =
+            browser.eval(&format!("[...document.querySelectorAll('.ticks span')].at({place}).textContent"));
+        text.as_str().unwrap().to_owned()
+    };
+    let ticks = "document.querySelectorAll('.ticks span').length";
+    assert!(browser.eval(ticks).as_u64().unwrap() >= 3, "an axis");
+    let zeros = "[...document.querySelectorAll('.ticks span')].filter((t) => /^0 /.test(t.textContent)).map((t) => \
+                 t.getBoundingClientRect().left - document.querySelector('rect.asked').getBoundingClientRect().left)";
+    let off = browser.eval(zeros)[0].as_f64().expect("the start of the passage is 0");
+    assert!(off.abs() < 2.0, "0 is {off} px from the start of the passage");
+    let whole = tick(browser, "-1");
+    browser.eval("document.querySelector('.bars').focus()");
+    browser.key("ArrowRight", false);
+    let first = super::text(browser, ".reading");
+    assert!(first.contains(", from "), "{first}");
+    browser.key("ArrowDown", false);
+    let below = super::text(browser, ".reading");
+    assert!(below != first && below.contains(", from "), "{below}");
+    assert_eq!(browser.eval("document.querySelectorAll('.bar.chosen').length"), 1);
+    for _ in 0..6 {
+        browser.key("+", false);
+    }
+    assert_ne!(tick(browser, "-1"), whole, "the axis follows");
+    browser.key("0", false);
+    assert_eq!(tick(browser, "-1"), whole);
+}
+
 #[test]
 fn the_timeline_of_an_explanation_is_drawn_and_zooms_without_complaint_or_request() {
     let found = Command::new("chromium").arg("--version").output().is_ok();
@@ -27,13 +57,19 @@ fn the_timeline_of_an_explanation_is_drawn_and_zooms_without_complaint_or_reques
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
     let mut browser = Browser::start(directory.path());
     browser.open(&file);
-    let lanes = browser.eval("document.querySelectorAll('.names text').length").as_u64().unwrap();
+    assert!(super::narrow::at_400_pixels(&mut browser).is_empty());
+    assert!(super::narrow::worst_contrast(&mut browser) >= 4.5);
+    assert!(browser.eval("document.querySelectorAll('.keys i').length").as_u64().unwrap() >= 7, "a legend");
+    let right = "getComputedStyle(document.querySelector('.tree td')).textAlign";
+    assert_eq!(browser.eval(right), "right");
+    keyboard(&mut browser);
+    let lanes = browser.eval("document.querySelectorAll('.names div').length").as_u64().unwrap();
     assert!(lanes >= 6, "levels, threads, CPUs and their interrupts: {lanes}");
     let hidden = browser.eval(
         "[...document.querySelectorAll('.bar')].filter((b) => b.getBoundingClientRect().width < 0.1).length",
     );
     assert_eq!(hidden, 0, "every bar can be seen");
-    assert!(browser.eval("document.querySelectorAll('.bar.running').length").as_u64().unwrap() > 3);
+    assert!(browser.eval("document.querySelectorAll('.bar.l-running').length").as_u64().unwrap() > 3);
     assert_eq!(browser.eval("document.documentElement.scrollWidth <= innerWidth"), true, "nothing overflows");
     let span = "Number(document.querySelector('.bars').getAttribute('viewBox').split(' ')[2])";
     let before = browser.eval(span).as_f64().unwrap();

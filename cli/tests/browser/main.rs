@@ -7,6 +7,7 @@ mod example;
 mod devtools;
 mod explanation;
 mod jobs;
+mod narrow;
 
 use devtools::Browser;
 use lathunt_core::report::html;

@@ -110,3 +110,50 @@ fn under_sudo_results_and_the_command_are_those_of_the_caller() {
     let refused = sudo(&["--user", "no-such-user"], "c");
     assert!(refused.contains("/etc/passwd has no such user") && refused.lines().count() == 1, "{refused}");
 }
+
+#[test]
+#[ignore = "root: run by make test"]
+fn under_sudo_what_readers_write_is_the_callers() {
+    if !may_run("under_sudo_what_readers_write", lacks_root()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/howto/how-sure.lathunt.json");
+    // Only root may read it, and the caller has no right in its directory.
+    let secret = tempfile::tempdir().unwrap();
+    let hidden = secret.path().join("run.lathunt.json");
+    fs::copy(run, &hidden).unwrap();
+    fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600)).unwrap();
+    let hidden = hidden.to_str().unwrap();
+    let (histogram, set) = (secret.path().join("hist.txt"), secret.path().join("set.json"));
+    fs::write(
+        &histogram,
+        "# Histogram\n000000 000000\n000001 000010\n# Total: 000000010\n# Min Latencies: 00001\n# Avg Latencies: 00001\n# Max Latencies: 00001\n# Histogram Overflows: 00000\n",
+    )
+    .unwrap();
+    fs::write(&set, r#"{"tasks":{"t":{"policy":"SCHED_FIFO","priority":10,"loop":5,"run":1000,"timer":{"ref":"u","period":10000}}}}"#)
+        .unwrap();
+    let (histogram, set) = (histogram.to_str().unwrap(), set.to_str().unwrap());
+    let written: [(&str, &[&str]); 6] = [
+        ("plot.svg", &["plot", hidden, "-o"]),
+        ("plot.html", &["plot", hidden, "-o"]),
+        ("report.html", &["report", hidden, "-o"]),
+        ("merged.lathunt.json", &["merge", hidden, run, "-o"]),
+        ("imported.lathunt.json", &["import", histogram, "-o"]),
+        ("set.json", &["tasks", "convert", set, "-o"]),
+    ];
+    for (name, arguments) in written {
+        let path = place.path().join(name);
+        for _ in 0..2 {
+            let mut command = lathunt();
+            command.args(arguments).arg(&path);
+            command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
+            let (text, _) = told(&command.output().unwrap());
+            let found = fs::metadata(&path).unwrap_or_else(|error| panic!("{name}: {error}: {text}"));
+            assert_eq!((found.uid(), found.gid()), (NOBODY, NOBODY), "{name}");
+        }
+    }
+    assert_eq!(fs::metadata(hidden).unwrap().uid(), 0, "what was read stays as it was");
+}

@@ -10,6 +10,8 @@ use super::answers::{Answer, Answers};
 use super::lanes::{Lane, Lanes, Look, Of};
 use super::segment::Explanation;
 use crate::printable::markup;
+use crate::report::html::page_css;
+use crate::report::scale::Scale;
 use crate::report::tree::{rows, Row};
 use crate::time::Ns;
 
@@ -17,7 +19,6 @@ const STYLE: &str = include_str!("../../templates/explain.css");
 const SCRIPT: &str = include_str!("../../templates/explain.js");
 /// Geometry of the timeline, in its own units.
 const WIDTH: f64 = 1000.0;
-const NAMES: f64 = 170.0;
 const ROW: f64 = 20.0;
 /// Bars narrower than this are drawn this wide.
 const NARROWEST: f64 = 0.6;
@@ -31,12 +32,13 @@ pub fn page(answers: &Answers, lanes: &[Lanes]) -> String {
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{}{STYLE}</style>\n</head>\n<body class=\"print-all\">\n<main>\n<h1>{title}</h1>\n",
+        page_css()
     );
     let facts = &answers.trace;
     let _ = writeln!(
         out,
-        "<p class=\"facts\">{}, {} events, {} lost, clock {}; {} passages</p>",
+        "<p class=\"subtitle\">{}, {} events, {} lost, clock {}; {} passages</p>",
         markup(&facts.format),
         facts.events,
         facts.lost,
@@ -51,7 +53,7 @@ pub fn page(answers: &Answers, lanes: &[Lanes]) -> String {
         passage(&mut out, place, answer, lanes);
     }
     listed(&mut out, answers);
-    let _ = write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n");
+    let _ = write!(out, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
     out
 }
 
@@ -65,12 +67,12 @@ fn passage(out: &mut String, place: usize, answer: &Answer, lanes: &Lanes) {
         markup(&explanation.sentence)
     );
     if !explanation.advice.is_empty() {
-        let _ = writeln!(out, "<p class=\"remedy\">→ {}</p>", markup(&explanation.advice));
+        let _ = writeln!(out, "<p class=\"advice\">→ {}</p>", markup(&explanation.advice));
     }
-    timeline(out, answer, lanes);
-    let _ = writeln!(out, "<table class=\"tree\"><thead><tr><th>what<th>time<th>%</thead><tbody>");
+    timeline(out, place + 1, answer, lanes);
+    out.push_str("<div class=\"scroll\"><table class=\"tree\"><thead><tr><th scope=\"col\">what<th scope=\"col\" class=\"n\">time<th scope=\"col\" class=\"n\">%</thead><tbody>\n");
     rows(&explanation).iter().for_each(|row| tree_row(out, row));
-    out.push_str("</tbody></table>\n");
+    out.push_str("</tbody></table></div>\n");
     for limit in &explanation.limits {
         let _ = writeln!(out, "<p class=\"limit\">{}</p>", markup(limit));
     }
@@ -92,38 +94,51 @@ fn explanation(answer: &Answer) -> Option<Explanation> {
 fn tree_row(out: &mut String, row: &Row) {
     let class = if row.unexplained { "unexplained" } else { "" };
     let count = if row.count > 1 { format!(" ×{}", row.count) } else { String::new() };
-    let inferred = if row.inferred { " (inferred)" } else { "" };
+    let inferred = if row.inferred { " <span class=\"inferred\">inferred</span>" } else { "" };
     let proof = if row.evidence.is_empty() && row.stack.is_empty() {
         String::new()
     } else {
         let lines = row.evidence.iter().chain(&row.stack).map(|line| markup(line)).collect::<Vec<_>>();
-        format!("<details><summary>evidence</summary><pre>{}</pre></details>", lines.join("\n"))
+        format!(
+            "<details class=\"proof\"><summary>evidence</summary><pre>{}</pre></details>",
+            lines.join("\n")
+        )
     };
     let _ = writeln!(
         out,
-        "<tr class=\"{class}\"><td style=\"padding-left:{:.1}em\">{}{count}{inferred}{proof}<td>{}<td>{:.1}",
-        0.5 + 1.2 * row.depth as f64,
+        "<tr class=\"{class}\"><th scope=\"row\" style=\"--depth:{}\">{}{count}{inferred}{proof}<td class=\"n\">{}<td class=\"n\">{:.1}",
+        row.depth,
         markup(&row.label),
         row.time,
         row.share
     );
 }
 
-fn timeline(out: &mut String, answer: &Answer, lanes: &Lanes) {
-    let height = ROW * lanes.lanes.len() as f64 + ROW;
+fn timeline(out: &mut String, number: usize, answer: &Answer, lanes: &Lanes) {
+    let height = ROW * lanes.lanes.len() as f64;
     let span = lanes.end.since(lanes.begin).0.max(1) as f64;
     let x = |at: crate::time::Mono| at.since(lanes.begin).0 as f64 / span * WIDTH;
+    out.push_str("<p class=\"keys\">");
+    for look in LOOKS {
+        let _ =
+            write!(out, "<span class=\"l-key\"><i class=\"{}\"></i>{}</span> ", class(look), meaning(look));
+    }
+    out.push_str("<span class=\"l-key\"><i class=\"asked\"></i>the passage</span></p>\n");
+    // What the script needs for the axis: ns shown, and how many of them are before the passage.
     let _ = writeln!(
         out,
-        "<div class=\"timeline\"><svg class=\"names\" viewBox=\"0 0 {NAMES} {height}\" width=\"{NAMES}\" height=\"{height}\">"
+        "<div class=\"lanes\" data-ns=\"{span}\" data-zero=\"{}\"><div class=\"names\">",
+        answer.begin.since(lanes.begin).0
     );
-    for (row, lane) in lanes.lanes.iter().enumerate() {
-        let (name, y) = (markup(&name(lane)), ROW * row as f64 + 14.0);
-        let _ = writeln!(out, "<text x=\"2\" y=\"{y}\">{name}<title>{name}</title></text>");
+    for lane in &lanes.lanes {
+        let name = markup(&name(lane));
+        let _ = writeln!(out, "<div title=\"{name}\">{name}</div>");
     }
     let _ = writeln!(
         out,
-        "</svg><svg class=\"bars\" viewBox=\"0 0 {WIDTH} {height}\" height=\"{height}\" preserveAspectRatio=\"none\">"
+        "</div><div class=\"area\"><svg class=\"bars\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline of passage {number}. Up and \
+         down arrow choose a lane, left and right read its bars, plus and minus zoom, shift and arrows move, 0 shows all.\" \
+         viewBox=\"0 0 {WIDTH} {height}\" height=\"{height}\" preserveAspectRatio=\"none\">"
     );
     let (from, to) = (x(answer.begin), x(answer.end));
     let _ = writeln!(
@@ -136,8 +151,8 @@ fn timeline(out: &mut String, answer: &Answer, lanes: &Lanes) {
             let (left, right) = (x(bar.begin).clamp(0.0, WIDTH), x(bar.end).clamp(0.0, WIDTH));
             let _ = writeln!(
                 out,
-                "<rect class=\"bar {}\" x=\"{left:.3}\" y=\"{}\" width=\"{:.3}\" height=\"{}\"><title>{}: {}, from {}</title></rect>",
-                look(bar.look),
+                "<rect class=\"bar {}\" data-lane=\"{row}\" x=\"{left:.3}\" y=\"{}\" width=\"{:.3}\" height=\"{}\"><title>{}: {}, from {}</title></rect>",
+                class(bar.look),
                 ROW * row as f64 + 2.0,
                 (right - left).max(NARROWEST),
                 ROW - 4.0,
@@ -147,13 +162,40 @@ fn timeline(out: &mut String, answer: &Answer, lanes: &Lanes) {
             );
         }
     }
-    out.push_str("</svg></div>\n<p class=\"axis\"></p>\n");
+    out.push_str("</svg><div class=\"ticks\">");
+    ticks(out, span, answer.begin.since(lanes.begin).0 as f64);
+    out.push_str("</div></div></div>\n<p class=\"reading\" aria-live=\"polite\"></p>\n");
     let _ = writeln!(
         out,
-        "<p class=\"facts\">{} shown, from {}; the passage is shaded. Wheel: zoom; drag: move; double click: all.</p>",
+        "<p class=\"note\">{} shown, from {}; the axis counts from the start of the passage. <span class=\"hint\">Wheel, + and −: zoom; \
+         drag: move; arrows: read; double click, 0: all.</span></p>",
         Ns(lanes.end.since(lanes.begin).0),
         lanes.begin
     );
+}
+
+/// The axis of the whole timeline, for a page without scripts: 0 is the start of the passage.
+fn ticks(out: &mut String, span_ns: f64, zero_ns: f64) {
+    let (unit, per) = match span_ns {
+        ..2e3 => ("ns", 1.0),
+        ..2e6 => ("µs", 1e3),
+        ..2e9 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    let scale = Scale {
+        kind: crate::report::scale::Kind::Linear,
+        lo: -zero_ns / per,
+        hi: (span_ns - zero_ns) / per,
+        from: 0.0,
+        to: 100.0,
+    };
+    for tick in scale.ticks() {
+        let at = scale.at(tick);
+        // Near the right edge a label would leave the page.
+        if at <= 95.0 {
+            let _ = write!(out, "<span style=\"left:{at:.2}%\">{tick:.0} {unit}</span>");
+        }
+    }
 }
 
 fn name(lane: &Lane) -> String {
@@ -165,25 +207,42 @@ fn name(lane: &Lane) -> String {
     }
 }
 
-fn look(look: Look) -> &'static str {
+/// In the order of the legend.
+const LOOKS: [Look; 7] =
+    [Look::Running, Look::Ready, Look::Blocked, Look::Interrupt, Look::Idle, Look::Part, Look::Unknown];
+
+/// The colours are those of the report's timelines.
+fn class(look: Look) -> &'static str {
     match look {
-        Look::Running => "running",
-        Look::Ready => "ready",
+        Look::Running => "l-running",
+        Look::Ready => "l-ready",
+        Look::Blocked => "l-blocked",
+        Look::Interrupt => "l-interrupt",
+        Look::Idle => "l-idle",
+        Look::Part => "l-part",
+        Look::Unknown => "l-unexplained",
+    }
+}
+
+fn meaning(look: Look) -> &'static str {
+    match look {
+        Look::Running => "runs",
+        Look::Ready => "waits for a CPU",
         Look::Blocked => "blocked",
         Look::Interrupt => "interrupt",
-        Look::Idle => "idle",
-        Look::Part => "part",
-        Look::Unknown => "unknown",
+        Look::Idle => "CPU idle",
+        Look::Part => "part of the explanation",
+        Look::Unknown => "not known",
     }
 }
 
 fn listed(out: &mut String, answers: &Answers) {
     const MOST: usize = 1000;
-    out.push_str("<h2>all passages</h2>\n<table><thead><tr><th>#<th>length<th>thread<th>key<th>CPU<th>from</thead><tbody>\n");
+    out.push_str("<h2>all passages</h2>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">#<th class=\"n\">length<th>thread<th>key<th class=\"n\">CPU<th class=\"n\">from</thead><tbody>\n");
     for (place, answer) in answers.passages.iter().take(MOST).enumerate() {
         let _ = writeln!(
             out,
-            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}",
+            "<tr><td class=\"n\">{}<td class=\"n\">{}<td>{}<td>{}<td class=\"n\">{}<td class=\"n\">{}",
             place + 1,
             answer.total_ns,
             markup(&answer.thread.to_string()),
@@ -192,11 +251,11 @@ fn listed(out: &mut String, answers: &Answers) {
             answer.begin
         );
     }
-    out.push_str("</tbody></table>\n");
+    out.push_str("</tbody></table></div>\n");
     if answers.passages.len() > MOST {
         let _ = writeln!(
             out,
-            "<p class=\"facts\">and {} more (--json lists all)</p>",
+            "<p class=\"note\">and {} more (--json lists all)</p>",
             answers.passages.len() - MOST
         );
     }

@@ -20,6 +20,8 @@ use crate::peak::Peak;
 use crate::report::figures::quantile;
 use crate::time::Ns;
 
+pub use cases::WorstCase;
+
 /// Value of `format` in the JSON form.
 pub const FORMAT: &str = "lathunt-history";
 /// Version of the JSON form.
@@ -147,6 +149,10 @@ pub struct Alltime {
 pub struct History {
     /// From when on it was asked for.
     pub from: UnixMs,
+    /// Until when; `None`: until now.
+    pub until: Option<UnixMs>,
+    /// What the monitor said at its last start before the end: version, host, kernel, tasks, CPUs.
+    pub monitor: Option<String>,
     /// Begin and end of all windows, also of those without a sample.
     pub windows: Vec<(UnixMs, UnixMs)>,
     /// Their series, in the order of time.
@@ -176,6 +182,15 @@ impl History {
         self
     }
 
+    /// `since 2026-11-26T07:00:00Z`, or `from … to …`.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        match self.until {
+            Some(until) => format!("from {} to {until}", self.from),
+            None => format!("since {}", self.from),
+        }
+    }
+
     /// Each window with its series as one JSON object, events and the largest latencies beside them (docs/FORMAT.md).
     /// A damaged record is null; `damaged` gets a line about each.
     #[must_use]
@@ -196,6 +211,7 @@ impl History {
         let rest = serde_json::json!({
             "windows": self.windows, "events": self.events, "alltime": self.alltime,
             "confidence": exceedance::CONFIDENCE, "exceedance": self.exceedances(),
+            "until": self.until, "monitor": self.monitor,
         });
         let rest = rest.to_string();
         format!(

@@ -7,6 +7,7 @@
 //! - [`history`]: many windows, as table, CSV and JSON.
 //! - [`metric`]: metrics in the forms that Prometheus asks for; [`export`]: which there are.
 //! - [`exceedance`]: how rare activations later than their deadline are.
+//! - [`moment`]: moments as people type them.
 //! - [`timepiece`]: clock steps and suspends.
 //!
 //! - [`munin`]: the same for Munin.
@@ -18,6 +19,7 @@ pub mod exceedance;
 pub mod export;
 pub mod history;
 pub mod metric;
+pub mod moment;
 pub mod munin;
 pub mod packed;
 mod responses;

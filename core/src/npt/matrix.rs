@@ -142,7 +142,7 @@ impl Matrix {
     pub fn text(&self) -> String {
         let mut text = format!(
             "{:<40}{:>7}{:>10}{:>11}{:>16}{:>11}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
-            "ns", "min", "mean", "max", "variance", "deviation", "median", "net", "p99", "p99.85", "p99.99"
+            "ns", "min", "avg", "max", "variance", "deviation", "median", "net", "p99", "p99.85", "p99.99"
         );
         let rows = self.rows();
         for row in &rows {

@@ -20,7 +20,7 @@ pub const GAPS_DROPPED: &str = "gap_queue_full";
 pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
     let mut text = format!(
         "{:<8}{:>14}{:>9}{:>10}{:>11}{:>14}{:>11}{:>9}{:>9}{:>10}{:>10}\n",
-        "ns", "loops", "min", "mean", "max", "variance", "deviation", "median", "p99", "p99.9", "p99.99"
+        "ns", "samples", "min", "avg", "max", "variance", "deviation", "median", "p99", "p99.9", "p99.99"
     );
     for series in run.of(Quantity::Npt) {
         row(&mut text, series);

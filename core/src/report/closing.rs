@@ -1,17 +1,26 @@
 //! The last lines of the terminal summary: what holds without a model, how far the criteria are met, where the files are.
 
+use super::figures::quantities;
 use super::late;
 use super::text::Screen;
+use crate::histogram::Spread;
 use crate::printable::{cut, wrap};
 use crate::run::Run;
+use crate::time::Ns;
 use crate::verdict::Criterion;
 
 /// What a statement without a model rests on all the same.
 const INDEPENDENT: &str = "(if late ones come independently; optimistic where they come in bursts)";
 
+/// Lines of a screen that has room for more than what must be said.
+const ROOMY: usize = 50;
+
 /// The model-free statement, the rule of thumb, and where the files are.
 pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     let mut lines = vec![String::new()];
+    // On a small screen the verdict and the worst cases are worth more.
+    let has_room = screen.lines == 0 || screen.lines >= ROOMY;
+    lines.extend(spread(run).filter(|_| has_room).iter().flat_map(|text| wrap(text, screen.width)));
     if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
         lines.extend(
             wrap(&format!("Without any model: {} {INDEPENDENT}", model_free.sentence), screen.width)
@@ -34,6 +43,46 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     lines
 }
 
+/// `Spread of cyclic latency: …` of all series of the main quantity; none where samples were lost, which may be anywhere, or
+/// where the classes of the series differ.
+fn spread(run: &Run) -> Option<String> {
+    let quantity = *quantities(run).first()?;
+    let mut all = run.of(quantity);
+    let first = all.next()?;
+    let mut sum = first.clone();
+    all.try_for_each(|series| sum.add_samples(series).map_err(drop)).ok()?;
+    let spread = Spread::of(&sum.histogram).filter(|_| sum.lost == 0 && sum.histogram.count() > 1)?;
+    let share = 100.0 * spread.mode_count as f64 / sum.histogram.count() as f64;
+    let (from, Ns(to)) = spread.mode_ns;
+    Some(format!(
+        "Spread of {} latency: standard deviation {}, mode {} to {} ({share:.1} % of the samples), median absolute deviation {}",
+        quantity.name(),
+        within(spread.sd_ns),
+        from,
+        Ns(to + 1),
+        within(spread.mad_ns)
+    ))
+}
+
+/// `61.2 µs ± 0.3 µs`: the middle of an interval and how far it reaches, rounded up.
+fn within((from, to): (f64, f64)) -> String {
+    let middle = Ns(f64::midpoint(from, to).round() as u64);
+    match (to - from) / 2.0 {
+        off if off < 1.0 => middle.to_string(),
+        off => format!("{middle} ± {}", Ns(off.ceil() as u64 + rounding(middle)).rounded_up()),
+    }
+}
+
+/// What a duration as it is shown may be off.
+fn rounding(middle: Ns) -> u64 {
+    match middle.0 {
+        0..=999 => 1,
+        1_000..=99_999 => 50,
+        100_000..=999_999_999 => 500,
+        _ => 500_000,
+    }
+}
+
 /// `long enough: no, 1.2e5 samples (1e9 samples)`; what is met, in a word.
 fn criterion(one: &Criterion) -> String {
     match one.met {
@@ -51,5 +100,33 @@ fn paths(screen: &Screen) -> Vec<String> {
         vec![together]
     } else {
         each
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::{Histogram, Layout};
+    use crate::series::{Quantity, Series};
+
+    #[test]
+    fn the_spread_is_of_all_series_and_withheld_where_samples_were_lost() {
+        let series = |us: &[u64]| {
+            let mut histogram = Histogram::new(Layout::LATENCY);
+            us.iter().for_each(|&us| histogram.record(Ns::from_us(us)));
+            Series::new(Quantity::Cyclic, None, histogram)
+        };
+        let mut run = Run::new(Default::default());
+        run.series = vec![series(&[2]), series(&[8])];
+        assert_eq!(
+            spread(&run).unwrap(),
+            "Spread of cyclic latency: standard deviation 3.0 µs, mode 2.0 µs to 3.0 µs (50.0 % of the samples), \
+             median absolute deviation 3.0 µs"
+        );
+        run.series[1].lost = 1;
+        assert_eq!(spread(&run), None);
+        // Half a class on either side, and what rounding takes.
+        assert_eq!(within((61_000.0, 62_000.0)), "61.5 µs ± 550 ns");
+        assert_eq!(within((14_562_000.0, 14_562_200.0)), "14.562 ms ± 600 ns");
     }
 }

@@ -3,9 +3,14 @@
 //!
 //! Windows that were not measured are gaps, never lines drawn through.
 
+use askama::Template;
+
+use super::figures::grouped;
+use super::html::{self, filters};
 use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
+use super::plot_view::PlotView;
 use super::scale::{Kind, Scale};
-use crate::monitor::history::{History, Row};
+use crate::monitor::history::{History, Row, WorstCase};
 use crate::monitor::window::{SeriesKey, Wanted};
 use crate::series::Quantity;
 use crate::time::Ns;
@@ -28,14 +33,8 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
     let (largest, least) = (maxima().max()?, maxima().min()?);
     let origin = history.windows.iter().map(|window| window.0).min()?;
     let end = history.windows.iter().map(|window| window.1).max()?;
-    let (time_unit, unit_ms) = match end.0 - origin.0 {
-        ..=7_200_000 => ("min", 60_000.0),
-        7_200_001..=259_200_000 => ("h", 3_600_000.0),
-        _ => ("d", 86_400_000.0),
-    };
-    let place = |ms: i64| (ms - origin.0).max(0) as f64 / unit_ms;
-    let line = |(index, (key, rows)): (usize, &(&SeriesKey, &Vec<&Row>))| line(index, key, rows, &place);
-    let lines: Vec<Line> = series.iter().enumerate().map(line).collect();
+    let lines = series.iter().filter(|(_, rows)| rows.iter().any(|row| row.figures.max.is_some()));
+    let lines: Vec<Line> = lines.enumerate().map(|(index, (key, rows))| line(index, key, rows)).collect();
     let deadline = deadline(&series);
     let top = reach(largest.as_us(), deadline.as_ref());
     let mut notes =
@@ -54,9 +53,15 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
         title: format!("Maxima of consecutive windows: {}", quantity.name()),
         subtitle: format!("{} windows from {origin} to {end}", history.windows.len()),
         x: Axis {
-            label: format!("time since {origin} [{time_unit}]"),
-            unit: time_unit,
-            scale: Scale { kind: Kind::Linear, lo: 0.0, hi: place(end.0).max(1e-6), from: LEFT, to: RIGHT },
+            label: format!("time (UTC), {origin} to {end}"),
+            unit: "",
+            scale: Scale {
+                kind: Kind::Time,
+                lo: origin.0 as f64,
+                hi: (end.0.max(origin.0 + 1)) as f64,
+                from: LEFT,
+                to: RIGHT,
+            },
         },
         y: Axis { label: "largest latency of the window [µs]".to_owned(), unit: "µs", scale: y },
         lines,
@@ -65,6 +70,40 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
         columns: false,
         value_unit: "µs",
     })
+}
+
+/// A page: the monitor, a plot of each of `plots`, the worst cases and what happened meanwhile.
+///
+/// # Errors
+/// Only when a text cannot be formatted, which for strings does not happen.
+pub fn page(history: &History, plots: &[Plot]) -> Result<String, askama::Error> {
+    let (events, before) = history.last_events();
+    let page = Page {
+        css: html::page_css(),
+        js: html::JS,
+        title: "Maxima of consecutive windows",
+        monitor: history.monitor.as_deref(),
+        asked: format!("{} windows {}", grouped(history.windows.len() as u64), history.asked()),
+        plots: plots.iter().map(PlotView::of).collect(),
+        cases: history.worst_cases(),
+        events,
+        before,
+    };
+    Ok(page.render()? + "\n")
+}
+
+#[derive(Template)]
+#[template(path = "history.html")]
+struct Page<'h> {
+    css: String,
+    js: &'static str,
+    title: &'static str,
+    monitor: Option<&'h str>,
+    asked: String,
+    plots: Vec<PlotView>,
+    cases: Vec<WorstCase>,
+    events: Vec<String>,
+    before: usize,
 }
 
 /// The one of all that is drawn, where there is one: of response times.
@@ -79,8 +118,9 @@ fn deadline(series: &[(&SeriesKey, &Vec<&Row>)]) -> Option<Deadline> {
     }
 }
 
-fn line(index: usize, key: &SeriesKey, rows: &[&Row], place: &dyn Fn(i64) -> f64) -> Line {
-    let mut last = 0.0;
+fn line(index: usize, key: &SeriesKey, rows: &[&Row]) -> Line {
+    let place = |ms: i64| ms as f64;
+    let mut last = f64::MIN;
     let mut steps = Vec::new();
     // After a clock that was set back, windows would overlap: the later ones begin where the earlier ended.
     for row in rows {
@@ -115,7 +155,7 @@ mod tests {
         let plot = plot(&history, Quantity::TimerWakeup, &[]).unwrap();
         assert_eq!(plot.lines.len(), 2);
         assert_eq!(plot.lines[0].steps.len(), 2);
-        assert!(plot.lines[0].steps[1].to <= 10.0 && plot.x.scale.hi == 15.0);
+        assert!(plot.lines[0].steps[1].to <= 600e3 && plot.x.scale.hi == 900e3);
         let drawing = svg::standalone(&plot);
         assert!(drawing.contains("CPU 0: max 4.321 ms"));
         assert!(super::plot(&history, Quantity::Wakeup, &[]).is_none());

@@ -27,7 +27,7 @@ use crate::time::{Mono, Ns};
 use crate::verdict::Outcome;
 
 const CSS: &str = include_str!("../../templates/report.css");
-const JS: &str = include_str!("../../templates/report.js");
+pub(super) const JS: &str = include_str!("../../templates/report.js");
 
 /// Columns of the text about threads.
 const THREADS_WIDTH: usize = 120;
@@ -43,7 +43,7 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
     let page = Report {
         gantt: gantt::chart(run),
         task_set: task_set::table(run),
-        css: format!("{}{CSS}", svg::page_css()),
+        css: page_css(),
         js: JS,
         title: format!("lathunt: {}", subtitle(run)),
         subtitle: subtitle(run),
@@ -74,8 +74,13 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
 /// As [`report`].
 pub fn plots(title: &str, plots: &[Plot]) -> Result<String, askama::Error> {
     let views = plots.iter().map(PlotView::of).collect();
-    let css = format!("{}{CSS}", svg::page_css());
+    let css = page_css();
     PlotsPage { css, js: JS, title: title.to_owned(), plots: views }.render().map(|page| page + "\n")
+}
+
+/// The style of all pages.
+pub(crate) fn page_css() -> String {
+    format!("{}{CSS}", svg::page_css())
 }
 
 /// `host, kernel, start, load`: under which conditions, in one line.
@@ -357,7 +362,7 @@ fn groups(facts: Vec<Fact>) -> Vec<(&'static str, Vec<Fact>)> {
 }
 
 /// Filters the templates use: `{{ text|shown }}`.
-mod filters {
+pub(super) mod filters {
     /// Control and direction-changing characters made visible; askama escapes the result.
     #[askama::filter_fn]
     pub fn shown(text: impl std::fmt::Display, _: &dyn askama::Values) -> askama::Result<String> {

@@ -3,7 +3,7 @@
 //! The form is OSADL's (`mklatencyplot`): 1 µs classes, log count, maxima in the legend, because every engineer of the
 //! field reads it at a glance. Unlike there the range follows the data: no value is left out.
 
-use super::figures::{grouped, meaning};
+use super::figures::{grouped, meaning, quantile};
 use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP};
 use super::scale::{Kind, Scale};
 use crate::run::Run;
@@ -12,8 +12,8 @@ use crate::time::Ns;
 
 /// Beyond this many times the p99.9 the maximum would squeeze the body of the distribution into a few pixels.
 const SQUEEZED: f64 = 8.0;
-/// As long as a class is about a pixel wide the axis stays linear.
-const CLASSES_ON_PAPER: f64 = 1_000.0;
+/// As long as a class is a few pixels wide the axis stays linear.
+const CLASSES_ON_PAPER: f64 = 200.0;
 
 /// One line of the plot to be.
 #[derive(Clone, Debug)]
@@ -49,6 +49,30 @@ pub fn curves<'a>(runs: &[(&str, &'a Run)], quantity: Quantity) -> Vec<Curve<'a>
     runs.iter().enumerate().flat_map(of_run).collect()
 }
 
+/// The series of `quantity` of a run as one, without a CPU; `None`: there are not two that can be added up.
+#[must_use]
+pub fn merged(run: &Run, quantity: Quantity) -> Option<Series> {
+    let mut all = run.of(quantity).filter(|series| series.histogram.count() > 0);
+    let first = all.next()?;
+    let mut sum = Series { cpu: None, thread: None, channel: None, ..first.clone() };
+    let mut added = false;
+    for series in all {
+        sum.histogram.count().checked_add(series.histogram.count())?;
+        sum.add_samples(series).ok()?;
+        added = true;
+        // Maxima of stretches of different length cannot be laid over one another.
+        if sum.seconds_stretch == series.seconds_stretch {
+            sum.seconds.extend_from_slice(&series.seconds);
+        } else {
+            sum.seconds.clear();
+        }
+    }
+    let stretch = sum.seconds_stretch.max(1);
+    sum.seconds.sort_by_key(|one| (one.second / stretch, std::cmp::Reverse(one.max_ns)));
+    sum.seconds.dedup_by_key(|one| one.second / stretch);
+    added.then_some(sum)
+}
+
 /// The plot of `curves`, which are all of `quantity`; `None` when they hold no sample.
 #[must_use]
 pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: Wanted) -> Option<Plot> {
@@ -65,9 +89,14 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
         notes.push("Lost samples are not shown: their values are not known.".to_owned());
     }
     let x = if logarithmic(wanted, max, body, width) {
+        // Withheld as in the table, where lost samples may be the larger ones.
+        let known: Option<Vec<Ns>> =
+            curves.iter().map(|c| quantile(&c.series.histogram, c.series.lost, 0.999)).collect();
+        let up_to = known.and_then(|known| known.into_iter().max());
         notes.push(format!(
-            "The x axis is logarithmic so that the maximum ({max}) and the body of the distribution (99.9 % up to \
-             {body}) are both visible; nothing is cut off."
+            "The x axis is logarithmic so that the maximum ({max}) and the body of the distribution{} are both visible; \
+             nothing is cut off.",
+            up_to.map(|body| format!(" (99.9 % up to {body})")).unwrap_or_default()
         ));
         let least = curves.iter().filter_map(|c| c.series.histogram.min()).min().unwrap_or_default();
         Scale::log((least.0 as f64 / unit_ns).max(width.0 as f64 / unit_ns / 10.0), end, LEFT, RIGHT)

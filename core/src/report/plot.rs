@@ -144,7 +144,7 @@ impl Plot {
     pub fn to_json(&self) -> String {
         let axis = |axis: &Axis| {
             serde_json::json!({
-                "kind": if axis.scale.kind == Kind::Log { "log" } else { "linear" },
+                "kind": match axis.scale.kind { Kind::Log => "log", Kind::Linear => "linear", Kind::Time => "time" },
                 "lo": axis.scale.lo, "hi": axis.scale.hi, "unit": axis.unit,
             })
         };

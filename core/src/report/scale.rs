@@ -1,5 +1,7 @@
 //! Axes: where a value lies on paper, and which values get a tick.
 
+use crate::monitor::window::UnixMs;
+
 /// Linear or logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -7,6 +9,8 @@ pub enum Kind {
     Linear,
     /// Equal distances are equal ratios.
     Log,
+    /// Linear in milliseconds since the epoch, with ticks at round moments of UTC.
+    Time,
 }
 
 /// Maps `lo..=hi` to `from..=to` (user units of the SVG). `lo < hi`; on a log scale `lo > 0`.
@@ -50,7 +54,7 @@ impl Scale {
     pub fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.lo, self.hi);
         let share = match self.kind {
-            Kind::Linear => (value - self.lo) / (self.hi - self.lo),
+            Kind::Linear | Kind::Time => (value - self.lo) / (self.hi - self.lo),
             Kind::Log => (value / self.lo).ln() / (self.hi / self.lo).ln(),
         };
         self.from + share * (self.to - self.from)
@@ -67,6 +71,20 @@ impl Scale {
                 (0..=count.min(100)).map(|i| (first + i as f64) * step).collect()
             }
             Kind::Log => self.log_ticks(),
+            Kind::Time => {
+                let step = time_step(self.hi - self.lo);
+                let (first, last) = ((self.lo / step).ceil() as i64, (self.hi / step).floor() as i64);
+                (first..=last).take(100).map(|nth| nth as f64 * step).collect()
+            }
+        }
+    }
+
+    /// The label of the tick at `value`.
+    #[must_use]
+    pub fn label(&self, value: f64) -> String {
+        match self.kind {
+            Kind::Time => time_label(value),
+            Kind::Linear | Kind::Log => tick_label(value),
         }
     }
 
@@ -78,6 +96,49 @@ impl Scale {
             .flat_map(|n| marks.iter().map(move |m| m * 10f64.powi(n)))
             .filter(|v| (self.lo * 0.999..=self.hi * 1.001).contains(v))
             .collect()
+    }
+}
+
+/// Steps of clock and calendar, seconds; the page's script has the same.
+const TIME_STEPS: [f64; 19] = [
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    120.0,
+    300.0,
+    600.0,
+    1_800.0,
+    3_600.0,
+    7_200.0,
+    10_800.0,
+    21_600.0,
+    43_200.0,
+    86_400.0,
+    172_800.0,
+    604_800.0,
+    2_592_000.0,
+];
+
+/// The first step of which at most eight fit into `span_ms`, ms.
+fn time_step(span_ms: f64) -> f64 {
+    let fits = |step: &f64| step * 8_000.0 >= span_ms;
+    match TIME_STEPS.into_iter().find(fits) {
+        Some(step) => step * 1e3,
+        None => nice_step(span_ms / 8.0 / 86_400e3) * 86_400e3,
+    }
+}
+
+/// `07:30`, with seconds where there are some; midnight is the day, `11-26`.
+fn time_label(ms: f64) -> String {
+    let text = UnixMs(ms as i64).to_string();
+    let part = |from: usize, to: usize| text.get(from..to).unwrap_or(&text).to_owned();
+    match (ms as i64).rem_euclid(86_400_000) {
+        0 => part(5, 10),
+        of_day if of_day % 60_000 == 0 => part(11, 16),
+        _ => part(11, 19),
     }
 }
 
@@ -144,6 +205,25 @@ mod tests {
         let log = Scale::log(1.0, 100.0, 0.0, 200.0);
         assert!((log.at(10.0) - 100.0).abs() < 1e-9);
         assert_eq!(log.at(0.0), 0.0);
+    }
+
+    #[test]
+    fn clock_times_get_round_ticks_and_midnight_is_named_by_its_day() {
+        let day = 1_795_651_200_000.0; // 2026-11-26T00:00:00Z by `date -d`
+        let ticks = |lo: f64, hi: f64| {
+            let scale = Scale { kind: Kind::Time, lo, hi, from: 0.0, to: 800.0 };
+            scale.ticks().into_iter().map(|tick| scale.label(tick)).collect::<Vec<_>>()
+        };
+        let hours = |from: f64, to: f64| ticks(day + from * 3_600e3, day + to * 3_600e3);
+        assert_eq!(hours(-7.5, 10.0), ["18:00", "21:00", "11-26", "03:00", "06:00", "09:00"]);
+        assert_eq!(
+            hours(8.0, 8.0 + 12.0 / 3_600.0),
+            ["08:00", "08:00:02", "08:00:04", "08:00:06", "08:00:08", "08:00:10", "08:00:12"]
+        );
+        for span_h in [0.002, 0.1, 1.0, 5.0, 30.0, 170.0, 800.0, 9_000.0, 90_000.0] {
+            let found = hours(0.3, 0.3 + span_h);
+            assert!((1..=9).contains(&found.len()), "{span_h} h: {found:?}");
+        }
     }
 
     #[test]

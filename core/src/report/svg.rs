@@ -7,9 +7,10 @@
 
 use std::fmt::Write;
 
+use super::extent::{cut, width, wrap};
 use super::plot::{Axis, Deadline, Line, Plot, BOTTOM, COLOURS, LEFT, RIGHT, TOP, WIDTH};
 use super::scale::{count_label, tick_label, Kind};
-use crate::printable::{cut, markup};
+use crate::printable::markup;
 
 /// Okabe and Ito's palette for the colour-blind (2008), yellow replaced and orange darkened to stand on white.
 const ON_WHITE: [&str; COLOURS] =
@@ -56,8 +57,15 @@ pub fn inline(plot: &Plot) -> String {
     svg
 }
 
-/// Entries of the legend in a row of the standalone drawing.
-const LEGEND_COLUMNS: usize = 3;
+/// Most entries of the legend in a row of the standalone drawing.
+const LEGEND_COLUMNS: usize = 4;
+/// Of an entry, before its text and after it.
+const SWATCH: f64 = 38.0;
+const GAP: f64 = 16.0;
+/// Size of its letters, and of those of notes.
+const SMALL: f64 = 11.5;
+/// Of bold letters to others.
+const BOLD: f64 = 1.08;
 /// Height of such a row.
 const LEGEND_ROW: f64 = 17.0;
 /// Height of the title block.
@@ -66,9 +74,12 @@ const HEAD: f64 = 52.0;
 /// The plot as a file of its own.
 #[must_use]
 pub fn standalone(plot: &Plot) -> String {
-    let rows = plot.lines.len().div_ceil(LEGEND_COLUMNS) as f64;
+    let columns = legend_columns(plot);
+    let column = (RIGHT - LEFT) / columns as f64;
+    let rows = plot.lines.len().div_ceil(columns) as f64;
     let legend_top = BOTTOM + 62.0;
-    let height = HEAD + legend_top + rows * LEGEND_ROW + plot.notes.len() as f64 * 15.0;
+    let notes: Vec<String> = plot.notes.iter().flat_map(|note| wrap(note, SMALL, WIDTH - LEFT)).collect();
+    let height = HEAD + legend_top + rows * LEGEND_ROW + notes.len() as f64 * 15.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -{HEAD} {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n\
@@ -77,15 +88,16 @@ pub fn standalone(plot: &Plot) -> String {
         markup(&plot.title),
         markup(&plot.lines.iter().map(|line| line.legend.as_str()).collect::<Vec<_>>().join("; ")),
         file_css(),
-        markup(&cut(&plot.title, 110)),
-        markup(&cut(&plot.subtitle, 150)),
+        markup(&cut(&plot.title, 17.0 * BOLD, WIDTH - LEFT)),
+        markup(&cut(&plot.subtitle, SMALL, WIDTH - LEFT)),
     );
     body(&mut svg, plot);
     for (i, line) in plot.lines.iter().enumerate() {
-        let x = LEFT + (i % LEGEND_COLUMNS) as f64 * ((RIGHT - LEFT) / LEGEND_COLUMNS as f64);
-        legend_entry(&mut svg, line, x, legend_top + (i / LEGEND_COLUMNS) as f64 * LEGEND_ROW);
+        let x = LEFT + (i % columns) as f64 * column;
+        let text = cut(&line.legend, SMALL, column - SWATCH - GAP);
+        legend_entry(&mut svg, line, &text, x, legend_top + (i / columns) as f64 * LEGEND_ROW);
     }
-    for (i, note) in plot.notes.iter().enumerate() {
+    for (i, note) in notes.iter().enumerate() {
         let y = legend_top + rows * LEGEND_ROW + i as f64 * 15.0;
         let _ =
             writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\" class=\"small\">{}</text>", number(y), markup(note));
@@ -109,7 +121,14 @@ fn file_css() -> String {
     css
 }
 
-fn legend_entry(svg: &mut String, line: &Line, x: f64, y: f64) {
+/// The most columns in which each entry has room.
+fn legend_columns(plot: &Plot) -> usize {
+    let widest = plot.lines.iter().map(|line| width(&line.legend, SMALL)).fold(0.0, f64::max);
+    let fit = ((RIGHT - LEFT) / (widest + SWATCH + GAP)).floor() as usize;
+    fit.clamp(1, LEGEND_COLUMNS)
+}
+
+fn legend_entry(svg: &mut String, line: &Line, text: &str, x: f64, y: f64) {
     let _ = writeln!(
         svg,
         "<path class=\"line c{} d{}\" d=\"M{} {}h30\"/><text x=\"{}\" y=\"{}\" class=\"small\">{}</text>",
@@ -117,9 +136,9 @@ fn legend_entry(svg: &mut String, line: &Line, x: f64, y: f64) {
         line.dash,
         number(x),
         number(y - 4.0),
-        number(x + 38.0),
+        number(x + SWATCH),
         number(y),
-        markup(&cut(&line.legend, 46)),
+        markup(text),
     );
 }
 
@@ -234,7 +253,7 @@ fn y_axis(svg: &mut String, axis: &Axis, counts: bool) {
     let middle = number((TOP + BOTTOM) / 2.0);
     let _ = writeln!(
         svg,
-        "<text x=\"16\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 16 {middle})\">{}</text>\n</g>",
+        "<text class=\"ylabel\" x=\"16\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 16 {middle})\">{}</text>\n</g>",
         markup(&axis.label)
     );
 }
@@ -248,7 +267,7 @@ fn x_axis(svg: &mut String, axis: &Axis) {
              <text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             BOTTOM + 4.0,
             BOTTOM + 18.0,
-            tick_label(value),
+            axis.scale.label(value),
             x = number(axis.scale.at(value)),
         );
     }

@@ -37,7 +37,7 @@ pub(super) fn of_database(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     let from = clocks::wall().minus(args.since);
     let mut found: BTreeMap<Quantity, Windows> = BTreeMap::new();
     let mut damaged: Option<(String, Damaged)> = None;
-    reader.each_row(from, |row| {
+    reader.each_row(from, None, |row| {
         let quantity = row.key.quantity;
         if damaged.is_some() || !wanted(row.key.whose) || asked.is_some_and(|asked| asked != quantity) {
             return;

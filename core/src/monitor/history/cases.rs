@@ -37,6 +37,14 @@ impl Case<'_> {
         }
     }
 
+    fn why(&self) -> String {
+        match &self.peak {
+            Ok(Some(peak)) => told(peak),
+            Ok(None) => "no evidence of this one was kept".to_owned(),
+            Err(damage) => damage.to_string(),
+        }
+    }
+
     fn lines(&self, width: usize) -> Vec<String> {
         let indent = " ".repeat(12);
         let shown =
@@ -45,14 +53,24 @@ impl Case<'_> {
         if !self.also.is_empty() {
             lines.extend(hanging(&indent, &format!("also the largest {}", self.also.join(", ")), width));
         }
-        let why = match &self.peak {
-            Ok(Some(peak)) => told(peak),
-            Ok(None) => "no evidence of this one was kept".to_owned(),
-            Err(damage) => damage.to_string(),
-        };
-        lines.extend(hanging(&indent, &why, width));
+        lines.extend(hanging(&indent, &self.why(), width));
         lines
     }
+}
+
+/// A worst case for a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorstCase {
+    /// The largest latency.
+    pub max: String,
+    /// Of which series.
+    pub series: String,
+    /// When (UTC).
+    pub when: String,
+    /// What else it is the largest of, separated by commas; may be empty.
+    pub also: String,
+    /// Its explanation, or why there is none.
+    pub why: String,
 }
 
 /// `motion/7 (RT 80): waited 245 µs: …`; the sentence is about the number beside it.
@@ -68,8 +86,27 @@ fn told(peak: &Peak) -> String {
 }
 
 impl History {
+    /// The worst cases, each event once, the largest first.
+    #[must_use]
+    pub fn worst_cases(&self) -> Vec<WorstCase> {
+        let of = |case: Case| WorstCase {
+            max: or_dash(case.row.figures.max),
+            series: case.row.key.to_string(),
+            when: when(case.row, usize::MAX),
+            also: case.also.join(", "),
+            why: case.why(),
+        };
+        self.cases().into_iter().map(of).collect()
+    }
+
     /// The worst, at most `width` columns wide.
     pub(super) fn worst(&self, width: usize) -> String {
+        let cases = self.cases();
+        let lines = cases.iter().flat_map(|case| case.lines(width)).map(|line| line + "\n");
+        format!("\nWorst windows\n{}", lines.collect::<String>())
+    }
+
+    fn cases(&self) -> Vec<Case<'_>> {
         let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.figures.count > 0).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.figures.max));
         let mut cases: Vec<Case> = Vec::new();
@@ -83,7 +120,6 @@ impl History {
                 break;
             }
         }
-        let lines = cases.iter().flat_map(|case| case.lines(width)).map(|line| line + "\n");
-        format!("\nWorst windows\n{}", lines.collect::<String>())
+        cases
     }
 }

@@ -38,7 +38,7 @@ impl History {
         if lines.is_empty() {
             return String::new();
         }
-        let head = ["deadline", "jobs", "lost", "late", "longest"].map(str::to_owned);
+        let head = ["deadline", "jobs", "lost", "late", "max"].map(str::to_owned);
         format!("\n{}{}", shown("response", head, "when (UTC)"), lines.concat())
     }
 }

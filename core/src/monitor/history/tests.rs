@@ -49,6 +49,8 @@ pub fn example() -> History {
     let window = |n: i64| (UnixMs((n - 1) * 300_000), UnixMs(n * 300_000));
     History {
         from: UnixMs(0),
+        until: None,
+        monitor: Some("lathunt 0, on board-7 <b>".to_owned()),
         windows: vec![window(1), window(2), window(3)],
         rows,
         events: vec![

@@ -1,7 +1,7 @@
 //! The history on a terminal: each series, its worst windows, and what happened meanwhile.
 
-use super::super::event::Kind;
-use super::super::window::QUANTITIES;
+use super::super::event::{Event, Kind};
+use super::super::window::{SeriesKey, QUANTITIES};
 use super::{quantile_of_all, History, Row};
 use crate::printable::{cut, line};
 use crate::report::figures::{grouped, or_dash};
@@ -13,14 +13,14 @@ pub(super) const WORST: usize = 10;
 /// Events shown.
 const EVENTS: usize = 10;
 /// What the whole table needs; a narrower one leaves out how many windows there are and the median of their maxima.
-pub(super) const WHOLE: usize = 118;
+pub(super) const WHOLE: usize = 124;
 
 impl History {
     /// The table, at most `width` columns wide.
     #[must_use]
     pub fn to_text(&self, width: usize) -> String {
         let (Some((begin, _)), Some((_, end))) = (self.windows.first(), self.windows.last()) else {
-            return format!("no window was closed since {}\n{}", self.from, self.happened(width));
+            return format!("no window was closed {}\n{}", self.asked(), self.happened(width));
         };
         let plural = if self.windows.len() == 1 { "" } else { "s" };
         let mut text =
@@ -55,17 +55,22 @@ impl History {
                 match width < WHOLE {
                     true => format!("{key:<22}{samples:>12}{lost:>6}{p999:>11}{largest:>10}  {when}"),
                     false => format!(
-                    "{key:<29}{windows:>8}{samples:>15}{lost:>8}{median:>12}{p999:>12}{largest:>12}  {when}"
+                    "{key:<29}{windows:>8}{samples:>15}{lost:>8}{median:>17}{p999:>12}{largest:>12}  {when}"
                 ),
                 }
             };
-        let head = ["samples", "lost", "p99.9", "largest"].map(str::to_owned);
-        let mut text =
-            columns("series", ["windows", "median max"].map(str::to_owned), head, "when (UTC)".to_owned())
-                + "\n";
+        let head = ["samples", "lost", "p99.9", "max"].map(str::to_owned);
+        let mut text = columns(
+            "series",
+            ["windows", "median of maxima"].map(str::to_owned),
+            head,
+            "when (UTC)".to_owned(),
+        ) + "\n";
         let by_series = self.by_series();
         let latencies = by_series.iter().filter(|(key, _)| key.quantity != Quantity::Response);
-        for (key, rows) in latencies {
+        let (measured, empty): (Vec<_>, Vec<_>) =
+            latencies.partition(|(_, rows)| rows.iter().any(|row| row.figures.count > 0));
+        for (key, rows) in measured {
             let mut maxima: Vec<Ns> = rows.iter().filter_map(|row| row.figures.max).collect();
             maxima.sort_unstable();
             let worst = rows.iter().max_by_key(|row| row.figures.max);
@@ -85,25 +90,44 @@ impl History {
             );
             text.push_str(&(cut(&row, width) + "\n"));
         }
-        text
+        text + &without_samples(&empty, width)
+    }
+
+    /// What happened to the monitor, oldest first, at most the last ten; and how many there were before these.
+    #[must_use]
+    pub fn last_events(&self) -> (Vec<String>, usize) {
+        let told = |event: &&Event| !matches!(event.kind, Kind::Started | Kind::Stopped);
+        let events: Vec<_> = self.events.iter().filter(told).collect();
+        let before = events.len().saturating_sub(EVENTS);
+        (events[before..].iter().map(|event| event.to_string()).collect(), before)
     }
 
     fn happened(&self, width: usize) -> String {
-        let told = |kind: Kind| !matches!(kind, Kind::Started | Kind::Stopped);
         let starts = self.events.iter().filter(|event| event.kind == Kind::Started).count();
-        let events: Vec<_> = self.events.iter().filter(|event| told(event.kind)).collect();
+        let (events, before) = self.last_events();
         if events.is_empty() {
             return String::new();
         }
         let mut text = format!("\nWhat happened (the monitor began {starts} times)\n");
-        for event in events.iter().rev().take(EVENTS) {
-            text.push_str(&(cut(&line(&event.to_string()), width) + "\n"));
+        for event in events.iter().rev() {
+            text.push_str(&(cut(&line(event), width) + "\n"));
         }
-        if events.len() > EVENTS {
-            text.push_str(&format!("… {} more before these; --json shows all\n", events.len() - EVENTS));
+        if before > 0 {
+            text.push_str(&format!("… {before} more before these; --json shows all\n"));
         }
         text
     }
+}
+
+/// The series of which no sample is left, in one line.
+fn without_samples(empty: &[(&SeriesKey, &Vec<&Row>)], width: usize) -> String {
+    if empty.is_empty() {
+        return String::new();
+    }
+    let lost =
+        empty.iter().flat_map(|(_, rows)| rows.iter()).fold(0, |sum: u64, row| sum.saturating_add(row.lost));
+    let names: Vec<String> = empty.iter().map(|(key, _)| key.to_string()).collect();
+    cut(&format!("not listed, without a sample ({} lost): {}", grouped(lost), names.join(", ")), width) + "\n"
 }
 
 /// The moment of the maximum, or the window it was in; in a narrow table without year and milliseconds.

@@ -246,7 +246,7 @@ impl Store {
         let from = now.minus(exceedances.span());
         let connection = self.opened()?;
         let mut add = || -> rusqlite::Result<()> {
-            read::each_row(connection, from, |row| exceedances.row(&row))?;
+            read::each_row(connection, from, None, |row| exceedances.row(&row))?;
             read::events(connection, from)?.iter().for_each(|event| exceedances.event(event));
             Ok(())
         };

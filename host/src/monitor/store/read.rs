@@ -11,7 +11,7 @@ use lathunt_core::monitor::history::{Alltime, History, Row, WindowFigures};
 use lathunt_core::monitor::window::{quantity, Held, SeriesKey, UnixMs};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
-use rusqlite::{params, Connection, OpenFlags};
+use rusqlite::{params, Connection, OpenFlags, OptionalExtension};
 
 use super::schema::{self, Content};
 use crate::error::{Error, Result};
@@ -108,18 +108,48 @@ impl Reader {
     /// # Errors
     /// What SQLite says, or which record is damaged.
     pub fn history(&self, from: UnixMs) -> Result<History> {
-        let (windows, rows) = (self.windows(from)?, self.rows(from)?);
-        let (events, alltime) = (self.events(from)?, self.alltime()?);
-        Ok(History { from, windows, rows, events, alltime, latency_deadline: None })
+        self.history_between(from, None)
     }
 
-    /// All series of the windows that ended after `from`, in the order of time.
+    /// The windows that overlap `from` to `until`, what happened meanwhile, and the largest latencies ever.
     ///
     /// # Errors
     /// What SQLite says, or which record is damaged.
-    pub fn rows(&self, from: UnixMs) -> Result<Vec<Row>> {
+    pub fn history_between(&self, from: UnixMs, until: Option<UnixMs>) -> Result<History> {
+        let before = |moment: UnixMs| until.is_none_or(|until| moment < until);
+        let mut windows = self.windows(from)?;
+        windows.retain(|(begin, _)| before(*begin));
+        let rows = self.rows(from, until)?;
+        let mut events = self.events(from)?;
+        events.retain(|event| before(event.at));
+        let alltime = self.alltime()?;
+        Ok(History {
+            from,
+            until,
+            monitor: self.started(until)?,
+            windows,
+            rows,
+            events,
+            alltime,
+            latency_deadline: None,
+        })
+    }
+
+    /// What the monitor said at its last start before `until`.
+    fn started(&self, until: Option<UnixMs>) -> Result<Option<String>> {
+        let query = "SELECT detail FROM event WHERE kind = ?1 AND at_ms < ?2 ORDER BY id DESC LIMIT 1";
+        let until = until.map_or(i64::MAX, |until| until.0);
+        let found = self.connection.query_row(query, params![Kind::Started.name(), until], |row| row.get(0));
+        found.optional().map_err(|error| self.problem(error))
+    }
+
+    /// All series of the windows that ended after `from` and began before `until`, in the order of time.
+    ///
+    /// # Errors
+    /// What SQLite says, or which record is damaged.
+    pub fn rows(&self, from: UnixMs, until: Option<UnixMs>) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
-        self.each_row(from, |row| rows.push(row))?;
+        self.each_row(from, until, |row| rows.push(row))?;
         Ok(rows)
     }
 
@@ -127,8 +157,8 @@ impl Reader {
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn each_row(&self, from: UnixMs, take: impl FnMut(Row)) -> Result<()> {
-        each_row(&self.connection, from, take).map_err(|error| self.problem(error))
+    pub fn each_row(&self, from: UnixMs, until: Option<UnixMs>, take: impl FnMut(Row)) -> Result<()> {
+        each_row(&self.connection, from, until, take).map_err(|error| self.problem(error))
     }
 
     /// Begin and end of the windows that ended after `from`, also of those without any sample.
@@ -168,10 +198,11 @@ impl Reader {
     }
 }
 
-/// Hands over each series of the windows that ended after `from`, in the order of time; memory: one row.
+/// Hands over each series of the windows that ended after `from` and began before `until`, in the order of time; memory: one row.
 pub(super) fn each_row(
     connection: &Connection,
     from: UnixMs,
+    until: Option<UnixMs>,
     mut take: impl FnMut(Row),
 ) -> rusqlite::Result<()> {
     let (task, held) = (task(connection)?, held(connection)?);
@@ -179,9 +210,9 @@ pub(super) fn each_row(
         "SELECT begin_ms, end_ms, measured_ns, whole, quantity, cpu, count, lost, sum_ns, max_ns, p50_ns, \
          p99_ns, p99_9_ns, p99_99_ns, max_at_ms, victim, culprit, histogram, peak, {task}, {held} FROM sample \
          JOIN window ON window.id = window_id JOIN series ON series.id = series_id \
-         WHERE end_ms > ?1 ORDER BY window_id, quantity, cpu < 0, cpu, {task}",
+         WHERE end_ms > ?1 AND begin_ms < ?2 ORDER BY window_id, quantity, cpu < 0, cpu, {task}",
     ))?;
-    let mut found = query.query(params![from.0])?;
+    let mut found = query.query(params![from.0, until.map_or(i64::MAX, |until| until.0)])?;
     while let Some(row) = found.next()? {
         if let Some(row) = as_row(row)? {
             take(row);
