@@ -7,6 +7,7 @@
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lathunt_core::application::policy_name;
 use lathunt_core::cpuset::{CpuSet, CPU_LIMIT};
 use lathunt_core::time::{Cpu, Ns, Tid};
 
@@ -159,6 +160,25 @@ fn mask(cpus: &CpuSet) -> [u64; MASK_WORDS] {
         mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);
     }
     mask
+}
+
+/// How the calling thread is scheduled now, where that is not by `policy` and `priority` any more: somebody else changed
+/// it. Two system calls.
+#[must_use]
+pub fn changed_from(policy: Policy, priority: i32) -> Option<String> {
+    let priority = if policy.is_realtime() { priority } else { 0 };
+    // SAFETY: no preconditions; 0 is the calling thread.
+    let now = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    // SAFETY: sched_param is plain integers, for which zeros are valid.
+    let mut param: libc::sched_param = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes at most the bytes of `param`.
+    if now < 0 || unsafe { libc::sched_getparam(0, &mut param) } != 0 {
+        return None;
+    }
+    let name = |number: libc::c_int| policy_name(u8::try_from(number).unwrap_or(u8::MAX));
+    (now != policy.number() || param.sched_priority != priority).then(|| {
+        format!("{} {} instead of {} {priority}", name(now), param.sched_priority, name(policy.number()))
+    })
 }
 
 /// CPUs that the calling thread may use.

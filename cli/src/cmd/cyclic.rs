@@ -147,6 +147,8 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     conditions.during.left_cpu = results.iter().filter_map(|result| result.left.clone()).collect();
     let ended_early = &mut conditions.during.ended_early;
     ended_early.extend(failed().map(|(label, error)| format!("{label}: {error}")));
+    let rescheduled = results.iter().filter_map(|one| Some((one.series.label(), one.rescheduled.as_ref()?)));
+    ended_early.extend(rescheduled.map(|(label, how)| format!("{label}: {how}")));
     let mut run = to_run(conditions, &results);
     cut_short(&args, Ns(begun.elapsed().as_nanos() as u64)).into_iter().for_each(|why| run.stopped(why));
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));

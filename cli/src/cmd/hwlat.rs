@@ -138,13 +138,13 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     out::print(&told).context("cannot write to stdout")?;
     saved?;
     let judged = args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit));
-    Ok(match &early {
-        Some(why) if judged == ExitCode::SUCCESS => {
-            eprintln!("inconclusive: {why}");
-            exit::INCONCLUSIVE.into()
-        }
-        _ => judged,
-    })
+    let left = report.found.iter().flat_map(|found| &found.left).map(ToString::to_string);
+    let doubts: Vec<String> = early.into_iter().chain(left).collect();
+    if judged != ExitCode::SUCCESS || doubts.is_empty() {
+        return Ok(judged);
+    }
+    doubts.iter().for_each(|why| eprintln!("inconclusive: {why}"));
+    Ok(exit::INCONCLUSIVE.into())
 }
 
 /// Only the worst gaps are judged: where more of them are above the limit, the others may be anybody's.
@@ -177,6 +177,7 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
     let mut run = Run::new(conditions);
     let Some(found) = report.found.first() else { return run };
     run.conditions.notes.extend(found.notes.iter().cloned());
+    run.conditions.during.left_cpu.clone_from(&found.left);
     let series = |(cpu, histogram): (&_, &lathunt_core::histogram::Histogram)| {
         Series::new(Quantity::Hardware, Some(*cpu), histogram.clone())
     };

@@ -154,6 +154,8 @@ pub fn measure(
     let left = results.iter().filter_map(|result| result.left.clone()).collect();
     for result in results {
         failures.extend(result.error);
+        let label = result.series.label();
+        failures.extend(result.rescheduled.map(|how| format!("{label}: {how}")));
         series.push(result.series);
     }
     let mut interference: Vec<Interference> = Vec::new();

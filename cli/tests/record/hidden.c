@@ -3,6 +3,7 @@
  * are samples enough; beside it, MODE has jobs that take LATE_MS, driven as its name says. Every job is logged by
  * CLOCK_MONOTONIC; at the end `TRUTH jobs late max_ns` tells the truth about all but `good`. */
 #include "hidden.h"
+#include "hidden_calls.h"
 #include "hidden_chains.h"
 #include "hidden_ends.h"
 #include "hidden_halves.h"
@@ -329,7 +330,8 @@ static const struct {
 	{"relhalf", relhalf}, {"condhalf", condhalf}, {"signalhalf", signalhalf}, {"mixhalf", mixhalf},
 	{"coroutines", coroutines}, {"messages", messages}, {"ownfutex", ownfutex}, {"stopwait", stopwait},
 	{"stoptimer", stoptimer}, {"relay", relay}, {"forkrelay", forkrelay}, {"reserved", reserved},
-	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf},
+	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf}, {"sigfdhalf", sigfdhalf},
+	{"aiohalf", aiohalf}, {"uringhalf", uringhalf}, {"tracewait", tracewait}, {"sibling", sibling},
 };
 
 static void ignored(int signal) { (void)signal; }

@@ -10,7 +10,7 @@ pub(super) const DEADLINE: Ns = Ns::from_ms(40);
 const TRIES: usize = 4;
 
 /// Whose late jobs lie between two waits of a thread that tell where a job begins.
-const SEEN: [&str; 24] = [
+const SEEN: [&str; 25] = [
     "plain",
     "pool",
     "epollco",
@@ -35,10 +35,11 @@ const SEEN: [&str; 24] = [
     "execchain",
     "reserved",
     "longcall",
+    "tracewait",
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
-const UNSEEN: [(&str, &str); 25] = [
+const UNSEEN: [(&str, &str); 29] = [
     ("halfperiod", "halfperiod"),
     ("steps", "steps"),
     ("epollhalf", "epollhalf"),
@@ -64,6 +65,10 @@ const UNSEEN: [(&str, &str); 25] = [
     ("spinwait", "spinwait"),
     ("yieldwait", "yieldwait"),
     ("sigevthread", "notified"),
+    ("sigfdhalf", "sigfdhalf"),
+    ("aiohalf", "aiohalf"),
+    ("uringhalf", "uringhalf"),
+    ("sibling", "cloned"),
 ];
 
 #[derive(Debug)]

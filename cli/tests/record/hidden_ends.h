@@ -72,6 +72,26 @@ static void *traced(void *unused)
 	return unused;
 }
 
+/* A process for each job, in the same memory, that is not waited for. */
+static char clone_stack[65536] __attribute__((aligned(16)));
+
+static int cloned(void *release)
+{
+	prctl(PR_SET_NAME, "cloned");
+	work(LATE);
+	job((ns)(long)release);
+	return 0;
+}
+
+static void *sibling(void *unused)
+{
+	init("sibling");
+	PERIODIC((void)w; clone(cloned, clone_stack + sizeof(clone_stack), CLONE_VM | CLONE_FS | CLONE_PARENT,
+				(void *)(long)r))
+	until(truth->end + PERIOD);
+	return unused;
+}
+
 /* A new name space of process ids: the recorder sees other ids than the program. */
 static void *namespace(void *unused)
 {

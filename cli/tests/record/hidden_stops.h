@@ -57,6 +57,37 @@ static void *stoptimer(void *unused)
 	return unused;
 }
 
+/* Stopped in the wait for its release by a debugger. */
+static void *tracewait(void *unused)
+{
+	ns first = now() + 2 * PERIOD;
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		init("tracewait");
+		for (ns r = first; r < truth->end; r += PERIOD) {
+			until(r);
+			work(MS);
+			job(r);
+		}
+		_exit(0);
+	}
+	if (ptrace(PTRACE_SEIZE, child, 0, 0))
+		exit(77);
+	for (ns r = first; r < truth->end - PERIOD; r += PERIOD) {
+		until(r - 20 * MS);
+		ptrace(PTRACE_INTERRUPT, child, 0, 0);
+		waitpid(child, &status, 0);
+		until(r + LATE);
+		ptrace(PTRACE_CONT, child, 0, 0);
+	}
+	ptrace(PTRACE_DETACH, child, 0, 0);
+	while (waitpid(child, &status, 0) == child && !WIFEXITED(status))
+		ptrace(PTRACE_CONT, child, 0, 0);
+	return unused;
+}
+
 /* Half of a job in a thread, the other half in the next one, which nobody waits for. */
 static void *second_half(void *release)
 {

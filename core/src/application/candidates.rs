@@ -169,7 +169,7 @@ pub(super) fn may_queue(place: &Place) -> bool {
 
 /// Whether a thread may wait there for its next job.
 pub(super) fn may_begin_jobs(place: &Place) -> bool {
-    let reads = ["read", "recv", "accept", "mq_timedreceive", "io_uring_enter", "ioctl"];
+    let reads = ["read", "pread", "recv", "accept", "mq_timedreceive", "io_uring_enter", "ioctl", "splice"];
     match place.class {
         Class::Sleep | Class::Wait => true,
         Class::Lock => !place.may_be_mutex(),

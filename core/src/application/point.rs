@@ -46,10 +46,12 @@ const ABSOLUTE: u8 = 1;
 /// By the last one a SCHED_DEADLINE thread sleeps until its next period; others do not block in it.
 const SLEEPS: [&str; 3] = ["clock_nanosleep", "nanosleep", "sched_yield"];
 /// Where a program waits for others on purpose.
-const WAITS: [&str; 16] = [
+const WAITS: [&str; 18] = [
     "epoll_pwait",
     "epoll_pwait2",
     "epoll_wait",
+    "io_getevents",
+    "io_pgetevents",
     "mq_timedreceive",
     "msgrcv",
     "pause",
@@ -148,6 +150,11 @@ impl Place {
     /// A sleep until some time.
     pub(super) fn is_absolute_sleep(&self) -> bool {
         self.class == Class::Sleep && self.name.ends_with("TIMER_ABSTIME")
+    }
+
+    /// A read, of whatever descriptor.
+    pub(super) fn is_read(&self) -> bool {
+        self.class == Class::Io && self.name.starts_with("read")
     }
 
     /// Whether it is perhaps a mutex: a thread that waits elsewhere too does not wait there for its next turn.

@@ -11,7 +11,8 @@
 //! that is a [`Key`].
 //!
 //! A semaphore or a pipe has several posters in many programs, each of them with jobs of its own. Only where they take turns
-//! all the time may one have released the middle of the other's jobs ([`Sites::report_turns`]).
+//! all the time may one have released the middle of the other's jobs ([`Sites::report_turns`]). Timers that end a read are
+//! several only of a signalfd.
 //!
 //! A site is a hash of what looked like return addresses, and one call may have two where something else on the stack
 //! looked like one. Then the releases at one are where those at the other are missing, on its period: such a span is
@@ -57,7 +58,8 @@ impl Key {
             Via::Thread => Source::Thread(after.waker.tid),
             Via::Interrupt => Source::Interrupt,
         };
-        let source = (what.class == Class::Wait).then_some(source);
+        let source =
+            (what.class == Class::Wait || after.via == Via::Timer && what.is_read()).then_some(source);
         Key { place, call: before.site, stack: before.stack, source }
     }
 

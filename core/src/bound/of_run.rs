@@ -77,6 +77,7 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     let (mut unknown, mut maxima, mut why) = (0u64, Vec::new(), None);
     for run in runs {
         let series: Vec<&Series> = run.of(quantity).filter(wanted).collect();
+        unknown = unknown.saturating_add(taken_elsewhere(run, cpus));
         for one in &series {
             let replayed = one.activations();
             let histogram = replayed.unwrap_or(&one.histogram);
@@ -129,6 +130,13 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown, cpus: each, mechanisms })
 }
 
+/// Samples of threads that were not on their CPU all the time: what those of that CPU would have been is not known.
+fn taken_elsewhere(run: &Run, cpus: Option<&[Cpu]>) -> u64 {
+    let left = run.conditions.during.left_cpu.iter();
+    let left = left.filter(|left| cpus.is_none_or(|cpus| cpus.contains(&left.cpu)));
+    left.fold(0, |sum: u64, left| sum.saturating_add(left.samples.unwrap_or(1).max(1)))
+}
+
 /// Maxima of each stretch over all series of a run, in time order.
 fn in_time(series: &[&Series]) -> Result<Vec<f64>, &'static str> {
     let filled: Vec<&&Series> = series.iter().filter(|s| s.histogram.count() > 0).collect();
@@ -159,4 +167,27 @@ pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity) {
         true => "no path analysis in this run: it needs the preemptirq tracepoints (CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER), which distributions' kernels lack".to_owned(),
         false => "no bound: the terms below are an observed-blocking estimate, without the scheduler's own terms and interference".to_owned(),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::{Conditions, LeftCpu};
+    use crate::histogram::Layout;
+    use crate::time::Ns;
+
+    #[test]
+    fn samples_that_were_taken_on_another_cpu_are_unknown_of_their_own() {
+        let mut run = Run::new(Conditions::default());
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        (0..10).for_each(|us| histogram.record(Ns::from_us(us)));
+        for cpu in [Cpu(0), Cpu(1)] {
+            let series = Series::new(Quantity::Cyclic, Some(cpu), histogram.clone());
+            run.series.push(Series { missed: Some(0), ..series });
+        }
+        let left = LeftCpu { cpu: Cpu(1), samples: Some(7), on: Some(Cpu(0)), why: String::new() };
+        run.conditions.during.left_cpu.push(left);
+        let unknown = |cpus: Option<&[Cpu]>| input(&[&run], Quantity::Cyclic, cpus).unwrap().unknown;
+        assert_eq!((unknown(None), unknown(Some(&[Cpu(1)])), unknown(Some(&[Cpu(0)]))), (7, 7, 0));
+    }
 }

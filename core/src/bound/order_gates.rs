@@ -18,9 +18,9 @@ pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
         "complete",
         lost == 0,
         match lost {
-            0 => "no sample lost, no activation missed".to_owned(),
+            0 => "no sample lost, no activation missed, none taken on another CPU".to_owned(),
             n => format!(
-                "at least {n} activations without a latency: they may be the worst; measure without losses"
+                "at least {n} activations without a latency of their CPU: they may be the worst; measure without losses"
             ),
         },
     ));

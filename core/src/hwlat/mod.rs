@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::conditions::LeftCpu;
 use crate::histogram::Histogram;
 use crate::time::{Cpu, Mono, Ns};
 use classify::Judgement;
@@ -54,6 +55,9 @@ pub struct Found {
     pub samples: Vec<tracer_line::Sample>,
     /// What has to be known beside.
     pub notes: Vec<String>,
+    /// Watching threads that were not on their CPU all the time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftCpu>,
 }
 
 /// The whole report.
@@ -143,6 +147,7 @@ mod tests {
             worst: vec![judged(500), judged(400)],
             samples: Vec::new(),
             notes: Vec::new(),
+            left: Vec::new(),
         };
         let mut report = Hwlat {
             format: FORMAT,

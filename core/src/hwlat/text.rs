@@ -116,6 +116,7 @@ mod tests {
             worst: Vec::new(),
             samples: Vec::new(),
             notes: Vec::new(),
+            left: Vec::new(),
         };
         let (tracer, spin) =
             (found("kernel tracer", 3, Some(Ns::from_us(12)), 2_000), found("spin", 0, None, 500));
@@ -158,6 +159,7 @@ mod tests {
             worst: Vec::new(),
             samples: vec![sample],
             notes: Vec::new(),
+            left: Vec::new(),
         };
         assert_eq!(
             hwlatdetect_tail(&found),

@@ -8,6 +8,7 @@ mod coverage;
 
 use std::collections::BTreeMap;
 
+use self::coverage::LISTED;
 use super::criteria::criteria;
 use super::{judge, Rules};
 use crate::application::{State, Task};
@@ -18,8 +19,6 @@ use crate::verdict::{Outcome, Verdict};
 
 /// Losses of what an application is judged by: activations that are in the figures of no thread.
 const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];
-/// Threads named in a list.
-const LISTED: usize = 16;
 
 /// What a recording was to find out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +122,10 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     }
     for pattern in &asked.absent {
         doubt(&mut verdict, format!("no thread called '{pattern}' (--tasks) woke up while it was recorded"));
+    }
+    if verdict.outcome == Some(Outcome::Pass) {
+        let is_judged = |task: &&Task| task.held_to.map_or(asked.deadline, |held| held.deadline_ns).is_some();
+        verdict.reasons.extend(coverage::covers(run.tasks.iter().filter(is_judged)));
     }
     verdict
 }

@@ -2,14 +2,14 @@
 //! is compressed is changed inside and compressed again, so that it passes the first checks. Each format has a process of its own, whose
 //! memory the kernel limits (RLIMIT_DATA), and each file five seconds.
 //!
-//! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it), `LATHUNT_MUTATION_SEED` which: each run has others, and
+//! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it, 20,000 in `make test`), `LATHUNT_MUTATION_SEED` which: each run has others, and
 //! prints its seed. A failure names one file, which `LATHUNT_MUTATED_FORMAT` and `LATHUNT_MUTATION` make again.
 
 #![allow(clippy::disallowed_types)] // the test starts processes, which the kernel limits; the crate itself starts none
 
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lathunt_core::import::{read, Unit};
@@ -26,8 +26,9 @@ const COUNT: &str = "LATHUNT_MUTATIONS";
 const SEED: &str = "LATHUNT_MUTATION_SEED";
 /// Seeds before they come again: 20 million files of each format.
 const SEEDS: u64 = 10_000;
+/// Those that take longest first.
 const FORMATS: [&str; 8] =
-    ["trace.dat", "ctf", "perf.data", "flight", "text", "cyclictest", "rt-json", "run"];
+    ["perf.data", "trace.dat", "text", "flight", "ctf", "run", "cyclictest", "rt-json"];
 
 /// Numbers that overflow something.
 const EXTREME: [&str; 12] = [
@@ -285,25 +286,36 @@ fn changed_files_of_each_format_stay_within_memory_and_time() {
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seed = std::env::var(SEED).unwrap_or_else(|_| (clock.as_secs() % SEEDS).to_string());
     println!("{SEED}={seed}");
-    let failed: Vec<String> = FORMATS
-        .iter()
-        .filter_map(|format| {
-            let mut command = Command::new("sh");
-            command.args(["-c", &script, "sh"]).arg(&own);
-            command
-                .args(["--exact", "structure::the_process_of_one_format", "--nocapture"])
-                .env(FORMAT, format)
-                .env(SEED, &seed);
-            let last = tempfile::NamedTempFile::new().expect("a temporary file");
-            command.env(LAST, last.path());
-            let output = command.stdin(Stdio::null()).output().expect("sh");
-            let said = String::from_utf8_lossy(&output.stdout);
-            let error = String::from_utf8_lossy(&output.stderr);
-            let tail: String = error.lines().rev().take(12).map(|line| format!("{line}\n")).collect();
-            let whole = output.status.success() && said.contains(&format!("files of {format}"));
-            let last = std::fs::read_to_string(last.path()).unwrap_or_default();
-            (!whole).then(|| format!("{format}: {} at LATHUNT_MUTATION={last}: {tail}", output.status))
-        })
-        .collect();
+    let fails = |format: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh"]).arg(&own);
+        command
+            .args(["--exact", "structure::the_process_of_one_format", "--nocapture"])
+            .env(FORMAT, format)
+            .env(SEED, &seed);
+        let last = tempfile::NamedTempFile::new().expect("a temporary file");
+        command.env(LAST, last.path());
+        let begun = Instant::now();
+        let output = command.stdin(Stdio::null()).output().expect("sh");
+        println!("{format}: {:.1} s", begun.elapsed().as_secs_f64());
+        let said = String::from_utf8_lossy(&output.stdout);
+        let error = String::from_utf8_lossy(&output.stderr);
+        let tail: String = error.lines().rev().take(12).map(|line| format!("{line}\n")).collect();
+        let whole = output.status.success() && said.contains(&format!("files of {format}"));
+        let last = std::fs::read_to_string(last.path()).unwrap_or_default();
+        (!whole).then(|| format!("{format}: {} at LATHUNT_MUTATION={last}: {tail}", output.status))
+    };
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(format) = FORMATS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = fails(format);
+                    failed.lock().expect("no thread panics with it").extend(found);
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no thread panicked");
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

@@ -166,6 +166,8 @@ pub struct ThreadResult {
     pub error: Option<String>,
     /// That the thread was not on its CPU all the time.
     pub left: Option<LeftCpu>,
+    /// That somebody changed its policy or its priority.
+    pub rescheduled: Option<String>,
 }
 
 /// Shared by all threads of one measurement.

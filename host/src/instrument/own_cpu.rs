@@ -1,14 +1,16 @@
-//! Is a measuring thread still on its CPU? Affinity, a cpuset or hotplug may move it after it was bound.
+//! Is a measuring thread still on its CPU, and at its priority? Affinity, a cpuset or hotplug may move it after it was
+//! bound, and anybody with the right may lower it. A priority that was changed and restored in between is not seen.
 //!
 //! The C library reads the CPU from the rseq area that the kernel keeps in each thread (the vDSO where there is none):
 //! a few ns a sample, no system call.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::OnceLock;
 
 use lathunt_core::conditions::LeftCpu;
 use lathunt_core::time::Cpu;
 
-use crate::sched;
+use crate::sched::{self, Policy};
 
 /// What was seen of the CPUs of one thread; the thread writes, anybody reads.
 #[derive(Debug)]
@@ -17,13 +19,20 @@ pub struct OwnCpu {
     elsewhere: AtomicU64,
     last: AtomicU64,    // number of the other CPU
     unbound: AtomicU64, // 1: its affinity was another one at the end
+    changed: OnceLock<String>,
 }
 
 impl OwnCpu {
     /// Of a thread that is bound to `wanted`; `None`: it may move.
     #[must_use]
     pub fn new(wanted: Option<Cpu>) -> OwnCpu {
-        OwnCpu { wanted, elsewhere: AtomicU64::new(0), last: AtomicU64::new(0), unbound: AtomicU64::new(0) }
+        OwnCpu {
+            wanted,
+            elsewhere: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            unbound: AtomicU64::new(0),
+            changed: OnceLock::new(),
+        }
     }
 
     /// Notes where the calling thread is; once a sample.
@@ -44,6 +53,18 @@ impl OwnCpu {
         let Some(wanted) = self.wanted else { return };
         let bound = sched::affinity().map(|cpus| cpus.iter().eq([wanted])).unwrap_or(true);
         self.unbound.store(u64::from(!bound), Relaxed);
+    }
+
+    /// Notes whether the calling thread is still scheduled as it was to be; two system calls, at its end.
+    pub fn look_at_policy(&self, policy: Policy, priority: i32) {
+        sched::changed_from(policy, priority).into_iter().for_each(|how| drop(self.changed.set(how)));
+    }
+
+    /// What else than this process changed of how the thread is scheduled.
+    #[must_use]
+    pub fn rescheduled(&self) -> Option<String> {
+        let how = self.changed.get()?;
+        Some(format!("somebody changed how its measuring thread is scheduled: it ended as {how}"))
     }
 
     /// What voids the CPU, if anything does.
@@ -84,5 +105,19 @@ mod tests {
         let left = thread.join().unwrap();
         assert_eq!((left.cpu, left.samples, left.on), (first, Some(2), Some(last)));
         assert!(left.why.contains("affinity"), "{left:?}");
+    }
+
+    #[test]
+    fn a_thread_that_is_lowered_says_so_at_its_end() {
+        let thread = std::thread::spawn(|| {
+            let own = OwnCpu::new(None);
+            own.look_at_policy(Policy::Other, 0);
+            assert_eq!(own.rescheduled(), None);
+            sched::set_policy(Policy::Idle, 0).unwrap();
+            own.look_at_policy(Policy::Other, 0);
+            own.rescheduled().unwrap()
+        });
+        let how = thread.join().unwrap();
+        assert!(how.ends_with("it ended as SCHED_IDLE 0 instead of SCHED_OTHER 0"), "{how}");
     }
 }

@@ -12,6 +12,9 @@ use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::{Ns, Tid};
 
+/// Threads named in a list.
+pub(super) const LISTED: usize = 16;
+
 /// Why `tasks`, of those of `run`, may have been later than `deadline` without a late turn.
 pub(super) fn doubts(run: &Run, tasks: &[Task], deadline: Ns) -> Vec<String> {
     let mut doubts: Vec<String> = tasks.iter().flat_map(|task| of_one(task, deadline)).collect();
@@ -19,6 +22,31 @@ pub(super) fn doubts(run: &Run, tasks: &[Task], deadline: Ns) -> Vec<String> {
     doubts.extend(clock_set(run));
     doubts.extend(tasks.iter().filter_map(|task| released_late(task, &run.tasks, deadline)));
     doubts
+}
+
+/// What a PASS is about: where the jobs of each thread begin, and how often. A thread that waits in the midst of a job by the
+/// very call that its jobs begin with, at regular times, has twice as many that are half as long: only who knows the program
+/// sees that.
+pub(super) fn covers<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
+    let inferred = tasks.filter(|task| !task.is_chosen && task.activations > 0);
+    let mut told: Vec<String> = inferred
+        .filter_map(|task| {
+            let every = task.period.as_ref().map(|period| format!(", every {}", period.median_ns));
+            Some(format!("{} in {}{}", task.thread, task.waits_in.as_ref()?, every.unwrap_or_default()))
+        })
+        .collect();
+    if told.len() > LISTED {
+        let more = told.len() - LISTED;
+        told.truncate(LISTED);
+        told.push(format!("{more} more"));
+    }
+    (!told.is_empty()).then(|| {
+        format!(
+            "a job is all between two waits, as was inferred: {}. If one job has several of these waits, it took longer \
+             (--activation)",
+            told.join("; ")
+        )
+    })
 }
 
 fn of_one(task: &Task, deadline: Ns) -> Vec<String> {

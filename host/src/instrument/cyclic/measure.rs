@@ -50,6 +50,7 @@ impl Task {
         }
         let failure = self.measure(base);
         self.shared.own_cpu.look_at_affinity();
+        self.shared.own_cpu.look_at_policy(self.options.policy, self.spec.priority);
         let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
         self.shared.end();
         failure

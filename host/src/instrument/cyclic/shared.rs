@@ -187,7 +187,8 @@ impl Shared {
         let comm = self.comm.lock().map(|comm| comm.clone()).unwrap_or_default();
         series.thread = Some(Thread { tid: self.tid(), comm, prio: Some(prio) });
         let last = (series.histogram.count() > 0).then_some(Ns(last));
-        ThreadResult { series, worst, last, broke: None, error: None, left: self.own_cpu.left() }
+        let (left, rescheduled) = (self.own_cpu.left(), self.own_cpu.rescheduled());
+        ThreadResult { series, worst, last, broke: None, error: None, left, rescheduled }
     }
 
     fn worst_samples(&self) -> Vec<WorstSample> {

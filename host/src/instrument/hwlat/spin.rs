@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use lathunt_core::conditions::Capability;
+use lathunt_core::conditions::{Capability, LeftCpu};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::{explain_passage, Kind, TimerPassage};
@@ -19,6 +19,7 @@ use lathunt_core::hwlat::{Found, Gap};
 use lathunt_core::peak::Worst;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
+use super::super::own_cpu::OwnCpu;
 use super::{Options, KEPT};
 use crate::clock;
 use crate::error::{Error, Result};
@@ -47,6 +48,7 @@ struct Watched {
     cpu: Cpu,
     gaps: Histogram,
     time: Ns,
+    left: Option<LeftCpu>,
 }
 
 /// Spins for the duration, or until a signal.
@@ -84,12 +86,13 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         .collect::<Result<_>>()?;
     drop(sender);
     let book = collect(&receiver, recorder.as_mut(), fifo);
-    let (mut histograms, mut watched) = (BTreeMap::new(), Ns::ZERO);
+    let (mut histograms, mut watched, mut left) = (BTreeMap::new(), Ns::ZERO, Vec::new());
     for thread in threads {
         let ended = |_| Error::refused("watch", "a CPU", "the watching thread ended early");
         let one = thread.join().map_err(ended)??;
         watched = watched.max(one.time);
         histograms.insert(one.cpu, one.gaps);
+        left.extend(one.left);
     }
     Ok(Found {
         detector: "spin",
@@ -100,6 +103,7 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         worst: judged(book, options, recorder.is_some()),
         samples: Vec::new(),
         notes,
+        left,
     })
 }
 
@@ -122,13 +126,15 @@ fn watch(
     }
     sched::prefault_stack();
     let (tid, begin) = (sched::tid(), clock::mono());
-    let mut watched = Watched { cpu, gaps: Histogram::new(Layout::LATENCY), time: Ns::ZERO };
+    let own_cpu = OwnCpu::new(Some(cpu));
+    let mut watched = Watched { cpu, gaps: Histogram::new(Layout::LATENCY), time: Ns::ZERO, left: None };
     let mut worst: Worst<()> = Worst::new(KEPT);
     let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
     while clock::mono().since(begin) < options.duration && signals::stop_requested().is_none() {
         let window = clock::mono();
         let (mut before, mut ticks) = both(options.threshold);
         while before.since(window) < options.width {
+            own_cpu.look();
             let (now, counter) = (clock::mono(), arch::counter());
             let gap = now.since(before);
             let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
@@ -165,6 +171,8 @@ fn watch(
             options.window.0.saturating_sub(options.width.0).max(1_000_000),
         ));
     }
+    own_cpu.look_at_affinity();
+    watched.left = own_cpu.left();
     Ok(watched)
 }
 

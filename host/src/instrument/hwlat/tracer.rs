@@ -208,6 +208,7 @@ fn found(options: &Options, per_cpu: bool, seen: Vec<Seen>, watched: Ns, mut not
         worst,
         samples,
         notes,
+        left: Vec::new(),
     }
 }
 

@@ -267,6 +267,9 @@ impl<'a> Follower<'a> {
         }
         let losses = self.losses();
         let left = self.lanes.iter().filter_map(|lane| lane.shared.own_cpu.left()).collect();
+        let rescheduled =
+            |lane: &Lane| Some(format!("CPU {}: {}", lane.cpu, lane.shared.own_cpu.rescheduled()?));
+        let ended_early = ended_early.or_else(|| self.lanes.iter().find_map(rescheduled));
         Ok(Found {
             left,
             series,

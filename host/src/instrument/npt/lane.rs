@@ -235,6 +235,7 @@ pub(super) fn run(
     lane.through(armed, gaps);
     shared.own_cpu.look_at_affinity();
     if options.priority > 0 {
+        shared.own_cpu.look_at_policy(Policy::Fifo, options.priority);
         sched::set_policy(Policy::Other, 0)?;
     }
     Ok(lane.table)
