@@ -107,7 +107,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) if error.use_stderr() => {
             // clap would print a paragraph and exit with 2, which here means "deadline exceeded".
-            eprintln!("lathunt: {}", usage_error(&error));
+            eprintln!("lathunt: {}", exit::shortened(&usage_error(&error)));
             return exit::COULD_NOT_MEASURE.into();
         }
         Err(help) => {

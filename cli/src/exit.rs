@@ -50,7 +50,23 @@ pub fn one_line(error: &anyhow::Error) -> String {
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join("; ");
-    printable::line(&one).into_owned()
+    shortened(&printable::line(&one))
+}
+
+/// Characters of an error that are shown: its begin says where, its end what to do.
+const SHOWN: (usize, usize) = (1_500, 500);
+
+/// An error without the middle of what it quotes, where that is long.
+#[must_use]
+pub fn shortened(error: &str) -> String {
+    let (begin, end) = SHOWN;
+    let count = error.chars().count();
+    if count <= begin + end {
+        return error.to_owned();
+    }
+    let first: String = error.chars().take(begin).collect();
+    let last: String = error.chars().skip(count - end).collect();
+    format!("{first} … {last}")
 }
 
 #[cfg(test)]
@@ -60,6 +76,15 @@ mod tests {
     use lathunt_core::series::Series;
 
     use super::*;
+
+    #[test]
+    fn an_error_that_quotes_a_long_line_stays_readable() {
+        let long = anyhow::anyhow!("line 1: '{}' is not a duration", "( ".repeat(100_000));
+        let told = one_line(&long);
+        assert!(told.starts_with("line 1: '( (") && told.ends_with("' is not a duration"), "{told}");
+        assert_eq!(told.chars().count(), 2_003);
+        assert_eq!(shortened("short"), "short");
+    }
 
     /// Of CPUs with so many samples of 10 µs, one of so many µs, and so many lost ones.
     fn code(deadline: Option<u64>, all: &[(u64, u64, u64)]) -> ExitCode {

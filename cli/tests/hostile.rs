@@ -292,3 +292,38 @@ fn refused_threads_are_an_error_and_no_panic() {
         assert!(output.status.code() == Some(1) && !text.contains("panicked"), "{arguments:?}: {text}");
     }
 }
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_caller_who_closes_descriptors_or_sets_a_strange_environment_gets_the_same_run() {
+    if !may_run("a_caller_who_closes_descriptors") {
+        return;
+    }
+    let place = open_place();
+    let stranger = place.path().join("stranger");
+    fs::create_dir(&stranger).unwrap();
+    set_mode(&stranger, 0o777);
+    let journals = || fs::read_dir(&stranger).unwrap().count();
+    for closed in ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+        let run = place.path().join("run.lathunt.json");
+        let binary = env!("CARGO_BIN_EXE_lathunt");
+        let script =
+            format!("exec {binary} cyclic -c 0 -D 200ms -q -o {} --pm-qos 0 {closed}", run.display());
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &script]).env_clear();
+        for name in ["PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH"] {
+            command.env(name, &stranger);
+        }
+        command.env("SUDO_UID", "x").env("SUDO_GID", "-1").env("COLUMNS", "0").env("TERM", "\x1b[2J");
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{closed}: {status}");
+        let read = lathunt_core::run::Run::from_json(&fs::read_to_string(&run).unwrap()).unwrap();
+        assert!(read.complete && read.series[0].histogram.count() > 0, "{closed}");
+        assert_eq!(journals(), 0, "{closed}: root left something where the environment says");
+    }
+    let script =
+        format!("umask 0; exec {} record -D 200ms -o made -- /bin/true", env!("CARGO_BIN_EXE_lathunt"));
+    let made = Command::new("/bin/sh").args(["-c", &script]).current_dir(place.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(made.status.code() == Some(1) && said.contains("everybody can replace files"), "{said}");
+}
