@@ -5,8 +5,14 @@ use std::io::{self, IsTerminal, Write};
 use lathunt_core::printable;
 use lathunt_core::report::text::Screen;
 
-/// Writes `text` to stdout, without control characters but for line ends, tabs and colours. A closed pipe is not an error. A full disk is.
+/// Writes `text` to stdout, without control characters but for line ends, tabs and colours, and without lines that a CI
+/// system takes for commands. A closed pipe is not an error. A full disk is.
 pub fn print(text: &str) -> io::Result<()> {
+    print_with_commands(&printable::no_commands(text))
+}
+
+/// [`print()`] of a text that has commands to a CI system, and is made so that names of strangers add none.
+pub fn print_with_commands(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let colour = has_colour();
     let is_ours = |code: &str| colour && code.starts_with('[') && code.ends_with('m');

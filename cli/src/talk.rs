@@ -21,5 +21,6 @@ pub fn say(text: &str) {
         None => ("", text),
     };
     let text = lathunt_core::printable::lines(text, |code| code == "[K");
+    let text = lathunt_core::printable::no_commands(&text);
     let _ = std::io::Write::write_all(&mut error, [begin, &text].concat().as_bytes());
 }

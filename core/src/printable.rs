@@ -51,6 +51,26 @@ pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A text that commands no CI system that reads its log: lines that begin with `::` and parts that begin with `##[` or `##vso[`
+/// (GitHub, Gitea; Azure) have the first of these characters written as `\u{…}`. JSON is no log, and stays as it is.
+#[must_use]
+pub fn no_commands(text: &str) -> Cow<'_, str> {
+    let is_data = text.trim_start().starts_with(['{', '[']);
+    if is_data || !(text.contains("::") || text.contains("##")) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for line in text.split_inclusive('\n') {
+        let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
+        shown.push_str(indent);
+        match rest.strip_prefix("::") {
+            Some(rest) => shown.extend(["\\u{3a}:", rest]),
+            None => shown.push_str(rest),
+        }
+    }
+    Cow::Owned(shown.replace("##[", "\\u{23}#[").replace("##vso[", "\\u{23}#vso["))
+}
+
 /// Whether `c` is not seen or changes how other characters are shown (categories Cc, Cf, Zl, Zp of Unicode 16, and the
 /// fillers that look like spaces), or is no character of XML.
 fn is_hidden(c: char) -> bool {
@@ -139,6 +159,16 @@ mod tests {
         assert_eq!(lines("a\t\x1b[1mb\x1b[K\n", ours), "a\t\x1b[1mb\x1b[K\n");
         assert_eq!(lines("\x1b[2J\x1b]0;x\x07\r\x1b", ours), "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{d}\\u{1b}");
         assert!(matches!(lines("two\nlines", ours), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_name_at_the_begin_of_a_line_commands_no_ci_system() {
+        assert_eq!(no_commands("a ::b\n  ::error::x\n"), "a ::b\n  \\u{3a}:error::x\n");
+        assert_eq!(no_commands("::x"), "\\u{3a}:x");
+        assert_eq!(no_commands("x ##[error]y ##vso[z]"), "x \\u{23}#[error]y \\u{23}#vso[z]");
+        assert_eq!(no_commands("{\"name\": \"##[x]\"}"), "{\"name\": \"##[x]\"}");
+        assert!(matches!(no_commands("std::x\n# y"), Cow::Owned(same) if same == "std::x\n# y"));
+        assert!(matches!(no_commands("two\nlines"), Cow::Borrowed(_)));
     }
 
     #[test]

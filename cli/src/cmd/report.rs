@@ -59,12 +59,10 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         String::new()
     };
     let name = args.run.display().to_string();
-    let mut text = text;
-    if args.annotations {
-        text.push_str(&ci::annotations(&name, &loaded.run));
-    }
+    let annotations = if args.annotations { ci::annotations(&name, &loaded.run) } else { String::new() };
+    let mut tests = String::new();
     match args.junit.as_deref() {
-        Some(path) if path == Path::new("-") => text.push_str(&ci::junit(&name, &loaded.run)),
+        Some(path) if path == Path::new("-") => tests = ci::junit(&name, &loaded.run),
         Some(path) => {
             write_atomic(path, ci::junit(&name, &loaded.run).as_bytes())?;
             eprintln!("tests: {}", path.display());
@@ -77,6 +75,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         write_atomic(&output, html::report(&loaded.run)?.as_bytes())?;
         eprintln!("report: {}", output.display());
     }
-    out::print(&text).context("cannot write to stdout")?;
+    let printed = out::print(&text).and_then(|()| out::print_with_commands(&annotations));
+    printed.and_then(|()| out::print(&tests)).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)
 }
