@@ -158,7 +158,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         return Ok(answered(!summary.damage.is_empty()));
     }
     let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
-    if let Some(report) = Some(source).filter(|_| asks_nothing).and_then(tracers::calls_of) {
+    if let Some(report) = Some(source).filter(|_| asks_nothing).and_then(tracers::of_source) {
         return tracer(&args, report);
     }
     let (question, asked, mut found) = match asks_nothing {
@@ -187,6 +187,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     answers
         .limits
         .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
+    answers.limits.extend(source.info().notes.iter().cloned());
     if let Some(below) = below {
         answers.limits.push(below);
     } else if found.passages.is_empty() {

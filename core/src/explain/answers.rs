@@ -170,12 +170,20 @@ impl Answers {
         if found.is_call_unseen {
             limits.push("no event of this system call is in the trace: was it recorded?".to_owned());
         }
-        if found.lost > 0 && found.is_damaged {
+        let is_lossy = found.lost > 0 || found.lost_uncounted > 0;
+        if is_lossy && found.is_damaged {
             limits.push(
                 "events are missing: lost by the recorder, or in what cannot be read of the file".to_owned(),
             );
-        } else if found.lost > 0 {
-            limits.push(format!("the recorder lost {} events: enlarge its buffers", found.lost));
+        } else if is_lossy {
+            let places =
+                |count| if count == 1 { "at one place".to_owned() } else { format!("at {count} places") };
+            let lost = match (found.lost, found.lost_uncounted) {
+                (lost, 0) => format!("{lost} events"),
+                (0, count) => format!("events {}, an unknown number", places(count)),
+                (lost, count) => format!("{lost} events, and {} an unknown number more", places(count)),
+            };
+            limits.push(format!("the recorder lost {lost}: enlarge its buffers"));
         }
         if let Some((least, end)) = found.longest_begun_in_loss {
             let count = found.begun_in_losses;

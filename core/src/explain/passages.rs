@@ -199,7 +199,10 @@ impl<'s> Search<'s> {
                 self.turns.lost(loss.cpu);
                 // Where only switches are missing, no begin and no end of a passage is.
                 if loss.count != Some(0) {
-                    self.found.lost = self.found.lost.saturating_add(loss.count.unwrap_or(1));
+                    match loss.count {
+                        Some(count) => self.found.lost = self.found.lost.saturating_add(count),
+                        None => self.found.lost_uncounted += 1,
+                    }
                     self.lost_until = self.lost_until.max(loss.before);
                     self.lost_meanwhile(loss);
                 }

@@ -26,6 +26,9 @@ pub struct OfCpu {
     pub events: u64,
     /// Events lost, where counted.
     pub lost: u64,
+    /// Times that an unknown number was lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_uncounted: u64,
     /// A thread had it.
     pub busy_ns: Ns,
     /// The idle task had it.
@@ -139,6 +142,20 @@ pub struct Summary {
 /// Lines of each table on the terminal.
 const MOST: usize = 20;
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde gives a reference
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// `12`, `12+?` where some were not counted, `?` where none was.
+fn lost_of(cpu: &OfCpu) -> String {
+    match (cpu.lost, cpu.lost_uncounted) {
+        (lost, 0) => lost.to_string(),
+        (0, _) => "?".to_owned(),
+        (lost, _) => format!("{lost}+?"),
+    }
+}
+
 impl Summary {
     /// The terminal text, at most 100 columns.
     #[must_use]
@@ -148,7 +165,13 @@ impl Summary {
         for cpu in &self.cpus {
             text.push_str(&format!(
                 "{:>3} {:>12} {:>8} {:>11} {:>11} {:>11} {:>9}\n",
-                cpu.cpu, cpu.events, cpu.lost, cpu.busy_ns, cpu.idle_ns, cpu.interrupted_ns, cpu.switches
+                cpu.cpu,
+                cpu.events,
+                lost_of(cpu),
+                cpu.busy_ns,
+                cpu.idle_ns,
+                cpu.interrupted_ns,
+                cpu.switches
             ));
         }
         text.push_str("\nthread                           run       ready     blocked interrupted  wakeups  worst wakeup\n");

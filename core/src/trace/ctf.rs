@@ -198,10 +198,23 @@ impl<'a> Ctf<'a> {
                 self.files.push((name.clone(), bytes));
             }
         }
+        let mut streams_of = self.traces.iter().flat_map(|trace| trace.metadata.streams.values());
+        if !streams_of.any(|stream| stream.event_header.has_clock()) {
+            self.about.info.notes.push(
+                "the events say no time: when they were, and how long anything took, is not recorded".into(),
+            );
+        }
         let without_cpu = streams.values().flatten().any(|packet| packet.cpu.is_none());
         if without_cpu {
             let what = "packets do not say their CPU: it is given as 0 where events do not say it either";
             self.about.info.notes.push(what.into());
+        }
+        let lost: u64 = streams.values().map(|packets| lost_packets(packets)).sum();
+        if lost > 0 {
+            let were = if lost == 1 { "1 packet was" } else { &format!("{lost} packets were") };
+            self.about.info.notes.push(format!(
+                "{were} lost, as their numbers say: how many events were in them is not recorded"
+            ));
         }
         let cpus = streams.values().flatten().filter_map(|packet| packet.cpu).max();
         self.about.info.cpus = cpus.and_then(|most| most.checked_add(1));
@@ -222,6 +235,13 @@ impl<'a> Ctf<'a> {
     fn ns(&self, trace: &TraceOf, cycles: u64) -> u64 {
         trace.metadata.clock.ns(cycles).wrapping_add_signed(trace.offset_ns)
     }
+}
+
+/// Packets that are missing between those of one stream.
+fn lost_packets(packets: &[Packet]) -> u64 {
+    let mut numbers: Vec<u64> = packets.iter().filter_map(|packet| packet.sequence).collect();
+    numbers.sort_unstable();
+    numbers.windows(2).map(|pair| (pair[1] - pair[0]).saturating_sub(1)).fold(0, u64::saturating_add)
 }
 
 impl Source for Ctf<'_> {

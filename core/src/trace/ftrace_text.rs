@@ -64,6 +64,10 @@ impl FtraceText {
                 let what = "its times are not seconds (clock x86-tsc, counter or uptime): record with `trace-cmd record -C mono`, or `echo mono > trace_clock`";
                 return Err(OpenError::Unsupported(what.into()));
             }
+            None if text.lines().take(LINES_TO_RECOGNISE).any(line::is_without_cpu) => {
+                let what = "text of perf script without CPUs: print them with `perf script -F +cpu`, or name the perf.data itself";
+                return Err(OpenError::Unsupported(what.into()));
+            }
             None => {
                 let what = "not a text of ftrace: no line of an event among the first";
                 return Err(OpenError::Foreign(what.into()));

@@ -123,6 +123,8 @@ pub struct Found {
     pub events: u64,
     /// Events that the recorder lost, where counted.
     pub lost: u64,
+    /// Times that an unknown number was lost: packets, or what a file that was cut does not hold.
+    pub lost_uncounted: u64,
     /// The file is damaged: not all that is missing was lost by the recorder.
     pub is_damaged: bool,
     /// Passages whose begin was lost.

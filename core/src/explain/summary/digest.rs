@@ -81,7 +81,7 @@ pub struct Batch {
     /// Events by CPU.
     pub(super) counts: Vec<(Cpu, u64)>,
     pub(super) reach: Option<(Mono, Mono)>,
-    pub(super) losses: Vec<u64>,
+    pub(super) losses: Vec<Option<u64>>,
     pub(super) damage: Vec<Damage>,
     /// Texts of the batch's symbols.
     pub(super) texts: Vec<String>,
@@ -194,7 +194,7 @@ impl<'s> Digester<'s> {
                 Item::Lost(loss) => {
                     let _ = normalizer.item(item); // who runs there is unknown now
                     let what = What::Lost(batch.losses.len() as u32);
-                    batch.losses.push(loss.count.unwrap_or(1));
+                    batch.losses.push(loss.count);
                     batch.steps.push(Step { at: loss.before, cpu: loss.cpu, what });
                 }
                 Item::Damage(damage) => {

@@ -185,8 +185,10 @@ impl Reader {
             }
             What::SoftirqExit { vec, current } => self.soft_exit(at, cpu, current, vec),
             What::Lost(index) => {
-                let lost = batch.losses.get(index as usize).copied().unwrap_or(1);
-                state.sums.lost = state.sums.lost.saturating_add(lost);
+                match batch.losses.get(index as usize).copied().flatten() {
+                    Some(lost) => state.sums.lost = state.sums.lost.saturating_add(lost),
+                    None => state.sums.lost_uncounted += 1,
+                }
                 let was_running = state.running.take();
                 state.hard.clear();
                 state.soft = None;

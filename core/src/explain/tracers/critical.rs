@@ -8,6 +8,9 @@ use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
+/// Characters of a thread's name in the latency format (kernel/trace/trace_output.c, lat_print_generic).
+const CUT_AT: usize = 8;
+
 /// `232:120:R   + [000]     217:  0:R cyclictest`, or `==>` in place of `+`.
 struct Passed {
     left: Thread,
@@ -28,7 +31,8 @@ fn passed(what: &str) -> Option<Passed> {
 fn ranked(text: &str) -> Option<Thread> {
     let mut parts = text.trim().splitn(3, ':');
     let tid = parts.next()?.trim().parse().ok()?;
-    let prio = parts.next()?.trim().parse().ok()?;
+    // A byte: 255 is the -1 of a deadline thread.
+    let prio = parts.next()?.trim().parse().ok().map(|prio: i32| if prio == 255 { -1 } else { prio })?;
     let comm = parts.next()?.trim().split_once(' ').map_or("", |(_, comm)| comm.trim());
     Some(Thread { tid: Tid(tid), comm: printable::line(comm).into_owned(), prio: Some(Prio(prio)) })
 }
@@ -91,10 +95,16 @@ fn split_at(gaps: &[Gap], at: Mono) -> (Vec<Gap>, Ns) {
 pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let names = Names::read(&steps, heading);
-    let crossing = |is_switch: bool| {
-        steps.iter().position(|step| passed(&step.what).is_some_and(|passed| passed.is_switch == is_switch))
+    // Wake-ups and switches of others may be among them: the heading says whose are meant.
+    let of_victim = |wanted: bool, place: usize| {
+        let passed = passed(&steps[place].what).filter(|passed| passed.is_switch == wanted);
+        passed
+            .filter(|passed| heading.task.as_ref().is_none_or(|task| task.tid == passed.right.tid))
+            .is_some()
     };
-    let (woken, switched) = (crossing(false), crossing(true));
+    let switched = (0..steps.len()).rfind(|place| of_victim(true, *place));
+    let before = switched.unwrap_or(steps.len());
+    let woken = (0..before).rfind(|place| of_victim(false, *place));
     let victim = switched
         .or(woken)
         .and_then(|place| passed(&steps[place].what))
@@ -143,7 +153,7 @@ fn told_wakeup(
     (woken, switched): (Option<usize>, Option<usize>),
 ) -> (String, String, String) {
     let mut of: Vec<(Tid, Ns)> = Vec::new();
-    for gap in gaps {
+    for gap in gaps.iter().filter(|gap| !gap.is_outside(total)) {
         let tid = steps[gap.from].task.tid;
         match of.iter_mut().find(|(known, _)| *known == tid) {
             Some((_, net)) => *net = *net + gap.length,
@@ -155,7 +165,7 @@ fn told_wakeup(
     };
     let holder = names.of(&Thread { tid, ..Thread::default() });
     let how = woken.map_or(String::new(), |place| how_woken(steps, place));
-    let longest = gaps.iter().max_by_key(|gap| gap.length);
+    let longest = gaps.iter().filter(|gap| !gap.is_outside(total)).max_by_key(|gap| gap.length);
     let mut sentence = format!("{victim} waited {total} for CPU {cpu}{how}");
     let stack = woken.and_then(|place| stack_of(steps, place));
     let was = if tid == Tid::IDLE {
@@ -174,17 +184,12 @@ fn told_wakeup(
             _ => format!("thread: {}", holder.comm),
         }
     };
-    if let Some(gap) = longest.filter(|gap| gap.length.0 * 20 >= total.0) {
-        sentence.push_str(&format!(
-            "; the longest step took {} ({}), {}",
-            gap.length,
-            percent(gap.length, total),
-            between(steps, gap)
-        ));
-    }
+    sentence.push_str(&longest_step(steps, gaps, total));
     let gave_up = switched.and_then(|place| stack_of(steps, place)).and_then(stack::gave_up);
-    if let Some(gave_up) = gave_up {
-        sentence.push_str(&format!("; {gave_up}"));
+    if let (Some(gave_up), Some(place)) = (gave_up, switched) {
+        let left = names.of(&steps[place].task);
+        let who = if left.tid == tid { "it".to_owned() } else { left.to_string() };
+        sentence.push_str(&format!("; {}", gave_up.replacen("when it gave", &format!("when {who} gave"), 1)));
     }
     let advice = advise(steps, longest, &holder, victim);
     (sentence, was, advice)
@@ -194,6 +199,23 @@ fn told_wakeup(
 fn stack_of(steps: &[Step], place: usize) -> Option<&[String]> {
     let near = steps.get(place..)?.iter().take(3);
     near.map(|step| step.stack.as_slice()).find(|stack| !stack.is_empty())
+}
+
+/// `; the longest step took …`, and how much of the latency the text does not hold.
+fn longest_step(steps: &[Step], gaps: &[Gap], total: Ns) -> String {
+    let mut told = String::new();
+    let inside = gaps.iter().filter(|gap| !gap.is_outside(total));
+    let longest = inside.max_by_key(|gap| gap.length).filter(|gap| gap.length.0 * 20 >= total.0);
+    if let Some(gap) = longest {
+        let (length, share) = (gap.length, percent(gap.length, total));
+        told.push_str(&format!("; the longest step took {length} ({share}), {}", between(steps, gap)));
+    }
+    let outside: Ns = gaps.iter().filter(|gap| gap.is_outside(total)).map(|gap| gap.length).sum();
+    if outside > Ns::ZERO {
+        let share = percent(outside, total);
+        told.push_str(&format!("; of {outside} ({share}) no line is in the text"));
+    }
+    told
 }
 
 fn how_woken(steps: &[Step], place: usize) -> String {
@@ -215,13 +237,20 @@ fn advise(steps: &[Step], longest: Option<&Gap>, holder: &Thread, victim: &Threa
     let state = gap.to.map_or("", |to| steps::state(from, &steps[to]));
     let place = from.place();
     match state {
+        _ if gap.is_tracers(steps) => "only the tracer, an NMI, firmware or the hypervisor has the CPU there: measure the hardware alone (lathunt hwlat), and record the wake-up without this tracer (lathunt trace)".to_owned(),
         _ if holder.tid == Tid::IDLE => "forbid deep idle states (0 in /dev/cpu_dma_latency)".to_owned(),
         ", interrupts off at both ends" if from.caller().is_some() => format!("{place} keeps interrupts off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
         ", preemption off at both ends" if from.caller().is_some() => format!("{place} keeps preemption off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
+        ", in a hard interrupt" if is_timers(from) || gap.to.is_some_and(|to| is_timers(&steps[to])) => "the timer interrupt of this CPU took that long: keep timers of others off it (nohz_full), and measure the hardware alone (lathunt hwlat)".to_owned(),
         ", in a hard interrupt" => "an interrupt took that long: move it to another CPU, or measure the hardware alone (lathunt hwlat)".to_owned(),
         _ if below => format!("{} has the lower priority and was not preempted: find where it keeps preemption off, or keep it off this CPU", holder.comm),
         _ => format!("{} has an equal or higher priority: lower it, shorten its runs, or let one of the two use another CPU", holder.comm),
     }
+}
+
+/// Whether a line is within the CPU's own timer interrupt.
+fn is_timers(step: &Step) -> bool {
+    ["apic_timer_interrupt", "hrtimer", "arch_timer", "tick_"].iter().any(|name| step.what.contains(name))
 }
 
 /// A stretch with interrupts or preemption off.
@@ -255,16 +284,13 @@ pub(super) fn section(text: &str, heading: &Heading) -> Report {
         |place: &Option<String>| place.clone().unwrap_or_else(|| "a place that is not printed".to_owned());
     let (started, ended) = (place(&heading.started), place(&heading.ended));
     let mut sentence = format!("{what} for {total} on CPU {cpu} by {who}, from {started} to {ended}");
-    if let Some(gap) = all.iter().max_by_key(|gap| gap.length).filter(|gap| gap.length.0 * 20 >= total.0) {
-        let (length, share) = (gap.length, percent(gap.length, total));
-        sentence.push_str(&format!("; the longest step took {length} ({share}), {}", between(&steps, gap)));
-    }
+    sentence.push_str(&longest_step(&steps, &all, total));
     let stack = steps.iter().rev().find(|step| !step.stack.is_empty()).map(|step| step.stack.as_slice());
     if let Some(call) = stack.and_then(stack::call) {
         sentence.push_str(&format!("; in system call {call}"));
     }
     tree.stack = stack.unwrap_or_default().to_vec();
-    if !steps.iter().skip(1).any(|step| step.caller().is_some()) {
+    if !steps.iter().skip(1).any(|step| step.caller().is_some() || step.is_graph) {
         limits.push(
             "no functions are in the trace: `echo 1 > options/function-trace` would show where the time went"
                 .to_owned(),
@@ -285,8 +311,7 @@ pub(super) fn function(text: &str, heading: &Heading) -> Report {
         match before.iter_mut().find(|(cpu, _)| *cpu == step.cpu) {
             Some((_, last)) => {
                 let gap = (*last, place);
-                let busy = steps[*last].task.tid != Tid::IDLE;
-                if busy && longest.is_none_or(|known| length(gap) > length(known)) {
+                if has_cpu(&steps[*last], step) && longest.is_none_or(|known| length(gap) > length(known)) {
                     longest = Some(gap);
                 }
                 *last = place;
@@ -310,6 +335,13 @@ pub(super) fn function(text: &str, heading: &Heading) -> Report {
     finish(heading, &steps, task, cpu, begin, explanation(tree, told, Vec::new()))
 }
 
+/// Whether the task of `from` had the CPU until `to`: not where it was idle, and not where it gave the CPU up.
+fn has_cpu(from: &Step, to: &Step) -> bool {
+    let gave_up = ["schedule", "__schedule", "do_idle"].iter().any(|name| from.function().starts_with(name));
+    from.task.tid != Tid::IDLE && !(gave_up && from.task.tid != to.task.tid) && !from.in_interrupt()
+        || from.in_interrupt() && to.in_interrupt() && from.task.tid != Tid::IDLE
+}
+
 fn finish(
     heading: &Heading,
     steps: &[Step],
@@ -321,6 +353,15 @@ fn finish(
     let tracer = &heading.tracer;
     let rule = "who had the CPU is the task that the lines name; what filled the time between two lines is not recorded";
     explanation.limits.push(rule.to_owned());
+    if steps.iter().any(|step| step.omitted) {
+        explanation.limits.push("lines were left out of the text: who ran there is not known".to_owned());
+    }
+    if heading.latency.is_none() && tracer != "function" {
+        let limit = "the tracer's own figure is not there (its text has it with the option latency-format, and tracing_max_latency): the total is that from the first line to the last";
+        explanation.limits.push(limit.to_owned());
+    } else if heading.latency.is_some() && steps.iter().any(|step| step.task.comm.len() == CUT_AT) {
+        explanation.limits.push("this format cuts names of threads to 8 characters".to_owned());
+    }
     Report {
         format: format!("text of the {tracer} tracer{}", heading.on()),
         question: format!("latency of the {tracer} tracer"),

@@ -1,6 +1,6 @@
 //! `function_graph`: the longest call, and what it called. As text, and as events of a recording (`funcgraph_*`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::critical::percent;
 use super::{explanation, stack, Finding, Heading, Report};
@@ -21,6 +21,7 @@ const SHOWN: usize = 8;
 /// A call that returned.
 #[derive(Clone, Debug, Default)]
 struct Call {
+    /// Empty where it was entered before the trace, and the text does not say which it was.
     name: String,
     length: Ns,
     inside: Vec<Call>,
@@ -28,70 +29,132 @@ struct Call {
     end: Option<Mono>,
     who: Option<Thread>,
     cpu: Cpu,
+    /// Its task did not have the CPU all the time: it slept in it, or others had their turn.
+    away: bool,
 }
 
-/// Calls that are open, by CPU; and the longest that returned.
+/// Calls that are open, by task; and the longest that returned.
 #[derive(Default)]
 struct Calls {
     open: HashMap<(u32, i32), Vec<Call>>,
+    /// Of those in which the task had the CPU, and of all.
     longest: Option<Call>,
+    longest_away: Option<Call>,
+    /// The task of each CPU.
+    current: HashMap<u32, Thread>,
+    /// Tasks that were switched in: what they return from may have begun before.
+    arrived: HashSet<i32>,
     count: u64,
     lines: u64,
     unmatched: u64,
+    /// Calls without a time.
+    unmeasured: u64,
 }
 
 impl Calls {
-    fn enter(&mut self, key: (u32, i32), name: &str) {
-        let open = self.open.entry(key).or_default();
+    /// `who` has `cpu` from here on.
+    fn switch(&mut self, cpu: u32, who: &Thread) {
+        let tid = who.tid.0;
+        let before = self.current.get(&cpu).map(|before| before.tid.0);
+        if before == Some(tid) {
+            return;
+        }
+        if let Some(before) = before {
+            self.open.entry(key(cpu, before)).or_default().iter_mut().for_each(|call| call.away = true);
+            self.arrived.insert(tid);
+        }
+        self.current.insert(cpu, who.clone());
+    }
+
+    fn key(&self, cpu: u32) -> (u32, i32) {
+        key(cpu, self.current.get(&cpu).map_or(0, |who| who.tid.0))
+    }
+
+    fn enter(&mut self, cpu: u32, name: &str) {
+        let open = self.open.entry(self.key(cpu)).or_default();
         if open.len() < DEEPEST {
             open.push(Call { name: name.to_owned(), ..Call::default() });
         }
     }
 
-    /// The call on top returned, or one without calls inside did.
-    fn leave(
-        &mut self,
-        key: (u32, i32),
-        leaf: Option<&str>,
-        length: Ns,
-        end: Option<Mono>,
-        who: Option<Thread>,
-    ) {
+    /// The call on top returned, or, with its name, one without calls inside did.
+    fn leave(&mut self, cpu: u32, leaf: Option<&str>, closed: Option<&str>, length: Ns, end: Option<Mono>) {
         self.count += 1;
+        let key = self.key(cpu);
+        let who = self.current.get(&cpu).cloned();
+        let has_arrived = who.as_ref().is_some_and(|who| self.arrived.contains(&who.tid.0));
         let open = self.open.entry(key).or_default();
         let mut call = match leaf {
             Some(name) => Call { name: name.to_owned(), ..Call::default() },
             None => open.pop().unwrap_or_else(|| {
                 self.unmatched += 1;
-                Call { name: "a function entered before the trace".to_owned(), ..Call::default() }
+                Call { name: closed.unwrap_or("").to_owned(), away: has_arrived, ..Call::default() }
             }),
         };
-        (call.length, call.end, call.who, call.cpu) = (length, end, who, Cpu(key.0));
+        call.away |= ["schedule", "__schedule"].iter().any(|name| call.name.starts_with(name));
+        (call.length, call.end, call.who, call.cpu) = (length, end, who, Cpu(cpu));
         match open.last_mut() {
-            Some(outer) if outer.inside.len() < MOST_INSIDE => outer.inside.push(call),
-            Some(_) => {}
-            None if self.longest.as_ref().is_none_or(|longest| longest.length < call.length) => {
-                self.longest = Some(call)
+            Some(outer) => {
+                outer.away |= call.away;
+                if outer.inside.len() < MOST_INSIDE {
+                    outer.inside.push(call);
+                }
             }
-            None => {}
+            None => self.keep(call),
+        }
+    }
+
+    fn keep(&mut self, call: Call) {
+        let longest = if call.away { &mut self.longest_away } else { &mut self.longest };
+        if longest.as_ref().is_none_or(|longest| longest.length < call.length) {
+            *longest = Some(call);
         }
     }
 
     fn report(mut self, format: String, mut limits: Vec<String>) -> Report {
-        // What never returned in the trace hides the calls inside it.
+        // What never returned in the trace, or slept in it, hides the calls inside it.
         let open: Vec<Call> =
             self.open.drain().flat_map(|(_, open)| open).flat_map(|call| call.inside).collect();
-        for call in open {
-            if self.longest.as_ref().is_none_or(|longest| longest.length < call.length) {
-                self.longest = Some(call);
+        open.into_iter().for_each(|call| self.keep(call));
+        let mut inside = self.longest_away.clone().map_or(Vec::new(), |call| call.inside);
+        while let Some(call) = inside.pop() {
+            if call.away {
+                inside.extend(call.inside);
+            } else {
+                self.keep(call);
             }
         }
-        if self.longest.is_none() {
+        if let Some(away) = self.longest_away.as_ref().filter(|_| self.longest.is_some()) {
+            let (name, length) = (shown(&away.name), away.length);
+            limits.push(format!("calls in which the task slept or lost the CPU are not counted: the longest of them is {name}, {length}"));
+        }
+        let worst = self.longest.or(self.longest_away);
+        if worst.is_none() && self.unmeasured > 0 {
+            limits.push(
+                "how long the calls took is not in the text: echo 1 > options/funcgraph-duration".to_owned(),
+            );
+        } else if worst.is_none() {
             limits.push("no function returned in the trace: how long any took is not recorded".to_owned());
         }
-        let worst = self.longest.map(|call| finding(&call));
+        let worst = worst.map(|call| finding(&call));
         let question = "longest call in the function graph".to_owned();
         Report { format, question, lines: self.lines, count: self.count, worst, limits }
+    }
+}
+
+/// Calls belong to a task wherever it runs; to a CPU where the text does not name the task.
+fn key(cpu: u32, tid: i32) -> (u32, i32) {
+    if tid > 0 {
+        (u32::MAX, tid)
+    } else {
+        (cpu, 0)
+    }
+}
+
+fn shown(name: &str) -> String {
+    match name {
+        "" => "a function entered before the trace".to_owned(),
+        name => format!("{name}()"),
     }
 }
 
@@ -99,11 +162,15 @@ fn finding(call: &Call) -> Finding {
     let begin = Mono(call.end.map_or(0, |end| end.0.saturating_sub(call.length.0)));
     let total = call.length;
     let tree = node(call, begin, 0);
-    let named = call.who.as_ref().filter(|who| !matches!(who.comm.as_str(), "" | "<unknown>" | "<...>"));
+    let named = call.who.as_ref().filter(|who| !matches!(who.comm.as_str(), "" | "<unknown>"));
     let who =
         named.cloned().unwrap_or_else(|| Thread { comm: format!("CPU {}", call.cpu), ..Thread::default() });
     let by = named.map_or(String::new(), |who| format!(" in {who}"));
-    let mut sentence = format!("the longest call: {}() took {total} on CPU {}{by}", call.name, call.cpu);
+    let mut sentence =
+        format!("the longest call: {} took {total} on CPU {}{by}", shown(&call.name), call.cpu);
+    if call.away {
+        sentence.push_str(", in which its task slept or lost the CPU");
+    }
     let mut inside: Vec<&Call> = call.inside.iter().collect();
     inside.sort_by_key(|call| std::cmp::Reverse(call.length));
     for call in inside.iter().take(3).filter(|call| call.length.0 * 20 >= total.0) {
@@ -115,14 +182,14 @@ fn finding(call: &Call) -> Finding {
         ));
     }
     let advice = "function tracing itself adds to every call; whether a thread waited for this one, a wakeup tracer or scheduler events would tell".to_owned();
-    let told = (sentence, format!("function: {}", call.name), advice);
+    let told = (sentence, format!("function: {}", shown(&call.name)), advice);
     Finding { thread: who, cpu: call.cpu, begin, explanation: explanation(tree, told, Vec::new()) }
 }
 
 /// The call with what it called; where these took more than it did, only itself.
 fn node(call: &Call, begin: Mono, depth: usize) -> Segment {
     let inside: Ns = call.inside.iter().map(|call| call.length).sum();
-    let name = format!("{}()", call.name);
+    let name = shown(&call.name);
     if call.inside.is_empty() || inside > call.length || depth >= SHOWN {
         return Segment::leaf(Kind::Running, name, begin, call.length);
     }
@@ -142,38 +209,70 @@ fn node(call: &Call, begin: Mono, depth: usize) -> Segment {
 /// The text of the tracer, or of `trace-cmd report`.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let mut calls = Calls::default();
+    let has_cpus = text.lines().take(100).any(|line| line.starts_with('#') && line.contains("CPU"));
     for line in text.lines() {
         take(&mut calls, line);
     }
-    let limits =
+    let mut limits: Vec<String> =
         heading.missing(calls.lines).filter(|text| text.contains("overwritten")).into_iter().collect();
+    if calls.lines == 0 && !has_cpus {
+        limits.push(
+            "on which CPU the calls were is not in the text: echo 1 > options/funcgraph-cpu".to_owned(),
+        );
+    }
     calls.report(format!("text of the function_graph tracer{}", heading.on()), limits)
 }
 
-/// ` 1) + 31.336 us   |        }`
+/// ` 1) + 31.336 us   |        }`, and ` 0)   rcuc/0-19    =>    sh-1091` between them.
 fn take(calls: &mut Calls, line: &str) {
+    if let Some((cpu, from, to)) = switched(line) {
+        // Until here the task had no name.
+        if let (false, Some(open)) = (calls.current.contains_key(&cpu), calls.open.remove(&key(cpu, 0))) {
+            calls.open.insert(key(cpu, from.tid.0), open);
+        }
+        calls.switch(cpu, &from);
+        return calls.switch(cpu, &to);
+    }
     let Some((head, code)) = line.rsplit_once('|') else { return };
     let code = code.trim();
     let Some(cpu) = cpu_of(head) else { return };
+    if let Some(who) = head.split('|').find_map(|column| thread(column.rsplit(')').next()?)) {
+        calls.switch(cpu, &who);
+    }
     let (code, comment) = match code.split_once("/*") {
-        Some((code, comment)) => (code.trim(), Some(comment)),
+        Some((code, comment)) => (code.trim(), Some(stack::name(comment.trim_end_matches("*/").trim()))),
         None => (code, None),
     };
     calls.lines += 1;
     let length = duration(head);
-    let key = (cpu, 0);
     let name = |code: &str| printable::line(stack::name(code)).into_owned();
     match (code, length) {
-        (code, _) if code.ends_with('{') => calls.enter(key, &name(code)),
+        (code, _) if code.ends_with('{') => calls.enter(cpu, &name(code)),
         (code, Some(length)) if code.starts_with('}') => {
-            let _ = comment;
-            calls.leave(key, None, length, None, None);
+            let closed = comment.map(|name| printable::line(name).into_owned());
+            calls.leave(cpu, None, closed.as_deref(), length, None);
         }
         (code, Some(length)) if code.ends_with(';') => {
-            calls.leave(key, Some(&name(code)), length, None, None)
+            calls.leave(cpu, Some(&name(code)), None, length, None)
         }
+        (code, None) if code.starts_with('}') || code.ends_with(';') => calls.unmeasured += 1,
         _ => {}
     }
+}
+
+/// ` 0)   rcuc/0-19    =>    sh-1091    `
+fn switched(line: &str) -> Option<(u32, Thread, Thread)> {
+    let (cpu, rest) = line.split_once(')')?;
+    let (from, to) = rest.split_once("=>")?;
+    Some((cpu.trim().parse().ok()?, thread(from)?, thread(to)?))
+}
+
+/// `ksoftir-14`
+fn thread(text: &str) -> Option<Thread> {
+    let (comm, tid) = text.trim().rsplit_once('-')?;
+    let tid = tid.parse().ok().filter(|tid| *tid >= 0)?;
+    let is_name = !comm.is_empty() && !comm.contains(" us");
+    is_name.then(|| Thread { tid: Tid(tid), comm: printable::line(comm).into_owned(), prio: None })
 }
 
 /// The CPU before `)`, also behind a time stamp.
@@ -216,11 +315,14 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
         }
         calls.lines += 1;
         let number = |field: Option<FieldRef>| field.and_then(|field| classes[class].bits(field, &record));
-        let pid = number(pid_of(class));
-        let key = (record.cpu.0, pid.unwrap_or(0) as i32);
+        let tid = Tid(number(pid_of(class)).unwrap_or(0) as i32);
+        let comm = source.info().comms.get(&tid).cloned().unwrap_or_default();
+        let cpu = record.cpu.0;
+        calls.switch(cpu, &Thread { tid, comm, prio: None });
+        let key = key(cpu, tid.0);
         if class != exit {
             let name = number(entered).map_or("?".to_owned(), named);
-            calls.enter(key, &name);
+            calls.enter(cpu, &name);
             begun.entry(key).or_default().push(record.at);
             continue;
         }
@@ -230,14 +332,15 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
             (_, _, Some(at)) => record.at.since(at),
             _ => continue,
         };
-        let who = pid.map(|pid| {
-            let tid = Tid(pid as i32);
-            let comm = source.info().comms.get(&tid).cloned().unwrap_or_default();
-            Thread { tid, comm, prio: None }
-        });
         let open = calls.open.get(&key).and_then(|open| open.last()).is_some();
         let name = number(Some(func)).map(named);
-        calls.leave(key, name.as_deref().filter(|_| !open), length, Some(record.at), who);
+        calls.leave(
+            cpu,
+            name.as_deref().filter(|_| !open && at.is_some()),
+            name.as_deref(),
+            length,
+            Some(record.at),
+        );
     }
     // Every trace.dat describes these events, also where the tracer did not run.
     (calls.lines > 0).then(|| calls.report(source.info().format.clone(), Vec::new()))

@@ -36,29 +36,35 @@ impl Heading {
     pub fn read(text: &str) -> Option<Heading> {
         let mut heading = Heading::default();
         for line in text.lines().take(LOOKED_AT) {
-            let Some(said) = line.trim().strip_prefix('#') else { continue };
-            heading.line(said.trim());
+            let trimmed = line.trim();
+            match trimmed.strip_prefix('#') {
+                Some(said) => heading.line(said.trim()),
+                // Kernels before 2.6.29 print it without a '#' (kernel/trace/trace.c, print_trace_header).
+                None if is_of_old_kernel(trimmed) => heading.line(trimmed),
+                None => {}
+            }
         }
         (!heading.tracer.is_empty()).then_some(heading)
     }
 
     fn line(&mut self, said: &str) {
         if let Some(tracer) = said.strip_prefix("tracer:").filter(|_| self.tracer.is_empty()) {
-            self.tracer = printable::line(tracer.trim()).into_owned();
+            self.tracer = named(tracer);
         } else if let Some((tracer, rest)) = said.split_once(" latency trace v") {
             let release = rest.split_once(" on ").map_or("", |(_, release)| release);
-            self.release = printable::line(release.trim()).into_owned();
+            let release = release.split_whitespace().next().unwrap_or("");
+            self.release = printable::line(release).into_owned();
             if self.tracer.is_empty() {
-                self.tracer = printable::line(tracer.trim()).into_owned();
+                self.tracer = named(tracer);
             }
         } else if let Some(rest) = said.strip_prefix("latency:") {
             self.latency(rest);
         } else if let Some(rest) = said.strip_prefix("| task:") {
             self.task = task(rest.trim());
         } else if let Some(place) = said.strip_prefix("=> started at:") {
-            self.started = Some(printable::line(place.trim()).into_owned());
+            self.started = place_of(place);
         } else if let Some(place) = said.strip_prefix("=> ended at:") {
-            self.ended = Some(printable::line(place.trim()).into_owned());
+            self.ended = place_of(place);
         } else if let Some(rest) = said.strip_prefix("entries-in-buffer/entries-written:") {
             self.entries = pair(rest.split_whitespace().next().unwrap_or(""));
         }
@@ -99,6 +105,26 @@ impl Heading {
         let lost = written.checked_sub(printed).filter(|lost| *lost > 0)?;
         Some(format!("{lost} earlier entries were overwritten: enlarge the buffer (buffer_size_kb)"))
     }
+}
+
+/// A line of the heading that no event looks like.
+fn is_of_old_kernel(line: &str) -> bool {
+    let starts = ["| task:", "=> started at:", "=> ended at:"];
+    line.contains(" latency trace v1")
+        || line.starts_with("latency:") && line.contains("CPU#")
+        || starts.iter().any(|start| line.starts_with(start))
+}
+
+/// `wakeup_rt`, which trees between 6.0 and 6.4 printed as `wakeup_RT`.
+fn named(tracer: &str) -> String {
+    printable::line(tracer.trim()).to_ascii_lowercase()
+}
+
+/// The function at an end of a section, without what people write after it.
+fn place_of(text: &str) -> Option<String> {
+    let end = text.trim().find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.')));
+    let place = &text.trim()[..end.unwrap_or(text.trim().len())];
+    (!place.is_empty()).then(|| place.to_owned())
 }
 
 fn pair(text: &str) -> Option<(u64, u64)> {

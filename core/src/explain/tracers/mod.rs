@@ -9,7 +9,9 @@
 mod critical;
 mod graph;
 mod heading;
+mod net_noise;
 mod noise;
+mod recorded;
 mod rtla;
 mod stack;
 mod steps;
@@ -21,8 +23,8 @@ use super::segment::{Explanation, Segment};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono};
 
-pub use graph::of_source as calls_of;
 pub use heading::Heading;
+pub use recorded::of_source;
 
 /// One latency of a tracer, explained.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +66,9 @@ pub fn read(text: &str) -> Option<Report> {
     let report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
         "irqsoff" | "preemptoff" | "preemptirqsoff" => critical::section(text, &heading),
+        // The latency tracer of the -rt patches before 2.6.27 has one name for both.
+        "preemption" if text.contains("trace_start_sched_wakeup") => critical::wakeup(text, &heading),
+        "preemption" => critical::section(text, &heading),
         "timerlat" => timerlat::read(text, &heading),
         "osnoise" => noise::osnoise(text, &heading),
         "hwlat" => noise::hwlat(text, &heading),

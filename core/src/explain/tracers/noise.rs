@@ -1,5 +1,7 @@
 //! `hwlat` and `osnoise`: how long a loop that does nothing was held up.
 
+use super::critical::percent;
+use super::net_noise::{base, kind_of, start_and_duration, Noise};
 use super::steps::{self, Step};
 use super::{explanation, Finding, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
@@ -13,11 +15,14 @@ pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
         text.lines().filter_map(|line| Some((line, Sample::parse(line)?))).collect();
     let worst = samples.iter().max_by_key(|(_, sample)| sample.largest());
     let finding = worst.map(|(line, sample)| {
-        let at = steps::read(line).first().map_or(Mono(0), |step| step.at);
+        let step = steps::read(line).into_iter().next();
+        let at = step.as_ref().map_or(Mono(0), |step| step.at);
         let total = sample.largest();
         let (inner, outer) = (Ns::from_us(sample.inner_us), Ns::from_us(sample.outer_us));
-        let cpu = sample.cpu.unwrap_or_default();
-        let on = sample.cpu.map_or("a CPU that is not printed".to_owned(), |cpu| format!("CPU {cpu}"));
+        // Not in brackets where the option verbose is set.
+        let known = sample.cpu.or(step.map(|step| step.cpu));
+        let cpu = known.unwrap_or_default();
+        let on = known.map_or("a CPU that is not printed".to_owned(), |cpu| format!("CPU {cpu}"));
         let width = sample.count.map_or("how many gaps it had is not printed".to_owned(), |count| format!("{count} gap(s) in that width"));
         let nmi = sample.nmi.map_or(String::new(), |nmi| format!(", {nmi} NMI(s)"));
         let sentence = format!(
@@ -54,27 +59,22 @@ fn period(step: &Step) -> Option<Period> {
     Some(Period { runtime: number(0)?, noise: number(1)?, single: number(3)?, counts })
 }
 
-/// The period of osnoise with the longest single noise.
+/// The longest single noise: the one that an event `sample_threshold` describes, or that of a period's table.
 pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let periods: Vec<(&Step, Period)> = steps.iter().filter_map(|step| Some((step, period(step)?))).collect();
+    let single = steps.iter().enumerate().filter_map(|(place, step)| Some((place, noise_at(step)?)));
+    let single = single.max_by_key(|(_, (_, length))| *length);
     let worst = periods.iter().max_by_key(|(_, period)| period.single);
-    let finding = worst.map(|(step, period)| {
-        let (total, noise, runtime) = (Ns::from_us(period.single), Ns::from_us(period.noise), Ns::from_us(period.runtime));
-        let [hw, nmi, irq, softirq, thread] = period.counts;
-        let share = 100.0 - 100.0 * period.noise as f64 / period.runtime.max(1) as f64;
-        let cpu = step.cpu;
-        let sentence = format!(
-            "osnoise on CPU {cpu}: the longest single noise took {total}, in the period that ended at {}; all noise of it took {noise} of {runtime} ({share:.2} % available): {hw} × without a cause in the kernel (HW), {nmi} × NMI, {irq} × IRQ, {softirq} × softirq, {thread} × thread; worst of {} periods",
-            step.at, periods.len()
-        );
-        let advice = "which of them was the longest is not in this table: record the events osnoise:* beside it, or stop at it (osnoise/stop_tracing_us)".to_owned();
-        let label = "single noise whose source the table does not name";
-        let gap = Segment::unexplained(Kind::Passage, label, step.at, total);
-        let tree = Segment::group(Kind::Passage, format!("longest single noise on CPU {cpu}"), step.at, total, vec![gap]);
-        let told = (sentence, "unexplained".to_owned(), advice);
-        Finding { thread: step.task.clone(), cpu, begin: step.at, explanation: explanation(tree, told, Vec::new()) }
-    });
+    let in_table = worst.map_or(Ns::ZERO, |(_, period)| Ns::from_us(period.single));
+    let finding = match (single, worst) {
+        // The table has whole microseconds.
+        (Some((place, (start, length))), _) if length + Ns::from_us(1) > in_table => {
+            Some(detailed(&steps, place, start, length))
+        }
+        (_, Some((step, period))) => Some(of_period(step, period, periods.len())),
+        _ => None,
+    };
     report(
         heading,
         "longest single noise of the osnoise tracer",
@@ -82,6 +82,95 @@ pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
         periods.len() as u64,
         finding,
     )
+}
+
+/// `sample_threshold: start 18.402544662 duration 14465989 ns interference 5`
+fn noise_at(step: &Step) -> Option<(Mono, Ns)> {
+    start_and_duration(step.what.strip_prefix("sample_threshold:")?.trim().strip_prefix("start ")?)
+}
+
+/// One noise, with what the other events say ran in it.
+fn detailed(steps: &[Step], place: usize, start: Mono, total: Ns) -> Finding {
+    let step = &steps[place];
+    let base = base(steps);
+    let start = Mono(start.0.saturating_sub(base.0));
+    let cpu = step.cpu;
+    let mut left = total;
+    let mut found: Vec<(&str, String, Mono, Ns, u32)> = Vec::new();
+    let of_cpu = steps.iter().filter(|step| step.cpu == cpu).filter_map(|step| Noise::of(step, base));
+    for noise in of_cpu.filter(|noise| noise.start >= start && noise.start < start + total) {
+        let net = noise.net.min(left);
+        left = left.saturating_sub(net);
+        match found.iter_mut().find(|(_, name, ..)| *name == noise.named()) {
+            Some((_, _, _, sum, count)) => (*sum, *count) = (*sum + net, *count + 1),
+            None => found.push((noise.kind, noise.named(), noise.start, net, 1)),
+        }
+    }
+    let leaf = |(kind, name, at, net, count): &(&str, String, Mono, Ns, u32)| {
+        let mut leaf = Segment::leaf(kind_of(kind), name.clone(), *at, *net);
+        leaf.count = *count;
+        leaf
+    };
+    let mut parts: Vec<Segment> = found.iter().map(leaf).collect();
+    if left > Ns::ZERO {
+        let label = match found.is_empty() {
+            true => "no event of the kernel is in it: firmware (SMI), a hypervisor or the hardware",
+            false => "no event of the kernel accounts for it: firmware (SMI), a hypervisor or the hardware, or the switches between them",
+        };
+        parts.push(Segment::stood_still(Kind::Stolen, label, start, left));
+    }
+    found.sort_by_key(|(_, _, _, net, _)| std::cmp::Reverse(*net));
+    let mut sentence = format!("osnoise on CPU {cpu}: the longest single noise took {total}, from {start}");
+    for (_, name, _, net, count) in found.iter().take(3).filter(|(_, _, _, net, _)| net.0 * 20 >= total.0) {
+        let times = if *count > 1 { format!(" in {count} runs") } else { String::new() };
+        sentence.push_str(&format!("; {name} took {net} ({}){times}", percent(*net, total)));
+    }
+    if left.0 * 20 >= total.0 {
+        sentence.push_str(&format!(
+            "; of {left} ({}) no event of the kernel tells: firmware (SMI), a hypervisor or the hardware",
+            percent(left, total)
+        ));
+    }
+    let (cause, advice) = match found.first() {
+        Some((kind, name, _, net, _)) if *net >= left => {
+            let advice = if *kind == "thread" { "keep it off this CPU (isolcpus, cpusets, affinity)" } else { "move the interrupt, or the timers behind it, to another CPU" };
+            (name.clone(), advice)
+        }
+        _ => ("hardware, firmware or hypervisor".to_owned(), "count SMIs and measure the hardware alone (lathunt hwlat); on a virtual machine look at steal time"),
+    };
+    let tree =
+        Segment::group(Kind::Passage, format!("longest single noise on CPU {cpu}"), start, total, parts);
+    let told = (sentence, cause, advice.to_owned());
+    Finding { thread: step.task.clone(), cpu, begin: start, explanation: explanation(tree, told, Vec::new()) }
+}
+
+fn of_period(step: &Step, period: &Period, count: usize) -> Finding {
+    let (total, noise, runtime) =
+        (Ns::from_us(period.single), Ns::from_us(period.noise), Ns::from_us(period.runtime));
+    let [hw, nmi, irq, softirq, thread] = period.counts;
+    let share = 100.0 - 100.0 * period.noise as f64 / period.runtime.max(1) as f64;
+    let cpu = step.cpu;
+    let sentence = format!(
+        "osnoise on CPU {cpu}: the longest single noise took {total}, in the period that ended at {}; all noise of it took {noise} of {runtime} ({share:.2} % available): {hw} × without a cause in the kernel (HW), {nmi} × NMI, {irq} × IRQ, {softirq} × softirq, {thread} × thread; worst of {count} periods",
+        step.at
+    );
+    let advice = "which of them was the longest is not in this table: record the events osnoise:* beside it, or stop at it (osnoise/stop_tracing_us)".to_owned();
+    let label = "single noise whose source the table does not name";
+    let gap = Segment::unexplained(Kind::Passage, label, step.at, total);
+    let tree = Segment::group(
+        Kind::Passage,
+        format!("longest single noise on CPU {cpu}"),
+        step.at,
+        total,
+        vec![gap],
+    );
+    let told = (sentence, "unexplained".to_owned(), advice);
+    Finding {
+        thread: step.task.clone(),
+        cpu,
+        begin: step.at,
+        explanation: explanation(tree, told, Vec::new()),
+    }
 }
 
 fn report(heading: &Heading, question: &str, lines: u64, count: u64, worst: Option<Finding>) -> Report {

@@ -9,6 +9,16 @@ pub(super) fn name(frame: &str) -> &str {
     &frame[..end]
 }
 
+/// Whether a frame is one: neither the end of a stack, nor what is in memory after it.
+pub(super) fn is_frame(name: &str) -> bool {
+    let is_kernels =
+        |address: u64| (0x8000_0000..=0xffff_ffff).contains(&address) || address >= 0xffff_0000_0000_0000;
+    match name.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).is_ok_and(is_kernels),
+        None => !matches!(name, "" | "0"),
+    }
+}
+
 /// The code that the interrupt at the top of `frames` interrupted.
 pub(super) fn interrupted(frames: &[String]) -> &[String] {
     let entry = frames.iter().position(|frame| is_interrupt_entry(frame) || is_other_entry(frame));
@@ -61,10 +71,34 @@ pub(super) fn gave_up(frames: &[String]) -> Option<String> {
         by if by.contains("cond_resched") => {
             format!("the switch came at a voluntary preemption point in{place}{within}")
         }
+        "schedule" | "schedule_user" if rest.first().is_some_and(|frame| is_return_to_user(frame)) => {
+            format!("the switch came on the return to user space{place}{within}")
+        }
         "schedule_idle" => "the switch came from the idle loop".to_owned(),
         "schedule" | "schedule_timeout" => {
             format!("the switch came when it gave up the CPU itself in{place}{within}")
         }
         by => format!("the switch came in {by}{place}{within}"),
     })
+}
+
+/// Where a thread is preempted that was in user space, or comes back from a system call.
+fn is_return_to_user(frame: &str) -> bool {
+    let places = [
+        "exit_to_user_mode",
+        "prepare_exit_to_usermode",
+        "exit_to_usermode_loop",
+        "do_notify_resume",
+        "do_work_pending",
+        "retint_",
+        "irqentry_exit_to_user_mode",
+        "syscall_exit_to_user_mode",
+        "work_resched",
+        "ret_fast_syscall",
+        "work_pending",
+        "sysret_careful",
+        "retint_careful",
+        "int_careful",
+    ];
+    places.iter().any(|place| frame.starts_with(place))
 }

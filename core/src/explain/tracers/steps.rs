@@ -22,25 +22,47 @@ pub(super) struct Step {
     pub what: String,
     /// The stack printed behind it, innermost first.
     pub stack: Vec<String>,
+    /// Lines before it were left out of the text: `[...]`.
+    pub omitted: bool,
+    /// A line of the option display-graph: a function without its caller.
+    pub is_graph: bool,
 }
 
 /// All of them, in the order of the text.
 pub(super) fn read(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
+    let mut omitted = false;
     for line in text.lines() {
         let trimmed = line.trim();
         if let Some(frame) = trimmed.strip_prefix("=>") {
             let name = stack::name(frame);
-            if let Some(step) = steps.last_mut().filter(|_| !matches!(name, "" | "0")) {
+            if let Some(step) = steps.last_mut().filter(|_| stack::is_frame(name)) {
                 step.stack.push(printable::line(name).into_owned());
             }
             continue;
         }
-        if let Some(Line::Event(event)) = parse(line) {
-            steps.push(Step::of(&event));
+        let step = match parse(line) {
+            Some(Line::Event(event)) => Some(Step::of(&event)),
+            Some(_) => None,
+            None => Step::of_graph(trimmed),
+        };
+        match step {
+            Some(step) => steps.push(Step { omitted: std::mem::take(&mut omitted), ..step }),
+            None => omitted |= is_omission(trimmed),
         }
     }
     steps
+}
+
+/// What people put where they leave lines out: `[...]`, `....`, `<snip>`, `[omitted for brevity]`.
+fn is_omission(line: &str) -> bool {
+    const LONGEST: usize = 48;
+    let bare = line.trim_matches(|c: char| "[](){}<>-*#~ ".contains(c));
+    let words = ["snip", "omitted", "skipped", "truncated", "removed", "left out"];
+    let said = || words.iter().any(|word| bare.to_ascii_lowercase().contains(word));
+    line.len() <= LONGEST
+        && !line.starts_with('#')
+        && (bare.starts_with("...") || bare.starts_with('…') || said())
 }
 
 impl Step {
@@ -55,9 +77,39 @@ impl Step {
             cpu: Cpu(event.cpu),
             task: Thread { tid: Tid(event.tid), comm, prio: None },
             columns: event.columns.to_owned(),
-            what: printable::line(&what).into_owned(),
+            what: with_arrow(&printable::line(&what)),
             stack: Vec::new(),
+            omitted: false,
+            is_graph: false,
         }
+    }
+
+    /// ` 3750 us |   0)   bash-1507    |  d..1 |   0.516 us    |      do_raw_spin_unlock();` of the option display-graph.
+    fn of_graph(line: &str) -> Option<Step> {
+        let mut columns = line.split('|').map(str::trim);
+        let micros: u64 = columns.next()?.strip_suffix(" us")?.trim().parse().ok()?;
+        let (cpu, who) = columns.next()?.split_once(')')?;
+        let (comm, tid) = who.trim().rsplit_once('-')?;
+        let flags = columns.next()?;
+        let code = columns.next_back().filter(|code| !code.is_empty())?;
+        let what = match code.strip_prefix('}') {
+            Some(_) => "the return of a function".to_owned(),
+            None => printable::line(stack::name(code)).into_owned(),
+        };
+        Some(Step {
+            at: Mono(micros.checked_mul(1000)?),
+            cpu: Cpu(cpu.trim().parse().ok()?),
+            task: Thread {
+                tid: Tid(tid.trim().parse().ok()?),
+                comm: printable::line(comm.trim()).into_owned(),
+                prio: None,
+            },
+            columns: flags.to_owned(),
+            what,
+            stack: Vec::new(),
+            omitted: false,
+            is_graph: true,
+        })
     }
 
     /// The function of the line, or the line itself.
@@ -65,8 +117,22 @@ impl Step {
         match self.what.split_once(" <-") {
             Some((function, _)) => stack::name(function),
             None if self.is_stack() => "its stack",
+            None if self.is_wakeup() => "the wake-up",
+            None if self.is_switch() => "the switch",
+            // The wakeup tracers note the address that woke: none on some machines.
+            None if self.what == "0" => "the end of the wake-up",
             None => &self.what,
         }
+    }
+
+    /// `549:120:R   + [001]      28: 98:R ktimers/1` of the wakeup tracers.
+    fn is_wakeup(&self) -> bool {
+        self.what.contains(" + [")
+    }
+
+    /// `549:120:R ==> [001]      28: 98:R ktimers/1`.
+    pub(super) fn is_switch(&self) -> bool {
+        self.what.contains(" ==> [")
     }
 
     /// `shrink_inactive_list`, who called the function.
@@ -115,12 +181,26 @@ impl Step {
     }
 }
 
+/// `run_timer_softirq (do_softirq)` of kernels before 2.6.29, as later ones print it.
+fn with_arrow(what: &str) -> String {
+    let is_name = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'+'))
+    };
+    let parts = what.trim_end().strip_suffix(')').and_then(|what| what.split_once(" ("));
+    match parts.filter(|(function, caller)| is_name(function) && is_name(caller)) {
+        Some((function, caller)) => format!("{function} <-{caller}"),
+        None => what.to_owned(),
+    }
+}
+
 /// What keeps the CPU from switching between two lines, as both have it: a line of the scheduler has interrupts off by
 /// itself, and so says nothing of the time before it.
 pub(super) fn state(from: &Step, to: &Step) -> &'static str {
-    let scheduler = to.function().starts_with("__schedule") || to.what.contains("==>");
+    let scheduler =
+        ["__schedule", "__traceiter_sched_switch"].iter().any(|name| to.function().starts_with(name));
     match () {
-        () if scheduler || to.columns.is_empty() => "",
+        () if scheduler || to.is_switch() || to.omitted || to.columns.is_empty() => "",
         () if from.in_interrupt() && to.in_interrupt() => ", in a hard interrupt",
         () if from.irqs_off() && to.irqs_off() => ", interrupts off at both ends",
         () if from.in_softirq() && to.in_softirq() => ", in a softirq",
@@ -137,6 +217,21 @@ pub(super) struct Gap {
     /// The lines around it: the second is the end where there is no line.
     pub from: usize,
     pub to: Option<usize>,
+}
+
+impl Gap {
+    /// The text does not hold it: it is before the first line, or after the last.
+    pub(super) fn is_outside(&self, total: Ns) -> bool {
+        let is_edge = self.to.is_none_or(|to| to == self.from);
+        is_edge && self.length.0.saturating_mul(20) > total.0
+    }
+
+    /// The wakeup tracers write down the stack with interrupts off (kernel/trace/trace_sched_wakeup.c, probe_wakeup).
+    pub(super) fn is_tracers(&self, steps: &[Step]) -> bool {
+        let from = &steps[self.from];
+        (from.is_wakeup() || from.is_switch())
+            && self.to.is_some_and(|to| to > self.from && steps[to].is_stack())
+    }
 }
 
 /// The gaps of `[begin, end)`, which cover it; `None` without any line.
@@ -174,8 +269,15 @@ pub(super) fn parts(
     let mut parts: Vec<Segment> = Vec::new();
     let mut rest = gaps;
     while let Some(first) = rest.first() {
+        if first.is_outside(total) {
+            let label = format!("{}: not in the text", between(steps, first));
+            parts.push(Segment::unexplained(Kind::Thread, label, first.begin, first.length));
+            rest = &rest[1..];
+            continue;
+        }
         let tid = steps[first.from].task.tid;
-        let until = rest.iter().position(|gap| steps[gap.from].task.tid != tid).unwrap_or(rest.len());
+        let ends = |gap: &Gap| steps[gap.from].task.tid != tid || gap.is_outside(total);
+        let until = rest.iter().position(ends).unwrap_or(rest.len());
         let (turn, behind) = rest.split_at(until);
         rest = behind;
         let task = name(&steps[first.from].task);
@@ -207,6 +309,12 @@ pub(super) fn between(steps: &[Step], gap: &Gap) -> String {
     let from = &steps[gap.from];
     match gap.to.map(|to| &steps[to]) {
         Some(to) if gap.from == gap.to.unwrap_or(gap.from) => format!("before {}", to.place()),
+        Some(_) if gap.is_tracers(steps) => {
+            format!("while the tracer wrote down the stack of {}", from.function())
+        }
+        Some(to) if to.omitted => {
+            format!("between {} and {}, where lines were left out of the text", from.place(), to.place())
+        }
         Some(to) => format!("between {} and {}{}", from.place(), to.place(), state(from, to)),
         None => format!("after {}", from.place()),
     }

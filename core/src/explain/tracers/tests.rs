@@ -159,3 +159,106 @@ fn other_texts_are_not_a_tracers() {
     assert_eq!(read("# tracer: nop\n  a-1 [000] d..2. 1.000001: sched_switch: x\n"), None);
     assert_eq!(read("hello\n"), None);
 }
+
+fn pasted(text: &str) -> (Report, String, Ns) {
+    found(&crate::trace::ftrace_text::tidy::text(text.as_bytes()))
+}
+
+/// As kernels printed it before 2.6.29: a heading without '#', callers in parentheses.
+#[test]
+fn the_latency_tracer_of_old_kernels_is_read() {
+    let text = "preemption latency trace v1.1.5 on 2.6.16-rc1
+--------------------------------------------------------------------
+ latency: 7418 us, #9/9, CPU#0 | (M:rt VP:0, KP:0, SP:0 HP:0)
+    -----------------
+    | task: gmplayer-8638 (uid:1000 nice:-20 policy:0 rt_prio:0)
+    -----------------
+    Xorg-2154  0d.s2    1us : __trace_start_sched_wakeup (try_to_wake_up)
+    Xorg-2154  0dns.    6us!: rt_run_flush (run_timer_softirq)
+    Xorg-2154  0dns. 7400us : preempt_schedule_irq (need_resched)
+   <...>-8638  0dn.. 7410us : __switch_to (__schedule)
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!(
+        (total, report.worst.unwrap().thread.to_string()),
+        (Ns::from_us(7418), "gmplayer/8638 (nice -20)".to_owned())
+    );
+    assert!(sentence.contains("Xorg/2154 had it for 7.410 ms"), "{sentence}");
+    assert!(sentence.contains("rt_run_flush ← run_timer_softirq"), "{sentence}");
+    let text = "# tracer: irqsoff\n irqsoff latency trace v1.1.5 on 2.6.26 \n latency: 12 us, #3/3, CPU#1 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:2) \n    | task: bash-3730 (uid:0 nice:0 policy:0 rt_prio:0) \n => started at: sys_setpgid \n => ended at:   sys_setpgid \n    bash-3730  1d...    0us : _write_lock_irq (sys_setpgid) \n    bash-3730  1d..1    1us+: _write_unlock_irq (sys_setpgid) \n";
+    let (_, sentence, total) = pasted(text);
+    assert_eq!(total, Ns::from_us(12));
+    assert!(sentence.contains("by bash/3730 (nice 0), from sys_setpgid to sys_setpgid"), "{sentence}");
+}
+
+/// What is cut off at the beginning, and what people leave out, belongs to no function.
+#[test]
+fn lines_that_are_left_out_are_no_step_of_what_is_around_them() {
+    let text = "# tracer: preemptoff
+# preemptoff latency trace v1.1.5 on 5.11.0
+# latency: 1130504 us, #51247/49333412, CPU#3 | (M:preempt VP:0, KP:0,
+SP:0 HP:0 #P:4)
+#    | task: ksoftirqd/3-27 (uid:0 nice:0 policy:0 rt_prio:0)
+#  => started at: __do_softirq
+#  => ended at:   __do_softirq
+ksoftirq-27        3.Ns1 1055999us : end_page_writeback <-ext4_finish_bio
+ksoftirq-27        3.Ns1 1056003us : test_clear_page_writeback
+<-end_page_writeback
+......
+ksoftirq-27        3.Ns1 1130490us : blk_mq_free_request <-blk_mq_end_request
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!(total, Ns(1_130_504_000));
+    assert!(sentence.contains("test_clear_page_writeback ← end_page_writeback and blk_mq_free_request ← blk_mq_end_request, where lines were left out"), "{sentence}");
+    assert!(sentence.contains("of 1.056 s (93 %) no line is in the text"), "{sentence}");
+    assert_eq!(report.worst.unwrap().explanation.unexplained_ns, Ns(1_055_999_000));
+}
+
+/// The heading says whose wake-up is meant.
+#[test]
+fn wake_ups_of_others_in_the_text_are_not_the_victims() {
+    let text = "# wakeup_rt latency trace v1.1.5 on 6.12.0
+# latency: 2000 us, #10/10, CPU#0 | (M:preempt VP:0, KP:0, SP:0 HP:0)
+#    | task: irq/100-enet-fe-118 (uid:0 nice:0 policy:1 rt_prio:50)
+kworker/-11        0dnh5.    0us :       11:120:R   + [000]      22: 98:R irq_work/0
+kworker/-11        0d..3.    0us :       11:120:R ==> [000]      22: 98:R irq_work/0
+kworker/-11        0dnh5.    0us :       11:120:R   + [000]     118: 49:R irq/100-enet-fe
+kworker/-11        0dnh5.    0us#: 0
+kworker/-11        0d..3. 2000us : __schedule
+kworker/-11        0d..3. 2000us :       11:120:R ==> [000]     118: 49:R irq/100-enet-fe
+";
+    let (report, sentence, _) = pasted(text);
+    assert_eq!(report.worst.unwrap().thread.to_string(), "irq/100-enet-fe/118 (RT 50)");
+    assert!(sentence.contains("kworker//11 (nice 0) had it for 2.000 ms"), "{sentence}");
+}
+
+#[test]
+fn a_section_in_the_form_of_a_graph_has_its_functions() {
+    let text = "# tracer: irqsoff
+# irqsoff latency trace v1.1.5 on 4.20.0-rc6+
+# latency: 3751 us, #274/274, CPU#0 | (M:desktop VP:0, KP:0, SP:0 HP:0 #P:4)
+#    | task: bash-1507 (uid:0 nice:0 policy:0 rt_prio:0)
+#  => started at: free_debug_processing
+#  => ended at:   return_to_handler
+          0 us |   0)   bash-1507    |  d... |   0.000 us    |  _raw_spin_lock_irqsave();
+          1 us |   0)   bash-1507    |  d..2 |               |    set_track() {
+       3750 us |   0)   bash-1507    |  d..1 |   0.516 us    |      do_raw_spin_unlock();
+      bash-1507    0d..1 3792us : <stack trace>
+   => __x64_sys_execve
+";
+    let (_, sentence, total) = pasted(text);
+    assert_eq!(total, Ns::from_us(3751));
+    assert!(sentence.contains("the longest step took 3.749 ms (100 %), between set_track and do_raw_spin_unlock, interrupts off at both ends; in system call execve"), "{sentence}");
+}
+
+#[test]
+fn a_thread_of_timerlat_in_user_space_counts_until_it_is_back_there() {
+    let text = "# tracer: timerlat
+ <idle>-0      [002] d. 123.769528: #1003 context    irq timer_latency  587 ns
+  <...>-625883 [002] .. 123.769532: #1003 context thread timer_latency 712 ns
+  <...>-625883 [002] .. 123.769534: #1003 context user-ret timer_latency 4620 ns
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!((total, report.count), (Ns(4_620), 1));
+    assert!(sentence.contains("from its thread's start to user space took 3.9 µs (85 %)"), "{sentence}");
+}

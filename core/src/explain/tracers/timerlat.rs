@@ -6,18 +6,37 @@
 use std::collections::BTreeMap;
 
 use super::critical::percent;
+use super::net_noise::{base, kind_of, Noise};
 use super::steps::{self, Step};
 use super::{explanation, stack, Finding, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
-use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
 /// `#402268 context    irq timer_latency     13585 ns`
 struct Sample {
     number: u64,
-    in_thread: bool,
+    context: Context,
     latency: Ns,
+}
+
+/// Where a sample is taken; one of an activation follows the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Context {
+    Irq,
+    Thread,
+    /// Of a thread that works in user space (since Linux 6.5): it is back there.
+    User,
+}
+
+impl Context {
+    fn place(self) -> &'static str {
+        match self {
+            Context::Irq => "its interrupt",
+            Context::Thread => "its thread",
+            Context::User => "the return of its thread to user space",
+        }
+    }
 }
 
 fn sample(what: &str) -> Option<Sample> {
@@ -27,22 +46,13 @@ fn sample(what: &str) -> Option<Sample> {
     let latency = words.get(at + 1)?.parse().ok()?;
     Some(Sample {
         number: number.trim().parse().ok()?,
-        in_thread: words.first() != Some(&"irq"),
+        context: match *words.first()? {
+            "irq" => Context::Irq,
+            "user-ret" => Context::User,
+            _ => Context::Thread,
+        },
         latency: Ns(latency),
     })
-}
-
-/// `irq_noise: qxl:21 start 548.771085017 duration 7139 ns`: name, begin, duration.
-fn noise(what: &str) -> Option<(&str, &str, Mono, Ns)> {
-    let (event, rest) = what.split_once(": ")?;
-    let kind = event.strip_suffix("_noise")?;
-    let (name, rest) = rest.rsplit_once(" start ")?;
-    let (start, rest) = rest.split_once(" duration ")?;
-    let (seconds, nanos) = start.trim().split_once('.')?;
-    let nanos = format!("{nanos:0<9}").parse::<u64>().ok()?;
-    let start = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?;
-    let duration = rest.split_whitespace().next()?.parse().ok()?;
-    Some((kind, name.trim(), Mono(start), Ns(duration)))
 }
 
 /// The worst sample of the text; the last one, where tracing stopped at it.
@@ -50,13 +60,13 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let samples: Vec<(usize, Sample)> =
         steps.iter().enumerate().filter_map(|(place, step)| Some((place, sample(&step.what)?))).collect();
-    // The interrupt's sample counts where the thread's does not follow.
+    // The last sample of an activation counts.
     let is_followed = |place: usize, of: &Sample| {
         let same = |step: &Step| step.cpu == steps[place].cpu;
         let later = samples.iter().filter(|(later, _)| *later > place && same(&steps[*later]));
-        later.take(1).any(|(_, sample)| sample.in_thread && sample.number == of.number)
+        later.take(1).any(|(_, sample)| sample.context > of.context && sample.number == of.number)
     };
-    let whole = samples.iter().filter(|(place, sample)| sample.in_thread || !is_followed(*place, sample));
+    let whole = samples.iter().filter(|(place, sample)| !is_followed(*place, sample));
     let count = whole.clone().count() as u64;
     let worst = whole.max_by_key(|(_, sample)| sample.latency);
     let mut limits: Vec<String> = heading.missing(steps.len() as u64).into_iter().collect();
@@ -79,37 +89,43 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
     let cpu = step.cpu;
     let total = sample.latency;
     let begin = Mono(step.at.0.saturating_sub(total.0));
-    let timer = samples.iter().find(|(_, other)| !other.in_thread && other.number == sample.number);
-    let timer = timer.filter(|(at, _)| *at <= place && steps[*at].cpu == cpu);
+    let earlier = |context: Context| {
+        let of = |(at, other): &&(usize, Sample)| {
+            *at <= place && steps[*at].cpu == cpu && other.context == context && other.number == sample.number
+        };
+        samples.iter().rfind(of)
+    };
+    let timer = earlier(Context::Irq);
     let mut parts = Parts { left: total, parts: Vec::new(), told: Vec::new() };
     let mut limits = Vec::new();
-    let within = || steps.iter().take(place + usize::from(!sample.in_thread)).filter(|step| step.cpu == cpu);
-    let noises: Vec<_> = within()
-        .filter_map(|step| noise(&step.what))
-        .filter(|(_, _, start, net)| *start + *net > begin)
+    let within = || {
+        steps.iter().take(place + usize::from(sample.context == Context::Irq)).filter(|step| step.cpu == cpu)
+    };
+    let base = base(steps);
+    let noises: Vec<Noise<'_>> = within()
+        .filter_map(|step| Noise::of(step, base))
+        .filter(|noise| noise.start + noise.net > begin)
         .collect();
     let fired = timer.map_or(begin, |(at, _)| steps[*at].at);
-    let own = noises.iter().find(|(kind, _, start, net)| {
-        *kind == "irq" && *start <= fired + Ns(1_000) && *start + *net >= fired
+    let slack = if base > Ns::ZERO { Ns(3_000) } else { Ns(1_000) };
+    let own = noises.iter().find(|noise| {
+        noise.kind == "irq" && noise.start <= fired + slack && noise.start + noise.net + slack >= fired
     });
     // What ran before the timer's interrupt kept it waiting; the rest of that time is its delay.
     let mut delay = match (own, timer) {
-        (Some((_, _, start, _)), _) => start.since(begin),
+        (Some(own), _) => own.start.since(begin),
         (None, Some((_, timer))) => timer.latency,
         (None, None) => total,
     };
-    let own_start = own.map(|(_, _, start, _)| *start);
-    for &(kind, name, start, net) in noises.iter().filter(|(kind, _, start, _)| {
-        matches!(*kind, "irq" | "nmi") && own_start.is_some_and(|own| *start < own)
-    }) {
-        let net = (start + net).since(begin.max(start)).min(delay);
+    let own_start = own.map(|own| own.start);
+    for noise in noises
+        .iter()
+        .filter(|noise| matches!(noise.kind, "irq" | "nmi") && own_start.is_some_and(|own| noise.start < own))
+    {
+        let net = (noise.start + noise.net).since(begin.max(noise.start)).min(delay);
         delay = delay.saturating_sub(net);
-        parts.add(
-            kind_of(kind),
-            &format!("{} ran when the timer was due", named(kind, name)),
-            start.max(begin),
-            net,
-        );
+        let label = format!("{} ran when the timer was due", noise.named());
+        parts.add(kind_of(noise.kind), &label, noise.start.max(begin), net);
     }
     let what = match own {
         Some(_) => "from the expiry to the timer's interrupt",
@@ -123,12 +139,13 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
     };
     parts.add(kind, &format!("timer late: {what}{exit}"), begin, delay);
     let mut threads: BTreeMap<(usize, String), (Mono, Ns, u32)> = BTreeMap::new();
-    for &(kind, name, start, net) in &noises {
+    for noise in &noises {
+        let Noise { kind, name, start, net } = *noise;
         if own_start.is_some_and(|own| start < own) || own_start.is_none() && start < fired.min(step.at) {
             continue;
         }
         let is_own = Some(start) == own_start;
-        let name = if is_own { format!("the timer's interrupt ({name})") } else { named(kind, name) };
+        let name = if is_own { format!("the timer's interrupt ({name})") } else { noise.named() };
         let order = ["irq", "nmi", "softirq", "thread"].iter().position(|known| *known == kind).unwrap_or(4);
         let known = threads.entry((order, name)).or_insert((start, Ns::ZERO, 0));
         *known = (known.0, known.1 + net, known.2 + 1);
@@ -144,19 +161,25 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
         .find(|other| other.cpu == cpu && other.is_stack())
         .map(|step| step.stack.as_slice());
     let code = stack.map(stack::interrupted).unwrap_or_default();
-    let interrupted = timer.map(|(at, _)| steps[*at].task.clone()).filter(|task| task.tid != Tid::IDLE);
-    let who = Thread {
-        comm: if sample.in_thread { step.task.comm.clone() } else { String::new() },
-        ..step.task.clone()
+    let interrupted = timer.map(|(at, _)| name_of(steps, &steps[*at].task));
+    let who = match sample.context {
+        Context::Irq => Thread { comm: String::new(), ..step.task.clone() },
+        Context::Thread | Context::User => name_of(steps, &step.task),
     };
-    let place = if sample.in_thread { "its thread" } else { "its interrupt" };
+    if let Some((_, thread)) = earlier(Context::Thread).filter(|_| sample.context == Context::User) {
+        let net = total.saturating_sub(thread.latency);
+        parts.add(Kind::Running, "from its thread's start to user space", begin + thread.latency, net);
+    }
+    let place = sample.context.place();
     let mut sentence =
         format!("timerlat on CPU {cpu}: {place} came {total} after the expiry (sample #{})", sample.number);
     parts.told.sort_by_key(|(_, net)| std::cmp::Reverse(*net));
     for (name, net) in parts.told.iter().take(4).filter(|(_, net)| net.0 * 20 >= total.0) {
         sentence.push_str(&format!("; {name} took {net} ({})", percent(*net, total)));
     }
-    if !code.is_empty() {
+    if idle && !code.is_empty() {
+        sentence.push_str("; the timer interrupted the idle CPU");
+    } else if !code.is_empty() {
         let task = interrupted.map_or("the interrupted task".to_owned(), |task| task.to_string());
         let call = stack::call(code).map_or(String::new(), |call| format!(", system call {call}"));
         let first: Vec<&str> = code.iter().take(3).map(String::as_str).collect();
@@ -174,6 +197,12 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
     tree.stack = code.to_vec();
     limits.push("times of the lines have µs, those of the noise ns: a part may be wrong by 1 µs".to_owned());
     Finding { thread: who, cpu, begin, explanation: explanation(tree, (sentence, cause, advice), limits) }
+}
+
+/// `task` with the name that any line has for it: the kernel prints `<...>` where it knows none.
+fn name_of(steps: &[Step], task: &Thread) -> Thread {
+    let named = |step: &&Step| step.task.tid == task.tid && step.task.comm != "<...>";
+    steps.iter().find(named).map_or(task, |step| &step.task).clone()
 }
 
 /// Parts that may not be more than the whole.
@@ -201,29 +230,12 @@ impl Parts {
     }
 }
 
-fn kind_of(noise: &str) -> Kind {
-    match noise {
-        "irq" => Kind::HardIrq,
-        "nmi" => Kind::Nmi,
-        "softirq" => Kind::Softirq,
-        _ => Kind::Thread,
-    }
-}
-
-fn named(kind: &str, name: &str) -> String {
-    let name = printable::line(name);
-    match kind {
-        "thread" => format!("thread {}", name.replacen(':', "/", 1)),
-        "nmi" => "NMI".to_owned(),
-        kind => format!("{kind} {name}"),
-    }
-}
-
 fn advice_for(name: &str) -> String {
     match name {
         name if name.starts_with("thread ") => format!("{name} was not preempted: find where it keeps preemption off, or keep it off this CPU"),
         name if name.starts_with("timer late") && name.contains("idle") => "forbid deep idle states (0 in /dev/cpu_dma_latency), or measure the hardware alone (lathunt hwlat)".to_owned(),
         name if name.starts_with("timer late") => "interrupts were off on that CPU, or the hardware or the host was late: the irqsoff tracer, and lathunt hwlat, tell which".to_owned(),
+        name if name.starts_with("from its thread") => "what its thread does before it returns: signals, work of tasks, the exit path of the system call".to_owned(),
         name if name.starts_with("the timer's interrupt") => "timers of this CPU: keep what arms them on other CPUs (nohz_full)".to_owned(),
         _ => "move the interrupt to another CPU: /proc/irq/N/smp_affinity".to_owned(),
     }

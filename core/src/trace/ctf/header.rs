@@ -52,6 +52,15 @@ impl Header {
         compiled(&layout).unwrap_or(Header::Walked(layout))
     }
 
+    /// Whether it says when an event was.
+    pub fn has_clock(&self) -> bool {
+        match self {
+            Header::Fixed { rest, .. } => rest.clock.is_some(),
+            Header::Chosen { options, .. } => options.iter().any(|(_, rest)| rest.clock.is_some()),
+            Header::Walked(_) => true,
+        }
+    }
+
     /// The header at `bit` of a packet.
     #[inline]
     pub fn read(&self, data: &[u8], bit: u64) -> Result<Said, PastEnd> {

@@ -126,6 +126,10 @@ impl Trace {
         for block in &blocks {
             trace.take(block, &mut budget)?;
         }
+        // Without any, all events are of one stream that says nothing (CTF 1.8.3, 4.1).
+        if trace.streams.is_empty() {
+            trace.streams.insert(0, Stream::default());
+        }
         for block in blocks.iter().filter(|block| block.kind == "event") {
             if let Err(damage) = trace.event(block, &blocks, catalogue, &mut budget) {
                 trace.damage.push(damage);

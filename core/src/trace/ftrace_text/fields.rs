@@ -40,7 +40,11 @@ pub(super) fn parse<'a>(name: &'a str, text: &str) -> (Cow<'a, str>, Fields) {
         "block_rq_issue" | "block_rq_insert" | "block_rq_complete" => block_request(text),
         "contention_begin" | "contention_end" => contention(text),
         "timer_start" => wheel_timer(text),
-        "timerlat" => timerlat(text),
+        "timerlat" if text.starts_with('#') => timerlat(text),
+        "timerlat" | "hwlat" => plugin(text),
+        "irq_noise" | "softirq_noise" | "thread_noise" | "nmi_noise" | "sample_threshold" => {
+            noise(name, text)
+        }
         "function" => function(text),
         "nmi_handler" | "cpuhp_enter" | "cpuhp_multi_enter" => behind_colons(text),
         _ => None,
@@ -78,6 +82,40 @@ fn system_call(name: &str, text: &str) -> Option<(String, Fields)> {
 
 fn field(name: &str, value: FieldValue) -> (String, FieldValue) {
     (name.to_owned(), value)
+}
+
+/// `seq:2 context:0 timer_latency:2933429`, `cnt:1 ts:1795679642.0093 inner:24467 outer:189 count:3` of trace-cmd's
+/// plug-ins, under the kernel's names.
+fn plugin(text: &str) -> Option<Fields> {
+    let named = |name: &str| match name {
+        "seq" | "cnt" => "seqnum".to_owned(),
+        "inner" => "duration".to_owned(),
+        "outer" => "outer_duration".to_owned(),
+        name => name.to_owned(),
+    };
+    let pairs = text.split_whitespace().filter_map(|word| word.split_once(':'));
+    Some(pairs.filter_map(|(name, value)| Some(field(&named(name), Number(value.parse().ok()?)))).collect())
+}
+
+/// `local_timer:236 start 28.621892111 duration 170948 ns`: the times in nanoseconds, as they are recorded.
+fn noise(name: &str, text: &str) -> Option<Fields> {
+    let (who, rest) = text.rsplit_once("start ")?;
+    let (start, rest) = rest.split_once(" duration ")?;
+    let (seconds, nanos) = start.trim().split_once('.')?;
+    let start = seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?;
+    let start = start.checked_add(format!("{nanos:0<9}").parse().ok()?)?;
+    let mut words = rest.split_whitespace();
+    let mut fields =
+        vec![field("start", Number(start)), field("duration", Number(words.next()?.parse().ok()?))];
+    if let Some(count) = rest.split_once("interference ").and_then(|(_, count)| count.trim().parse().ok()) {
+        fields.push(field("interference", Number(count)));
+    }
+    if let Some((label, number)) = who.trim().rsplit_once(':') {
+        let (text, place) = if name == "thread_noise" { ("comm", "pid") } else { ("desc", "vector") };
+        fields.push(field(text, Text(label.to_owned())));
+        fields.push(field(place, Number(number.trim().parse().ok()?)));
+    }
+    Some(fields)
 }
 
 /// `a=1 b=x y c=0x3`: a value reaches up to the next name.

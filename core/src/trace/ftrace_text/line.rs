@@ -51,11 +51,33 @@ pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
     if let Some(loss) = lost(trimmed) {
         return Some(loss);
     }
+    if is_frame(trimmed) {
+        return Some(Line::Comment);
+    }
     let heading = ["=>", "cpus=", "CPU ", "version =", "trace-cmd"];
     if heading.iter().any(|start| trimmed.starts_with(start)) {
         return Some(Line::Comment);
     }
     is_timeless(trimmed).then_some(Line::Timeless)
+}
+
+/// `ffffffff810c2b5e try_to_wake_up ([kernel.kallsyms])` of perf's call chains.
+fn is_frame(line: &str) -> bool {
+    let Some((address, rest)) = line.split_once(' ') else { return false };
+    address.len() >= 4
+        && address.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && rest.contains(" (")
+        && rest.ends_with(')')
+}
+
+/// The form of `perf script` without CPUs: `COMM TID TIME: [PERIOD] SYSTEM:NAME: FIELDS`.
+pub(crate) fn is_without_cpu(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().take(6).collect();
+    let at = words.iter().position(|word| word.strip_suffix(':').is_some_and(|word| time(word).is_some()));
+    let is_event = |at: usize| {
+        words[at + 1..].iter().take(2).any(|word| word.ends_with(':') && word.matches(':').count() == 2)
+    };
+    at.is_some_and(|at| at >= 2 && words[at - 1].parse::<i32>().is_ok() && is_event(at))
 }
 
 /// `# entries-in-buffer/entries-written: 2953/417539   #P:2`
@@ -270,7 +292,7 @@ fn verbose(line: &str) -> Option<EventLine<'_>> {
     if words.len() >= 6 && words[words.len() - 1].len() == 8 && words[words.len() - 2].len() == 8 {
         words.pop();
     }
-    let [.., tid, cpu, flags, _depth] = words[..] else { return None };
+    let [.., tid, cpu, flags, depth] = words[..] else { return None };
     let comm = head[..head.find(&format!(" {tid} "))?].trim();
     let (whole, part) = millis.split_once('.')?;
     let at = whole
@@ -278,7 +300,10 @@ fn verbose(line: &str) -> Option<EventLine<'_>> {
         .ok()?
         .checked_mul(1_000_000)?
         .checked_add(part.parse::<u64>().ok()?.checked_mul(1000)?)?;
-    let level = flags.parse::<u64>().ok().map(|flags| (flags & 0x58) as u8);
+    let flags = flags.parse::<u64>().ok();
+    let level = flags.map(|flags| (flags & 0x58) as u8);
+    let is_preemptible = depth.bytes().all(|byte| byte == b'0');
+    let columns = flags.map_or("", |flags| columns_of(flags, is_preemptible));
     let (name, fields) = name_and_fields(behind.trim_start());
     Some(EventLine {
         comm,
@@ -286,10 +311,30 @@ fn verbose(line: &str) -> Option<EventLine<'_>> {
         cpu: cpu.parse().ok()?,
         at,
         flags: level,
-        columns: "",
+        columns,
         name,
         fields,
     })
+}
+
+/// The columns that the flags of `verbose` would be without that option, as far as they are known
+/// (TRACE_FLAG_*, include/linux/trace_events.h).
+pub(crate) fn columns_of(flags: u64, is_preemptible: bool) -> &'static str {
+    let is_off = flags & 0x01 != 0;
+    match (is_off, flags & 0x58, is_preemptible) {
+        (false, 0, true) => "....",
+        (false, 0, false) => "...1",
+        (true, 0, true) => "d...",
+        (true, 0, false) => "d..1",
+        (false, 0x10, true) => "..s.",
+        (false, 0x10, false) => "..s1",
+        (true, 0x10, true) => "d.s.",
+        (true, 0x10, false) => "d.s1",
+        (_, level, true) if level & 0x40 == 0 => "d.h.",
+        (_, level, false) if level & 0x40 == 0 => "d.h1",
+        (.., true) => "d.Z.",
+        (.., false) => "d.Z1",
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! A text as people paste it, without what pasting added: byte order marks, UTF-16, carriage returns, quoting, Markdown,
-//! colours, and the time stamps of consoles and logs before each line.
+//! colours, mail encoded as quoted-printable, and the time stamps of consoles and logs before each line.
 //!
 //! Only where the first lines show no event and no heading of a tracer as they are: a text that can be read is not touched.
 
@@ -16,30 +16,40 @@ const LARGEST_PASTED: usize = 1 << 20;
 /// `bytes` as text that can be read.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    let text = spaced(decoded(bytes));
+    let text = out_of_page(printable_decoded(spaced(decoded(bytes))));
     let first = || text.lines().take(LOOKED_AT);
     let plainly = first().filter(|line| is_known(line) && quoted(line.trim_start()).is_none()).count();
     let cleaned = first().filter(|line| is_known(&bare(line))).count();
     let is_pasted = text.len() < LARGEST_PASTED && plainly > 0;
     let is_prose = |line: &str| is_pasted && is_around(line);
     let is_bare = !first().take_while(|line| !is_known(line)).any(is_prose) && !first().any(is_fence);
-    if plainly >= cleaned && is_bare {
+    let is_broken = text.len() < LARGEST_PASTED && is_broken(&text);
+    let before = prefix(first());
+    if plainly >= cleaned && is_bare && !is_broken && before.is_none() {
         return text;
     }
     if cleaned == 0 {
         return text;
     }
-    let mut lines: Vec<Cow<str>> = text.lines().map(bare).collect();
+    let without = |line| match &before {
+        Some(before) => without_shape(bare(line), before),
+        None => bare(line),
+    };
+    let mut lines: Vec<Cow<str>> = text.lines().map(without).collect();
     blank_around(&mut lines);
     let mut tidy = String::with_capacity(text.len());
     let mut is_open = false; // the line before may go on
     for line in lines {
-        if is_open && continues(&line) {
+        let goes_on = continues(&line)
+            || is_broken
+                && tidy.trim_end().len() > tidy.trim_end().rfind('\n').unwrap_or(0) + 50
+                && is_remnant(&line);
+        if is_open && goes_on {
             tidy.pop();
             tidy.push(' ');
             tidy.push_str(line.trim_start());
         } else {
-            is_open = matches!(parse(&line), Some(Line::Event(_)));
+            is_open = matches!(parse(&line), Some(Line::Event(_))) || is_open_heading(&line);
             tidy.push_str(&line);
         }
         tidy.push('\n');
@@ -57,8 +67,125 @@ fn spaced(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(text.replace('\u{a0}', " ").replace('\r', ends))
 }
 
+/// Whether a mail program has broken lines: the rest of one follows an event, or a heading.
+fn is_broken(text: &str) -> bool {
+    let lines = || text.lines().take(LOOKED_AT);
+    let is_event = |line: &str| matches!(parse(&bare(line)), Some(Line::Event(_)));
+    lines().zip(lines().skip(1)).any(|(line, next)| {
+        let next = bare(next);
+        continues(&next) && (is_event(line) || is_open_heading(&bare(line)))
+    })
+}
+
+/// Neither an event, nor a comment, a stack, or words: what is left of the line before.
+fn is_remnant(line: &str) -> bool {
+    let line = line.trim();
+    let is_word = line.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ',' | '|' | '_'));
+    is_word && !is_known(line) && !is_around(line)
+}
+
+/// What a logger puts before every line, as it is before the heading: `2025-01-02 10:11:12,345 INFO dut: `.
+fn prefix<'t>(lines: impl Iterator<Item = &'t str>) -> Option<String> {
+    const LONGEST: usize = 80;
+    lines.map(bare).find_map(|line| {
+        let at = line.find("# tracer:").filter(|at| *at <= LONGEST)?;
+        let before = &line[..at];
+        (!before.trim().is_empty() && !before.contains('#')).then(|| before.to_owned())
+    })
+}
+
+/// The line without what is of the shape of `before`: the same signs at the same places, and any digits for digits.
+fn without_shape<'t>(line: Cow<'t, str>, before: &str) -> Cow<'t, str> {
+    let shape = before.trim_end();
+    let Some(head) = line.get(..shape.len()) else { return line };
+    let same = |(a, b): (u8, u8)| {
+        a == b
+            || a.is_ascii_digit() && b.is_ascii_digit()
+            || a == b' ' && b.is_ascii_digit()
+            || b == b' ' && a.is_ascii_digit()
+    };
+    if !head.bytes().zip(shape.bytes()).all(same) {
+        return line;
+    }
+    let blanks = before.len() - shape.len();
+    let rest = &line[shape.len()..];
+    let start = rest.bytes().take(blanks).take_while(|byte| *byte == b' ').count();
+    match line {
+        Cow::Borrowed(line) => Cow::Borrowed(&line[shape.len() + start..]),
+        Cow::Owned(_) => Cow::Owned(rest[start..].to_owned()),
+    }
+}
+
+/// `# latency: 55060 us, #343/343, CPU#4 | (M:desktop VP:0, KP:0, SP:0 HP:0` without its end.
+fn is_open_heading(line: &str) -> bool {
+    line.trim_start_matches(['#', ' ']).starts_with("latency:") && line.contains('(') && !line.contains(')')
+}
+
+/// The rest of a line of a tracer: `<-end_page_writeback`, `98:R irq_work/0`, `#P:4)`.
+fn is_rest(line: &str) -> bool {
+    let line = line.trim_start();
+    let is_thread = || {
+        let (prio, state) = line.split_once(':').unwrap_or(("", ""));
+        let is_prio = !prio.is_empty() && prio.len() <= 3 && prio.bytes().all(|byte| byte.is_ascii_digit());
+        is_prio
+            && state.len() > 2
+            && state.starts_with(|c: char| c.is_ascii_uppercase())
+            && state[1..].starts_with([' ', '+'])
+    };
+    let is_heading =
+        || ["SP:", "HP:", "KP:", "#P:"].iter().any(|name| line.starts_with(name)) && line.ends_with(')');
+    line.starts_with("<-") || is_heading() || is_thread()
+}
+
+/// The trace within a page that systrace wrote: in a script of its own, or as a text of JavaScript.
+fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
+    let head = text.get(..text.len().min(400)).unwrap_or("").trim_start().to_ascii_lowercase();
+    if !(head.starts_with("<!doctype html") || head.starts_with("<html")) {
+        return text;
+    }
+    let Some(begin) = text.find("# tracer:") else { return text };
+    let rest = &text[begin..];
+    let end = ["</script", "\";"].iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
+    let mut trace = String::with_capacity(end);
+    for line in rest[..end].lines() {
+        let line = line.strip_suffix("\\n\\").unwrap_or(line);
+        trace.push_str(&line.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"));
+        trace.push('\n');
+    }
+    Cow::Owned(trace)
+}
+
+/// Mail that is encoded as quoted-printable (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` goes on.
+fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
+    // Names of threads may begin with 3D: an arrow has to be encoded.
+    if !["=3D> ", "=3D=3D>"].iter().any(|arrow| text.contains(arrow)) {
+        return text;
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        let digit = |at: usize| char::from(*behind.get(at)?).to_digit(16);
+        match (byte, behind) {
+            (b'=', [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..]) => rest = behind,
+            (b'=', _) => match (digit(0), digit(1)) {
+                (Some(high), Some(low)) => {
+                    bytes.push((high * 16 + low) as u8);
+                    rest = &behind[2..];
+                }
+                _ => bytes.push(byte),
+            },
+            _ => bytes.push(byte),
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Whether a line is the rest of an event that a mail program has broken: it has fields, and no time.
 fn continues(line: &str) -> bool {
+    if is_rest(line) {
+        return true;
+    }
     let first = line.split_whitespace().next().unwrap_or_default();
     let is_field = first == "==>" || first.split_once('=').is_some_and(|(name, _)| !name.is_empty());
     is_field && !is_known(line) && !line.trim_start().starts_with(['#', '='])
@@ -72,7 +199,7 @@ fn blank_around(lines: &mut [Cow<'_, str>]) {
     let is_fenced = lines.iter().any(|line| is_fence(line));
     for (place, line) in lines.iter_mut().enumerate() {
         let is_outside = place < first || is_fenced && place > last && !continues(line);
-        if is_fence(line) || is_outside && is_around(line) {
+        if is_fence(line) || is_outside && is_around(line) && !is_rest(line) {
             *line = Cow::Borrowed("");
         }
     }
@@ -108,8 +235,9 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
 
 /// An event, or the heading of a tracer.
 fn is_known(line: &str) -> bool {
-    let heading = line.trim_start().starts_with("# tracer:") || line.contains(" latency trace v");
-    heading && line.trim_start().starts_with('#') || matches!(parse(line), Some(Line::Event(_)))
+    // Kernels before 2.6.29 print the second without a '#'.
+    let heading = line.trim_start().starts_with("# tracer:") || line.contains(" latency trace v1");
+    heading || matches!(parse(line), Some(Line::Event(_)))
 }
 
 /// The line without what was put before it.
@@ -265,6 +393,55 @@ mod tests {
         assert_eq!(tidy.trim(), switch);
         let stack = format!("> {switch}\n>  => schedule\n>  => kthread\n");
         assert_eq!(text(stack.as_bytes()).lines().count(), 3, "a stack is none of its fields");
+    }
+
+    #[test]
+    fn lines_of_a_tracer_that_mail_has_broken_or_encoded_are_whole_again() {
+        let broken = "# latency: 9 us, #1/1, CPU#3 | (M:preempt VP:0, KP:0,\nSP:0 HP:0 #P:4)\nks-27 3.Ns1 5us : test_clear\n<-end_page\nkw/-11 0dnh5. 7us : 11:120:R + [000]      22: \n98:R irq_work/0\n";
+        let whole = [
+            "# latency: 9 us, #1/1, CPU#3 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:4)",
+            "ks-27 3.Ns1 5us : test_clear <-end_page",
+            "kw/-11 0dnh5. 7us : 11:120:R + [000]      22:  98:R irq_work/0",
+        ];
+        assert_eq!(text(broken.as_bytes()).lines().collect::<Vec<_>>(), whole);
+        let encoded = "# =3D> CPU#\nks-27 3.Ns1 5us : test_clear <-end_=\npage\n =3D> do_syscall\n";
+        assert_eq!(
+            text(encoded.as_bytes()),
+            "# => CPU#\nks-27 3.Ns1 5us : test_clear <-end_page\n => do_syscall\n"
+        );
+        let named = "rt-7 [000] d..2. 10.000100: sched_waking: comm=3Dprint pid=9 prio=120 target_cpu=000\n";
+        assert_eq!(text(named.as_bytes()), named);
+    }
+
+    #[test]
+    fn what_a_logger_puts_before_each_line_is_learned_from_the_heading() {
+        for before in [
+            "2025-01-02 10:11:12,345 INFO  dut: ",
+            "[2025-01-02T10:11:12.345Z] ",
+            "+",
+            "app-1  | ",
+            "Jan 02 10:11:12 host cat[1234]: ",
+        ] {
+            let later = before.replace("12", "59");
+            let pasted = format!("{before}# tracer: nop\n{later}#\n{later}{EVENT}\n");
+            let tidy = text(pasted.as_bytes()).into_owned();
+            assert_eq!(tidy, format!("# tracer: nop\n#\n{EVENT}\n"), "{before}");
+        }
+    }
+
+    #[test]
+    fn the_trace_of_systrace_is_taken_out_of_its_page() {
+        let switch = "a-7 [000] d..2. 10.000100: sched_switch: prev_comm=a prev_pid=7 prev_prio=9 prev_state=S ==> next_comm=x next_pid=8 next_prio=120";
+        let trace = format!("# tracer: nop\n{EVENT}\n{switch}\n");
+        let page =
+            |inside: &str| format!("<!DOCTYPE html>\n<html>\n<script>var x = 1;</script>\n{inside}</html>\n");
+        let new = page(&format!("<script class=\"trace-data\">\nPROCESS DUMP\n</script>\n<script class=\"trace-data\">\n{}</script>\n<script>y();</script>", trace.replace('>', "&gt;")));
+        assert_eq!(text(new.as_bytes()), trace);
+        let old = page(&format!(
+            "<script>\nvar linuxPerfData = \"\\\n{}\";\n</script>",
+            trace.replace('\n', "\\n\\\n")
+        ));
+        assert_eq!(text(old.as_bytes()), trace);
     }
 
     #[test]

@@ -1,0 +1,147 @@
+//! CTF whose packets say little: no context, no number of their stream, no stream at all; and packets that were lost.
+//! babeltrace2 reads the same, where it is installed.
+#![allow(clippy::disallowed_methods)] // the traces are written for babeltrace2; the crate itself reads no file
+
+use std::path::Path;
+use std::process::Command;
+
+use lathunt_core::trace::ctf::{Ctf, TraceFiles};
+use lathunt_core::trace::source::{Item, Source, Span};
+
+const TYPES: &str = "/* CTF 1.8 */
+typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+clock { name = mono; freq = 1000000000; offset = 0; };
+typealias integer { size = 64; align = 8; signed = false; map = clock.mono.value; } := ts_t;
+";
+const MAGIC: &str = "packet.header := struct { uint32_t magic; };";
+const NUMBERED: &str = "packet.header := struct { uint32_t magic; uint32_t stream_id; };";
+const EVENTS: &str = "event.header := struct { uint16_t id; ts_t timestamp; };";
+const CONTEXT: &str =
+    "packet.context := struct { ts_t timestamp_begin; ts_t timestamp_end; uint64_t content_size;
+    uint64_t packet_size; uint64_t packet_seq_num; uint64_t events_discarded; uint32_t cpu_id; };";
+
+fn metadata(packets: &str, stream: &str) -> String {
+    let event = "event { name = \"waking\"; id = 3; fields := struct { uint32_t pid; }; };";
+    format!("{TYPES}trace {{ major = 1; minor = 8; byte_order = le; {packets} }};\n{stream}\n{event}\n")
+}
+
+/// `count` events, a microsecond apart.
+fn events(count: u64, from: u64) -> Vec<u8> {
+    let event = |at: u64| [&3u16.to_le_bytes()[..], &at.to_le_bytes(), &7u32.to_le_bytes()].concat();
+    (0..count).flat_map(|place| event(from + 1_000 * place)).collect()
+}
+
+const START: [u8; 4] = 0xc1fc_1fc1u32.to_le_bytes();
+
+/// A packet with a context, of ten events.
+fn packet(number: u64, discarded: u64, from: u64) -> Vec<u8> {
+    let events = events(10, from);
+    let bits = (8 + 6 * 8 + 4 + events.len() as u64) * 8;
+    let context = [from, from + 10_000, bits, bits, number, discarded].map(u64::to_le_bytes).concat();
+    [&START[..], &[0; 4], &context, &[0; 4], &events].concat()
+}
+
+/// What is there of `streams`: times of the events, losses, notes.
+fn read(metadata: &str, streams: &[Vec<u8>]) -> (Vec<u64>, Vec<Option<u64>>, Vec<String>) {
+    let streams = streams.iter().enumerate().map(|(at, bytes)| (format!("s{at}"), bytes.as_slice()));
+    let files = TraceFiles {
+        name: "trace".to_owned(),
+        metadata: metadata.as_bytes(),
+        streams: streams.collect(),
+        ..TraceFiles::default()
+    };
+    let ctf = Ctf::open(&[files]).unwrap();
+    let (mut times, mut losses) = (Vec::new(), Vec::new());
+    let mut walk = ctf.events(Span::ALL);
+    while let Some(item) = walk.next() {
+        match item {
+            Item::Event(record) => times.push(record.at.0),
+            Item::Lost(loss) => losses.push(loss.count),
+            Item::Damage(damage) => panic!("{damage:?}"),
+        }
+    }
+    assert!(ctf.info().damage.is_empty(), "{:?}", ctf.info().damage);
+    (times, losses, ctf.info().notes.clone())
+}
+
+/// The times that babeltrace2 prints, and what it says of losses; `None` where it is not installed.
+fn babeltrace(metadata: &str, streams: &[Vec<u8>]) -> Option<(Vec<u64>, String)> {
+    let place = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(Path::join(place.path(), name), bytes).unwrap();
+    write("metadata", metadata.as_bytes());
+    streams.iter().enumerate().for_each(|(at, bytes)| write(&format!("s{at}"), bytes));
+    let output = Command::new("babeltrace2").arg("--clock-seconds").arg(place.path()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let time = |line: &str| {
+        let Some((stamp, _)) = line.strip_prefix('[').and_then(|line| line.split_once(']')) else { return 0 };
+        stamp.replace('.', "").parse().unwrap()
+    };
+    Some((text.lines().map(time).collect(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+#[test]
+fn packets_that_say_little_are_read_as_babeltrace2_reads_them() {
+    let plain = [&START[..], &events(40, 1_000_000)].concat();
+    let numbered = |from| [&START[..], &[0; 4], &events(40, from)].concat();
+    let sized = |from| {
+        let events = events(40, from);
+        [&START[..], &[0; 4], &((16 + events.len() as u64) * 8).to_le_bytes(), &events].concat()
+    };
+    let cases: [(&str, String, Vec<Vec<u8>>); 5] = [
+        (
+            "no context",
+            metadata(NUMBERED, &format!("stream {{ id = 0; {EVENTS} }};")),
+            vec![numbered(1_000_000), numbered(1_000_500)],
+        ),
+        ("no number of the stream", metadata(MAGIC, &format!("stream {{ {EVENTS} }};")), vec![plain.clone()]),
+        ("no header", metadata("", &format!("stream {{ {EVENTS} }};")), vec![events(40, 1_000_000)]),
+        (
+            "a size alone",
+            metadata(
+                NUMBERED,
+                &format!(
+                    "stream {{ id = 0; {EVENTS} packet.context := struct {{ uint64_t packet_size; }}; }};"
+                ),
+            ),
+            vec![[sized(1_000_000), sized(2_000_000)].concat()],
+        ),
+        (
+            "no stream",
+            metadata(MAGIC, "").replace("id = 3; ", ""),
+            vec![[&START[..], &[7, 0, 0, 0].repeat(20)].concat()],
+        ),
+    ];
+    for (name, metadata, streams) in cases {
+        let (times, losses, notes) = read(&metadata, &streams);
+        assert!(times.len() >= 20 && losses.is_empty(), "{name}: {} events, {losses:?}", times.len());
+        assert_eq!(
+            notes.iter().any(|note| note.contains("say no time")),
+            name == "no stream",
+            "{name}: {notes:?}"
+        );
+        if let Some((expected, said)) = babeltrace(&metadata, &streams) {
+            assert_eq!(times, expected, "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn lost_packets_are_no_lost_event() {
+    let metadata = metadata(NUMBERED, &format!("stream {{ id = 0; {EVENTS} {CONTEXT} }};"));
+    let streams = [[
+        packet(0, 0, 1_000_000),
+        packet(1, 0, 2_000_000),
+        packet(4, 0, 5_000_000),
+        packet(5, 3, 6_000_000),
+    ]
+    .concat()];
+    let (times, losses, notes) = read(&metadata, &streams);
+    assert_eq!((times.len(), &losses[..]), (40, &[None, Some(3)][..]));
+    assert!(notes.iter().any(|note| note.starts_with("2 packets were lost")), "{notes:?}");
+    if let Some((expected, said)) = babeltrace(&metadata, &streams) {
+        assert_eq!(times, expected);
+        assert!(said.contains("discarded 2 packets") && said.contains("discarded 3 events"), "{said}");
+    }
+}
