@@ -63,7 +63,7 @@ fn read(metadata: &str, streams: &[Vec<u8>]) -> (Vec<u64>, Vec<Option<u64>>, Vec
         }
     }
     assert!(ctf.info().damage.is_empty(), "{:?}", ctf.info().damage);
-    (times, losses, ctf.info().notes.clone())
+    (times, losses, ctf.info().limits.clone())
 }
 
 /// The times that babeltrace2 prints, and what it says of losses; `None` where it is not installed.

@@ -187,7 +187,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     answers
         .limits
         .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
-    answers.limits.extend(source.info().notes.iter().cloned());
+    answers.limits.extend(source.info().limits.iter().cloned());
     if let Some(below) = below {
         answers.limits.push(below);
     } else if found.passages.is_empty() {

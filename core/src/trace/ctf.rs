@@ -200,7 +200,7 @@ impl<'a> Ctf<'a> {
         }
         let mut streams_of = self.traces.iter().flat_map(|trace| trace.metadata.streams.values());
         if !streams_of.any(|stream| stream.event_header.has_clock()) {
-            self.about.info.notes.push(
+            self.about.info.limits.push(
                 "the events say no time: when they were, and how long anything took, is not recorded".into(),
             );
         }
@@ -212,7 +212,7 @@ impl<'a> Ctf<'a> {
         let lost: u64 = streams.values().map(|packets| lost_packets(packets)).sum();
         if lost > 0 {
             let were = if lost == 1 { "1 packet was" } else { &format!("{lost} packets were") };
-            self.about.info.notes.push(format!(
+            self.about.info.limits.push(format!(
                 "{were} lost, as their numbers say: how many events were in them is not recorded"
             ));
         }

@@ -144,6 +144,8 @@ pub struct Info {
     pub damage: Vec<Damage>,
     /// Facts worth showing that fit nowhere else: per-CPU statistics, boundaries the recorder wrote down.
     pub notes: Vec<String>,
+    /// What limits every answer from it: lost packets, events without a time.
+    pub limits: Vec<String>,
 }
 
 /// A walk over the records of all CPUs, ascending in time; never longer than the bytes allow.

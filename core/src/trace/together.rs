@@ -44,6 +44,7 @@ impl<'s> Together<'s> {
                 together.about.info.cpus = together.about.info.cpus.max(info.cpus);
                 together.about.info.damage.extend(info.damage.iter().cloned());
                 together.about.info.notes.extend(info.notes.iter().cloned());
+                together.about.info.limits.extend(info.limits.iter().cloned());
                 for (tid, comm) in &info.comms {
                     together.about.info.comms.entry(*tid).or_insert_with(|| comm.clone());
                 }

@@ -148,7 +148,7 @@ fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
     let end = ["</script", "\";"].iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
     let mut trace = String::with_capacity(end);
     for line in rest[..end].lines() {
-        let line = line.strip_suffix("\\n\\").unwrap_or(line);
+        let line = line.strip_suffix("\\n\\").or_else(|| line.strip_suffix("\\n")).unwrap_or(line);
         trace.push_str(&line.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"));
         trace.push('\n');
     }
