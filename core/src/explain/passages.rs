@@ -199,10 +199,7 @@ impl<'s> Search<'s> {
                 self.turns.lost(loss.cpu);
                 // Where only switches are missing, no begin and no end of a passage is.
                 if loss.count != Some(0) {
-                    match loss.count {
-                        Some(count) => self.found.lost = self.found.lost.saturating_add(count),
-                        None => self.found.lost_uncounted += 1,
-                    }
+                    self.found.count_loss(loss.count);
                     self.lost_until = self.lost_until.max(loss.before);
                     self.lost_meanwhile(loss);
                 }

@@ -147,6 +147,15 @@ pub struct Found {
     pub impossible: Vec<String>,
 }
 
+impl Found {
+    pub(super) fn count_loss(&mut self, count: Option<u64>) {
+        match count {
+            Some(count) => self.lost = self.lost.saturating_add(count),
+            None => self.lost_uncounted += 1,
+        }
+    }
+}
+
 /// `*` stands for any characters, `?` for one.
 fn glob_fits(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
