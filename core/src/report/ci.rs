@@ -129,7 +129,7 @@ fn element(kind: &str, why: &[String]) -> String {
 
 /// GitHub's own escapes; in a property a comma and a colon end it.
 fn escaped(text: &str, property: bool) -> String {
-    let plain = printable::line(text).replace('%', "%25");
+    let plain = printable::no_commands(&printable::line(text)).replace('%', "%25");
     match property {
         true => plain.replace(':', "%3A").replace(',', "%2C"),
         false => plain,
