@@ -1,7 +1,10 @@
 //! A series: one latency quantity on one CPU or of one thread, with everything that may be said of it.
 
+mod in_time;
 pub mod labels;
 mod sum;
+
+pub use in_time::maxima_in_time;
 
 use serde::{Deserialize, Serialize};
 

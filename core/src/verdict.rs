@@ -136,13 +136,19 @@ fn is_false(is_set: &bool) -> bool {
     !*is_set
 }
 
-/// "N samples, k above X: with confidence c fewer than 1 in M", if late activations come independently of each other;
-/// where they come in bursts, it is optimistic.
+/// "N samples, k above X: with confidence c fewer than 1 in M". Late activations come in clusters: these count once where
+/// `theta` is known. Where it is not, the statement is optimistic unless they come independently of each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelFree {
     /// Activations: samples, and those that were missed or lost.
     pub samples: u64,
+    /// Extremal index: 1 for independent activations, 1/k for clusters of k. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theta: Option<f64>,
+    /// As many independent activations say as much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_samples: Option<u64>,
     /// The level.
     pub level_ns: Ns,
     /// Those above it, and those of which that is not known.
@@ -153,6 +159,26 @@ pub struct ModelFree {
     pub probability_below: f64,
     /// The same as a sentence.
     pub sentence: String,
+}
+
+impl ModelFree {
+    /// What the sentence rests on besides.
+    #[must_use]
+    pub fn rests_on(&self) -> &'static str {
+        match self.theta {
+            Some(_) => "late ones that come together counted once",
+            None => "if late ones come independently",
+        }
+    }
+
+    /// The same in brackets, for a screen.
+    #[must_use]
+    pub fn caveat(&self) -> String {
+        match self.theta {
+            Some(theta) => format!("({}: theta {theta:.3})", self.rests_on()),
+            None => format!("({}; optimistic where they come in bursts)", self.rests_on()),
+        }
+    }
 }
 
 /// A named rule with its source.

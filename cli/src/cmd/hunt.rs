@@ -14,8 +14,8 @@ use crate::strict::Strict;
 
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
 ///
-/// What is stated without any model holds if late activations come independently of each other; where they come in
-/// bursts, it is optimistic.
+/// What is stated without any model counts late activations that come together once, as far as the maxima of the seconds tell
+/// (from fifty seconds on); in shorter runs it holds if they come independently, and is optimistic where they come in bursts.
 ///
 /// Exit status: 0 within the deadline (or none given), 1 could not measure, 2 deadline exceeded, 3 measured but
 /// inconclusive.

@@ -53,6 +53,9 @@ impl Until {
 
     /// For the conditions of the run.
     pub fn note(&self, taken: u64) -> String {
-        format!("--until: {taken} samples of the {} that the claim takes without an exceedance", self.samples)
+        format!(
+            "--until: {taken} samples of the {} that the claim takes without an exceedance, if late ones come independently",
+            self.samples
+        )
     }
 }

@@ -6,7 +6,7 @@ use super::gate::{condition, tested_or_not};
 use super::gev::{self, Fit, Fixed};
 use super::order;
 use super::tail::Distribution;
-use crate::stats::model_free;
+use crate::stats::{clusters, model_free};
 
 /// Blocks of the cross-check.
 const BLOCKS: usize = 100;
@@ -103,18 +103,9 @@ fn described(maxima: &[f64], fit: &Fit, q: f64) -> Gev {
 /// Extremal index of a run: inside its blocks from how many of them have an exceedance, across them from their gaps.
 /// At the level that a fifth of the blocks exceed. `None` where that is not identified.
 pub(super) fn extremal_index(all: &Distribution, maxima: &[f64], per_block: f64) -> Option<f64> {
-    let mut sorted = maxima.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let level = all.grid.edge_from(*sorted.get(sorted.len() * 4 / 5)?);
-    let times: Vec<f64> =
-        (0u32..).zip(maxima).filter(|(_, max)| **max >= level).map(|(at, _)| f64::from(at)).collect();
-    let hit = times.len() as u64;
-    if hit < 10 {
-        return None;
-    }
+    let level = all.grid.edge_from(clusters::level_of_maxima(maxima)?);
     let zeta = super::tail::total(&all.excesses(level)) as f64 / all.samples as f64;
-    let inside = order::index_by_blocks(maxima.len() as u64, hit, per_block, zeta)?;
-    Some(inside * order::extremal_index(&times).unwrap_or(1.0))
+    clusters::index_of_maxima(maxima, per_block, level, zeta)
 }
 
 /// The answer from block maxima alone: `level` and samples are then blocks.

@@ -11,7 +11,7 @@ use super::tail::Distribution;
 use crate::histogram::Histogram;
 use crate::judge::criteria;
 use crate::run::Run;
-use crate::series::{Quantity, Series};
+use crate::series::{maxima_in_time, Quantity, Series};
 use crate::time::Cpu;
 
 /// Paths of the conditions that differ: samples of such runs are not of one distribution.
@@ -100,7 +100,7 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
                 None => all = Some(histogram.clone()),
             }
         }
-        match in_time(&series) {
+        match maxima_in_time(&series) {
             Ok(values) => maxima.extend(values),
             Err(reason) => why = Some(reason),
         }
@@ -135,24 +135,6 @@ fn taken_elsewhere(run: &Run, cpus: Option<&[Cpu]>) -> u64 {
     let left = run.conditions.during.left_cpu.iter();
     let left = left.filter(|left| cpus.is_none_or(|cpus| cpus.contains(&left.cpu)));
     left.fold(0, |sum: u64, left| sum.saturating_add(left.samples.unwrap_or(1).max(1)))
-}
-
-/// Maxima of each stretch over all series of a run, in time order.
-fn in_time(series: &[&Series]) -> Result<Vec<f64>, &'static str> {
-    let filled: Vec<&&Series> = series.iter().filter(|s| s.histogram.count() > 0).collect();
-    if filled.iter().any(|s| s.seconds.is_empty()) {
-        return Err("this run has a histogram without the maxima of its seconds");
-    }
-    let stretch = filled.first().map_or(1, |s| s.seconds_stretch).max(1);
-    if filled.iter().any(|s| s.seconds_stretch != stretch) {
-        return Err("the maxima of its CPUs are of stretches of different lengths");
-    }
-    let mut at: BTreeMap<u32, f64> = BTreeMap::new();
-    for one in filled.iter().flat_map(|s| &s.seconds) {
-        let max = at.entry(one.second / stretch).or_insert(0.0);
-        *max = max.max(one.max_ns.0 as f64);
-    }
-    Ok(at.into_values().collect())
 }
 
 /// Adds what only a run knows: the terms of blocking that were observed, and how far the four criteria are met.

@@ -1,6 +1,7 @@
 //! What only the order in time can tell: stationarity, independence, clusters.
 
 use super::special::{bridge_upper, chi2_upper, ks_two_sample};
+pub use crate::stats::clusters::{extremal_index, index_by_blocks};
 
 /// KPSS statistic for a constant level, with the lag `floor(4 (n / 100)^(1/4))`, and its p-value (Kwiatkowski,
 /// Phillips, Schmidt, Shin, J. Econometrics 54, 1992). `None` below ten values or when all are equal.
@@ -88,26 +89,6 @@ pub fn ks(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     Some((distance, ks_two_sample(distance, n, m)))
 }
 
-/// Extremal index by the intervals estimator, from the times of the exceedances in units of samples (Ferro and Segers,
-/// J. R. Statist. Soc. B 65, 2003). `None` below three exceedances.
-#[must_use]
-pub fn extremal_index(times: &[f64]) -> Option<f64> {
-    let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).max(1.0)).collect();
-    if gaps.len() < 2 {
-        return None;
-    }
-    let n = gaps.len() as f64;
-    let longest = gaps.iter().copied().fold(0.0, f64::max);
-    let (sum, squares) = match longest > 2.0 {
-        true => (
-            gaps.iter().map(|t| t - 1.0).sum::<f64>(),
-            gaps.iter().map(|t| (t - 1.0) * (t - 2.0)).sum::<f64>(),
-        ),
-        false => (gaps.iter().sum(), gaps.iter().map(|t| t * t).sum()),
-    };
-    (squares > 0.0).then(|| (2.0 * sum * sum / (n * squares)).min(1.0))
-}
-
 /// Where clusters start: indices into `times`. The gaps between clusters are the `floor(n theta)` longest ones, so that
 /// the run length follows from the extremal index.
 #[must_use]
@@ -126,17 +107,4 @@ pub fn cluster_starts(times: &[f64], theta: f64) -> Vec<usize> {
     let separates = |gap: f64| if ties + 1 > clusters { gap > between } else { gap >= between };
     let later = gaps.iter().enumerate().filter(|(_, gap)| separates(**gap)).map(|(at, _)| at + 1);
     (!times.is_empty()).then_some(0).into_iter().chain(later).collect()
-}
-
-/// Extremal index inside blocks, from how many blocks have an exceedance: of `blocks` with `per_block` samples each,
-/// `hit` have one, where a share `zeta` of all samples exceeds (R. L. Smith and I. Weissman, J. R. Statist. Soc. B 56,
-/// 1994). `None` where every block has one, or none has: it is not identified then.
-#[must_use]
-pub fn index_by_blocks(blocks: u64, hit: u64, per_block: f64, zeta: f64) -> Option<f64> {
-    if hit == 0 || hit >= blocks || zeta <= 0.0 || zeta >= 1.0 || per_block <= 0.0 {
-        return None;
-    }
-    let seen = f64::ln_1p(-(hit as f64 / blocks as f64));
-    let independent = per_block * f64::ln_1p(-zeta);
-    Some((seen / independent).min(1.0))
 }

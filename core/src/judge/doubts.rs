@@ -149,10 +149,17 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     if said.above > 0 {
         return vec![too_few(format!("{}: a PASS claims fewer than 1 in {one_in}", said.sentence))];
     }
-    let (taken, percent) = (said.samples, rules.confidence * 100.0);
+    let (taken, percent) = (said.effective_samples.unwrap_or(said.samples), rules.confidence * 100.0);
+    let clustered = match said.theta.filter(|_| taken < said.samples) {
+        Some(theta) => format!(
+            " (as good as {taken} independent ones, because late ones come in clusters: theta {theta:.3})"
+        ),
+        None => String::new(),
+    };
     vec![too_few(format!(
-        "too few samples: {taken}; {needed} without an exceedance are the least that show, with {percent} % confidence, \
+        "too few samples: {}{clustered}; {needed} without an exceedance are the least that show, with {percent} % confidence, \
          fewer than 1 late activation in {one_in}: measure longer{}",
+        said.samples,
         longer(run, taken, needed)
     ))]
 }

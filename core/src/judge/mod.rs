@@ -18,7 +18,7 @@ use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::stats::activations::{possibly_above, Activations};
-use crate::stats::{model_free, rule_of_thumb};
+use crate::stats::{clusters, model_free, rule_of_thumb};
 use crate::time::Ns;
 use crate::verdict::{JudgedBy, ModelFree, Outcome, Verdict};
 
@@ -107,8 +107,7 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
     }
     if outcome == Some(Outcome::Pass) {
         // read alone, as with -q, it must not claim more than it rests on
-        let claims = model_free.iter().map(|said| &said.sentence);
-        reasons.extend(claims.map(|sentence| format!("{sentence}, if late ones come independently")));
+        reasons.extend(model_free.iter().map(|said| format!("{}, {}", said.sentence, said.rests_on())));
     }
     reasons.extend(ordered(doubts));
     let rule_of_thumb = worst
@@ -218,7 +217,9 @@ pub(super) fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Opti
     let in_time = |most: &Ns| deadline.is_some_and(|deadline| *most <= deadline);
     let known = missed.chain(lost).filter(in_time).chain([worst]).max()?;
     let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(known);
-    model_free::statement(Activations::of(run.of(rules.quantity), level), level, rules.confidence)
+    let series: Vec<&Series> = run.of(rules.quantity).collect();
+    let theta = clusters::of_series(&series);
+    model_free::statement(Activations::of(series.into_iter(), level), theta, level, rules.confidence)
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let sum = main.and_then(|main| merged.of(main).next());
     let model_free = sum.and_then(|sum| {
         let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
-        model_free::statement(Activations::of(std::iter::once(sum), level), level, CONFIDENCE)
+        model_free::statement(Activations::of(std::iter::once(sum), level), None, level, CONFIDENCE)
     });
     let judged_by = Some(JudgedBy::Merged);
     Verdict {

@@ -9,9 +9,6 @@ use crate::run::Run;
 use crate::time::Ns;
 use crate::verdict::Criterion;
 
-/// What a statement without a model rests on all the same.
-const INDEPENDENT: &str = "(if late ones come independently; optimistic where they come in bursts)";
-
 /// Lines of a screen that has room for more than what must be said.
 const ROOMY: usize = 50;
 
@@ -23,9 +20,12 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     lines.extend(spread(run).filter(|_| has_room).iter().flat_map(|text| wrap(text, screen.width)));
     if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
         lines.extend(
-            wrap(&format!("Without any model: {} {INDEPENDENT}", model_free.sentence), screen.width)
-                .into_iter()
-                .take(3),
+            wrap(
+                &format!("Without any model: {} {}", model_free.sentence, model_free.caveat()),
+                screen.width,
+            )
+            .into_iter()
+            .take(3),
         );
     }
     let criteria = run.verdict.iter().flat_map(|verdict| &verdict.criteria);

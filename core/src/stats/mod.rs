@@ -2,6 +2,7 @@
 
 pub(crate) mod activations;
 pub mod claim;
+pub mod clusters;
 pub mod holm;
 pub mod model_free;
 pub mod rule_of_thumb;

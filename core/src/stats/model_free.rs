@@ -12,8 +12,8 @@
 //! takes longer than some ten thousand terms.
 //!
 //! What it does not say: samples must be independent of one another and of the same workload and configuration.
-//! Lateness comes in clusters, so the limit is optimistic then; `N` becomes `theta * N` (an extremal index, not here).
-//! Whoever prints the sentence says so beside it. CPUs and machines that are put together count as one workload.
+//! Lateness comes in clusters; where the extremal index theta is known ([`super::clusters`]), `N` becomes `theta * N`.
+//! Where it is not the limit is optimistic, and whoever prints the sentence says so beside it. CPUs and machines that are put together count as one workload.
 
 use crate::stats::activations::Activations;
 use crate::time::Ns;
@@ -61,11 +61,20 @@ pub fn samples_needed(probability: f64, confidence: f64) -> Option<u64> {
         .then(|| ((1.0 - confidence).ln() / f64::ln_1p(-probability)).ceil() as u64)
 }
 
-/// The statement for those of the `activations` that may be beyond `level`; `None` where [`upper_limit`] has none.
+/// The statement for those of the `activations` that may be beyond `level`; `None` where [`upper_limit`] has none. With the
+/// extremal index `theta`, clusters count once, on both sides.
 #[must_use]
-pub(crate) fn statement(activations: Activations, level: Ns, confidence: f64) -> Option<ModelFree> {
+pub(crate) fn statement(
+    activations: Activations,
+    theta: Option<f64>,
+    level: Ns,
+    confidence: f64,
+) -> Option<ModelFree> {
     let Activations { all: samples, missed, above, unknown } = activations;
-    let probability_below = upper_limit(samples, above, confidence)?;
+    let effective = theta.map(|theta| effective(activations, theta));
+    let (n, k) = effective.unwrap_or((samples, above));
+    let probability_below = upper_limit(n, k.min(n), confidence)?;
+    let effective_samples = effective.map(|(n, _)| n);
     let counted = match above {
         0 => "none".to_owned(),
         n => n.to_string(),
@@ -82,9 +91,30 @@ pub(crate) fn statement(activations: Activations, level: Ns, confidence: f64) ->
         0 => format!("{samples} samples"),
         missed => format!("{samples} activations ({missed} missed)"),
     };
+    let of = match effective_samples.filter(|n| *n < samples) {
+        Some(n) => format!("{of} (as good as {n} independent ones)"),
+        None => of,
+    };
     let unknown = if unknown > 0 { " or not known" } else { "" };
     let sentence = format!("{of}, {counted} above {shown}{unknown}: with {percent} % confidence {claim}");
-    Some(ModelFree { samples, level_ns: level, above, confidence, probability_below, sentence })
+    Some(ModelFree {
+        samples,
+        theta,
+        effective_samples,
+        level_ns: level,
+        above,
+        confidence,
+        probability_below,
+        sentence,
+    })
+}
+
+/// As many independent activations say as much, and so many of them are above. What is not known is in no cluster.
+fn effective(activations: Activations, theta: f64) -> (u64, u64) {
+    let Activations { all, above, unknown, .. } = activations;
+    let n = ((theta * all.saturating_sub(unknown) as f64).floor() as u64).max(1);
+    let k = (theta * above.saturating_sub(unknown) as f64).ceil() as u64;
+    (n.saturating_add(unknown), k.saturating_add(unknown))
 }
 
 /// Probability of `k` or more exceedances in `n` where each has probability `p`; 1 for fewer than are expected.
@@ -301,26 +331,39 @@ mod tests {
     }
 
     #[test]
+    fn clusters_count_once_on_both_sides_and_what_is_not_known_in_full() {
+        let said = statement(counted(1_000_000, 50), Some(0.1), Ns(85_300), 0.95).unwrap();
+        assert_eq!((said.samples, said.above, said.effective_samples), (1_000_000, 50, Some(100_000)));
+        close(said.probability_below, upper_limit(100_000, 5, 0.95).unwrap(), 1e-12);
+        assert!(said.sentence.starts_with("1000000 samples (as good as 100000 independent ones), 50 above"));
+        let lost = Activations { all: 1_010, missed: 0, above: 30, unknown: 10 };
+        let said = statement(lost, Some(0.5), Ns(85_300), 0.95).unwrap();
+        close(said.probability_below, upper_limit(510, 20, 0.95).unwrap(), 1e-12);
+        let none = statement(counted(1_000, 0), Some(1.0), Ns(85_300), 0.95).unwrap();
+        assert!(none.sentence.starts_with("1000 samples, none above"), "{}", none.sentence);
+    }
+
+    #[test]
     fn the_sentence_claims_no_more_than_the_limit() {
-        let said = statement(counted(1_000_000, 0), Ns(85_300), 0.95).unwrap();
+        let said = statement(counted(1_000_000, 0), None, Ns(85_300), 0.95).unwrap();
         assert_eq!(
             said.sentence,
             "1000000 samples, none above 85.3 µs: with 95 % confidence fewer than 1 in 333808"
         );
-        let said = statement(counted(3, 2), Ns(85_300), 0.95).unwrap();
+        let said = statement(counted(3, 2), None, Ns(85_300), 0.95).unwrap();
         assert_eq!(said.sentence, "3 samples, 2 above 85.3 µs: with 95 % confidence fewer than 98.4 %");
         let stalled = Activations { all: 15_002, missed: 1_002, above: 212, unknown: 0 };
-        let said = statement(stalled, Ns::from_ms(5), 0.95).unwrap();
+        let said = statement(stalled, None, Ns::from_ms(5), 0.95).unwrap();
         assert_eq!(
             said.sentence,
             "15002 activations (1002 missed), 212 above 5.000 ms: with 95 % confidence fewer than 1 in 63"
         );
-        let said = statement(Activations { unknown: 9, ..stalled }, Ns::from_ms(5), 0.95).unwrap();
+        let said = statement(Activations { unknown: 9, ..stalled }, None, Ns::from_ms(5), 0.95).unwrap();
         assert!(said.sentence.contains("212 above 5.000 ms or not known:"), "{}", said.sentence);
         for (level, shown) in
             [(85_301, "85.4 µs"), (99_901, "100 µs"), (100_400, "101 µs"), (999_999_001, "1.000 s")]
         {
-            let said = statement(counted(9, 0), Ns(level), 0.95).unwrap();
+            let said = statement(counted(9, 0), None, Ns(level), 0.95).unwrap();
             assert!(said.sentence.contains(&format!("none above {shown}:")), "{}", said.sentence);
             assert_eq!(said.level_ns, Ns(level));
         }

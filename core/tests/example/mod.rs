@@ -218,6 +218,8 @@ fn verdict(run: &Run) -> Verdict {
             "load: stress-ng, all classes".into(),
         ],
         model_free: Some(ModelFree {
+            theta: None,
+            effective_samples: None,
             samples,
             level_ns: max,
             above: 0,

@@ -1,0 +1,141 @@
+//! How much is a sample worth where late ones come in clusters? The extremal index theta: 1 for independent samples, 1/k for
+//! clusters of k. `theta * N` independent samples say as much as N clustered ones.
+//!
+//! Of a run, which keeps a histogram and the largest sample of each second, theta inside a second follows from how many seconds have
+//! an exceedance, that across seconds from their gaps. It is an estimate, from fifty seconds on.
+
+use crate::histogram::Histogram;
+use crate::series::{maxima_in_time, Series};
+use crate::time::Ns;
+
+/// Extremal index by the intervals estimator, from the times of the exceedances in units of samples (Ferro and Segers,
+/// J. R. Statist. Soc. B 65, 2003). `None` below three exceedances.
+#[must_use]
+pub fn extremal_index(times: &[f64]) -> Option<f64> {
+    let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).max(1.0)).collect();
+    if gaps.len() < 2 {
+        return None;
+    }
+    let n = gaps.len() as f64;
+    let longest = gaps.iter().copied().fold(0.0, f64::max);
+    let (sum, squares) = match longest > 2.0 {
+        true => (
+            gaps.iter().map(|t| t - 1.0).sum::<f64>(),
+            gaps.iter().map(|t| (t - 1.0) * (t - 2.0)).sum::<f64>(),
+        ),
+        false => (gaps.iter().sum(), gaps.iter().map(|t| t * t).sum()),
+    };
+    (squares > 0.0).then(|| (2.0 * sum * sum / (n * squares)).min(1.0))
+}
+
+/// Extremal index inside blocks, from how many blocks have an exceedance: of `blocks` with `per_block` samples each,
+/// `hit` have one, where a share `zeta` of all samples exceeds (R. L. Smith and I. Weissman, J. R. Statist. Soc. B 56,
+/// 1994). `None` where every block has one, or none has: it is not identified then.
+#[must_use]
+pub fn index_by_blocks(blocks: u64, hit: u64, per_block: f64, zeta: f64) -> Option<f64> {
+    if hit == 0 || hit >= blocks || zeta <= 0.0 || zeta >= 1.0 || per_block <= 0.0 {
+        return None;
+    }
+    let seen = f64::ln_1p(-(hit as f64 / blocks as f64));
+    let independent = per_block * f64::ln_1p(-zeta);
+    Some((seen / independent).min(1.0))
+}
+
+/// Exceedances below which nothing is estimated.
+const FEWEST: u64 = 10;
+
+/// The level that a fifth of the maxima reach; `None` without one.
+#[must_use]
+pub fn level_of_maxima(maxima: &[f64]) -> Option<f64> {
+    let mut sorted = maxima.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() * 4 / 5).copied()
+}
+
+/// Extremal index from the maxima of blocks in time order, with `per_block` samples each: inside the blocks, times across them.
+/// `zeta`: share of all samples from `level` on. `None` where fewer than ten blocks reach it, or all do.
+#[must_use]
+pub fn index_of_maxima(maxima: &[f64], per_block: f64, level: f64, zeta: f64) -> Option<f64> {
+    let times: Vec<f64> =
+        (0u32..).zip(maxima).filter(|(_, max)| **max >= level).map(|(at, _)| f64::from(at)).collect();
+    let hit = times.len() as u64;
+    if hit < FEWEST {
+        return None;
+    }
+    let inside = index_by_blocks(maxima.len() as u64, hit, per_block, zeta)?;
+    Some(inside * extremal_index(&times).unwrap_or(1.0))
+}
+
+/// Extremal index of all `series` together, missed activations as late as they would have been. `None` where it is not
+/// identified, or where the maxima of the seconds are not there. Cost: one sum of the histograms.
+#[must_use]
+pub fn of_series(series: &[&Series]) -> Option<f64> {
+    let maxima = maxima_in_time(series).ok()?;
+    let mut all: Option<Histogram> = None;
+    for one in series {
+        let histogram = one.activations().unwrap_or(&one.histogram);
+        match &mut all {
+            Some(sum) => sum.merge(histogram).ok()?,
+            None => all = Some(histogram.clone()),
+        }
+    }
+    let all = all.filter(|all| all.count() > 0)?;
+    let level = Ns(level_of_maxima(&maxima)? as u64);
+    // From a class edge on, so that samples and maxima are counted alike.
+    let layout = all.layout();
+    let class = layout.index(level);
+    let edge = if layout.lower(class) == level { level } else { Ns(layout.upper(class).0.saturating_add(1)) };
+    let zeta = all.count_from(edge) as f64 / all.count() as f64;
+    index_of_maxima(&maxima, all.count() as f64 / maxima.len() as f64, edge.0 as f64, zeta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Layout;
+    use crate::random::Random;
+    use crate::series::{Quantity, SecondMax};
+    use crate::time::Cpu;
+
+    /// 400 seconds of 1000 samples; of each `every`-th sample on average a burst of `length` late ones begins.
+    fn of_bursts(length: u64, bursts: u64, seed: u64) -> Series {
+        let mut random = Random::new(seed);
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        let mut late = vec![0u64; 400_000];
+        for _ in 0..bursts {
+            let at = (random.below(400_000)) as usize;
+            let size = 100_000 + random.below(400_000);
+            (at..(at + length as usize).min(400_000)).for_each(|n| late[n] = late[n].max(size));
+        }
+        let mut seconds = Vec::new();
+        for (second, samples) in late.chunks(1_000).enumerate() {
+            let all =
+                samples.iter().map(|&late| Ns(if late > 0 { late } else { 5_000 + random.below(20_000) }));
+            let max = all.inspect(|sample| histogram.record(*sample)).max().unwrap();
+            seconds.push(SecondMax { second: second as u32, max_ns: max });
+        }
+        let mut series = Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram);
+        series.set_seconds(seconds);
+        series
+    }
+
+    #[test]
+    fn theta_is_one_part_of_the_injected_length_of_the_clusters() {
+        for (length, low, high) in [(1, 0.75, 1.0), (5, 0.14, 0.27), (20, 0.03, 0.07)] {
+            let mut thetas: Vec<f64> =
+                (0..9).map(|seed| of_series(&[&of_bursts(length, 150, seed + 1)]).unwrap()).collect();
+            thetas.sort_by(f64::total_cmp);
+            assert!((low..=high).contains(&thetas[4]), "{length}: {thetas:?}");
+        }
+    }
+
+    #[test]
+    fn without_seconds_or_with_few_nothing_is_estimated() {
+        let mut series = of_bursts(5, 150, 1);
+        series.seconds.truncate(30);
+        assert_eq!(of_series(&[&series]), None);
+        series.seconds.clear();
+        assert_eq!(of_series(&[&series]), None);
+        assert_eq!(of_series(&[]), None);
+    }
+}
