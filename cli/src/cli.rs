@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{breaktrace, cmd, exit};
@@ -107,7 +106,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) if error.use_stderr() => {
             // clap would print a paragraph and exit with 2, which here means "deadline exceeded".
-            eprintln!("lathunt: {}", exit::shortened(&usage_error(&error)));
+            eprintln!("lathunt: {}", exit::shortened(&exit::usage_error(&error)));
             return exit::COULD_NOT_MEASURE.into();
         }
         Err(help) => {
@@ -150,40 +149,6 @@ pub fn main() -> ExitCode {
         eprintln!("lathunt: {}", exit::one_line(&error));
         exit::COULD_NOT_MEASURE.into()
     })
-}
-
-/// What is wrong with the arguments, on one line, with clap's hint where it has one.
-pub(crate) fn usage_error(error: &clap::Error) -> String {
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "no command given; see --help".to_owned();
-    }
-    let text = error.render().to_string();
-    let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let line = told.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
-    format!(
-        "{}; {}",
-        line.trim_start_matches("error: "),
-        command_after_dashes(error).unwrap_or("see --help".to_owned())
-    )
-}
-
-/// `record ./app`: what to type, where the command takes a program after `--`.
-fn command_after_dashes(error: &clap::Error) -> Option<String> {
-    const TAKE_A_PROGRAM: [&str; 3] = ["record", "trace", "respond"];
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let takes_one = words.first().is_some_and(|command| TAKE_A_PROGRAM.contains(&command.as_str()));
-    if !takes_one || error.kind() != clap::error::ErrorKind::UnknownArgument {
-        return None;
-    }
-    let ContextValue::String(refused) = error.get(ContextKind::InvalidArg)? else { return None };
-    if refused.starts_with('-') {
-        return None; // an option
-    }
-    let at = words.iter().position(|word| word == refused)?;
-    let (options, program) = words.split_at(at);
-    Some(format!("a program goes after --: lathunt {} -- {}", options.join(" "), program.join(" ")))
 }
 
 #[cfg(test)]

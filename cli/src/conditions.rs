@@ -5,12 +5,13 @@ use std::path::Path;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_host::facts::counters::Counters;
+use lathunt_host::tree::LIVE;
 use lathunt_host::{facts, wall};
 
 /// The conditions of a measurement on `cpus` that begins now.
 #[must_use]
 pub fn of_this_run(cpus: &CpuSet) -> Conditions {
-    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
+    let mut conditions = facts::gather(Path::new(LIVE), cpus);
     conditions.started = wall::now_rfc3339();
     conditions.command = Some(command_line());
     conditions.tool = Some(tool());

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::facts::Tree;
+use crate::tree::Tree;
 
 /// A file system that is mounted nowhere; gone when dropped.
 #[derive(Debug)]

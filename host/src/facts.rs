@@ -13,17 +13,12 @@ pub mod machine;
 pub mod neighbours;
 pub mod packed;
 pub mod snapshot;
-mod tree;
 
 use std::path::Path;
 
+use crate::tree::Tree;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
-
-pub use tree::Tree;
-
-/// The root of the live system.
-pub const LIVE: &str = "/";
 
 /// All facts of the system below `root` (`/` is this machine), for a measurement on `measured`.
 ///

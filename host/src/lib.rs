@@ -4,6 +4,7 @@
 
 pub mod arch;
 pub mod beneath;
+mod bpf_object;
 pub mod calibrate;
 pub mod channel;
 pub mod child;
@@ -39,6 +40,7 @@ pub mod testing;
 pub mod threads;
 pub mod topology;
 pub mod tracefs;
+pub mod tree;
 pub mod trusted;
 pub mod user;
 pub mod wall;

@@ -1,10 +1,12 @@
 //! Names of kernel addresses, from /proc/kallsyms, and what the code there says.
 
+mod code;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
-use crate::recorder::Code;
+use code::Code;
 
 /// Longer than any function.
 const LARGEST: u64 = 1 << 20;

@@ -7,7 +7,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Cpu;
 
 use crate::error::{Error, Result};
-use crate::facts::Tree;
+use crate::tree::Tree;
 
 /// The CPUs of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

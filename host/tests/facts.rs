@@ -6,8 +6,9 @@ use std::path::Path;
 
 use lathunt_core::conditions::{Capability, Conditions};
 use lathunt_core::cpuset::CpuSet;
-use lathunt_host::facts::{self, Tree};
+use lathunt_host::facts;
 use lathunt_host::topology::Topology;
+use lathunt_host::tree::{Tree, LIVE};
 
 /// A root directory with these files.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -324,8 +325,8 @@ fn damaged_files_are_noted_and_give_no_value() {
 
 #[test]
 fn this_machine_is_read_without_root_and_agrees_with_its_own_tools() {
-    let topology = Topology::read(Path::new(facts::LIVE)).unwrap();
-    let c = facts::gather(Path::new(facts::LIVE), &topology.online);
+    let topology = Topology::read(Path::new(LIVE)).unwrap();
+    let c = facts::gather(Path::new(LIVE), &topology.online);
     let uname = |flag: &str| {
         let output = std::process::Command::new("uname").arg(flag).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()

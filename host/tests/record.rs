@@ -14,12 +14,12 @@ use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::calibrate::{agree, disturb, Disturbance, Sight};
-use lathunt_host::facts::LIVE;
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recording::{Recording, Settings, Snapshot};
 use lathunt_host::sched;
 use lathunt_host::testing::{lacks_bpf, may_run};
 use lathunt_host::topology::Topology;
+use lathunt_host::tree::LIVE;
 
 /// Of an attempt, and so many are judged.
 const PULSES: u32 = 6;

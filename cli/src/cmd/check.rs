@@ -12,6 +12,7 @@ use lathunt_core::check::{self, Profile, Severity, Shown, Snapshot};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::facts::snapshot;
+use lathunt_host::tree::LIVE;
 
 use crate::file::write_atomic;
 use crate::{exit, out};
@@ -127,7 +128,7 @@ fn gather(args: &CheckArgs) -> Result<Snapshot> {
         });
     }
     match &args.root {
-        None => Ok(snapshot::take(Path::new(lathunt_host::facts::LIVE), args.duration)),
+        None => Ok(snapshot::take(Path::new(LIVE), args.duration)),
         Some(root) if root.is_dir() => {
             let snapshot = snapshot::take(root, Duration::ZERO);
             if snapshot.files.is_empty() && snapshot.config.is_none() {

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use anyhow::{bail, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_host::instrument::clock::{measure, Options};
+use lathunt_host::signals;
 use lathunt_host::topology::Topology;
-use lathunt_host::{facts, signals};
+use lathunt_host::tree::LIVE;
 
 use super::units;
 use crate::{exit, out};
@@ -43,7 +44,7 @@ pub struct ClockArgs {
 /// # Errors
 /// When CPUs are not there or the priority is refused.
 pub fn run(args: ClockArgs) -> Result<ExitCode> {
-    let topology = Topology::read(std::path::Path::new(facts::LIVE))?;
+    let topology = Topology::read(std::path::Path::new(LIVE))?;
     let cpus = topology.select(args.cpus.as_ref())?;
     let Some(cpu) = cpus.iter().next_back() else { bail!("cannot measure on no CPU at all") };
     signals::install()?;

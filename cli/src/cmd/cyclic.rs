@@ -14,13 +14,13 @@ use lathunt_core::report::figures::fitting;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
-use lathunt_host::facts;
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{
     Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
 };
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::topology::Topology;
+use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, signals};
 
 use super::units::{interval, microseconds, seconds};
@@ -136,7 +136,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let broke = cyclic.broke();
     let results = cyclic.finish();
     conditions.duration_s = Some(begun.elapsed().as_secs_f64());
-    conditions.during = before.during(Path::new(facts::LIVE), &cpus);
+    conditions.during = before.during(Path::new(LIVE), &cpus);
     drop(held);
     let failed = || results.iter().filter_map(|result| Some((result.series.label(), result.error.as_ref()?)));
     if results.iter().all(|result| result.series.histogram.count() == 0) {
@@ -190,7 +190,7 @@ fn cut_short(args: &CyclicArgs, measured: Ns) -> Option<String> {
 fn options(args: &CyclicArgs) -> Result<Options> {
     // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
     let cpus = match &args.cpus {
-        Some(named) => Topology::read(Path::new(facts::LIVE))?.select(Some(named))?,
+        Some(named) => Topology::read(Path::new(LIVE))?.select(Some(named))?,
         None => sched::affinity()?,
     };
     let mut options = Options::on(cpus.iter());
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_named_cpu_need_not_be_inherited() {
-        let online = Topology::read(Path::new(facts::LIVE)).unwrap().online;
+        let online = Topology::read(Path::new(LIVE)).unwrap().online;
         let first = online.iter().next().unwrap();
         let args = Line::parse_from(["cyclic", "-c", &first.to_string()]).args;
         let with_another = move || {

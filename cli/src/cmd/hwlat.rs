@@ -15,6 +15,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::facts::counters::grown;
 use lathunt_host::instrument::hwlat::{smi_counts, spin, tracer, Options};
 use lathunt_host::topology::Topology;
+use lathunt_host::tree::LIVE;
 use lathunt_host::{arch, facts, signals, wall};
 
 use super::units;
@@ -73,7 +74,7 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         bail!("cannot watch {} of every {}: --width must be shorter than --window", args.width, args.window);
     }
     let output = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
-    let topology = Topology::read(Path::new(facts::LIVE))?;
+    let topology = Topology::read(Path::new(LIVE))?;
     let cpus = topology.select(args.cpus.as_ref())?;
     let missing = tracer::missing();
     let (with_tracer, with_spin) = match (args.detector.as_str(), &missing) {
@@ -171,7 +172,7 @@ fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
 
 /// The gaps as a run; of two detectors the first, which is the kernel's.
 fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
-    let mut conditions = facts::gather(Path::new(facts::LIVE), cpus);
+    let mut conditions = facts::gather(Path::new(LIVE), cpus);
     conditions.started = started;
     conditions.command = Some(crate::conditions::command_line());
     let mut run = Run::new(conditions);

@@ -14,8 +14,10 @@ use lathunt_core::hwlat::{Hwlat, FORMAT, VERSION};
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::instrument::hwlat::{smi_counts, tracer, Options};
 use lathunt_host::topology::Topology;
-use lathunt_host::{facts, pm_qos, signals};
+use lathunt_host::tree::LIVE;
+use lathunt_host::{pm_qos, signals};
 
+use crate::exit::usage_error;
 use crate::file::{target_like, write_atomic};
 use crate::own::Kind;
 use crate::{exit, out};
@@ -67,7 +69,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
                 let _ = error.print(); // the help
                 return ExitCode::SUCCESS;
             }
-            eprintln!("hwlatdetect: error: {}", crate::cli::usage_error(&error));
+            eprintln!("hwlatdetect: error: {}", usage_error(&error));
             return ExitCode::from(2); // as argparse does
         }
     };
@@ -91,7 +93,7 @@ fn detect(args: &Args) -> Result<ExitCode> {
     if let Some(reason) = tracer::missing() {
         bail!("{reason}; `lathunt hwlat --detector spin` works without it");
     }
-    let topology = Topology::read(Path::new(facts::LIVE))?;
+    let topology = Topology::read(Path::new(LIVE))?;
     let wanted = args.cpulist.as_deref().map(str::parse::<CpuSet>).transpose()?;
     let cpus = topology.select(wanted.as_ref())?;
     let (window, width) = cycle(args.window, args.width);

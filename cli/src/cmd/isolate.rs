@@ -13,7 +13,8 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::isolate::{plan, text, Request};
 use lathunt_core::time::Ns;
 use lathunt_host::isolate::{self, survey, Isolation};
-use lathunt_host::{facts, signals, wall};
+use lathunt_host::tree::LIVE;
+use lathunt_host::{signals, wall};
 
 use super::units;
 use crate::out;
@@ -168,7 +169,7 @@ fn idle_latency(text: &str) -> Result<Ns, String> {
 pub fn run(args: IsolateArgs) -> Result<ExitCode> {
     match args.action {
         Action::Plan { what } => {
-            let survey = survey::read(std::path::Path::new(facts::LIVE))?;
+            let survey = survey::read(std::path::Path::new(LIVE))?;
             let request = what.more.request(what.cpus);
             show::known_to_keep(&survey, &request, false)?;
             let plan = plan(&survey, &request)?;
@@ -204,7 +205,7 @@ fn apply(what: &What) -> Result<ExitCode> {
 /// Isolates, and says what a killed predecessor had left. `later`: what is to be kept may start later.
 fn start(request: &Request, common: &Common, later: bool) -> Result<Isolation> {
     if !request.keep.is_empty() {
-        show::known_to_keep(&survey::read(std::path::Path::new(facts::LIVE))?, request, later)?;
+        show::known_to_keep(&survey::read(std::path::Path::new(LIVE))?, request, later)?;
     }
     let since = wall::now_rfc3339().unwrap_or_default();
     let (isolation, _, before) = Isolation::apply(&common.directory(), request, since)?;

@@ -17,6 +17,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::instrument::npt::probe::Kind;
 use lathunt_host::instrument::npt::{measure, Found, Live, Options, Read, KEPT};
 use lathunt_host::topology::Topology;
+use lathunt_host::tree::LIVE;
 use lathunt_host::{facts, sched, signals, wall};
 
 use super::units;
@@ -133,7 +134,7 @@ enum Clock {
 /// # Errors
 /// When the CPUs are not there, the probe is not, or the result cannot be written.
 pub fn run(args: NptArgs) -> Result<ExitCode> {
-    let topology = Topology::read(Path::new(facts::LIVE))?;
+    let topology = Topology::read(Path::new(LIVE))?;
     let cpus = match &args.cpus {
         None => default_cpus(&topology)?,
         wanted => topology.select(wanted.as_ref())?,
@@ -147,7 +148,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
         .as_deref()
         .map(|path| target_like(path, "gaps.csv", &own::Kind::Text(HEADING.to_owned())))
         .transpose()?;
-    let mut conditions = facts::gather(Path::new(facts::LIVE), &cpus);
+    let mut conditions = facts::gather(Path::new(LIVE), &cpus);
     let facts = conditions.notes.len();
     let options = options(&args, cpus.clone(), &mut conditions)?;
     conditions.started = wall::now_rfc3339();
@@ -158,7 +159,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     let measured = measure(&options, |lanes| progress.show(lanes));
     progress.end();
     let found = measured?;
-    conditions.during = before.during(Path::new(facts::LIVE), &cpus);
+    conditions.during = before.during(Path::new(LIVE), &cpus);
     let gaps = gaps.map(|file| (file, csv(&found)));
     let mut run = to_run(conditions, &options, found);
     let verdict = exit::judged(args.deadline, &run, Quantity::Npt);

@@ -15,11 +15,11 @@ use lathunt_core::latency_box::reception::Reception;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::facts;
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
 use lathunt_host::latency_box::{self, Session};
 use lathunt_host::link::{self, reception, Link, Listener};
 use lathunt_host::signals;
+use lathunt_host::tree::LIVE;
 
 use super::open::{self, End};
 use super::{output, watch, Prepared};
@@ -71,7 +71,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
         }
     }
     prepared.conditions.duration_s = Some(length.as_secs() * f64::from(ROUNDS) * all.len() as f64);
-    prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
+    prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     prepared.conditions.notes.extend(all.iter().map(cost));
     let mut run = Run::new(prepared.conditions);
     run.complete = complete;

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::facts;
 use lathunt_host::signals;
+use lathunt_host::tree::LIVE;
 
 use super::{open, to_run, watch, Prepared};
 use crate::cmd::latency_box::BoxArgs;
@@ -46,7 +46,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
         }
     }
     prepared.conditions.duration_s = Some(elapsed.as_secs());
-    prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
+    prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     let mut run = to_run(prepared.conditions, &finished);
     stopped::by_signal(elapsed, "all pairs of CPUs").into_iter().for_each(|why| run.stopped(why));
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));

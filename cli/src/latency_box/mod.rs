@@ -21,8 +21,8 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Ns};
-use lathunt_host::facts;
 use lathunt_host::latency_box::{Finished, Options};
+use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, sched, signals};
 
 use crate::cmd::latency_box::BoxArgs;
@@ -44,7 +44,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let server = args.listen.as_deref().map(serve::Server::start).transpose()?;
     let (finished, elapsed) = watch::follow(args, ends, server.as_ref(), &prepared.conditions);
     prepared.conditions.duration_s = Some(elapsed.as_secs());
-    prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
+    prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     let mut run = to_run(prepared.conditions, &finished);
     run.calibration = calibration;
     stopped::mark(&mut run, elapsed, args.duration);

@@ -11,7 +11,8 @@ use lathunt_host::latency_box::responder::{Served, Service, Serving};
 use lathunt_host::latency_box::{self, Options, Session};
 use lathunt_host::link::{self, Link};
 use lathunt_host::topology::Topology;
-use lathunt_host::{facts, sched, signals};
+use lathunt_host::tree::LIVE;
+use lathunt_host::{sched, signals};
 
 use super::Prepared;
 use crate::cmd::latency_box::BoxArgs;
@@ -39,7 +40,7 @@ pub struct End {
 pub fn cpus(args: &BoxArgs) -> Result<CpuSet> {
     // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
     if let Some(named) = &args.cpus {
-        return Ok(Topology::read(std::path::Path::new(facts::LIVE))?.select(Some(named))?);
+        return Ok(Topology::read(std::path::Path::new(LIVE))?.select(Some(named))?);
     }
     let allowed = sched::affinity()?;
     Ok(if args.smp || args.matrix { allowed } else { allowed.iter().next_back().into_iter().collect() })

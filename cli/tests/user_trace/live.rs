@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::lab::{babeltrace, Lab};
 use crate::stream;
+use lathunt_host::tree::Tree;
 
 /// Events that thread 0 of an emitter has begun and finished.
 fn counter(path: &Path) -> (u64, u64) {
@@ -34,7 +35,7 @@ fn seen() {
 #[ignore = "root: run by make test"]
 fn the_consumer_comes_before_ordinary_programs_of_other_sessions() {
     const TEST: &str = "the_consumer_comes_before_ordinary_programs_of_other_sessions";
-    let tree = lathunt_host::facts::Tree::new(Path::new("/"));
+    let tree = Tree::new(Path::new("/"));
     let autogroup = |pid: &str| tree.text(&format!("proc/{pid}/autogroup"));
     if !lathunt_host::testing::may_run(TEST, lathunt_host::testing::lacks_root()) {
         return;

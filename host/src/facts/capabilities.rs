@@ -6,7 +6,7 @@ use lathunt_core::conditions::Capability;
 use procfs::process::{Limits, Status};
 use procfs::FromRead;
 
-use super::Tree;
+use crate::tree::Tree;
 
 /// Bits of include/uapi/linux/capability.h.
 const CAP_IPC_LOCK: u32 = 14;

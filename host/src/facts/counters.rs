@@ -12,7 +12,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Cpu, Ns};
 
 use super::neighbours::Presence;
-use super::Tree;
+use crate::tree::{Tree, LIVE};
 
 /// Counters at one moment.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Counters {
     /// and told of.
     #[must_use]
     pub fn of_measurement(cpus: &CpuSet) -> Counters {
-        Counters { presence: Some(Presence::announce(cpus)), ..Counters::read(Path::new(super::LIVE), cpus) }
+        Counters { presence: Some(Presence::announce(cpus)), ..Counters::read(Path::new(LIVE), cpus) }
     }
 
     /// Other measurements on the same CPUs so far.

@@ -6,7 +6,7 @@ use std::path::Path;
 use lathunt_core::conditions::IdleState;
 use lathunt_core::time::Cpu;
 
-use super::Tree;
+use crate::tree::Tree;
 
 const DEVICE: &str = "dev/cpu_dma_latency";
 

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use lathunt_core::conditions::Kernel;
 
-use super::Tree;
 use crate::debugfs;
+use crate::tree::Tree;
 
 /// Build options worth knowing beside a latency: preemption, tick, and debugging that costs worst-case time.
 const OPTIONS: [&str; 38] = [

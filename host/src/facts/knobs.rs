@@ -6,8 +6,9 @@ use lathunt_core::conditions::Knobs;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Cpu;
 
-use super::{idle, Tree};
+use super::idle;
 use crate::debugfs;
+use crate::tree::Tree;
 
 /// Files kept by path in `other`, where they exist.
 const OTHER: [&str; 40] = [

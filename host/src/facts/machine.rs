@@ -3,8 +3,8 @@
 use lathunt_core::conditions::Machine;
 use procfs::FromRead;
 
-use super::Tree;
 use crate::arch;
+use crate::tree::Tree;
 
 /// Reads the machine.
 #[must_use]

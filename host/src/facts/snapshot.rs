@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use lathunt_core::check::snapshot::{component, kconfig, matches};
 use lathunt_core::check::{rules, Origin, Snapshot};
 
-use super::{kernel, Tree};
+use super::kernel;
 use crate::debugfs::DetachedMount;
+use crate::tree::Tree;
 
 /// Largest file taken; `/proc/interrupts` of 1000 CPUs has about 2 MB.
 const LIMIT: u64 = 4 << 20;
@@ -183,6 +184,7 @@ fn names(place: &Path) -> std::io::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::LIVE;
 
     #[test]
     fn a_tree_is_read_by_the_names_that_the_rules_use() {
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_running_system_yields_the_facts_that_every_linux_has() {
-        let snapshot = take(Path::new(super::super::LIVE), Duration::from_millis(20));
+        let snapshot = take(Path::new(LIVE), Duration::from_millis(20));
         assert_eq!(snapshot.of, Origin::Live);
         for name in ["/proc/sys/kernel/osrelease", "/proc/stat", "@clock_resolution_ns", "/proc/self/status"]
         {

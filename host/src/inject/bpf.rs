@@ -11,11 +11,11 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 use libbpf_rs::{Link, MapCore, Object};
 
 use super::{Options, Pulse};
+use crate::bpf_object;
 use crate::error::{Error, Result};
-use crate::recorder::object;
 
-static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")).len()]> =
-    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")));
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")));
 
 const PAGE: usize = 4096; // at least; the kernel rounds the mapping up
 
@@ -46,12 +46,12 @@ unsafe impl Sync for Programs {}
 impl Programs {
     /// Loads the program `name`, and no other of the object.
     pub fn load(name: &'static str) -> Result<Programs> {
-        let mut open = object::open("inject", &OBJECT.0)?;
+        let mut open = bpf_object::open("inject", &OBJECT.0)?;
         for mut program in open.progs_mut() {
             let wanted = program.name() == name;
             program.set_autoload(wanted);
         }
-        let object = object::load("inject", open)?;
+        let object = bpf_object::load("inject", open)?;
         let map = object.maps().find(|map| map.name() == "pulses");
         let map = map.ok_or_else(|| Error::refused("find", "the map of pulses", ""))?;
         // SAFETY: a fresh shared mapping of the map's one page.
@@ -63,7 +63,7 @@ impl Programs {
             .filter(|at| at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED)
             .ok_or_else(|| Error::last_os("map", "the memory of the injector"))?;
         let link = match name {
-            "hold_softirq" | "hold_at_timer" => object::attach_all(&object)?.pop(),
+            "hold_softirq" | "hold_at_timer" => bpf_object::attach_all(&object)?.pop(),
             _ => None,
         };
         Ok(Programs { name, object, shared, _link: link })

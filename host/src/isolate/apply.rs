@@ -11,8 +11,8 @@ use lathunt_core::isolate::survey::{Mechanism, Survey};
 use super::cgroup::{self, Cpusets};
 use super::{survey, About};
 use crate::error::{Error, Result};
-use crate::facts::{self, Tree};
 use crate::knob::{Kind, Knobs, Restored};
+use crate::tree::{Tree, LIVE};
 
 /// CPUs that are isolated. When dropped, everything is put back, unless it is to stay ([`Isolation::keep`]).
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Isolation {
             keep: request.keep.clone(),
         };
         let (knobs, _) = Knobs::open_about(directory, &serde_json::to_string(&about).unwrap_or_default())?;
-        let cpusets = cgroup::find(&Tree::new(Path::new(facts::LIVE)));
+        let cpusets = cgroup::find(&Tree::new(Path::new(LIVE)));
         let (stays, drifted) = (plan.stays.clone(), BTreeSet::new());
         let mut isolation = Isolation { knobs, request: request.clone(), cpusets, plan, stays, drifted };
         match isolation.all() {
@@ -99,7 +99,7 @@ impl Isolation {
         };
         let knobs = Knobs::resume(directory)?;
         let plan = plan_now(&request)?;
-        let cpusets = cgroup::find(&Tree::new(Path::new(facts::LIVE)));
+        let cpusets = cgroup::find(&Tree::new(Path::new(LIVE)));
         let (stays, drifted) = (plan.stays.clone(), BTreeSet::new());
         Ok(Isolation { knobs, request, cpusets, plan, stays, drifted })
     }
@@ -148,7 +148,7 @@ impl Isolation {
         if self.plan.mechanism == Mechanism::Affinity || version >= (6, 2) {
             return Ok(());
         }
-        let survey = survey::read(Path::new(facts::LIVE))?;
+        let survey = survey::read(Path::new(LIVE))?;
         let made = format!("{} {} {}", self.plan.housekeeping, survey.online, survey.possible);
         for thread in survey.threads.iter().filter(|thread| !thread.bound && !thread.comm.starts_with("irq/"))
         {
@@ -173,10 +173,10 @@ impl Isolation {
         let mut moved = Moved::default();
         let stay = self.request.keep.clone();
         if let (Mechanism::Cpuset1, Some(mount)) = (self.plan.mechanism, self.cpusets.v1.clone()) {
-            let survey = survey::read(Path::new(facts::LIVE))?;
+            let survey = survey::read(Path::new(LIVE))?;
             cgroup::move_programs(&mount, &|pid| is_not_to_move(&survey, pid, &stay, tenants));
         }
-        let mut survey = survey::read(Path::new(facts::LIVE))?;
+        let mut survey = survey::read(Path::new(LIVE))?;
         let own = self.tenants(tenants);
         survey.threads.retain(|thread| !own.contains(&thread.tid) && !own.contains(&thread.pid));
         let plan = plan::plan(&survey, &self.request)
@@ -243,7 +243,7 @@ impl Isolation {
     /// # Errors
     /// When the machine cannot be surveyed.
     pub fn interrupts(&self) -> Result<(Vec<String>, Vec<String>)> {
-        let survey = survey::read(Path::new(facts::LIVE))?;
+        let survey = survey::read(Path::new(LIVE))?;
         let refused = |number: u32| {
             let path = format!("/proc/irq/{number}/");
             self.stays.iter().any(|stays| stays.what.starts_with(&path))
@@ -277,7 +277,7 @@ impl Isolation {
 }
 
 fn plan_now(request: &Request) -> Result<Plan> {
-    let survey = survey::read(Path::new(facts::LIVE))?;
+    let survey = survey::read(Path::new(LIVE))?;
     plan::plan(&survey, request).map_err(|error| Error::stated(error.to_string()))
 }
 

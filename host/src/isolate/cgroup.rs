@@ -13,8 +13,8 @@ use lathunt_core::isolate::survey::Mechanism;
 use lathunt_core::isolate::Plan;
 
 use crate::error::{Error, Result};
-use crate::facts::Tree;
 use crate::knob::{Kind, Knobs};
+use crate::tree::Tree;
 
 /// Name of the cgroup for what is to run isolated.
 pub const ISOLATED: &str = "lathunt-isolated";

@@ -19,8 +19,8 @@ use lathunt_core::isolate::survey::Mechanism;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::facts::{self, Tree};
 use crate::knob::{self, Restored};
+use crate::tree::{Tree, LIVE};
 
 pub use apply::{Isolation, Moved};
 
@@ -68,6 +68,6 @@ pub fn mechanism(name: &str) -> Option<Mechanism> {
 /// Threads and processes in the isolated cgroup of `mechanism`; empty where it needs none.
 #[must_use]
 pub fn tenants(mechanism: &str) -> BTreeSet<i32> {
-    let cpusets = cgroup::find(&Tree::new(Path::new(facts::LIVE)));
+    let cpusets = cgroup::find(&Tree::new(Path::new(LIVE)));
     self::mechanism(mechanism).map(|one| cpusets.tenants(one)).unwrap_or_default()
 }

@@ -5,8 +5,8 @@ use lathunt_core::isolate::survey::{CpuFile, CpuSetting, Interrupt, Mask, Survey
 
 use super::cgroup;
 use crate::error::Result;
-use crate::facts::Tree;
 use crate::topology::Topology;
+use crate::tree::Tree;
 
 /// Reads all of it below `root` (`/` is this machine). Takes some 10 µs for each thread.
 ///

@@ -11,11 +11,11 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
 use super::block::HIST_BINS;
-use super::object;
+use crate::bpf_object;
 use crate::error::{Error, Result};
 
-static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")).len()]> =
-    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")));
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")));
 
 /// Words of `struct blocking_block`: two, six of `struct hist`, its bins.
 const HEAD: usize = 8;
@@ -64,15 +64,15 @@ impl Blocking {
     /// What the kernel lacks or refuses, in one line.
     pub fn start(cpus: &CpuSet) -> Result<Blocking> {
         refuse_unless_possible()?;
-        let mut open = object::open("blocking", &OBJECT.0)?;
+        let mut open = bpf_object::open("blocking", &OBJECT.0)?;
         let possible =
             libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
         for mut map in open.maps_mut().filter(|map| map.name() == "blocking") {
             map.set_max_entries(possible as u32)
                 .map_err(|error| Error::new("size", "the estimate's map", error))?;
         }
-        let object = object::load("blocking", open)?;
-        let links = object::attach_all(&object)?;
+        let object = bpf_object::load("blocking", open)?;
+        let links = bpf_object::attach_all(&object)?;
         Ok(Blocking { cpus: cpus.clone(), object, _links: links })
     }
 

@@ -3,11 +3,11 @@
 
 use libbpf_rs::{Link, Object};
 
-use super::object;
+use crate::bpf_object;
 use crate::error::Result;
 
-static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")).len()]> =
-    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")));
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")));
 
 /// The attached programs; dropping it detaches them.
 pub struct Floor {
@@ -21,7 +21,7 @@ impl Floor {
     /// # Errors
     /// What the kernel lacks or refuses, in one line.
     pub fn start() -> Result<Floor> {
-        let object = object::load("floor", object::open("floor", &OBJECT.0)?)?;
-        Ok(Floor { _links: object::attach_all(&object)?, _object: object })
+        let object = bpf_object::load("floor", bpf_object::open("floor", &OBJECT.0)?)?;
+        Ok(Floor { _links: bpf_object::attach_all(&object)?, _object: object })
     }
 }

@@ -12,7 +12,6 @@ mod block;
 pub mod blocking;
 mod capability;
 mod chosen;
-mod code;
 mod figures;
 mod floor;
 mod follow;
@@ -20,7 +19,6 @@ mod freezer;
 mod frozen;
 mod losses;
 mod names;
-pub(crate) mod object;
 mod options;
 mod parity;
 mod plan;
@@ -46,7 +44,6 @@ use chosen::Chosen;
 use plan::{Kernel, Plan};
 
 pub use capability::capability;
-pub use code::Code;
 pub use figures::{Interference, Source};
 pub use floor::Floor;
 pub use follow::{Follow, Names, Place};
@@ -60,11 +57,12 @@ pub use starving::Starving;
 pub use syscalls::name as syscall_name;
 pub(crate) use unfinished::{blocks, cpu_time};
 
+use crate::bpf_object;
 use crate::clock;
 use crate::error::{Error, Result};
 
-static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")).len()]> =
-    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")));
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")));
 
 /// The running recorder; dropping it detaches everything.
 pub struct Recorder {
@@ -88,7 +86,7 @@ impl Recorder {
     /// # Errors
     /// What the kernel lacks or refuses, in one line.
     pub fn start(options: &Options) -> Result<Recorder> {
-        let mut open = object::open("recorder", &OBJECT.0)?;
+        let mut open = bpf_object::open("recorder", &OBJECT.0)?;
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
         for mut program in open.progs_mut() {
@@ -107,7 +105,7 @@ impl Recorder {
             };
             set.map_err(|error| Error::new("size", "the recorder's maps", error))?;
         }
-        let object = object::load("recorder", open)?;
+        let object = bpf_object::load("recorder", open)?;
         let map = |name: &str| {
             let map = object.maps().find(|map| map.name() == name);
             map.ok_or_else(|| Error::refused("find", format!("the recorder's map {name}"), ""))
@@ -130,7 +128,7 @@ impl Recorder {
         };
         options.tids.iter().flatten().try_for_each(|&tid| recorder.watch(tid).map(|_| ()))?;
         recorder.configure(options)?;
-        recorder.links = object::attach_all(&recorder.object)?;
+        recorder.links = bpf_object::attach_all(&recorder.object)?;
         clock::arm_timers_of_clocks_that_are_set();
         recorder.switch_on();
         Ok(recorder)
@@ -253,7 +251,7 @@ impl Recorder {
     /// Wake-ups that were lost where their waker ran, on a CPU that is not recorded, or in our own programs.
     fn missing_somewhere(&self) -> u64 {
         self.blocks.beside(&self.cpus).map(losses::missing).sum::<u64>()
-            + object::recursions(&self.object, losses::measures)
+            + bpf_object::recursions(&self.object, losses::measures)
     }
 
     /// Files the maxima since the last call under the second of now.
@@ -301,7 +299,7 @@ impl Recorder {
         let hidden =
             self.blocks.all().map(|block| Tid(block.hidden_tid.load(Relaxed))).filter(|tid| tid.0 > 0);
         let recursions = [true, false]
-            .map(|measured| object::recursions(&self.object, |name| losses::measures(name) == measured));
+            .map(|measured| bpf_object::recursions(&self.object, |name| losses::measures(name) == measured));
         losses::of((0..block::LOSSES).map(sum), recursions, &hidden.collect())
     }
 

@@ -3,18 +3,18 @@
 use lathunt_core::time::Ns;
 use libbpf_rs::ProgramInput;
 
-use super::object;
+use crate::bpf_object;
 use crate::error::{Error, Result};
 
-static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")).len()]> =
-    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")));
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")));
 
 /// The bin of each latency, as the BPF code computes it (`BPF_PROG_TEST_RUN`).
 ///
 /// # Errors
 /// When the kernel refuses to load or run the program.
 pub fn kernel_bins(latencies: &[Ns]) -> Result<Vec<usize>> {
-    let loaded = object::load("parity", object::open("parity", &OBJECT.0)?)?;
+    let loaded = bpf_object::load("parity", bpf_object::open("parity", &OBJECT.0)?)?;
     let program = loaded.progs_mut().next();
     let program = program.ok_or_else(|| Error::refused("find", "the program bin_of", ""))?;
     let ask = |latency: &Ns| {

@@ -20,12 +20,13 @@ use libbpf_rs::{Link, MapCore, Object};
 
 use self::block::PotentialBlock;
 use super::block::Blocks;
-use super::{blocking, object};
+use super::blocking;
+use crate::bpf_object;
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
 
-static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/potential.bpf.o")).len()]> =
-    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/potential.bpf.o")));
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/potential.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/potential.bpf.o")));
 
 /// `enum potential`, in its order.
 pub const QUANTITIES: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
@@ -96,14 +97,14 @@ impl Potentials {
             }
         }
         let mut potentials = Potentials::load(cpus, wanted)?;
-        potentials.links = object::attach_all(&potentials.object)?;
+        potentials.links = bpf_object::attach_all(&potentials.object)?;
         potentials.switch_on();
         Ok(potentials)
     }
 
     /// Loads. Nothing is recorded yet.
     fn load(cpus: &CpuSet, wanted: &[Quantity]) -> Result<Potentials> {
-        let mut open = object::open("potential", &OBJECT.0)?;
+        let mut open = bpf_object::open("potential", &OBJECT.0)?;
         let used = |section: &str| {
             let name = section.rsplit('/').next().unwrap_or(section);
             ALWAYS.contains(&name) || wanted.iter().any(|&quantity| needs(quantity).0.contains(&name))
@@ -123,7 +124,7 @@ impl Potentials {
             };
             set.map_err(|error| Error::new("size", "the maps of potential latencies", error))?;
         }
-        let object = object::load("potential", open)?;
+        let object = bpf_object::load("potential", open)?;
         let map = object.maps().find(|map| map.name() == "potentials");
         let map = map.ok_or_else(|| Error::refused("find", "the map of potential latencies", ""))?;
         let blocks = Blocks::map(map.as_fd(), possible)?;
@@ -164,7 +165,7 @@ impl Potentials {
     /// What was lost so far; empty: nothing.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
-        let count = object::recursions(&self.object, |_| true);
+        let count = bpf_object::recursions(&self.object, |_| true);
         let loss = Loss {
             counter: "potential_latencies_in_recorder".to_owned(),
             count,

@@ -9,6 +9,7 @@ use lathunt_core::isolate::survey::Survey;
 use lathunt_core::isolate::text::mechanism;
 use lathunt_host::isolate::{self, survey, About, Isolation};
 use lathunt_host::knob::{self, Kind, Outcome, Restored};
+use lathunt_host::tree::LIVE;
 use serde::Serialize;
 
 use super::Common;
@@ -184,7 +185,7 @@ fn newcomers(about: &About) -> Result<Vec<String>> {
         keep: about.keep.clone(),
         ..Request::default()
     };
-    let mut survey = survey::read(std::path::Path::new(lathunt_host::facts::LIVE))?;
+    let mut survey = survey::read(std::path::Path::new(LIVE))?;
     let tenants = isolate::tenants(&about.mechanism);
     survey.threads.retain(|thread| !tenants.contains(&thread.tid) && !tenants.contains(&thread.pid));
     let Ok(plan) = plan::plan(&survey, &request) else { return Ok(Vec::new()) };

@@ -18,6 +18,7 @@ use lathunt_host::isolate::tenant::Tenant;
 use lathunt_host::isolate::Isolation;
 use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::topology::Topology;
+use lathunt_host::tree::{Tree, LIVE};
 use lathunt_host::{facts, knob, signals};
 
 use super::{show, start, Optional, NONE_YET};
@@ -115,7 +116,7 @@ fn json(watched: &Watched) -> Result<String> {
 
 /// What comes while the loop spins, then cyclic.
 fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &mut Watched) -> Result<()> {
-    let topology = Topology::read(std::path::Path::new(facts::LIVE))?;
+    let topology = Topology::read(std::path::Path::new(LIVE))?;
     let (cpus, cgroup) = (isolation.plan.cpus.clone(), isolation.cgroup());
     watched.cpus = cpus.clone();
     watched.nohz_full = topology.nohz_full.clone();
@@ -231,8 +232,8 @@ fn latency(
 }
 
 /// The sum over `cpus` of one of the times that the kernel keeps since the boot.
-fn time(of: fn(&facts::Tree) -> Option<BTreeMap<Cpu, Ns>>, cpus: &CpuSet) -> Option<Ns> {
-    let all = of(&facts::Tree::new(std::path::Path::new(facts::LIVE)))?;
+fn time(of: fn(&Tree) -> Option<BTreeMap<Cpu, Ns>>, cpus: &CpuSet) -> Option<Ns> {
+    let all = of(&Tree::new(std::path::Path::new(LIVE)))?;
     Some(Ns(all.iter().filter(|(cpu, _)| cpus.contains(**cpu)).map(|(_, time)| time.0).sum()))
 }
 

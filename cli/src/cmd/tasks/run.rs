@@ -17,8 +17,9 @@ use lathunt_core::tasks::outcome::{self, Executed, Plan};
 use lathunt_core::tasks::program::{Program, Rule, Scheduler};
 use lathunt_core::tasks::set::TaskSet;
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts::counters::Counters;
 use lathunt_host::tasks::{execute, Options, Preemption, Speeds};
+use lathunt_host::tree::LIVE;
 use lathunt_host::{pingpong, sched, signals, wall};
 
 use super::super::units::seconds;
@@ -250,7 +251,7 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
         fiber_preemption: sinks.preemption.preemption(),
         fiber_events: if sinks.trace.is_some() { FIBER_EVENTS } else { 0 },
     };
-    let before = Counters::read(Path::new(facts::LIVE), &places.used);
+    let before = Counters::read(Path::new(LIVE), &places.used);
     let logs = sinks.log.map(|log| Logs::create(log, &program)).transpose()?;
     let plan = Plan {
         set,
@@ -279,7 +280,7 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
         eprintln!("warning: {}", exit::one_line(&error));
         conditions.notes.push(exit::one_line(&error));
     }
-    conditions.during = before.during(Path::new(facts::LIVE), &places.used);
+    conditions.during = before.during(Path::new(LIVE), &places.used);
     conditions.during.ended_early.extend(early);
     let took = executed.end.since(executed.begin);
     let by_signal = |planned| stopped::by_signal(took, &stopped::length(planned));

@@ -13,10 +13,11 @@ use lathunt_core::latency_box::latmon::wire::Request;
 use lathunt_core::latency_box::latmon::PORT;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts::counters::Counters;
 use lathunt_host::latency_box::feed::Feed;
 use lathunt_host::latency_box::latmon::{Peer, Server};
 use lathunt_host::latency_box::{Finished, Options, Session};
+use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
 
 use crate::cmd::latency_box::BoxArgs;
@@ -48,7 +49,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let lines_file = args.lines.as_deref().map(|path| target(path, "histogram.txt")).transpose()?;
     let mut server = Server::bind(address(args.listen.as_deref())?)?;
     let mut prepared = Prepared::new(args)?;
-    let before = Counters::read(Path::new(facts::LIVE), &prepared.cpus);
+    let before = Counters::read(Path::new(LIVE), &prepared.cpus);
     eprintln!("latmon at {}: waiting for latmus", server.address());
     let mut serving = Serving {
         args,
@@ -70,7 +71,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     }
     nobody_there(&finished)?;
     prepared.conditions.duration_s = Some(measured.as_secs());
-    prepared.conditions.during = before.during(Path::new(facts::LIVE), &prepared.cpus);
+    prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     let mut run = to_run(prepared.conditions, &finished);
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
     finish(args, &run, &finished, file.as_deref(), lines_file.as_deref())

@@ -14,9 +14,10 @@ use lathunt_core::latency_box::latmon::PORT;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
-use lathunt_host::facts::{self, counters::Counters};
+use lathunt_host::facts::counters::Counters;
 use lathunt_host::latency_box::latmon::{discover, Peer};
 use lathunt_host::latency_box::Place;
+use lathunt_host::tree::LIVE;
 use lathunt_host::{link, sched, signals, threads};
 
 use super::result::{self, Answered};
@@ -64,7 +65,7 @@ pub fn run(args: &RespondArgs, latmon: &str) -> Result<ExitCode> {
     let (channel, served) = (post.channel.to_string(), Arc::clone(&post.served));
     let over = AtomicBool::new(false);
     let is_over = || over.load(Ordering::Relaxed);
-    let before = Counters::read(Path::new(facts::LIVE), &cpus);
+    let before = Counters::read(Path::new(LIVE), &cpus);
     let (measured, attended) = std::thread::scope(|scope| -> Result<_> {
         let attending = threads::scoped(scope, || attend(&mut post, &is_over))?;
         let must_end = |elapsed: Duration| {
@@ -86,7 +87,7 @@ pub fn run(args: &RespondArgs, latmon: &str) -> Result<ExitCode> {
         return Err(error);
     }
     conditions.duration_s = Some(measured.elapsed.as_secs_f64());
-    conditions.during = before.during(Path::new(facts::LIVE), &cpus);
+    conditions.during = before.during(Path::new(LIVE), &cpus);
     let answered = Answered {
         channel,
         period: Ns::from_us(u64::from(request.period_us)),

@@ -8,7 +8,8 @@ use std::path::Path;
 use lathunt_core::cpuset::CpuSet;
 
 use super::network;
-use crate::facts::{counters, Tree, LIVE};
+use crate::facts::counters;
+use crate::tree::{Tree, LIVE};
 use crate::{arch, pm_qos};
 
 /// One fact by name; `NotFound` where this machine does not have it.

@@ -19,8 +19,9 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Cpu, Ns};
 
 use crate::error::{Error, Result};
-use crate::facts::{Tree, LIVE};
 use crate::sched::{self, Policy};
+use crate::tree::Tree;
+use crate::tree::LIVE;
 use crate::{arch, signals};
 
 /// What to measure.

@@ -2,7 +2,7 @@
 //! the system calls of clocks, a read that still works went through the vDSO.
 
 use super::path::{gettime, gettimeofday, CLOCKS, CPU_TIME};
-use crate::facts::{Tree, LIVE};
+use crate::tree::{Tree, LIVE};
 
 /// `None`: no question for this path. `Some(None)`: no system call. `Some(Some(why))`: a system call.
 pub(super) fn of(path: &str) -> Option<Option<String>> {

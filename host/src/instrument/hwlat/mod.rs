@@ -10,7 +10,8 @@ pub mod tracer;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 
-use crate::facts::{counters, Tree, LIVE};
+use crate::facts::counters;
+use crate::tree::{Tree, LIVE};
 
 /// What to watch.
 #[derive(Clone, Debug)]

@@ -23,11 +23,13 @@ use super::super::own_cpu::OwnCpu;
 use super::{Options, KEPT};
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::facts::{counters, Tree, LIVE};
+use crate::facts::counters;
 use crate::recorder::{self, Freezer, Frozen, Recorder};
 use crate::sched::{self, Policy};
 use crate::symbols::Symbols;
 use crate::topology::Topology;
+use crate::tree::Tree;
+use crate::tree::LIVE;
 use crate::{arch, signals, threads};
 
 /// A gap as the loop saw it.

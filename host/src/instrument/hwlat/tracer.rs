@@ -19,9 +19,11 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 
 use super::{Options, KEPT};
 use crate::error::{Error, Result};
-use crate::facts::{counters, Tree, LIVE};
+use crate::facts::counters;
 use crate::knob::{self, Knobs};
 use crate::tracefs::{Instance, Tracefs};
+use crate::tree::Tree;
+use crate::tree::LIVE;
 use crate::{arch, signals};
 
 const TRACING: &str = "/sys/kernel/tracing";

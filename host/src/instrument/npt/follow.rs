@@ -25,10 +25,12 @@ use super::steal::share_steal;
 use super::{Found, Options, KEPT};
 use crate::clock::mono as now;
 use crate::error::{Error, Result};
-use crate::facts::{counters, Tree, LIVE};
+use crate::facts::counters;
 use crate::recorder::{self, Freezer, Recorder};
 use crate::symbols::Symbols;
 use crate::topology::Topology;
+use crate::tree::Tree;
+use crate::tree::LIVE;
 use crate::{arch, sched, signals};
 
 /// The follower looks this often: the flight ring holds 4096 events, and its buffers eight times that.

@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::facts::counters;
 use crate::recorder::Freezer;
 use crate::sched::{self, Policy};
+use crate::tree::{Tree, LIVE};
 
 /// Turns between two looks at anything else.
 const CHUNK: u64 = 4_096;
@@ -196,7 +197,7 @@ impl Gaps<'_> {
 
 /// Intel's count of SMIs (SDM volume 4), read on the CPU itself so that no other CPU is interrupted.
 fn smi_device(cpu: Cpu) -> Option<(std::fs::File, u64)> {
-    let tree = crate::facts::Tree::new(std::path::Path::new(crate::facts::LIVE));
+    let tree = Tree::new(std::path::Path::new(LIVE));
     counters::smi_count(&tree, cpu)?; // there is one, and it means that
     let device = std::fs::File::open(format!("/dev/cpu/{cpu}/msr")).ok()?;
     let now = read_smi(&device)?;

@@ -9,7 +9,7 @@ use lathunt_core::time::Ns;
 use crate::arch;
 use crate::clock::mono as now;
 use crate::error::{Error, Result};
-use crate::facts::{Tree, LIVE};
+use crate::tree::{Tree, LIVE};
 
 /// How a turn reads the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use anyhow::{bail, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::tasks::set::TaskSet;
 use lathunt_core::time::Cpu;
+use lathunt_host::sched;
 use lathunt_host::topology::Topology;
-use lathunt_host::{facts, sched};
+use lathunt_host::tree::LIVE;
 
 /// CPUs of a run.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Places {
     pub fn of(set: &TaskSet, wanted: Option<&CpuSet>) -> Result<Places> {
         let allowed = match wanted {
             // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
-            Some(wanted) => Topology::read(Path::new(facts::LIVE))?.select(Some(wanted))?,
+            Some(wanted) => Topology::read(Path::new(LIVE))?.select(Some(wanted))?,
             None => sched::affinity()?,
         };
         let all = sched::affinity()?;

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use lathunt_core::time::Cpu;
 
+/// The root of the live system.
+pub const LIVE: &str = "/";
+
 /// Largest file read whole; `/proc/cpuinfo` of 1000 CPUs has about 2 MB.
 const LIMIT: u64 = 16 << 20;
 
@@ -28,7 +31,7 @@ impl Tree {
     /// Whether this is the running system rather than a copy of another one.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.root == Path::new(super::LIVE)
+        self.root == Path::new(LIVE)
     }
 
     /// Where `path` lies.

@@ -11,12 +11,12 @@
 
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 
-use super::object;
+use crate::bpf_object;
 use crate::error::Result;
 use crate::symbols::Symbols;
 
-static OBJECT: object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/code.bpf.o")).len()]> =
-    object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/code.bpf.o")));
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/code.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/code.bpf.o")));
 
 /// Bytes at a time: `CODE_BYTES` of src/bpf/code.bpf.c.
 const CHUNK: usize = 256;
@@ -32,7 +32,7 @@ impl Code {
     /// # Errors
     /// What the kernel refuses, in one line.
     pub fn open() -> Result<Code> {
-        Ok(Code { object: object::load("code", object::open("code", &OBJECT.0)?)? })
+        Ok(Code { object: bpf_object::load("code", bpf_object::open("code", &OBJECT.0)?)? })
     }
 
     /// Whether interrupts came back on at `address`; `None` where that is not decided. Some 10 µs.
