@@ -136,11 +136,10 @@ fn under_sudo_what_readers_write_is_the_callers() {
     fs::write(&set, r#"{"tasks":{"t":{"policy":"SCHED_FIFO","priority":10,"loop":5,"run":1000,"timer":{"ref":"u","period":10000}}}}"#)
         .unwrap();
     let (histogram, set) = (histogram.to_str().unwrap(), set.to_str().unwrap());
-    let written: [(&str, &[&str]); 6] = [
+    let written: [(&str, &[&str]); 5] = [
         ("plot.svg", &["plot", hidden, "-o"]),
         ("plot.html", &["plot", hidden, "-o"]),
         ("report.html", &["report", hidden, "-o"]),
-        ("merged.lathunt.json", &["merge", hidden, run, "-o"]),
         ("imported.lathunt.json", &["import", histogram, "-o"]),
         ("set.json", &["tasks", "convert", set, "-o"]),
     ];
