@@ -37,6 +37,13 @@ impl Spread {
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<Spread> {
         let (min, max) = (histogram.min()?, histogram.max()?);
+        // Figures of another tool, rounded down to its classes, know no sample better than the class.
+        let is_rounded = |at: Ns| at.0.is_multiple_of(histogram.layout().width().0);
+        if is_rounded(min) && is_rounded(max) && histogram.layout().width() > Ns(1) {
+            let class =
+                |(from, to, count): (Ns, Ns, u64)| Class { from: from.0 as f64, to: to.0 as f64, count };
+            return Spread::within(histogram, &histogram.occupied().map(class).collect::<Vec<_>>());
+        }
         let mut classes: Vec<Class> = histogram
             .occupied()
             .map(|(from, to, count)| Class { from: from.max(min).0 as f64, to: to.min(max).0 as f64, count })
@@ -56,14 +63,18 @@ impl Spread {
             }
         }
         classes.retain(|class| class.count > 0);
+        Spread::within(histogram, &classes)
+    }
+
+    fn within(histogram: &Histogram, classes: &[Class]) -> Option<Spread> {
         let width = |(from, to, _): &(Ns, Ns, u64)| (to.0 - from.0) as f64 + 1.0;
         let density = |class: &(Ns, Ns, u64)| class.2 as f64 / width(class);
         let mode = histogram.occupied().reduce(|a, b| if density(&b) > density(&a) { b } else { a })?;
         Some(Spread {
-            sd_ns: deviation(&classes, histogram.count()),
+            sd_ns: deviation(classes, histogram.count()),
             mode_ns: (mode.0, mode.1),
             mode_count: mode.2,
-            mad_ns: absolute_deviation(&classes, histogram.count()),
+            mad_ns: absolute_deviation(classes, histogram.count()),
         })
     }
 }
@@ -139,8 +150,8 @@ mod tests {
         assert!(same.sd_ns.1 < 1e-6 && same.mad_ns == (0.0, 0.0), "{same:?}");
         assert_eq!((same.mode_ns, same.mode_count), ((Ns(5_000), Ns(5_999)), 7));
         // Minimum and maximum are exact, so both samples are known.
-        assert_eq!(of(&[2_000, 8_000]).sd_ns, (3_000.0, 3_000.0));
-        assert_eq!(of(&[2_000, 8_000]).mad_ns, (3_000.0, 3_000.0));
+        assert_eq!(of(&[2_001, 8_001]).sd_ns, (3_000.0, 3_000.0));
+        assert_eq!(of(&[2_001, 8_001]).mad_ns, (3_000.0, 3_000.0));
     }
 
     #[test]

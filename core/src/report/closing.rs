@@ -113,7 +113,7 @@ mod tests {
     fn the_spread_is_of_all_series_and_withheld_where_samples_were_lost() {
         let series = |us: &[u64]| {
             let mut histogram = Histogram::new(Layout::LATENCY);
-            us.iter().for_each(|&us| histogram.record(Ns::from_us(us)));
+            us.iter().for_each(|&us| histogram.record(Ns(us * 1_000 + 1)));
             Series::new(Quantity::Cyclic, None, histogram)
         };
         let mut run = Run::new(Default::default());
