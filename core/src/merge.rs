@@ -327,6 +327,9 @@ mod tests {
         let (pass, fail, open) = (Some(Outcome::Pass), Some(Outcome::Fail), Some(Outcome::Inconclusive));
         assert_eq!(of(pass, pass).outcome, pass);
         assert!(of(pass, pass).model_free.is_some_and(|statement| statement.level_ns == Ns::from_us(100)));
+        let unjudged = merge(&[run("a", &[5, 90], None, None), run("b", &[7], None, None)]).unwrap();
+        let claim = unjudged.verdict.unwrap().model_free.unwrap();
+        assert_eq!(claim.level_ns, Ns::from_us(91), "without a deadline the largest");
         assert_eq!(of(pass, open).outcome, open);
         assert_eq!(of(open, fail).outcome, fail);
         assert_eq!(of(pass, fail).reasons, ["b: because of b"]);

@@ -135,5 +135,11 @@ mod tests {
             others.fold(doubtful);
             assert_eq!(others.report().unwrap().outside_ns, Some(longest_ns));
         }
+        let slack = |longest| task(&|task| task.slack_max_ns = Some(Ns(longest)));
+        for order in [[5, 9], [9, 5]] {
+            let mut others = Others::default();
+            order.map(|longest| others.fold(slack(longest)));
+            assert_eq!(others.report().unwrap().slack_max_ns, Some(Ns(9)));
+        }
     }
 }

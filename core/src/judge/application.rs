@@ -95,8 +95,6 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     if is_asked && verdict.deadline_ns.is_none() {
         verdict.outcome = Some(Outcome::Inconclusive);
         verdict.reasons.insert(0, "no thread that was recorded has a deadline".to_owned());
-    } else if run.tasks.iter().any(|task| task.held_to.is_some()) {
-        verdict.reasons.push(held_to(&groups, without.as_deref().unwrap_or_default()));
     }
     let waits_there = run.tasks.iter().any(|task| task.is_chosen);
     if let Some(place) = asked.activation.as_deref().filter(|_| !waits_there) {
@@ -122,6 +120,9 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     }
     for pattern in &asked.absent {
         doubt(&mut verdict, format!("no thread called '{pattern}' (--tasks) woke up while it was recorded"));
+    }
+    if verdict.deadline_ns.is_some() && run.tasks.iter().any(|task| task.held_to.is_some()) {
+        verdict.reasons.push(held_to(&groups, without.as_deref().unwrap_or_default()));
     }
     if verdict.outcome == Some(Outcome::Pass) {
         let is_judged = |task: &&Task| task.held_to.map_or(asked.deadline, |held| held.deadline_ns).is_some();
@@ -229,11 +230,13 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> 
     verdict
 }
 
+/// What was claimed of a PASS is no reason of another answer: it stays in `model_free`.
 fn doubt(verdict: &mut Verdict, reason: String) {
-    verdict.reasons.push(reason);
     if verdict.outcome == Some(Outcome::Pass) {
         verdict.outcome = Some(Outcome::Inconclusive);
+        verdict.reasons.clear();
     }
+    verdict.reasons.push(reason);
 }
 
 #[cfg(test)]

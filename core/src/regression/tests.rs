@@ -69,6 +69,14 @@ fn one_larger_maximum_may_be_chance_and_many_are_not() {
     assert_eq!(often.detail, "6 of 60 seconds above 60.0 µs, of the reference 0 of 60 above 50.0 µs");
     assert_eq!(finding(&reference, &peaks(60, 6, Ns::from_us(60)), "max +20%").outcome, Outcome::Within);
     assert_eq!(finding(&reference, &peaks(60, 6, Ns::from_us(60)), "max +9us").outcome, Outcome::Worse);
+    assert_eq!(finding(&reference, &peaks(60, 6, Ns::from_us(60)), "max +10us").outcome, Outcome::Within);
+    let mut week = peaks(60, 6, Ns::from_us(100));
+    week.seconds_stretch = 4;
+    let told = finding(&reference, &week, "max +20%").detail;
+    assert!(
+        told.starts_with("2 of 15 stretches of seconds above 60.0 µs, of the reference 0 of 15"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -98,6 +106,8 @@ fn what_is_too_short_or_hidden_is_not_within() {
     );
     lossy.lost_within_ns = Some(Ns::from_us(55));
     assert_eq!(finding(&reference, &lossy, "max +20%").outcome, Outcome::Within);
+    (lossy.lost, lossy.lost_within_ns) = (1, None);
+    assert_eq!(finding(&reference, &lossy, "max +20%").outcome, Outcome::Undecided, "one is enough");
     let mut missed = peaks(60, 1, Ns::from_us(50));
     missed.missed = Some(4);
     assert_eq!(finding(&reference, &missed, "max +20%").outcome, Outcome::Undecided);

@@ -72,6 +72,18 @@ fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
 }
 
 #[test]
+fn work_that_is_in_no_response_time_is_a_doubt_where_it_may_be_longer_than_the_deadline() {
+    let outside = |longest| Task { outside_ns: Some(longest), ..task(DEADLINE) };
+    assert_eq!(judged(outside(DEADLINE)).0, Some(Outcome::Pass));
+    let (outcome, reasons) = judged(outside(Ns::from_ms(7)));
+    assert_eq!(outcome, Some(Outcome::Inconclusive));
+    assert!(
+        reasons[0].starts_with("control/7 (RT 80): up to 7.000 ms is in no response time"),
+        "{reasons:?}"
+    );
+}
+
+#[test]
 fn a_late_turn_that_may_be_several_jobs_is_a_doubt_and_another_one_a_failure() {
     let several = |turns, late| {
         let several = SeveralJobs { turns, longest_ns: Ns(1_200_000), certain_ns: Ns(900_000), late };
