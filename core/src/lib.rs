@@ -32,6 +32,7 @@ pub mod conditions;
 pub mod cpuset;
 pub mod cyclictest;
 pub mod explain;
+
 pub mod export;
 pub mod histogram;
 pub mod hwlat;
@@ -42,6 +43,7 @@ pub mod latency_box;
 pub mod merge;
 pub mod monitor;
 pub mod npt;
+pub mod numbers;
 pub mod peak;
 pub mod printable;
 pub mod random;

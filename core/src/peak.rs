@@ -32,6 +32,32 @@ pub struct Peak {
     pub context: Option<Context>,
 }
 
+impl Peak {
+    /// What is known about it in one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match (&self.explanation, &self.no_evidence) {
+            (Some(explanation), _) => explanation.sentence.clone(),
+            (None, Some(reason)) if self.context.is_some() => {
+                format!("{}; not explained: {reason}", self.circumstances())
+            }
+            (None, Some(reason)) => format!("not explained: {reason}"),
+            (None, None) => "not explained: no evidence was recorded".to_owned(),
+        }
+    }
+
+    /// `control/7 (RT 80) after stress/9, woken by a timer 12 µs late`.
+    fn circumstances(&self) -> String {
+        let Some(context) = &self.context else { return self.victim.to_string() };
+        let woken = match context.timer_ns {
+            Some(late) => format!("a timer {late} late"),
+            None if context.woken_by == "thread" => context.waker.to_string(),
+            None => format!("an {}", context.woken_by),
+        };
+        format!("{} after {}, woken by {woken}", self.victim, context.before)
+    }
+}
+
 /// The circumstances of a late wake-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

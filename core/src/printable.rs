@@ -139,6 +139,15 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// `text` after `first`, its other lines below the first one.
+#[must_use]
+pub fn hanging(first: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = first.chars().count();
+    let lines = wrap(text, width.saturating_sub(indent));
+    let begin = |nth| if nth == 0 { first.to_owned() } else { " ".repeat(indent) };
+    lines.iter().enumerate().map(|(nth, line)| format!("{}{line}", begin(nth))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

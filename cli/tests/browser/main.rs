@@ -98,7 +98,7 @@ fn hovering_reads_values_and_dragging_zooms() {
     browser.mouse("mouseMoved", x, y);
     let tip = text(&mut browser, "#latency-cyclic .tip");
     let count = |series: usize| run.series[series].histogram.rows()[5];
-    let grouped = lathunt_core::report::figures::grouped;
+    let grouped = lathunt_core::numbers::grouped;
     assert!(tip.starts_with("5 to 6 µs"), "{tip}");
     for cpu in 0..2 {
         assert!(tip.contains(&format!("CPU {cpu}: {} samples", grouped(count(cpu)))), "{tip}");

@@ -138,7 +138,7 @@ mod tests {
         let slack = |longest| task(&|task| task.slack_max_ns = Some(Ns(longest)));
         for order in [[5, 9], [9, 5]] {
             let mut others = Others::default();
-            order.map(|longest| others.fold(slack(longest)));
+            order.into_iter().for_each(|longest| others.fold(slack(longest)));
             assert_eq!(others.report().unwrap().slack_max_ns, Some(Ns(9)));
         }
     }

@@ -15,7 +15,6 @@
 pub mod answers;
 pub mod causes;
 pub mod cpu;
-pub mod html;
 mod interrupted;
 pub mod lanes;
 mod lateness;

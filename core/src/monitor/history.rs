@@ -16,8 +16,8 @@ use super::exceedance;
 use super::packed::{self, Damaged};
 use super::window::{Held, SeriesKey, UnixMs};
 use crate::histogram::Histogram;
+use crate::numbers::quantile;
 use crate::peak::Peak;
-use crate::report::figures::quantile;
 use crate::time::Ns;
 
 pub use cases::WorstCase;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::ledger::{OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED};
+use crate::numbers::{grouped, or_dash};
 use crate::printable;
-use crate::report::figures::{grouped, or_dash};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::figures::or_dash;
+use crate::numbers::or_dash;
 use crate::printable::cut;
 use crate::run::{Interference, Run};
 use crate::series::{Quantity, Series};

@@ -1,10 +1,9 @@
 //! The last lines of the terminal summary: what holds without a model, how far the criteria are met, where the files are.
 
 use super::figures::quantities;
-use super::late;
 use super::text::Screen;
 use crate::histogram::Spread;
-use crate::printable::{cut, wrap};
+use crate::printable::{cut, hanging, wrap};
 use crate::run::Run;
 use crate::time::Ns;
 use crate::verdict::Criterion;
@@ -31,7 +30,7 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     let criteria = run.verdict.iter().flat_map(|verdict| &verdict.criteria);
     let criteria: Vec<String> = criteria.map(criterion).collect();
     if !criteria.is_empty() {
-        lines.extend(late::hanging("OSADL's criteria: ", &criteria.join("; "), screen.width));
+        lines.extend(hanging("OSADL's criteria: ", &criteria.join("; "), screen.width));
     }
     let no_verdict = run.verdict.as_ref().filter(|verdict| verdict.outcome.is_none());
     if let Some(rule) = no_verdict.and_then(|v| v.rule_of_thumb.as_ref()) {

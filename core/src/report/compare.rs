@@ -6,8 +6,9 @@
 use serde::Serialize;
 
 use super::facts::{as_condition, facts, is_circumstance, Fact};
-use super::figures::{grouped, or_dash, quantities, Figures};
+use super::figures::{quantities, Figures};
 use super::text::largest;
+use crate::numbers::{grouped, or_dash};
 use crate::printable::{cut, line};
 use crate::run::Run;
 use crate::series::labels::Labels;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::histogram::Histogram;
+use crate::numbers::{grouped, or_dash, quantile};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
@@ -81,17 +82,6 @@ impl Figures {
     }
 }
 
-/// The quantile of all samples, the lost ones among them, which may all lie above the others: `None` where it then
-/// lies among the lost ones.
-pub(crate) fn quantile(histogram: &Histogram, lost: u64, q: f64) -> Option<Ns> {
-    if lost == 0 {
-        return histogram.quantile(q);
-    }
-    let known = histogram.count() as f64;
-    let rank = (q * (known + lost as f64)).ceil();
-    (rank <= known).then(|| histogram.quantile(rank / known)).flatten()
-}
-
 fn total(series: &[&Series], field: impl Fn(&Series) -> u64) -> u64 {
     series.iter().fold(0, |sum, s| sum.saturating_add(field(s)))
 }
@@ -147,31 +137,11 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", grouped(count))
 }
 
-/// `1234567` as `1 234 567`.
-#[must_use]
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A count in at most `width` characters (of 6 and more): grouped, else in digits, else as `1.2e12`.
 #[must_use]
 pub fn fitting(count: u64, width: usize) -> String {
     let forms = [grouped(count), count.to_string()];
     forms.into_iter().find(|form| form.len() <= width).unwrap_or_else(|| format!("{:.1e}", count as f64))
-}
-
-/// A duration, or `–` where there is none.
-#[must_use]
-pub fn or_dash(value: Option<Ns>) -> String {
-    value.map_or_else(|| "–".to_owned(), |ns| ns.to_string())
 }
 
 /// A mean in ns as a duration, or `–`.

@@ -5,13 +5,13 @@
 
 use askama::Template;
 
-use super::figures::grouped;
 use super::html::{self, filters};
 use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
 use super::plot_view::PlotView;
 use super::scale::{Kind, Scale};
 use crate::monitor::history::{History, Row, WorstCase};
 use crate::monitor::window::{SeriesKey, Wanted};
+use crate::numbers::grouped;
 use crate::series::Quantity;
 use crate::time::Ns;
 

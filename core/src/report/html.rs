@@ -9,16 +9,17 @@ use askama::Template;
 
 use super::causes;
 use super::facts::{facts, Fact};
-use super::figures::{grouped, mean, meaning, or_dash, quantities, Figures};
+use super::figures::{mean, meaning, quantities, Figures};
 use super::lanes;
 use super::late::{self, Late, LateRow};
 use super::plot::{Plot, Wanted};
 use super::plot_view::PlotView;
 use super::svg;
-use super::text::{begin, deadline_and_largest, sentence};
+use super::text::{begin, deadline_and_largest};
 use super::tree::{self, Row};
 use super::{blocking, gantt, latency, seconds, task_set, tasks, worst};
 use crate::application::Task;
+use crate::numbers::{grouped, or_dash};
 use crate::peak::Peak;
 use crate::printable::line;
 use crate::run::Run;
@@ -316,7 +317,7 @@ fn peak_view(number: usize, peak: &Peak, begin: Option<Mono>) -> PeakView {
         },
         victim: peak.victim.to_string(),
         culprit: peak.culprit.clone().unwrap_or_default(),
-        sentence: sentence(peak),
+        sentence: peak.sentence(),
         advice: explanation.map(|e| e.advice.clone()).unwrap_or_default(),
         unexplained: explanation.map(|e| e.unexplained_ns.to_string()).unwrap_or_default(),
         rows: explanation.map(tree::rows).unwrap_or_default(),

@@ -1,10 +1,10 @@
 //! "Why was it late?" for an application that missed a deadline: who, how often, the cause of the worst case in one
 //! sentence, what to do about it, and the causes of all late jobs.
 
-use super::figures::grouped;
 use crate::application::Task;
+use crate::numbers::grouped;
 use crate::peak::Peak;
-use crate::printable::{cut, wrap};
+use crate::printable::{cut, hanging, wrap};
 use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::Ns;
@@ -172,15 +172,6 @@ pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
     let heading =
         format!("{:<1$} {2:>8} {3:>10} {4:>10}", "Why jobs were late", name + 2, "jobs", "time", "worst job");
     (heading, causes(run).iter().flat_map(row).collect())
-}
-
-/// `text` after `first`, its other lines below the first one.
-#[must_use]
-pub fn hanging(first: &str, text: &str, width: usize) -> Vec<String> {
-    let indent = first.chars().count();
-    let lines = wrap(text, width.saturating_sub(indent));
-    let begin = |nth| if nth == 0 { first.to_owned() } else { " ".repeat(indent) };
-    lines.iter().enumerate().map(|(nth, line)| format!("{}{line}", begin(nth))).collect()
 }
 
 /// As many whole `cases` as fit in `room` lines; the last line says how many do not.

@@ -3,9 +3,10 @@
 //! The form is OSADL's (`mklatencyplot`): 1 µs classes, log count, maxima in the legend, because every engineer of the
 //! field reads it at a glance. Unlike there the range follows the data: no value is left out.
 
-use super::figures::{grouped, meaning, quantile};
+use super::figures::meaning;
 use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP};
 use super::scale::{Kind, Scale};
+use crate::numbers::{grouped, quantile};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;

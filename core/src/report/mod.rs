@@ -14,6 +14,7 @@ pub mod causes;
 pub mod ci;
 mod closing;
 pub mod compare;
+pub mod explanation;
 mod extent;
 pub mod facts;
 pub mod figures;

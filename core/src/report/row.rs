@@ -2,7 +2,8 @@
 //!
 //! On a narrow screen without what matters least; nothing of a maximum or a loss is ever cut off.
 
-use super::figures::{fitting, mean, or_dash, Figures};
+use super::figures::{fitting, mean, Figures};
+use crate::numbers::or_dash;
 use crate::printable::cut;
 
 /// The names of the columns.

@@ -166,7 +166,7 @@ pub fn tick_label(value: f64) -> String {
         &text
     };
     match text.parse::<u64>() {
-        Ok(whole) => super::figures::grouped(whole),
+        Ok(whole) => crate::numbers::grouped(whole),
         Err(_) => text.to_owned(),
     }
 }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::figures::{counted, or_dash};
+use super::figures::counted;
 use crate::application::{Blocking, Class, FaultPlace, Task, OTHERS};
+use crate::numbers::or_dash;
 use crate::printable::wrap;
 use crate::run::Run;
 use crate::series::Quantity;

@@ -4,9 +4,10 @@
 //! and say how many they leave out. Causes and CPUs are ordered so that what is left out is the harmless part.
 
 use super::closing::closing;
-use super::figures::{grouped, quantities, Figures};
+use super::figures::{quantities, Figures};
 use super::late::{self, Late};
 use super::{causes, row, task_set};
+use crate::numbers::grouped;
 use crate::peak::Peak;
 use crate::printable::cut;
 use crate::run::Run;
@@ -161,7 +162,7 @@ fn headline(run: &Run, screen: &Screen, late: Option<&Late>) -> Vec<String> {
         let why = run.conditions.during.ended_early.first().map(String::as_str);
         said.push(format!("INCOMPLETE: {}", why.unwrap_or("the measurement did not end by itself")));
     }
-    let mut lines = late::hanging(&format!("{word}  "), &said.join(", "), screen.width);
+    let mut lines = crate::printable::hanging(&format!("{word}  "), &said.join(", "), screen.width);
     if screen.colour {
         lines[0] = lines[0].replacen(word, &format!("\x1b[1;{colour}m{word}\x1b[0m"), 1);
     }
@@ -248,7 +249,7 @@ pub fn largest(run: &Run) -> String {
 }
 
 fn bullet(text: &str, width: usize) -> Vec<String> {
-    late::hanging("  · ", text, width)
+    crate::printable::hanging("  · ", text, width)
 }
 
 /// Failed calibration and losses: what makes the rest doubtful.
@@ -264,7 +265,7 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
             first.kind,
             first.note
         );
-        lines.extend(late::hanging("  ! ", &text, width));
+        lines.extend(crate::printable::hanging("  ! ", &text, width));
     }
     if let Some(loss) = run.losses.iter().max_by_key(|loss| loss.count) {
         let text = match run.losses.len() {
@@ -276,7 +277,7 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
                 loss.meaning
             ),
         };
-        lines.extend(late::hanging("  ! ", &text, width));
+        lines.extend(crate::printable::hanging("  ! ", &text, width));
     }
     lines
 }
@@ -325,7 +326,7 @@ fn unexplained(run: &Run, width: usize) -> Option<Vec<String>> {
         worst.cpu,
         at.unwrap_or_default()
     );
-    run.peaks.iter().all(is_same).then(|| late::hanging("  ", &said, width))
+    run.peaks.iter().all(is_same).then(|| crate::printable::hanging("  ", &said, width))
 }
 
 fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
@@ -336,7 +337,7 @@ fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
     let lines = |(nth, index): (usize, usize)| {
         let peak = &run.peaks[index];
         let at = begin.map(|b| format!("+{:.3}s", peak.begin.since(b).as_secs())).unwrap_or_default();
-        let told = sentence(peak);
+        let told = peak.sentence();
         let already_shown = format!("waited {}: ", peak.total_ns);
         let first = format!(
             "{:>2} {:>8} CPU {:<2} {at:>9}  ",
@@ -344,33 +345,9 @@ fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
             peak.total_ns.to_string(),
             peak.cpu.to_string()
         );
-        late::hanging(&first, told.strip_prefix(&already_shown).unwrap_or(&told), width)
+        crate::printable::hanging(&first, told.strip_prefix(&already_shown).unwrap_or(&told), width)
     };
     late::judged_first(run, causes::distinct(&run.peaks)).into_iter().enumerate().map(lines).collect()
-}
-
-/// What is known about a peak in one sentence.
-#[must_use]
-pub fn sentence(peak: &Peak) -> String {
-    match (&peak.explanation, &peak.no_evidence) {
-        (Some(explanation), _) => explanation.sentence.clone(),
-        (None, Some(reason)) if peak.context.is_some() => {
-            format!("{}; not explained: {reason}", circumstances(peak))
-        }
-        (None, Some(reason)) => format!("not explained: {reason}"),
-        (None, None) => "not explained: no evidence was recorded".to_owned(),
-    }
-}
-
-/// `control/7 (RT 80) after stress/9, woken by a timer 12 µs late`.
-fn circumstances(peak: &Peak) -> String {
-    let Some(context) = &peak.context else { return peak.victim.to_string() };
-    let woken = match context.timer_ns {
-        Some(late) => format!("a timer {late} late"),
-        None if context.woken_by == "thread" => context.waker.to_string(),
-        None => format!("an {}", context.woken_by),
-    };
-    format!("{} after {}, woken by {woken}", peak.victim, context.before)
 }
 
 /// Columns of a cause's name: what its figures leave.

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
 use lathunt_core::explain::answers::{Answer, Answers};
-use lathunt_core::explain::html;
 use lathunt_core::explain::lanes::{lanes, Lanes};
 use lathunt_core::explain::record::Record;
 use lathunt_core::export::{kernel_ctf, perfetto};
+use lathunt_core::report::explanation;
 use lathunt_core::time::Cpu;
 use lathunt_core::trace::event::Window;
 use lathunt_core::trace::source::Source;
@@ -81,7 +81,7 @@ impl Drawing {
     /// The file that cannot be written.
     pub fn write(&self, exports: &Exports, answers: &Answers) -> Result<()> {
         if let Some(path) = &exports.html {
-            write_atomic(path, html::page(answers, &self.lanes).as_bytes())?;
+            write_atomic(path, explanation::page(answers, &self.lanes).as_bytes())?;
         }
         if let Some(path) = &exports.perfetto {
             write_atomic(path, &self.traces)?;

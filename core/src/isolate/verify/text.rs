@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::{Class, Latency, Level, Verdict, Watched};
 use crate::cpuset::CpuSet;
+use crate::numbers::grouped;
 use crate::printable;
-use crate::report::figures::grouped;
 use crate::time::Ns;
 
 impl Watched {

@@ -6,11 +6,9 @@
 use super::text::{when, WORST};
 use super::{History, Row};
 use crate::monitor::packed::Damaged;
+use crate::numbers::or_dash;
 use crate::peak::Peak;
-use crate::printable::{cut, line};
-use crate::report::figures::or_dash;
-use crate::report::late::hanging;
-use crate::report::text::sentence;
+use crate::printable::{cut, hanging, line};
 
 /// One event.
 struct Case<'h> {
@@ -75,7 +73,7 @@ pub struct WorstCase {
 
 /// `motion/7 (RT 80): waited 245 µs: …`; the sentence is about the number beside it.
 fn told(peak: &Peak) -> String {
-    let (victim, told) = (peak.victim.to_string(), sentence(peak));
+    let (victim, told) = (peak.victim.to_string(), peak.sentence());
     let told = told.strip_prefix(&format!("{victim} ")).unwrap_or(&told);
     // Windows of earlier versions have that of the whole event beside its parts.
     let whole = peak.explanation.as_ref().map(|explanation| explanation.total_ns);

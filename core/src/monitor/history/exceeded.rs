@@ -2,8 +2,8 @@
 
 use super::super::exceedance::{Exceedances, Limit, CONFIDENCE};
 use super::History;
+use crate::numbers::grouped;
 use crate::printable::cut;
-use crate::report::figures::grouped;
 use crate::time::Ns;
 
 impl History {

@@ -2,8 +2,8 @@
 
 use super::text::{when, WHOLE};
 use super::{History, Row};
+use crate::numbers::{grouped, or_dash};
 use crate::printable::{cut, line};
-use crate::report::figures::{grouped, or_dash};
 use crate::series::Quantity;
 use crate::time::Ns;
 

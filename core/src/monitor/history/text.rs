@@ -3,8 +3,8 @@
 use super::super::event::{Event, Kind};
 use super::super::window::{SeriesKey, QUANTITIES};
 use super::{quantile_of_all, History, Row};
+use crate::numbers::{grouped, or_dash};
 use crate::printable::{cut, line};
-use crate::report::figures::{grouped, or_dash};
 use crate::series::Quantity;
 use crate::time::Ns;
 

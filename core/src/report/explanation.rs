@@ -6,13 +6,13 @@
 
 use std::fmt::Write;
 
-use super::answers::{Answer, Answers};
-use super::lanes::{Lane, Lanes, Look, Of};
-use super::segment::Explanation;
+use super::html::page_css;
+use super::scale::Scale;
+use super::tree::{rows, Row};
+use crate::explain::answers::{Answer, Answers};
+use crate::explain::lanes::{Lane, Lanes, Look, Of};
+use crate::explain::Explanation;
 use crate::printable::markup;
-use crate::report::html::page_css;
-use crate::report::scale::Scale;
-use crate::report::tree::{rows, Row};
 use crate::time::Ns;
 
 const STYLE: &str = include_str!("../../templates/explain.css");
