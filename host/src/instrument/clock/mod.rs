@@ -20,8 +20,7 @@ use lathunt_core::time::{Cpu, Ns};
 
 use crate::error::{Error, Result};
 use crate::sched::{self, Policy};
-use crate::tree::Tree;
-use crate::tree::LIVE;
+use crate::tree::{Tree, LIVE};
 use crate::{arch, signals};
 
 /// What to measure.

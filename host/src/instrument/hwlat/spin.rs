@@ -28,8 +28,7 @@ use crate::recorder::{self, Freezer, Frozen, Recorder};
 use crate::sched::{self, Policy};
 use crate::symbols::Symbols;
 use crate::topology::Topology;
-use crate::tree::Tree;
-use crate::tree::LIVE;
+use crate::tree::{Tree, LIVE};
 use crate::{arch, signals, threads};
 
 /// A gap as the loop saw it.

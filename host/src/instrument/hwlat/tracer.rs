@@ -22,8 +22,7 @@ use crate::error::{Error, Result};
 use crate::facts::counters;
 use crate::knob::{self, Knobs};
 use crate::tracefs::{Instance, Tracefs};
-use crate::tree::Tree;
-use crate::tree::LIVE;
+use crate::tree::{Tree, LIVE};
 use crate::{arch, signals};
 
 const TRACING: &str = "/sys/kernel/tracing";

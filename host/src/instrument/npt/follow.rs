@@ -7,21 +7,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lathunt_core::explain::Explanation;
-use lathunt_core::npt::gap::Gap;
 use lathunt_core::npt::ledger::{Ledger, Told};
-use lathunt_core::npt::turns::Turns;
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::run::Loss;
-use lathunt_core::series::{Quantity, Series, Thread};
-use lathunt_core::time::{Cpu, Mono, Ns, Prio};
+use lathunt_core::time::{Cpu, Mono, Ns};
 
 use super::anchors::Anchors;
+use super::followed::Lane;
 use super::lane::{self, Shared, STOP};
 use super::largest::{self, Largest};
 use super::probe::Session;
-use super::record::{Pieces, Seen};
-use super::steal::share_steal;
+use super::record::Pieces;
 use super::{Found, Options, KEPT};
 use crate::clock::mono as now;
 use crate::error::{Error, Result};
@@ -29,8 +25,7 @@ use crate::facts::counters;
 use crate::recorder::{self, Freezer, Recorder};
 use crate::symbols::Symbols;
 use crate::topology::Topology;
-use crate::tree::Tree;
-use crate::tree::LIVE;
+use crate::tree::{Tree, LIVE};
 use crate::{arch, sched, signals};
 
 /// The follower looks this often: the flight ring holds 4096 events, and its buffers eight times that.
@@ -96,20 +91,6 @@ fn start_recorder(options: &Options, notes: &mut Vec<String>) -> Option<Recorder
             None
         }
     }
-}
-
-/// One CPU under measurement.
-struct Lane {
-    cpu: Cpu,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<Turns>>>,
-    freezer: Option<Freezer>,
-    pieces: Pieces,
-    largest: Largest,
-    begun: Option<Mono>,
-    stolen: Option<Ns>,
-    stolen_exactly: Option<u64>, // the kernel's count at the last gap
-    worst: Worst<Peak>,
 }
 
 struct Follower<'a> {
@@ -318,91 +299,5 @@ impl<'a> Follower<'a> {
         let dropped: u64 = self.lanes.iter().map(|lane| lane.shared.dropped.load(Relaxed)).sum();
         losses.extend(largest::dropped(dropped));
         losses
-    }
-}
-
-impl Lane {
-    fn take(&mut self, raws: Vec<lane::Raw>, clock: &Anchors, steal: Option<Ns>) {
-        let largest = raws.iter().map(|raw| raw.end.wrapping_sub(raw.begin)).max();
-        let exact =
-            share_steal(&raws, &mut self.stolen_exactly, |from, to| clock.mono(to).since(clock.mono(from)));
-        for (raw, exact) in raws.into_iter().zip(exact) {
-            let length = raw.end.wrapping_sub(raw.begin);
-            self.begun.get_or_insert_with(|| clock.mono(self.shared.begun.load(Acquire)));
-            let (begin, end) = (clock.mono(raw.begin), clock.mono(raw.end));
-            // What the host took since the last look is the largest gap's, as far as anybody can tell.
-            let steal_ns = steal.map(|steal| if Some(length) == largest { steal } else { Ns::ZERO });
-            let smi = raw.smi.checked_sub(1);
-            let steal_is_exact = exact.is_some();
-            let steal_ns = exact.or(steal_ns);
-            self.pieces.wait(Gap {
-                cpu: self.cpu,
-                begin,
-                end,
-                faults: raw.faults,
-                smi,
-                steal_ns,
-                steal_is_exact,
-            });
-        }
-    }
-
-    /// The largest gap of a second is one of the worst also where it found no room in the queue.
-    fn keep_dropped(&mut self, priority: i32) {
-        for (begin, length) in self.largest.gaps() {
-            // Gaps of one CPU do not overlap: what overlaps is the same one.
-            let same = |peak: &Peak| begin < peak.begin + peak.total_ns && peak.begin < begin + length;
-            if self.worst.iter().any(|(_, peak)| same(peak)) || !self.worst.would_keep(length) {
-                continue;
-            }
-            let reason = "it came while more gaps waited than there is room for: nobody is named";
-            let peak = self.peak(begin, length, Err(reason), priority);
-            self.worst.offer(length, peak);
-        }
-    }
-
-    /// One of the worst, with its explanation.
-    fn keep(&mut self, seen: &Seen, priority: i32) {
-        let total_ns = seen.gap.length();
-        if !self.worst.would_keep(total_ns) {
-            return;
-        }
-        let unseen = "the kernel's record does not hold this gap";
-        let peak = self.peak(seen.gap.begin, total_ns, seen.explanation.clone().ok_or(unseen), priority);
-        self.worst.offer(total_ns, peak);
-    }
-
-    /// A gap with its explanation, or why there is none.
-    fn peak(
-        &self,
-        begin: Mono,
-        total_ns: Ns,
-        told: std::result::Result<Explanation, &str>,
-        priority: i32,
-    ) -> Peak {
-        Peak {
-            quantity: Quantity::Npt,
-            cpu: self.cpu,
-            begin,
-            total_ns,
-            victim: self.thread_shown(priority),
-            culprit: None,
-            context: None,
-            no_evidence: told.as_ref().err().map(|reason| (*reason).to_owned()),
-            explanation: told.ok(),
-        }
-    }
-
-    fn thread_shown(&self, priority: i32) -> Thread {
-        let prio = if priority > 0 { Prio::from_rt(priority) } else { Prio(120) };
-        Thread { tid: self.shared.tid(), comm: format!("npt/{}", self.cpu), prio: Some(prio) }
-    }
-
-    fn series(&self, turns: &Turns, options: &Options) -> Series {
-        let mut series = Series::new(Quantity::Npt, Some(self.cpu), turns.histogram());
-        series.thread = Some(self.thread_shown(options.priority));
-        series.begin = self.begun;
-        series.variance_ns2 = turns.figures().map(|figures| figures.variance_ns2);
-        series
     }
 }

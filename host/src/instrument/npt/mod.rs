@@ -7,6 +7,7 @@
 
 mod anchors;
 mod follow;
+mod followed;
 mod lane;
 mod largest;
 pub mod probe;
