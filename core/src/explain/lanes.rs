@@ -1,6 +1,6 @@
 //! What is drawn of an explained passage: a lane for each CPU, for each thread that the explanation names, and for each
 //! level of the explanation itself. [`crate::export::perfetto`] writes lanes for the Perfetto UI,
-//! [`super::html`] draws them.
+//! [`crate::report::explanation`] draws them.
 //!
 //! Bars of one lane never overlap. A part that was added up from several pieces is drawn with each of them. Of some parts
 //! only the amount is known, not where it lies (what the host took, what nothing covers): the first are drawn from where
