@@ -32,10 +32,16 @@ pub struct Histogram {
     max: Ns,     // 0 while empty
 }
 
-/// Histograms of different widths do not merge: rows would no longer mean what they say.
+/// Why two histograms have no sum.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("classes of {0} and of {1} do not add up exactly")]
-pub struct LayoutMismatch(pub Layout, pub Layout);
+pub enum NoSum {
+    /// Of different widths: rows would no longer mean what they say.
+    #[error("classes of {0} and of {1} do not add up exactly")]
+    Layouts(Layout, Layout),
+    /// A file may claim any number of samples.
+    #[error("they have more samples than a counter holds")]
+    Counts,
+}
 
 impl Histogram {
     /// An empty histogram. Allocates once; [`Histogram::record`] never does.
@@ -95,11 +101,13 @@ impl Histogram {
     /// linear bins: they become those of both, unless the other one has values beyond its own.
     ///
     /// # Errors
-    /// When the widths differ; nothing is added then.
-    pub fn merge(&mut self, other: &Histogram) -> Result<(), LayoutMismatch> {
+    /// When the widths differ, or the samples are too many; nothing is added then.
+    pub fn merge(&mut self, other: &Histogram) -> Result<(), NoSum> {
         if self.layout.width_ns != other.layout.width_ns {
-            return Err(LayoutMismatch(self.layout, other.layout));
+            return Err(NoSum::Layouts(self.layout, other.layout));
         }
+        // No bin has more than all of them.
+        let count = self.count.checked_add(other.count).ok_or(NoSum::Counts)?;
         if self.layout == other.layout {
             for (into, from) in self.bins.iter_mut().zip(&other.bins) {
                 *into += from;
@@ -112,7 +120,7 @@ impl Histogram {
             }
             (self.layout, self.bins) = (layout, bins);
         }
-        self.count += other.count;
+        self.count = count;
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
@@ -322,6 +330,20 @@ mod tests {
         assert_eq!(h.quantile(1.0), Some(Ns(123_456_789_012)));
         assert_eq!(h.max(), Some(Ns(123_456_789_012)));
         assert_eq!(h.count_from(Ns(1_000)), 2);
+    }
+
+    #[test]
+    fn more_samples_than_a_counter_holds_are_not_added() {
+        let half = {
+            let (n, most) = (1u64 << 63, u64::MAX);
+            let text = format!(
+                r#"{{"width_ns":1000,"linear_bins":10240,"count":{n},"sum_ns":{most},"min_ns":4100,"max_ns":4900,"bins":[[4,{n}]]}}"#
+            );
+            serde_json::from_str::<Histogram>(&text).unwrap()
+        };
+        let mut sum = half.clone();
+        assert_eq!(sum.merge(&half), Err(NoSum::Counts));
+        assert_eq!(sum, half);
     }
 
     #[test]

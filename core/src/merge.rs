@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use crate::conditions::Conditions;
-use crate::histogram::LayoutMismatch;
+use crate::histogram::NoSum;
 use crate::peak::Peak;
 use crate::run::{Interference, Loss, MergedRun, MergedSeries, Run};
 use crate::series::{Quantity, Series, Thread};
@@ -30,7 +30,7 @@ pub enum CannotMerge {
         /// The quantity.
         quantity: &'static str,
         /// The two layouts.
-        source: LayoutMismatch,
+        source: NoSum,
     },
     /// A file that was saved on the way.
     #[error("'{0}' is not complete: its measurement was going on, or was killed")]

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::histogram::{Histogram, LayoutMismatch};
+use crate::histogram::{Histogram, NoSum};
 use crate::run::Run;
 use crate::series::labels::Labels;
 use crate::series::{Quantity, SecondMax, Series};
@@ -163,11 +163,7 @@ struct Beyond {
 ///
 /// # Errors
 /// When series of one label have histograms of different widths, so that they have no sum.
-pub fn pairs<'r>(
-    reference: &'r Run,
-    run: &'r Run,
-    quantity: Quantity,
-) -> Result<Vec<Pair<'r>>, LayoutMismatch> {
+pub fn pairs<'r>(reference: &'r Run, run: &'r Run, quantity: Quantity) -> Result<Vec<Pair<'r>>, NoSum> {
     let [reference, run] = [reference, run].map(|run| run.of(quantity).collect::<Vec<&Series>>());
     let labels = Labels::of(&[reference.clone(), run.clone()]);
     let pair = |label: &String| {
@@ -178,7 +174,7 @@ pub fn pairs<'r>(
 }
 
 /// All samples of several series; of a second the largest of all.
-fn sum<'r>(series: &[&'r Series]) -> Result<Option<Cow<'r, Series>>, LayoutMismatch> {
+fn sum<'r>(series: &[&'r Series]) -> Result<Option<Cow<'r, Series>>, NoSum> {
     let Some((first, rest)) = series.split_first() else { return Ok(None) };
     let mut all = Cow::Borrowed(*first);
     for more in rest {

@@ -38,7 +38,7 @@ fn nonsense_is_refused_in_one_line_and_nothing_is_made() {
         (&["history", "--series", "irqsoff"], "irqsoff"),
         (&["history", "--series", "wakeup@x"], "'x'"),
         (&["history", "--json", "--csv"], "--csv"),
-        (&["history", "--plot", "x.png"], ".svg or .html"),
+        (&["history", "--plot", "x.gif"], ".svg, .png or .html"),
         (&["munin", "nonsense"], "nonsense"),
         (&["munin", "config", "--database", "absent.sqlite"], "no such file"),
         (&["merge", "one"], "RUN"),

@@ -60,7 +60,7 @@ pub enum NoInput {
     NoSample(&'static str),
     /// Classes of different widths.
     #[error("{0}")]
-    Layout(#[from] crate::histogram::LayoutMismatch),
+    Layout(#[from] crate::histogram::NoSum),
     /// More than 2^64.
     #[error("more samples than can be counted")]
     TooMany,

@@ -22,7 +22,7 @@ pub fn parse(text: &str, now: UnixMs) -> Result<UnixMs, NotAMoment> {
     let wrong = || NotAMoment(text.to_owned());
     let text = text.trim();
     if let Ok(ago) = parse_duration(text, HOUR) {
-        return Ok(now.minus(ago));
+        return if ago > Ns::ZERO { Ok(now.minus(ago)) } else { Err(wrong()) };
     }
     let (date, time) = match text.split_once(['T', ' ']) {
         Some((date, time)) => (Some(date), Some(time.trim_start())),
@@ -129,6 +129,8 @@ mod tests {
         for text in [
             "",
             "yesterday",
+            "0",
+            "0h",
             "2026-13-01",
             "2026-02-29",
             "2026-11-26T24:00",

@@ -1,7 +1,7 @@
 //! Two series as one.
 
 use super::Series;
-use crate::histogram::LayoutMismatch;
+use crate::histogram::NoSum;
 use crate::time::Ns;
 
 impl Series {
@@ -9,7 +9,7 @@ impl Series {
     ///
     /// # Errors
     /// When their histograms have different widths; nothing is added then.
-    pub fn add_samples(&mut self, other: &Series) -> Result<(), LayoutMismatch> {
+    pub fn add_samples(&mut self, other: &Series) -> Result<(), NoSum> {
         // A series that missed nothing is its own replay.
         let wanted = self.replayed.is_some() || other.replayed.is_some();
         let both = self.activations().zip(other.activations()).filter(|_| wanted);
