@@ -51,8 +51,8 @@ pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A text that commands no CI system that reads its log: lines that begin with `::` and parts that begin with `##[` or `##vso[`
-/// (GitHub, Gitea; Azure) have the first of these characters written as `\u{…}`. JSON is no log, and stays as it is.
+/// `text` with the commands that CI systems take from a log made inert: of `::` at the beginning of a line (GitHub, Gitea) and of `##[`
+/// and `##vso[` anywhere (Azure) the first character is written as `\u{…}`. JSON is left as it is.
 #[must_use]
 pub fn no_commands(text: &str) -> Cow<'_, str> {
     let is_data = text.trim_start().starts_with(['{', '[']);

@@ -146,7 +146,7 @@ pub struct ModelFree {
     /// Extremal index: 1 for independent activations, 1/k for clusters of k. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theta: Option<f64>,
-    /// As many independent activations say as much.
+    /// Equivalent number of independent activations, `theta` × `samples`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_samples: Option<u64>,
     /// The level.

@@ -10,24 +10,11 @@
 /* Two timers send two signals, which one read takes. */
 static void *sigfdhalf(void *unused)
 {
-	sigset_t set;
-	timer_t timer;
 	ns begin = now() + MS, next = begin;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGRTMIN);
-	sigaddset(&set, SIGRTMIN + 1);
-	pthread_sigmask(SIG_BLOCK, &set, 0);
 	init("sigfdhalf");
+	sigset_t set = two_signals(begin);
 	int fd = signalfd(-1, &set, 0);
-	for (int i = 0; i < 2; i++) {
-		struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + i};
-		struct itimerspec every = {at(PERIOD), at(begin + i * HALF)};
-
-		e._sigev_un._tid = gettid();
-		timer_create(CLOCK_MONOTONIC, &e, &timer);
-		timer_settime(timer, TIMER_ABSTIME, &every, 0);
-	}
 	while (now() < truth->end) {
 		struct signalfd_siginfo info;
 

@@ -177,18 +177,16 @@ static void *condhalf(void *unused)
 	return unused;
 }
 
-/* Two signals, taken by one call. */
-static void *signalhalf(void *unused)
+/* Two timers send SIGRTMIN from `begin` and SIGRTMIN + 1 half a period later; both signals are blocked. */
+static sigset_t two_signals(ns begin)
 {
 	sigset_t set;
 	timer_t timer;
-	ns begin = now() + MS, next = begin;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGRTMIN);
 	sigaddset(&set, SIGRTMIN + 1);
 	pthread_sigmask(SIG_BLOCK, &set, 0);
-	init("signalhalf");
 	for (int i = 0; i < 2; i++) {
 		struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + i};
 		struct itimerspec every = {at(PERIOD), at(begin + i * HALF)};
@@ -197,6 +195,16 @@ static void *signalhalf(void *unused)
 		timer_create(CLOCK_MONOTONIC, &e, &timer);
 		timer_settime(timer, TIMER_ABSTIME, &every, 0);
 	}
+	return set;
+}
+
+/* Two signals, taken by one call. */
+static void *signalhalf(void *unused)
+{
+	ns begin = now() + MS, next = begin;
+
+	init("signalhalf");
+	sigset_t set = two_signals(begin);
 	while (now() < truth->end) {
 		int which = sigwaitinfo(&set, 0);
 

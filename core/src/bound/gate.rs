@@ -47,6 +47,6 @@ mod tests {
         };
         assert_eq!(of(&[0.0417, 0.5, 0.3]), [true, true, true, false], "0.0417 is above 0.05 / 3");
         assert_eq!(of(&[0.001, 0.02, 0.06]), [false, false, true, false]);
-        assert_eq!(of(&[f64::NAN, 0.5, 0.4]), [false, true, true, false], "no number is no evidence");
+        assert_eq!(of(&[f64::NAN, 0.5, 0.4]), [false, true, true, false], "a p-value of NaN refuses");
     }
 }

@@ -10,10 +10,10 @@ use super::gate::condition;
 use super::of_run::NoInput;
 use super::tail::Distribution;
 use crate::histogram::Histogram;
+use crate::judge::criteria_of_samples;
 use crate::monitor::history::Row;
 use crate::monitor::packed::{self, Damaged};
 use crate::monitor::window::UnixMs;
-use crate::verdict::Criterion;
 
 /// The windows of one quantity, of all CPUs that were asked for or of the tasks of one name.
 #[derive(Debug, Default)]
@@ -79,7 +79,8 @@ impl Windows {
         answer.gates.insert(0, condition("configuration", false, NO_CONFIGURATION.to_owned()));
         conclude(&mut answer);
         answer.bound = PathBound::none("no path analysis: a monitor does not record its terms");
-        answer.criteria = criteria(answer.observed.samples);
+        // A monitor takes what comes: it has no interval and no load of its own, and is not calibrated.
+        answer.criteria = criteria_of_samples(answer.observed.samples);
         if let Some(why) = incomplete {
             answer.observed.probability_upper = None;
             answer.observed.reason = format!("because {why}");
@@ -89,30 +90,8 @@ impl Windows {
 }
 
 const NO_CONFIGURATION: &str =
-    "the database does not hold under which kernel, knobs and load a window was measured: for an \
-                                extrapolation record one configuration (lathunt record -o DIR)";
-
-/// OSADL's four. A monitor takes what comes: it has no interval and no load of its own, and is not calibrated.
-fn criteria(samples: u64) -> Vec<Criterion> {
-    let one = |name: &str, met, have: &str, want: &str| Criterion {
-        name: name.to_owned(),
-        met,
-        have: have.to_owned(),
-        want: want.to_owned(),
-    };
-    let [long, frequent, loaded, calibrated] = Criterion::NAMES;
-    vec![
-        one(
-            long,
-            Some(samples >= Criterion::LONG_ENOUGH),
-            &format!("{:.1e} samples", samples as f64),
-            "1e9 samples",
-        ),
-        one(frequent, None, "no fixed interval", "twice the largest observed, or less"),
-        one(loaded, None, "not recorded", "a load like that of production, or worse"),
-        one(calibrated, Some(false), "no disturbance injected", "each injected disturbance seen"),
-    ]
-}
+    "the database does not hold under which kernel, knobs and load a window was measured: for \
+                                an extrapolation record one configuration (lathunt record -o DIR)";
 
 #[cfg(test)]
 mod tests {

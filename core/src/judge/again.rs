@@ -103,12 +103,7 @@ fn badness(outcome: Option<Outcome>) -> u8 {
 /// A sample or a worst case above the deadline of a verdict that does not say FAIL.
 fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     let deadline = stored.deadline_ns?;
-    let said = match stored.outcome {
-        Some(Outcome::Fail) => return None,
-        Some(Outcome::Pass) => "PASS",
-        Some(Outcome::Inconclusive) => "INCONCLUSIVE",
-        None => return None,
-    };
+    let said = stored.outcome.filter(|outcome| *outcome != Outcome::Fail)?.name();
     let quantity = stored.quantity?;
     let limited = |one: Quantity| match stored.judged_by {
         Some(JudgedBy::Tasks) => Rules::tasks(run).limited(run).any(|series| series.quantity == one),

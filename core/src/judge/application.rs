@@ -230,7 +230,7 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> 
     verdict
 }
 
-/// What was claimed of a PASS is no reason of another answer: it stays in `model_free`.
+/// A doubt turns PASS into INCONCLUSIVE and replaces the claim as the reason; the claim itself stays in `model_free`.
 fn doubt(verdict: &mut Verdict, reason: String) {
     if verdict.outcome == Some(Outcome::Pass) {
         verdict.outcome = Some(Outcome::Inconclusive);

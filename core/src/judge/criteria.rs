@@ -13,17 +13,14 @@ pub fn criteria(runs: &[&Run], quantity: Quantity) -> Vec<Criterion> {
     let series: Vec<&Series> = runs.iter().flat_map(|run| all_of(run, quantity)).collect();
     let samples = series.iter().fold(0u64, |sum, one| sum.saturating_add(one.histogram.count()));
     let largest = series.iter().filter_map(|one| one.histogram.max()).max();
-    vec![
-        one(
-            "long enough",
-            Some(samples >= Criterion::LONG_ENOUGH),
-            format!("{:.1e} samples", samples as f64),
-            "1e9 samples".to_owned(),
-        ),
-        frequent(series.iter().filter_map(|one| one.interval_ns).max(), largest),
-        loaded(runs),
-        calibrated(runs),
-    ]
+    let interval = series.iter().filter_map(|one| one.interval_ns).max();
+    vec![long_enough(samples), frequent(interval, largest), loaded(runs), calibrated(runs)]
+}
+
+/// Those of a recording without an interval, a load and a calibration of its own.
+#[must_use]
+pub fn criteria_of_samples(samples: u64) -> Vec<Criterion> {
+    vec![long_enough(samples), frequent(None, None), loaded(&[]), calibrated(&[])]
 }
 
 /// Those of the machine, or of each task where it has none.
@@ -39,10 +36,21 @@ fn one(name: &str, met: Option<bool>, have: String, want: String) -> Criterion {
     Criterion { name: name.to_owned(), met, have, want }
 }
 
+fn long_enough(samples: u64) -> Criterion {
+    let [long, ..] = Criterion::NAMES;
+    one(
+        long,
+        Some(samples >= Criterion::LONG_ENOUGH),
+        format!("{:.1e} samples", samples as f64),
+        "1e9 samples".to_owned(),
+    )
+}
+
 fn frequent(interval: Option<Ns>, largest: Option<Ns>) -> Criterion {
     let twice = largest.map(|largest| Ns(largest.0.saturating_mul(2)));
+    let [_, frequent, ..] = Criterion::NAMES;
     one(
-        "frequent enough",
+        frequent,
         interval.zip(twice).map(|(interval, twice)| interval <= twice),
         interval.map_or("no fixed interval".to_owned(), |interval| format!("an interval of {interval}")),
         twice.map_or("twice the largest observed, or less".to_owned(), |twice| {
@@ -53,11 +61,12 @@ fn frequent(interval: Option<Ns>, largest: Option<Ns>) -> Criterion {
 
 fn loaded(runs: &[&Run]) -> Criterion {
     let mut loads: Vec<&str> = runs.iter().filter_map(|run| run.conditions.load.as_deref()).collect();
-    let known = loads.len() == runs.len();
+    let known = !runs.is_empty() && loads.len() == runs.len();
     let met = known.then(|| loads.iter().all(|load| *load != "none" && !load.is_empty()));
     loads.dedup();
+    let [_, _, load, _] = Criterion::NAMES;
     one(
-        "under appropriate load",
+        load,
         met,
         if known { loads.join("; ") } else { "not recorded".to_owned() },
         "a load like that of production, or worse".to_owned(),
@@ -67,9 +76,10 @@ fn loaded(runs: &[&Run]) -> Criterion {
 fn calibrated(runs: &[&Run]) -> Criterion {
     let checks = || runs.iter().flat_map(|run| &run.calibration);
     let (seen, all) = (checks().filter(|one| one.passed).count(), checks().count());
-    let every = runs.iter().all(|run| !run.calibration.is_empty());
+    let every = !runs.is_empty() && runs.iter().all(|run| !run.calibration.is_empty());
+    let [.., calibrated] = Criterion::NAMES;
     one(
-        "calibrated",
+        calibrated,
         Some(every && seen == all),
         if all == 0 {
             "no disturbance injected".to_owned()

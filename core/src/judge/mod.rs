@@ -11,7 +11,7 @@ mod criteria;
 mod doubts;
 
 pub use application::{judge_recording, Asked, Ending};
-pub use criteria::criteria;
+pub use criteria::{criteria, criteria_of_samples};
 use doubts::Doubt;
 
 use crate::peak::Peak;

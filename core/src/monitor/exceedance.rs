@@ -5,7 +5,7 @@
 //! the class that holds the deadline as late. Not here: clusters; who prints a limit says that it takes late ones for
 //! independent.
 //!
-//! Not chosen: Prometheus adds up counters itself. The limit is no function of its functions.
+//! Why the monitor computes it: PromQL has no quantile of the beta distribution, so a rule over its counters cannot.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(nothing.limits()[0].probability_upper, 1.0);
         let mut without = Exceedances::new(DAY, None);
         without.closed(UnixMs(FIVE_MIN), &[series(of_cpu(), &[(20, 90)], 0, None)]);
-        assert!(without.limits().is_empty(), "there is no deadline");
+        assert!(without.limits().is_empty(), "no deadline was given");
     }
 
     #[test]

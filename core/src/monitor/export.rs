@@ -547,7 +547,7 @@ mod tests {
         assert!(text.contains("# {culprit=\"irqs off: vnd/812\",victim=\"motion\"} 0.0007"), "{text}");
         let of_jobs = text.lines().filter(|line| line.contains("kind=\"response\""));
         let named = |line: &str| line.starts_with("lathunt_exceedance_probability_upper{");
-        assert!(of_jobs.into_iter().all(named), "a job is no latency: {text}");
+        assert!(of_jobs.into_iter().all(named), "jobs are exported as responses only: {text}");
         published.closed(&Window { series: Vec::new(), ..window(1, 900_000) });
         let text = encode(&published.families(&Totals::default()), Flavour::OpenMetrics);
         assert!(!text.contains("lathunt_response_max_seconds{"), "the last window has none: {text}");

@@ -1,8 +1,7 @@
 //! Several tests held to one rate of false rejections (Holm, Scand. J. Stat. 6, 1979).
 
-/// Which hypotheses are rejected, so that of those that are true one is rejected with a probability of at most `alpha`,
-/// all tests together. A test that must not reject counts with a p-value of 1. What is no number is rejected: it shows
-/// nothing in favour of the hypothesis. n log n.
+/// Which hypotheses are rejected, with a family-wise error rate of at most `alpha`. A hypothesis that must not be rejected
+/// takes part with a p-value of 1. NaN rejects, because it is no evidence for the hypothesis. Cost: n log n.
 #[must_use]
 pub fn rejected(p_values: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
@@ -32,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_rejected_and_hides_no_other() {
+    fn nan_is_rejected_and_hides_no_other() {
         assert_eq!(rejected(&[f64::NAN, 0.5, 0.001], 0.05), [true, false, true]);
         assert_eq!(rejected(&[-f64::NAN], 0.05), [true]);
     }

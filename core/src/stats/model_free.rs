@@ -13,7 +13,8 @@
 //!
 //! What it does not say: samples must be independent of one another and of the same workload and configuration.
 //! Lateness comes in clusters; where the extremal index theta is known ([`super::clusters`]), `N` becomes `theta * N`.
-//! Where it is not the limit is optimistic, and whoever prints the sentence says so beside it. CPUs and machines that are put together count as one workload.
+//! Where it is not, the limit is optimistic, and whoever prints the sentence says so beside it. CPUs and machines that are
+//! put together count as one workload.
 
 use crate::stats::activations::Activations;
 use crate::time::Ns;
@@ -109,7 +110,7 @@ pub(crate) fn statement(
     })
 }
 
-/// As many independent activations say as much, and so many of them are above. What is not known is in no cluster.
+/// Equivalent number of independent activations, and how many of them are above. Unknown ones count in full.
 fn effective(activations: Activations, theta: f64) -> (u64, u64) {
     let Activations { all, above, unknown, .. } = activations;
     let n = ((theta * all.saturating_sub(unknown) as f64).floor() as u64).max(1);
