@@ -117,7 +117,8 @@ fn against(reference: &Run, name: &str, run: &Run, args: &CompareArgs) -> Result
         let (run, outcome, figures) = (name.to_owned(), Outcome::Undecided, Vec::new());
         return Ok(Checked { run, quantity: "", doubt, outcome, figures });
     };
-    let pairs = pairs(reference, run, quantity).with_context(|| format!("{name}: threads of one CPU"))?;
+    let pairs = pairs(reference, run, quantity)
+        .with_context(|| format!("{name}: threads of one CPU cannot be added up"))?;
     let figures = check(&pairs, &args.fail_on, args.confidence);
     let doubt = doubt(reference).map(|why| format!("the reference {why}")).or_else(|| doubt(run));
     let outcome = match (overall(&figures), &doubt) {

@@ -68,7 +68,7 @@ pub(super) fn of_database(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     let events = reader.events(from)?;
     let unread = events.iter().any(|event| event.kind == Kind::ActivationsLost);
     let incomplete = (task.is_some() && unread).then_some(
-        "activations of tasks were lost, and it is not known whose (activations_lost in lathunt history); CPUs have all",
+        "activations of tasks were lost, and it is not known whose (activations_lost in lathunt history); the series of CPUs are complete",
     );
     let about = format!("{} of {of_whom} ({shown})", quantity.name());
     let mut request = request(args);
