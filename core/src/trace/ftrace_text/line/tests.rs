@@ -1,0 +1,95 @@
+//! Lines of all the forms.
+
+use super::*;
+
+fn event(line: &str) -> EventLine<'_> {
+    match parse(line) {
+        Some(Line::Event(event)) => event,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn all_columns_that_kernels_and_tools_print_are_understood() {
+    let forms = [
+        "          <idle>-0     [001]  3469.824588: softirq_entry:   vec=9 [action=RCU]",
+        "fx7:       <idle>-0     [001]  3469.824588000: softirq_entry:   vec=9 [action=RCU]",
+        "          <idle>-0       [001] d.h1.  3469.824588: softirq_entry: vec=9 [action=RCU]",
+        "          <idle>-0       [001] d..h.13  3469.824588: softirq_entry: vec=9 [action=RCU]",
+        "          <idle>-0       (-----) [001] d.h1.  3469.824588: softirq_entry: vec=9 [action=RCU]",
+        "          <idle>-0       [001] dLh1.  3469.824588: softirq_entry: vec=9 [action=RCU]",
+        "          <idle>-0       [001] bBh1.13  3469.824588: softirq_entry: vec=9 [action=RCU]",
+        "  <idle>-0       1d.h1. 3469.824588: softirq_entry:         vec=9 [action=RCU]",
+        "          <idle>-0     [001]  3469.824588: (+17)    softirq_entry:   vec=9 [action=RCU]",
+    ];
+    for form in forms {
+        let expected = EventLine {
+            comm: "<idle>",
+            tid: 0,
+            cpu: 1,
+            at: 3_469_824_588_000,
+            flags: form.contains('h').then_some(0x08),
+            columns: "",
+            name: "softirq_entry",
+            fields: "vec=9 [action=RCU]",
+        };
+        assert_eq!(EventLine { columns: "", ..event(form) }, expected, "{form}");
+    }
+}
+
+#[test]
+fn what_interrupts_recorded_is_told_from_what_the_thread_did() {
+    let flags = |columns: &str| event(&format!("a-7 [000] {columns} 1.000002: sched_waking: pid=5")).flags;
+    let said = ["d.h1.", "d.Z1.", "..s1.", "d.H3.", "d..2.", "bBn1.13", "d...1.."].map(flags);
+    assert_eq!(said, [8, 8, 16, 8, 0, 0, 0].map(Some));
+    assert_eq!(flags(""), None);
+}
+
+#[test]
+fn names_with_spaces_and_dashes_keep_them() {
+    let line = event("   opt cgu.00-x-7375  [000] d..2. 1.000002: sched_switch: a ==> b");
+    assert_eq!((line.comm, line.tid), ("opt cgu.00-x", 7375));
+    let line = event(" a [012] b-7  [000] d..2. 1.000002: sched_switch: a ==> b");
+    assert_eq!((line.comm, line.tid, line.cpu), ("a [012] b", 7, 0));
+    for columns in ["d..2. 1.000002", " 1.000002"] {
+        let line = format!("  a-5 [000] b-77  [001] {columns}: sched_switch: a ==> b");
+        let line = event(&line);
+        assert_eq!((line.comm, line.tid, line.cpu), ("a-5 [000] b", 77, 1));
+    }
+}
+
+#[test]
+fn threads_may_be_called_like_headings() {
+    for name in ["trace-cmd", "CPU 0", "cpus=2", "version =", "=>"] {
+        let text = format!("{name}-920   [000] ..... 1.000002: sys_exit: NR 0 = 8");
+        let line = event(&text);
+        assert_eq!((line.comm, line.tid, line.name), (name, 920, "sys_exit"));
+    }
+}
+
+#[test]
+fn the_latency_format_counts_from_its_beginning() {
+    let line = event("cyclicte-332       0dn.h5..    1us#: sched_waking: comm=x pid=5");
+    assert_eq!(
+        (line.comm, line.tid, line.cpu, line.at, line.name),
+        ("cyclicte", 332, 0, 1000, "sched_waking")
+    );
+    let line = event("  <idle>-0         1d..1. 3723us : __schedule <-schedule");
+    assert_eq!((line.cpu, line.at, line.name), (1, 3_723_000, "function"));
+}
+
+#[test]
+fn losses_comments_and_stacks_are_told_apart() {
+    assert_eq!(parse("CPU:1 [LOST 512 EVENTS]"), Some(Line::Lost { cpu: 1, count: Some(512) }));
+    assert_eq!(parse("fxl: CPU:0 [145 EVENTS DROPPED]"), Some(Line::Lost { cpu: 0, count: Some(145) }));
+    assert_eq!(parse("CPU:3 [EVENTS DROPPED]"), Some(Line::Lost { cpu: 3, count: None }));
+    for comment in ["# tracer: nop", " => __schedule", "", "cpus=2", "CPU 3 is empty"] {
+        assert_eq!(parse(comment), Some(Line::Comment), "{comment}");
+    }
+    assert_eq!(parse("hello world"), None);
+    let heading = "# entries-in-buffer/entries-written: 2953/417539   #P:2";
+    assert_eq!(parse(heading), Some(Line::Heading { printed: 2_953, overwritten: 414_586 }));
+    assert_eq!(parse("##### CPU 1 buffer started ####"), Some(Line::Started(1)));
+    let cycles = " names-30385 [000] d..2. 121022741547397: sched_switch: a ==> b";
+    assert_eq!(parse(cycles), Some(Line::Timeless));
+}

@@ -1,0 +1,107 @@
+//! Lines as people paste them.
+
+use super::*;
+
+const EVENT: &str = "          <idle>-0       [001] d.h1.  3469.824588: softirq_entry: vec=9 [action=RCU]";
+
+#[test]
+fn what_pasting_put_before_lines_is_taken_away() {
+    let prefixes = [
+        "> > ",
+        "| ",
+        "[   12.345678] ",
+        "[   12.345678][    T1] ",
+        "2024-10-22T09:41:07.123456  ",
+        "2024-10-22 09:41:07.1 ",
+        "Nov 25 12:00:01 host kernel: [    1.000000] ",
+        "> 12:00:01.123 ",
+        "\u{1b}[2;37m",
+    ];
+    for prefix in prefixes {
+        let pasted = format!("{prefix}# tracer: nop\r\n{prefix}#\r\n{prefix}{EVENT}\r\n");
+        let tidy = text(pasted.as_bytes());
+        assert!(matches!(parse(tidy.lines().nth(2).unwrap()), Some(Line::Event(_))), "{prefix}: {tidy}");
+    }
+}
+
+#[test]
+fn words_around_a_trace_are_no_part_of_it() {
+    for (before, after) in [("Hello,\n\nsee below:\n```\n", "```\nAny idea?\n"), ("Hi all,\n", "")] {
+        let pasted = format!("{before}# tracer: nop\n{EVENT}\n{after}");
+        let tidy = text(pasted.as_bytes());
+        let left: Vec<&str> = tidy.lines().filter(|line| !line.trim().is_empty()).collect();
+        assert_eq!(left, ["# tracer: nop", EVENT], "{before}");
+    }
+}
+
+#[test]
+fn events_that_a_mail_program_has_broken_are_joined() {
+    let switch = "rt-7 [000] d..2. 10.000100: sched_switch: prev_comm=rt prev_pid=7 prev_prio=9 prev_state=S ==> next_comm=x next_pid=8 next_prio=120";
+    let broken = switch.replace(" prev_pid", "\nprev_pid").replace(" ==>", "\n==>");
+    let tidy = text(format!("> {}\n", broken.replace('\n', "\n> ")).as_bytes()).into_owned();
+    assert_eq!(tidy.trim(), switch);
+    let stack = format!("> {switch}\n>  => schedule\n>  => kthread\n");
+    assert_eq!(text(stack.as_bytes()).lines().count(), 3, "a stack is none of its fields");
+}
+
+#[test]
+fn lines_of_a_tracer_that_mail_has_broken_or_encoded_are_whole_again() {
+    let broken = "# latency: 9 us, #1/1, CPU#3 | (M:preempt VP:0, KP:0,\nSP:0 HP:0 #P:4)\nks-27 3.Ns1 5us : test_clear\n<-end_page\nkw/-11 0dnh5. 7us : 11:120:R + [000]      22: \n98:R irq_work/0\n";
+    let whole = [
+        "# latency: 9 us, #1/1, CPU#3 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:4)",
+        "ks-27 3.Ns1 5us : test_clear <-end_page",
+        "kw/-11 0dnh5. 7us : 11:120:R + [000]      22:  98:R irq_work/0",
+    ];
+    assert_eq!(text(broken.as_bytes()).lines().collect::<Vec<_>>(), whole);
+    let encoded = "# =3D> CPU#\nks-27 3.Ns1 5us : test_clear <-end_=\npage\n =3D> do_syscall\n";
+    assert_eq!(
+        text(encoded.as_bytes()),
+        "# => CPU#\nks-27 3.Ns1 5us : test_clear <-end_page\n => do_syscall\n"
+    );
+    let named = "rt-7 [000] d..2. 10.000100: sched_waking: comm=3Dprint pid=9 prio=120 target_cpu=000\n";
+    assert_eq!(text(named.as_bytes()), named);
+}
+
+#[test]
+fn what_a_logger_puts_before_each_line_is_learned_from_the_heading() {
+    for before in [
+        "2025-01-02 10:11:12,345 INFO  dut: ",
+        "[2025-01-02T10:11:12.345Z] ",
+        "+",
+        "app-1  | ",
+        "Jan 02 10:11:12 host cat[1234]: ",
+    ] {
+        let later = before.replace("12", "59");
+        let pasted = format!("{before}# tracer: nop\n{later}#\n{later}{EVENT}\n");
+        let tidy = text(pasted.as_bytes()).into_owned();
+        assert_eq!(tidy, format!("# tracer: nop\n#\n{EVENT}\n"), "{before}");
+    }
+}
+
+#[test]
+fn the_trace_of_systrace_is_taken_out_of_its_page() {
+    let switch = "a-7 [000] d..2. 10.000100: sched_switch: prev_comm=a prev_pid=7 prev_prio=9 prev_state=S ==> next_comm=x next_pid=8 next_prio=120";
+    let trace = format!("# tracer: nop\n{EVENT}\n{switch}\n");
+    let page =
+        |inside: &str| format!("<!DOCTYPE html>\n<html>\n<script>var x = 1;</script>\n{inside}</html>\n");
+    let new = page(&format!("<script class=\"trace-data\">\nPROCESS DUMP\n</script>\n<script class=\"trace-data\">\n{}</script>\n<script>y();</script>", trace.replace('>', "&gt;")));
+    assert_eq!(text(new.as_bytes()), trace);
+    let old = page(&format!(
+        "<script>\nvar linuxPerfData = \"\\\n{}\";\n</script>",
+        trace.replace('\n', "\\n\\\n")
+    ));
+    assert_eq!(text(old.as_bytes()), trace);
+}
+
+#[test]
+fn other_encodings_are_read_and_a_plain_text_is_not_touched() {
+    let wide: Vec<u8> =
+        [0xff, 0xfe].into_iter().chain(EVENT.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    assert_eq!(text(&wide), EVENT);
+    assert_eq!(text(&wide[2..]), EVENT, "without a mark");
+    assert_eq!(text(format!("{EVENT}\r{EVENT}").as_bytes()).lines().count(), 2);
+    assert!(matches!(parse(&text(EVENT.replace(' ', "\u{a0}").as_bytes())), Some(Line::Event(_))));
+    let marked = format!("\u{feff}{EVENT}");
+    assert_eq!(text(marked.as_bytes()), EVENT);
+    assert!(matches!(text(EVENT.as_bytes()), Cow::Borrowed(EVENT)));
+}
