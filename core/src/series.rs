@@ -54,6 +54,8 @@ pub enum Quantity {
     Turnaround,
     /// Part of a round trip: answer sent → received by the box, where both have one clock.
     Return,
+    /// Release of a thread (by a timer, or by the next lower thread, which computes) → its first instruction.
+    Preemption,
 }
 
 impl Quantity {
@@ -84,6 +86,7 @@ impl Quantity {
             Quantity::Outward => "outward",
             Quantity::Turnaround => "turnaround",
             Quantity::Return => "return",
+            Quantity::Preemption => "preemption",
         }
     }
 }

@@ -9,6 +9,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::latency_box::channel::{Channel, Local};
 use lathunt_core::latency_box::schedule::Pattern;
 use lathunt_core::time::Ns;
+use lathunt_host::latency_box::preempt::LEVELS;
 
 use super::units::{interval, microseconds, seconds};
 use crate::latency_box;
@@ -61,9 +62,10 @@ pub struct BoxArgs {
     #[arg(long)]
     pub calibrate: bool,
     /// Measure between two threads of this process instead, one waking the other: pipe, pty, mqueue, eventfd, futex, futex-pi,
-    /// mutex, semaphore, semaphore:sysv, signal, condvar
-    #[arg(long, value_name = "KIND", value_parser = local, conflicts_with = "channels")]
-    pub pair: Vec<Local>,
+    /// mutex, semaphore, semaphore:sysv, signal, condvar. `preempt[:N]`: N threads [default: 8] of rising priority on one CPU,
+    /// the highest at -p, each released while the next lower one computes; verifies the order and measures each preemption
+    #[arg(long, value_name = "KIND", value_parser = pair, conflicts_with = "channels")]
+    pub pair: Vec<Pair>,
     /// With --pair: both threads on one CPU, a pair on each CPU [default: on two CPUs]
     #[arg(short = 'S', long, requires = "pair")]
     pub smp: bool,
@@ -115,8 +117,11 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
     if args.pair.is_empty() && (args.smp || args.matrix) {
         bail!("-S and --matrix are of pairs of threads: name one with --pair, for example --pair eventfd");
     }
-    if args.compare.is_some() {
+    if args.compare.is_some() && !args.pair.iter().any(|pair| matches!(pair, Pair::Preempt(_))) {
         return latency_box::compare::run(&args);
+    }
+    if let Some(levels) = preempt(&args)? {
+        return latency_box::preempt::run(&args, levels);
     }
     match (args.latmon, args.matrix) {
         (true, _) => latency_box::latmon::monitor::run(&args),
@@ -125,9 +130,64 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
     }
 }
 
-fn local(text: &str) -> Result<Local, String> {
+/// Threads of one process that wake each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pair {
+    /// Two of them.
+    Local(Local),
+    /// So many, of rising priority.
+    Preempt(u32),
+}
+
+impl BoxArgs {
+    /// The pairs of two.
+    #[must_use]
+    pub fn locals(&self) -> Vec<Local> {
+        let local = |pair: &Pair| match pair {
+            Pair::Local(local) => Some(*local),
+            Pair::Preempt(_) => None,
+        };
+        self.pair.iter().filter_map(local).collect()
+    }
+}
+
+/// The number of threads of `--pair preempt`, which is measured alone.
+fn preempt(args: &BoxArgs) -> Result<Option<u32>> {
+    let found = args.pair.iter().find_map(|pair| match pair {
+        Pair::Preempt(levels) => Some(*levels),
+        Pair::Local(_) => None,
+    });
+    if found.is_none() {
+        return Ok(None);
+    }
+    let excluded = [
+        (args.pair.len() > 1, "another --pair"),
+        (args.matrix, "--matrix"),
+        (args.compare.is_some(), "--compare"),
+        (args.calibrate, "--calibrate"),
+        (args.pattern != Pattern::Periodic, "--pattern"),
+        (args.listen.is_some(), "--listen"),
+        (args.lines.is_some(), "--lines"),
+    ];
+    match excluded.iter().find(|(given, _)| *given) {
+        Some((_, what)) => {
+            bail!("--pair preempt is measured alone and on a periodic schedule: leave {what} out")
+        }
+        None => Ok(found),
+    }
+}
+
+fn pair(text: &str) -> Result<Pair, String> {
+    let (name, levels) = text.split_once(':').unwrap_or((text, "8"));
+    if name == "preempt" {
+        let (least, most) = LEVELS;
+        let levels = levels.parse().ok().filter(|levels| (least..=most).contains(levels));
+        return levels.map(Pair::Preempt).ok_or_else(|| {
+            format!("'{text}': write a number of threads from {least} to {most} after the colon")
+        });
+    }
     match text.parse() {
-        Ok(Channel::Local(local)) => Ok(local),
+        Ok(Channel::Local(local)) => Ok(Pair::Local(local)),
         Ok(_) => {
             Err("two threads of one process need a channel of one machine, for example eventfd".to_owned())
         }

@@ -36,7 +36,7 @@ pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<Calibration>> {
         };
         calibrations.extend(judge(&channel.to_string(), cpu, &mut median)?);
     }
-    for &local in &args.pair {
+    for local in args.locals() {
         let mut median = |ask: Ns| -> Result<Option<Ns>> {
             let end =
                 open::pair(local, open::other(cpu), options(args, ask, cpu, priority, local.to_string()))?;

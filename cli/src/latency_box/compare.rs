@@ -50,7 +50,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let mut prepared = Prepared::new(args)?;
     let channels: Vec<Channel> = match args.pair.is_empty() {
         true => args.channels.clone(),
-        false => args.pair.iter().map(|&local| Channel::Local(local)).collect(),
+        false => args.locals().into_iter().map(Channel::Local).collect(),
     };
     let mut all = Vec::new();
     for channel in channels {

@@ -29,7 +29,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let cpus = prepared.place.cpus.clone();
     let before = crate::conditions::before_measuring(&prepared.cpus);
     let (mut finished, mut elapsed) = (Vec::new(), Ns::ZERO);
-    'all: for &local in &args.pair {
+    'all: for local in args.locals() {
         for &from in &cpus {
             for &to in &cpus {
                 let name = format!("{local} CPU {from} to {to}");
@@ -61,7 +61,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
 
 fn table(args: &BoxArgs, run: &Run, cpus: &[Cpu]) -> String {
     let mut text = String::new();
-    for &local in &args.pair {
+    for local in args.locals() {
         for (name, q) in [("median", 0.5), ("max", 1.0)] {
             let _ = write!(text, "{local}, round trip, {name}: from the CPU of the row to the CPU of the column and back\n{:>8}", "");
             for cpu in cpus {

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod latmon;
 pub mod matrix;
 mod open;
+pub mod preempt;
 pub mod respond;
 mod serve;
 mod table;

@@ -62,13 +62,10 @@ pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<End>> {
         }
         return Ok(ends);
     }
+    let locals = args.locals().into_iter();
     let pairs: Vec<(Local, Cpu, Option<Cpu>)> = match args.smp {
-        true => args
-            .pair
-            .iter()
-            .flat_map(|&local| place.cpus.iter().map(move |&cpu| (local, cpu, Some(cpu))))
-            .collect(),
-        false => args.pair.iter().map(|&local| (local, place.cpus[0], other(place.cpus[0]))).collect(),
+        true => locals.flat_map(|local| place.cpus.iter().map(move |&cpu| (local, cpu, Some(cpu)))).collect(),
+        false => locals.map(|local| (local, place.cpus[0], other(place.cpus[0]))).collect(),
     };
     let start = |(local, from, to): (Local, Cpu, Option<Cpu>)| {
         let name = match to {

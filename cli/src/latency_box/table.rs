@@ -13,13 +13,7 @@ pub fn of(run: &Run, quiet: bool) -> String {
     for series in run.of(Quantity::Roundtrip) {
         channel(&mut text, run, series);
     }
-    let judged = run.verdict.as_ref().and_then(|verdict| Some((verdict, verdict.outcome?)));
-    if let Some((verdict, outcome)) = judged {
-        let _ = writeln!(text, "{}", outcome.name());
-        for reason in &verdict.reasons {
-            let _ = writeln!(text, "  {reason}");
-        }
-    }
+    text.push_str(&verdict(run));
     if !quiet {
         for calibration in &run.calibration {
             let seen = calibration.instrument_ns.map_or("-".to_owned(), |ns| ns.to_string());
@@ -31,15 +25,24 @@ pub fn of(run: &Run, quiet: bool) -> String {
     text
 }
 
+/// The verdict and its reasons; empty where there is none.
+#[must_use]
+pub fn verdict(run: &Run) -> String {
+    let mut text = String::new();
+    let judged = run.verdict.as_ref().and_then(|verdict| Some((verdict, verdict.outcome?)));
+    if let Some((verdict, outcome)) = judged {
+        let _ = writeln!(text, "{}", outcome.name());
+        for reason in &verdict.reasons {
+            let _ = writeln!(text, "  {reason}");
+        }
+    }
+    text
+}
+
 const COLUMNS: [&str; 6] = ["count", "min", "median", "average", "p99.9", "max"];
 
 fn channel(text: &mut String, run: &Run, series: &Series) {
-    let label = series.label();
-    let _ = write!(text, "{label}\n{:<14}", "");
-    for column in COLUMNS {
-        let _ = write!(text, "{column:>12}");
-    }
-    text.push('\n');
+    head(text, &series.label());
     let parts = run
         .series
         .iter()
@@ -67,7 +70,17 @@ fn channel(text: &mut String, run: &Run, series: &Series) {
     }
 }
 
-fn row(text: &mut String, name: &str, histogram: &lathunt_core::histogram::Histogram) {
+/// The title and the names of the columns of [`row`].
+pub fn head(text: &mut String, title: &str) {
+    let _ = write!(text, "{title}\n{:<14}", "");
+    for column in COLUMNS {
+        let _ = write!(text, "{column:>12}");
+    }
+    text.push('\n');
+}
+
+/// A line of the table.
+pub fn row(text: &mut String, name: &str, histogram: &lathunt_core::histogram::Histogram) {
     let average = histogram.mean_ns().map(|ns| Ns(ns as u64));
     let cells =
         [histogram.min(), histogram.quantile(0.5), average, histogram.quantile(0.999), histogram.max()];

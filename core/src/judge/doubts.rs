@@ -40,6 +40,9 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     let of = |these: &[Rule]| these.iter().flat_map(|rule| rule(run, rules)).collect::<Vec<Doubt>>();
     // First: no other reason is as large as that of another kind of task.
     let mut doubts = not_realtime(run, rules);
+    if deadline.is_none() {
+        doubts.extend(violated(run, rules).map(void)); // with one it is a failure
+    }
     doubts.extend(of(&ABOUT_SAMPLES));
     doubts.extend(samples_lost(run, deadline, rules));
     doubts.extend(claim_too_weak(run, deadline, rules));
@@ -62,6 +65,24 @@ fn too_few(reason: String) -> Doubt {
 
 fn judged<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = &'r Series> + use<'r> {
     run.of(rules.quantity)
+}
+
+/// Threads that did not preempt the lower one that released them: whatever the latencies are, the priorities did not hold.
+pub(super) fn violated<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = String> + use<'r> {
+    let preemptions = judged(run, rules).filter(|series| series.quantity == Quantity::Preemption);
+    preemptions.filter_map(|series| {
+        let counts = series.counts.as_ref().filter(|counts| counts.out_of_order > 0)?;
+        let times = match counts.out_of_order {
+            1 => "once".to_owned(),
+            more => format!("{more} times"),
+        };
+        let whom = series.thread.as_ref().map_or("the released thread".to_owned(), ToString::to_string);
+        Some(format!(
+            "{}: order violated {times} in {} releases: the lower thread went on before {whom} was done",
+            series.label(),
+            counts.sent
+        ))
+    })
 }
 
 fn cut_off(run: &Run, _: &Rules) -> Vec<Doubt> {

@@ -95,7 +95,8 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
     let quantity = late.first().map_or(rules.quantity, |(_, series)| series.quantity);
     let failures: Vec<String> = deadline
         .map(|deadline| {
-            late.iter().map(|&(max, series)| exceedance(run, deadline, rules, series, max)).collect()
+            let late = late.iter().map(|&(max, series)| exceedance(run, deadline, rules, series, max));
+            late.chain(doubts::violated(run, rules)).collect()
         })
         .unwrap_or_default();
     let mut doubts = doubts::all(run, deadline, rules);

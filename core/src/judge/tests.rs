@@ -320,3 +320,28 @@ fn losses_that_a_rule_tolerates_and_a_load_that_nobody_asked_for_are_no_doubt() 
         Rules { tolerated_losses: vec!["ring_overrun".into()], ..Rules::instrument(Quantity::Cyclic) };
     assert_eq!(judge(&run, Some(DEADLINE), &rules).outcome, Some(Outcome::Pass));
 }
+
+#[test]
+fn an_order_of_preemption_that_was_violated_fails_and_voids_where_nothing_was_asked() {
+    use crate::latency_box::Counts;
+    let mut run = good_run();
+    for series in &mut run.series {
+        series.quantity = Quantity::Preemption;
+        series.counts = Some(Counts { sent: 20_000, answered: 20_000, ..Counts::default() });
+    }
+    let rules = Rules::instrument(Quantity::Preemption);
+    assert_eq!(judge(&run, Some(DEADLINE), &rules).outcome, Some(Outcome::Pass));
+    run.series[1].counts.as_mut().unwrap().out_of_order = 1;
+    let verdict = judge(&run, Some(DEADLINE), &rules);
+    assert_eq!((verdict.outcome, verdict.failures), (Some(Outcome::Fail), 1));
+    assert!(
+        verdict.reasons[0].starts_with("CPU 1: order violated once in 20000 releases"),
+        "{}",
+        verdict.reasons[0]
+    );
+    assert_eq!(judge(&run, None, &rules).outcome, Some(Outcome::Inconclusive));
+    // A PASS that a file claims beside it is not believed.
+    run.verdict = Some(Verdict { outcome: Some(Outcome::Pass), failures: 0, ..verdict });
+    let read = Run::from_json(&run.to_json()).unwrap();
+    assert_eq!(read.verdict.unwrap().outcome, Some(Outcome::Fail));
+}

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Stimuli and answers of a series of round trips.
+/// Stimuli and answers of a series of round trips, or releases and runs of a series of preemptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
@@ -17,7 +17,8 @@ pub struct Counts {
     pub lost: u64,
     /// Answers to a stimulus that had been answered.
     pub duplicated: u64,
-    /// First answers that came after the answer to a later stimulus.
+    /// First answers that came after the answer to a later stimulus; in a series of preemptions, releases after which the
+    /// lower thread went on before the higher one was done.
     pub out_of_order: u64,
     /// What came and was no message: wrong checksum, wrong length, garbage between messages.
     pub damaged: u64,

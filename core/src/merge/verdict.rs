@@ -107,7 +107,7 @@ fn is_judged(run: &Run, quantity: Quantity) -> bool {
 /// What an instrument measured says more than what a recorder saw.
 fn order(quantity: Quantity) -> u8 {
     match quantity {
-        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip => 0,
+        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip | Quantity::Preemption => 0,
         Quantity::TimerWakeup => 1,
         _ => 2,
     }

@@ -90,7 +90,7 @@ fn total(series: &[&Series], field: impl Fn(&Series) -> u64) -> u64 {
 #[must_use]
 pub fn quantities(run: &Run) -> Vec<Quantity> {
     let weight = |quantity: &Quantity| match quantity {
-        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip => 0,
+        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip | Quantity::Preemption => 0,
         Quantity::TimerWakeup => 1,
         Quantity::Timer => 2,
         Quantity::Wakeup => 3,
@@ -127,6 +127,7 @@ pub fn meaning(quantity: Quantity) -> &'static str {
         Quantity::Outward => "stimulus sent → received by the responder",
         Quantity::Turnaround => "stimulus received → answer sent, in the responder",
         Quantity::Return => "answer sent → received by the box",
+        Quantity::Preemption => "release by a timer or a lower thread → running",
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod feed;
 pub mod identity;
 pub mod latmon;
+pub mod preempt;
 mod receiver;
 pub mod relay;
 pub mod responder;

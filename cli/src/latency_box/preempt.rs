@@ -1,0 +1,167 @@
+//! `lathunt box --pair preempt`: threads of rising priority on one CPU, each released while the next lower one computes.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{bail, Context, Result};
+use lathunt_core::peak::Peak;
+use lathunt_core::run::Run;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
+use lathunt_host::latency_box::preempt::{Chain, Level, Options};
+use lathunt_host::tree::LIVE;
+use lathunt_host::{sched, signals};
+
+use super::{output, table, Prepared};
+use crate::cmd::latency_box::BoxArgs;
+use crate::file::write_atomic;
+use crate::live::state::{Progress, Row};
+use crate::live::Display;
+use crate::{exit, out, stopped};
+
+/// Measures a chain on each CPU.
+///
+/// # Errors
+/// Without the right to real-time priorities there is nothing to verify; else as [`super::run`].
+pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
+    let priority = args.priority;
+    if priority == 0 {
+        bail!(
+            "--pair preempt needs real-time priorities: -p is that of the highest thread, {levels} or more"
+        );
+    }
+    if !sched::denied::has_realtime_right(priority) {
+        let why = sched::denied::why_no_realtime(priority);
+        bail!("--pair preempt cannot run without real-time priorities, ordinary threads do not preempt one another: {why}");
+    }
+    let file = args.output.as_deref().map(output).transpose()?;
+    let mut prepared = Prepared::new(args)?;
+    let before = crate::conditions::before_measuring(&prepared.cpus);
+    let options = |&cpu| Options {
+        cpu,
+        priority,
+        levels,
+        interval: args.interval,
+        duration: args.duration,
+        timeout: args.timeout,
+        break_at: args.break_at,
+        worst: usize::from(args.worst),
+    };
+    let mut chains = Vec::new();
+    for cpu in &prepared.place.cpus {
+        chains.push(Chain::start(options(cpu))?);
+    }
+    let elapsed = follow(args, &chains);
+    chains.iter_mut().for_each(Chain::stop);
+    prepared.conditions.duration_s = Some(elapsed.as_secs());
+    prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
+    let mut run = Run::new(prepared.conditions);
+    run.series.extend(chains.iter().flat_map(Chain::series));
+    run.peaks = peaks(&chains, usize::from(args.worst));
+    stopped::mark(&mut run, elapsed, args.duration);
+    run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Preemption));
+    let text = if args.json { run.to_json() + "\n" } else { shown(&chains) + &table::verdict(&run) };
+    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
+    out::print(&text).context("cannot write to stdout")?;
+    saved?;
+    if let Some(latency) = chains.iter().find_map(Chain::broke) {
+        let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
+        eprintln!("broke off: {latency}, above {limit}");
+        return Ok(exit::EXCEEDED.into());
+    }
+    Ok(exit::of(run.verdict.as_ref()))
+}
+
+/// Until all chains are over. How long they went.
+fn follow(args: &BoxArgs, chains: &[Chain]) -> Ns {
+    let mut display = Display::new(args.quiet || args.json);
+    loop {
+        let running = chains.iter().filter(|chain| chain.is_running()).count();
+        if running == 0 {
+            break;
+        }
+        let stop = signals::stop_requested().is_some() || sched::rt_time_exceeded();
+        if stop || (args.break_at.is_some() && running < chains.len()) {
+            chains.iter().for_each(Chain::end);
+        }
+        if display.is_due() || signals::take_status_request() {
+            display.show(&progress(args, chains));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    display.finish();
+    chains.iter().map(Chain::elapsed).max().unwrap_or_default()
+}
+
+fn progress(args: &BoxArgs, chains: &[Chain]) -> Progress {
+    let row = |chain: &Chain, level: &Level| {
+        let histogram = level.histogram();
+        let violated = level.violations();
+        Row {
+            label: format!("CPU {}, {}", chain.options().cpu, level.step()),
+            count: histogram.count(),
+            min: histogram.min(),
+            now: level.last(),
+            mean_ns: histogram.mean_ns(),
+            p999: histogram.quantile(0.999),
+            max: histogram.max(),
+            missed: 0,
+            culprit: if violated > 0 { format!("{violated} out of order") } else { String::new() },
+        }
+    };
+    Progress {
+        phase: "preemptions".to_owned(),
+        elapsed: chains.iter().map(Chain::elapsed).max().unwrap_or_default(),
+        planned: args.duration,
+        rows: chains
+            .iter()
+            .flat_map(|chain| chain.levels().iter().map(move |level| row(chain, level)))
+            .collect(),
+    }
+}
+
+fn peaks(chains: &[Chain], most: usize) -> Vec<Peak> {
+    let mut peaks = Vec::new();
+    for chain in chains {
+        for level in chain.levels() {
+            let peak = |one: &lathunt_host::latency_box::preempt::WorstPreemption| Peak {
+                quantity: Quantity::Preemption,
+                cpu: chain.options().cpu,
+                begin: one.released,
+                total_ns: one.latency,
+                victim: level.thread(),
+                culprit: None,
+                explanation: None,
+                no_evidence: Some(format!("{}, cycle {}: no events were recorded", level.step(), one.cycle)),
+                context: None,
+            };
+            peaks.extend(level.worst().iter().map(peak));
+        }
+    }
+    peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
+    peaks.truncate(most * chains.len());
+    peaks
+}
+
+fn shown(chains: &[Chain]) -> String {
+    let mut text = String::new();
+    for chain in chains {
+        let title = format!("preempt CPU {}, release → running", chain.options().cpu);
+        table::head(&mut text, &title);
+        let (mut violated, mut lost) = (0, 0);
+        for level in chain.levels() {
+            table::row(&mut text, &level.step(), &level.histogram());
+            violated += level.violations();
+            lost += level.counts().lost;
+        }
+        let cycles = chain.levels()[0].counts().sent;
+        let _ = writeln!(
+            text,
+            "  {cycles} cycles, {} missed; order violated {violated} times; {lost} releases without a run",
+            chain.missed()
+        );
+    }
+    text
+}
