@@ -23,6 +23,7 @@ mod stopped;
 mod strict;
 mod trace;
 mod trace_file;
+mod until;
 
 use std::process::ExitCode;
 

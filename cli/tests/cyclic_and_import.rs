@@ -87,6 +87,34 @@ fn exit_codes_tell_a_missed_deadline_from_an_error() {
 }
 
 #[test]
+fn a_claim_is_measured_as_long_as_it_takes_and_what_ends_it_before_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("run.lathunt.json");
+    let measure = |arguments: &[&str]| {
+        let words =
+            [&["cyclic", "-p0", "--no-mlock", "-q", "-o", file.to_str().unwrap(), "--until"], arguments]
+                .concat();
+        let output = lathunt(&words);
+        let run = Run::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let taken: u64 =
+            run.series.iter().map(|series| series.histogram.count() + series.missed.unwrap_or(0)).sum();
+        (output.status.code(), stderr(&output), run, taken)
+    };
+    let (code, said, run, taken) = measure(&["1e-2@95%"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(run.complete && taken >= 299, "{taken}");
+    assert!(
+        run.conditions.notes.iter().any(|note| note.starts_with("--until 1e-2@95%: ")),
+        "{:?}",
+        run.conditions.notes
+    );
+    let (code, _, _, taken) = measure(&["1e-7@95%", "--deadline", "1ns"]);
+    assert!(code == Some(2) && taken < 100_000, "{code:?}, {taken}");
+    let (code, said, run, _) = measure(&["1e-7@95%", "-D", "300ms"]);
+    assert!(code == Some(3) && !run.complete && said.contains("before --until 1e-7@95% was shown"), "{said}");
+}
+
+#[test]
 fn a_deadline_and_what_came_of_it_are_in_the_run_file() {
     let directory = tempfile::tempdir().unwrap();
     let [late, open] = ["late.json", "open.json"].map(|name| directory.path().join(name));

@@ -69,7 +69,6 @@ fn nonsense_is_refused_in_one_line_before_anything_is_measured() {
         (&["--peaks", "0"], "peaks"),
         (&["--until", "1e-7"], "1e-7@95%"),
         (&["--until", "1e-12@95%"], "400 days"),
-        (&["--until", "1e-3@95%", "-D", "1s"], "--until"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["-o", below], "file"),
         (&["-o", "/proc/nowhere/x"], "/proc/nowhere"),

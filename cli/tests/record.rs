@@ -252,6 +252,37 @@ fn a_signal_ends_with_the_summary_and_a_kill_leaves_the_last_second() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn a_claim_ends_a_recording_when_it_is_shown_or_refuted_and_a_program_that_ends_before_is_told() {
+    if !may_run("a_claim_ends_a_recording_when_it_is_shown_or_refuted", lacks_bpf()) {
+        return;
+    }
+    let record = |arguments: &[&str]| {
+        let place = tempfile::tempdir().unwrap();
+        let words = [&["record", "-q", "-o", place.path().to_str().unwrap()], arguments].concat();
+        let output = lathunt(&words);
+        (output.status.code(), read(place.path()))
+    };
+    let mut victim = cyclic("0", "60");
+    let (code, run) = record(&["--until", "1e-2@95%", "-D", "40s", "--tasks", "rt"]);
+    assert_ne!(code, Some(1));
+    assert!(
+        run.conditions.notes.iter().any(|note| note.starts_with("--until 1e-2@95%: ")),
+        "{:?}",
+        run.conditions
+    );
+    let begun = Instant::now();
+    let (code, run) =
+        record(&["--until", "1e-9@95%", "-D", "50s", "--tasks", "comm:cyclic*", "--deadline", "1us"]);
+    assert!(code == Some(2) && begun.elapsed() < Duration::from_secs(40), "{code:?}, {:?}", begun.elapsed());
+    assert!(run.conditions.notes.iter().any(|note| note.contains("by a latency above the deadline")));
+    let (code, run) = record(&["--until", "1e-9@95%", "--", "sleep", "0.5"]);
+    assert!(code == Some(3) && !run.complete, "{code:?}");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn q_ends_the_live_view_with_the_summary() {
     if !may_run("q_ends_the_live_view_with_the_summary", lacks_bpf()) {
         return;

@@ -26,6 +26,7 @@ use lathunt_host::{pm_qos, signals};
 use super::units::{interval, microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
 use crate::strict::Strict;
+use crate::until::{Until, UntilArg};
 use crate::{exit, out, stopped};
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
@@ -48,6 +49,8 @@ pub struct CyclicArgs {
     /// Length of the measurement (60s, 5m, 2h); without it until Ctrl-C
     #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
     duration: Option<Ns>,
+    #[command(flatten)]
+    until: UntilArg,
     /// Distance of two activations (bare numbers are µs)
     #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = interval)]
     interval: Ns,
@@ -55,7 +58,7 @@ pub struct CyclicArgs {
     #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
     priority: i32,
     /// End after this many activations of each thread
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "N", conflicts_with = "until", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
     /// Latency that must not be exceeded; exit code 2 when it is
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
@@ -107,6 +110,10 @@ enum ClockName {
 pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
     let file = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
+    let until = match args.until.until {
+        Some(claim) => Some(Until::at(claim, args.interval, options.threads.len())?),
+        None => None,
+    };
     let cpus: CpuSet = options.threads.iter().filter_map(|thread| thread.cpu).collect();
     let mut conditions = conditions(&cpus);
     if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {
@@ -132,7 +139,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let before = crate::conditions::before_measuring(&cpus);
     let begun = Instant::now();
     let cyclic = Cyclic::start(options, hooks)?;
-    follow(&cyclic, args.quiet || args.json);
+    follow(&cyclic, until, &args);
     let broke = cyclic.broke();
     let results = cyclic.finish();
     conditions.duration_s = Some(begun.elapsed().as_secs_f64());
@@ -150,7 +157,11 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let rescheduled = results.iter().filter_map(|one| Some((one.series.label(), one.rescheduled.as_ref()?)));
     ended_early.extend(rescheduled.map(|(label, how)| format!("{label}: {how}")));
     let mut run = to_run(conditions, &results);
-    cut_short(&args, Ns(begun.elapsed().as_nanos() as u64)).into_iter().for_each(|why| run.stopped(why));
+    let took = Ns(begun.elapsed().as_nanos() as u64);
+    match until {
+        Some(until) => until.conclude_instrument(&mut run, Quantity::Cyclic, args.deadline, took),
+        None => cut_short(&args, took).into_iter().for_each(|why| run.stopped(why)),
+    }
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
     run.verdict = Some(verdict.clone());
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
@@ -244,15 +255,19 @@ fn hooks(args: &CyclicArgs, threads: usize, watch: &mut Option<Box<dyn BreakWatc
 }
 
 /// Waits for the end; shows one line per second on a terminal.
-fn follow(cyclic: &Cyclic, quiet: bool) {
-    let shown = !quiet && out::can_draw();
+fn follow(cyclic: &Cyclic, mut until: Option<Until>, args: &CyclicArgs) {
+    let shown = !args.quiet && !args.json && out::can_draw();
     let mut turn = 0u64;
     while signals::stop_requested().is_none() && cyclic.is_running() {
         std::thread::sleep(Duration::from_millis(50));
         turn += 1;
+        let elapsed = lathunt_host::clock::mono().since(cyclic.begun());
+        if until.as_mut().is_some_and(|until| until.is_settled(cyclic, args.deadline, elapsed)) {
+            break;
+        }
         if (shown && turn.is_multiple_of(20)) || signals::take_status_request() {
             let end = if shown { "\r" } else { "" };
-            eprint!("{end}{}{}", progress(cyclic), if shown { "\x1b[K" } else { "\n" });
+            eprint!("{end}{}{}", progress(cyclic, until, elapsed), if shown { "\x1b[K" } else { "\n" });
         }
     }
     if shown && turn >= 20 {
@@ -260,13 +275,18 @@ fn follow(cyclic: &Cyclic, quiet: bool) {
     }
 }
 
-fn progress(cyclic: &Cyclic) -> String {
+fn progress(cyclic: &Cyclic, until: Option<Until>, elapsed: Ns) -> String {
     let threads = cyclic.options().threads.len();
     let states: Vec<_> = (0..threads).map(|index| cyclic.live(index)).collect();
     let count: u64 = states.iter().map(|live| live.count).sum();
     let missed: u64 = states.iter().map(|live| live.missed).sum();
     let max = states.iter().filter_map(|live| live.max).max();
-    format!("{threads} threads, {count} samples, {missed} missed, max {}", shown(max))
+    let until = until.map(|until| {
+        let of = until.estimate().map(|whole| format!(" of about {:.0} s", whole.as_secs()));
+        format!("{}: {:.0} s{}, ", until.phase("measuring"), elapsed.as_secs(), of.unwrap_or_default())
+    });
+    let until = until.unwrap_or_default();
+    format!("{until}{threads} threads, {count} samples, {missed} missed, max {}", shown(max))
 }
 
 fn shown(value: Option<Ns>) -> String {

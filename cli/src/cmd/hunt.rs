@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::Ns;
 
 use crate::cmd::units::{interval, microseconds, seconds};
 use crate::hunt::{self, Plan};
 use crate::strict::Strict;
+use crate::until::UntilArg;
 
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
 ///
@@ -21,13 +21,11 @@ use crate::strict::Strict;
 /// inconclusive.
 #[derive(Args, Debug)]
 pub struct HuntArgs {
-    /// How long to measure: 60s, 10m, 2h
-    #[arg(short = 'D', long, default_value = "60s", value_parser = seconds)]
-    duration: Ns,
-    /// Measure until fewer than this share of activations may exceed the deadline, or the largest seen: 1e-7@95%. Ends early
-    /// where one exceeds the deadline
-    #[arg(long, value_name = "P@CONFIDENCE%", conflicts_with = "duration")]
-    until: Option<Claim>,
+    /// How long to measure: 60s, 10m, 2h [default: 60s, or as long as --until takes]
+    #[arg(short = 'D', long, value_parser = seconds)]
+    duration: Option<Ns>,
+    #[command(flatten)]
+    until: UntilArg,
     /// CPUs to measure, as a list (0-3,6); default: all online ones
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
@@ -67,7 +65,7 @@ pub struct HuntArgs {
 pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan {
         duration: args.duration,
-        until: args.until,
+        until: args.until.until,
         cpus: args.cpus,
         priority: args.priority,
         interval: args.interval,

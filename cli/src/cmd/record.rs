@@ -15,6 +15,7 @@ use crate::cmd::units::{microseconds, seconds};
 use crate::cmd::user;
 use crate::record::{self, Plan};
 use crate::strict::Strict;
+use crate::until::UntilArg;
 
 /// How late is every real-time task of the running system, and whose fault is it?
 ///
@@ -42,6 +43,8 @@ pub struct RecordArgs {
     /// How long to record: 60s, 10m, 2h; default: until stopped. A COMMAND that still runs then is ended
     #[arg(short = 'D', long, value_parser = seconds)]
     duration: Option<Ns>,
+    #[command(flatten)]
+    until: UntilArg,
     /// Keep so many worst cases of each CPU
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     peaks: u16,
@@ -150,6 +153,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         follows_command,
         cpus: args.cpus,
         duration: args.duration,
+        until: args.until.until,
         peaks: usize::from(args.peaks),
         threshold: args.threshold,
         deadlines,

@@ -10,19 +10,24 @@ use super::Plan;
 use crate::exit;
 use crate::outdir::Output;
 
-/// Completes `run`, judges it, writes the files, prints the summary.
-///
-/// # Errors
-/// When a file could not be written; the summary is printed all the same.
-pub fn finish(plan: &Plan, mut run: Run, measured: Measured, output: &Output) -> anyhow::Result<ExitCode> {
-    let flight: Vec<u8> =
+/// Moves what was measured into `run`. Returned: the flight records of its worst cases.
+pub fn fill(run: &mut Run, measured: Measured) -> Vec<u8> {
+    let flight =
         measured.kept.iter().filter_map(|kept| kept.evidence.as_deref()).flatten().copied().collect();
     run.series = measured.series;
     run.interference = measured.interference;
     run.losses = measured.losses;
     run.peaks = measured.kept.into_iter().map(|kept| kept.peak).collect();
+    flight
+}
+
+/// Judges `run`, writes the files, prints the summary.
+///
+/// # Errors
+/// When a file could not be written; the summary is printed all the same.
+pub fn finish(plan: &Plan, mut run: Run, flight: &[u8], output: &Output) -> anyhow::Result<ExitCode> {
     run.verdict = Some(plan.strict.judge(judge::judge(&run, plan.deadline, &Rules::hunt())));
-    let written = output.write(&run, &flight);
+    let written = output.write(&run, flight);
     output.print(&run, plan.json, plan.quiet, false)?;
     written?;
     Ok(exit::of(run.verdict.as_ref()))

@@ -19,9 +19,9 @@ use lathunt_host::signals;
 use lathunt_host::symbols::Symbols;
 
 use super::peaks::{Kept, Peaks};
-use super::until::Until;
 use crate::live::state::{Progress, Row};
 use crate::live::Display;
+use crate::until::Until;
 
 const TURN: Duration = Duration::from_millis(20);
 const COLLECTOR_NICE: i32 = -15;
@@ -40,8 +40,10 @@ pub struct Setting {
     pub priority: i32,
     /// Distance of two activations.
     pub interval: Ns,
-    /// How long.
-    pub duration: Ns,
+    /// How long, at most; `None`: until the claim is settled.
+    pub duration: Option<Ns>,
+    /// What refutes `until`.
+    pub deadline: Option<Ns>,
     /// Ends it before.
     pub until: Option<Until>,
     /// Worst cases kept for each CPU.
@@ -124,15 +126,16 @@ pub fn measure(
     let begun = clock::mono();
     let mut peaks = Peaks::new(victims(&cyclic, setting), setting.peaks, setting.preemption.clone());
     let mut saved = Ns::ZERO;
-    let mut is_over = false;
+    let (mut is_over, mut until) = (false, setting.until);
     while signals::stop_requested().is_none() && !is_over {
         std::thread::sleep(TURN);
         collect(setting, &mut receivers, recording, &mut peaks);
-        let lanes = (0..setting.cpus.len()).map(|at| cyclic.live(at));
-        is_over = !cyclic.is_running() || setting.until.is_some_and(|until| until.is_settled(lanes));
         let elapsed = clock::mono().since(begun);
+        let is_settled =
+            until.as_mut().is_some_and(|until| until.is_settled(&cyclic, setting.deadline, elapsed));
+        is_over = !cyclic.is_running() || is_settled;
         if display.is_due() {
-            display.show(&progress(setting, &cyclic, &peaks, elapsed));
+            display.show(&progress(setting, until, &cyclic, &peaks, elapsed));
         }
         if elapsed.saturating_sub(saved) >= SAVE_EVERY {
             saved = elapsed;
@@ -178,7 +181,7 @@ fn options(setting: &Setting) -> cyclic::Options {
     cyclic::Options {
         threads: setting.cpus.iter().map(spec).collect(),
         policy: setting.policy,
-        duration: Some(setting.duration),
+        duration: setting.duration,
         peaks: setting.peaks,
         peak_floor: setting.peak_floor,
         lock_memory: setting.lock_memory,
@@ -231,7 +234,13 @@ fn queue_losses(receivers: &[PeakReceiver]) -> Vec<Loss> {
     (count > 0).then_some(loss).into_iter().collect()
 }
 
-fn progress(setting: &Setting, cyclic: &Cyclic, peaks: &Peaks, elapsed: Ns) -> Progress {
+fn progress(
+    setting: &Setting,
+    until: Option<Until>,
+    cyclic: &Cyclic,
+    peaks: &Peaks,
+    elapsed: Ns,
+) -> Progress {
     let row = |(index, &cpu): (usize, &Cpu)| {
         let Live { count, min, now, avg_ns, max, missed, .. } = cyclic.live(index);
         Row {
@@ -247,9 +256,9 @@ fn progress(setting: &Setting, cyclic: &Cyclic, peaks: &Peaks, elapsed: Ns) -> P
         }
     };
     Progress {
-        phase: "measuring".to_owned(),
+        phase: until.map_or("measuring".to_owned(), |until| until.phase("measuring")),
         elapsed,
-        planned: Some(setting.until.map_or(setting.duration, |until| until.expected)),
+        planned: until.map_or(setting.duration, |until| until.estimate()),
         rows: setting.cpus.iter().enumerate().map(row).collect(),
     }
 }

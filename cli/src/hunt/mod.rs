@@ -8,7 +8,6 @@ mod calibrate;
 mod finish;
 mod measure;
 mod peaks;
-mod until;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,15 +32,15 @@ use crate::live::Display;
 use crate::outdir::Output;
 use crate::stopped;
 use crate::strict::Strict;
-use measure::{Measured, Recording, Setting, SoFar};
-use until::Until;
+use crate::until::{self, Until};
+use measure::{Recording, Setting, SoFar};
 
 /// Everything the user asked for.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How long to measure.
-    pub duration: Ns,
-    /// Until so much may be claimed, instead of `duration`.
+    /// How long to measure, at most; `None`: as long as `until` takes, or a minute.
+    pub duration: Option<Ns>,
+    /// Until so much may be claimed.
     pub until: Option<Claim>,
     /// Where; `None`: on all online CPUs.
     pub cpus: Option<CpuSet>,
@@ -65,6 +64,15 @@ pub struct Plan {
     pub quiet: bool,
 }
 
+impl Plan {
+    /// `None`: as long as the claim takes.
+    fn length(&self) -> Option<Ns> {
+        self.duration.or(self.until.is_none().then_some(MINUTE))
+    }
+}
+
+const MINUTE: Ns = Ns(60 * 1_000_000_000);
+
 /// Root of the file system whose /proc and /sys are read.
 const ROOT: &str = "/";
 
@@ -81,11 +89,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = topology.select(plan.cpus.as_ref())?;
     let until = match plan.until {
-        Some(claim) => Some(Until::new(claim, plan, cpus.iter().count() as u64)?),
+        Some(claim) => Some(Until::at(claim, plan.interval, cpus.iter().count())?),
         None => None,
     };
-    let planned = Plan { duration: until.map_or(plan.duration, |until| until.at_most()), ..plan.clone() };
-    let plan = &planned;
     let mut conditions = conditions(&cpus, plan);
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     let mut recording = start_recorder(&topology.online, &mut display);
@@ -125,21 +131,20 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     run.conditions.during = during;
     run.conditions.duration_s = Some(measured.duration.as_secs());
     run.conditions.notes.extend(load_left);
-    let taken = |run: &Measured| {
-        run.series.iter().filter(|s| s.quantity == Quantity::Cyclic).map(|s| s.histogram.count()).sum()
-    };
-    run.conditions.notes.extend(until.map(|until| until.note(taken(&measured))));
-    if measured.is_stopped {
-        let planned = until.map_or(plan.duration, |until| until.expected);
-        stopped::mark(&mut run, measured.duration, Some(planned));
+    let took = measured.duration;
+    let (is_stopped, flight) = (measured.is_stopped, finish::fill(&mut run, measured));
+    match until {
+        Some(until) => until.conclude_instrument(&mut run, Quantity::Cyclic, plan.deadline, took),
+        None if is_stopped => stopped::mark(&mut run, took, plan.length()),
+        None => {}
     }
-    finish::finish(plan, run, measured, &output)
+    finish::finish(plan, run, &flight, &output)
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
     let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.machine.cpus_measured = Some(cpus.to_string());
-    conditions.duration_s = Some(plan.duration.as_secs());
+    conditions.duration_s = plan.length().map(Ns::as_secs);
     conditions
 }
 
@@ -187,7 +192,8 @@ fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mu
         policy,
         priority: plan.priority,
         interval: plan.interval,
-        duration: plan.duration,
+        duration: plan.length(),
+        deadline: plan.deadline,
         until: None,
         peaks: plan.peaks,
         peak_floor: Ns::ZERO,
@@ -205,7 +211,7 @@ fn preemption(conditions: &Conditions) -> Option<String> {
 
 fn start_load(plan: &Plan, display: &mut Display) -> anyhow::Result<Load> {
     let Ok(spec) = plan.load.parse::<LoadSpec>();
-    let load = Load::start(&spec, Duration::from_nanos(plan.duration.0))?;
+    let load = Load::start(&spec, Duration::from_nanos(plan.length().unwrap_or(until::LONGEST).0))?;
     display.say(&format!("load: {}", load.describe()));
     Ok(load)
 }

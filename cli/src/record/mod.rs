@@ -19,9 +19,11 @@ use lathunt_core::application::{Deadlines, Task};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist::Recorded;
-use lathunt_core::judge::{self, Asked, Ending};
+use lathunt_core::judge::{self, claimed_of_recording, Asked, Ending};
 use lathunt_core::run::Run;
+use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::{Ns, Tid};
+use lathunt_core::verdict::Outcome;
 use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
 use lathunt_host::clock_steps::ClockSteps;
@@ -36,6 +38,7 @@ use crate::live::Display;
 use crate::outdir::Output;
 use crate::stopped;
 use crate::strict::Strict;
+use crate::until::Until;
 use old_files::OldFiles;
 use potential::{Potential, Running};
 
@@ -54,6 +57,8 @@ pub struct Plan {
     pub cpus: Option<CpuSet>,
     /// How long; `None`: until stopped.
     pub duration: Option<Ns>,
+    /// Until so much may be claimed.
+    pub until: Option<Claim>,
     /// Worst cases kept for each CPU.
     pub peaks: usize,
     /// Flight records from here on.
@@ -113,6 +118,22 @@ impl Plan {
                 None => Ending::Exited(ending.code().unwrap_or_default()),
             }),
         }
+    }
+
+    /// Whether `run` has shown or refuted the claim of `until`.
+    fn is_settled(&self, until: &mut Until, run: &Run, elapsed: Ns) -> bool {
+        let said = claimed_of_recording(run, &self.asked(&run.tasks, None), until.confidence());
+        until.is_shown(&said, elapsed) || is_late(run)
+    }
+
+    /// How the claim fared, if one was asked for.
+    fn conclude(&self, run: &mut Run, took: Ns) {
+        let Some(until) = self.until.map(Until::new) else { return };
+        let asked = self.asked(&run.tasks, None);
+        let said = claimed_of_recording(run, &asked, until.confidence());
+        run.verdict = Some(judge::judge_recording(run, &asked));
+        let is_refuted = is_late(run);
+        until.conclude(run, &said, is_refuted, took);
     }
 
     /// A system has one for all of its tasks.
@@ -226,7 +247,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let (snapshot, old_files) = session.look();
     let mut run = session.run(&snapshot);
     run.complete = true;
-    by_user.into_iter().for_each(|why| run.stopped(why));
+    by_user.filter(|_| plan.until.is_none()).into_iter().for_each(|why| run.stopped(why));
+    plan.conclude(&mut run, elapsed);
     run.verdict = Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, ending))));
     if is_empty(&run) {
         output.leave_nothing();
@@ -239,6 +261,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     output.print(&run, plan.json, plan.quiet, plan.all)?;
     written.and(old_files)?;
     Ok(crate::exit::of(run.verdict.as_ref()))
+}
+
+fn is_late(run: &Run) -> bool {
+    run.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Some(Outcome::Fail))
 }
 
 /// Whether nobody was recorded, and nothing else was measured.
@@ -267,12 +293,13 @@ impl Session<'_> {
         let plan = self.plan;
         let keys = plan.live.then(lathunt_host::terminal::Keys::read).flatten();
         let (mut saved, mut second) = (Ns::ZERO, Ns::ZERO);
+        let (mut until, mut is_settled) = (plan.until.map(Until::new), false);
         loop {
             std::thread::sleep(TURN);
             self.recording.poll();
             self.clock_steps.look();
             let elapsed = clock::mono().since(begun);
-            let over = plan.duration.is_some_and(|duration| elapsed >= duration);
+            let over = is_settled || plan.duration.is_some_and(|duration| elapsed >= duration);
             let pressed = keys.as_ref().map(lathunt_host::terminal::Keys::pressed).unwrap_or_default();
             let quit = pressed.contains(&b'q');
             if pressed.contains(&b'?') {
@@ -292,25 +319,26 @@ impl Session<'_> {
             second = elapsed;
             self.recording.look_again();
             let save = elapsed.saturating_sub(saved) >= Ns(elapsed.0 / 10).clamp(SECOND, Ns(10 * SECOND.0));
-            if !save && !display.is_due() && plan.latency_hist.is_none() {
+            if !save && !display.is_due() && plan.latency_hist.is_none() && until.is_none() {
                 continue;
             }
             // A failure of the old files is said at the end, when it is tried again.
             let (snapshot, _) = self.look();
-            if save {
-                saved = elapsed;
+            if save || until.is_some() {
                 let mut run = self.run(&snapshot);
                 run.conditions.duration_s = Some(elapsed.as_secs());
                 run.conditions.during.clock_set_ns = self.clock_steps.steps();
                 // A kill must not take the misses along that were seen until now.
                 run.verdict =
                     Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, None))));
-                if !is_empty(&run) {
+                is_settled = until.as_mut().is_some_and(|until| plan.is_settled(until, &run, elapsed));
+                if save && !is_empty(&run) {
+                    saved = elapsed;
                     output.save(&run);
                 }
             }
             if display.is_due() {
-                display.show(&rows::progress(plan, &self.recording, &snapshot, elapsed));
+                display.show(&rows::progress(plan, until, &self.recording, &snapshot, elapsed));
             }
         }
     }

@@ -8,13 +8,20 @@ use lathunt_host::recording::{Recording, Snapshot};
 
 use super::Plan;
 use crate::live::state::{Progress, Row};
+use crate::until::Until;
 
 /// Tasks shown at most.
 const TASKS: usize = 10;
 
 /// The state of the recording.
 #[must_use]
-pub fn progress(plan: &Plan, recording: &Recording, snapshot: &Snapshot, elapsed: Ns) -> Progress {
+pub fn progress(
+    plan: &Plan,
+    until: Option<Until>,
+    recording: &Recording,
+    snapshot: &Snapshot,
+    elapsed: Ns,
+) -> Progress {
     let series = &snapshot.series;
     let busiest = |series: &&Series| matches!(series.quantity, Quantity::TimerWakeup | Quantity::Wakeup);
     let counted = series.iter().filter(busiest);
@@ -31,8 +38,10 @@ pub fn progress(plan: &Plan, recording: &Recording, snapshot: &Snapshot, elapsed
     }
     let now = lathunt_host::clock::mono();
     rows.splice(0..0, recording.starving().iter().map(|starving| waits(starving, now)));
-    let phase = if plan.live { "recording (q ends, ? keys)" } else { "recording" }.to_owned();
-    Progress { phase, elapsed, planned: plan.duration, rows }
+    let phase = until.map_or("recording".to_owned(), |until| until.phase("recording"));
+    let phase = if plan.live { format!("{phase} (q ends, ? keys)") } else { phase };
+    let planned = until.map_or(plan.duration, |until| until.estimate());
+    Progress { phase, elapsed, planned, rows }
 }
 
 /// By the latency that was larger: a thread may be woken by timers and by others.

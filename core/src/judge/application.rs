@@ -83,12 +83,7 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     if !asked.is_application {
         return judge(run, asked.deadline, &Rules::tasks(run));
     }
-    let mut groups: BTreeMap<Option<Ns>, Vec<Task>> = BTreeMap::new();
-    for task in &run.tasks {
-        let deadline = task.held_to.map_or(asked.deadline, |held| held.deadline_ns);
-        groups.entry(deadline).or_default().push(task.clone());
-    }
-    let without = if groups.len() > 1 { groups.remove(&None) } else { None };
+    let (groups, without) = groups(run, asked);
     let is_asked = asked.deadline.is_some() || run.tasks.iter().any(|task| task.held_to.is_some());
     let of_groups = groups.iter().map(|(deadline, tasks)| judge_group(run, tasks, *deadline));
     let mut verdict = of_groups.reduce(together).unwrap_or_else(|| judge_group(run, &[], asked.deadline));
@@ -129,6 +124,19 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
         verdict.reasons.extend(coverage::covers(run.tasks.iter().filter(is_judged)));
     }
     verdict
+}
+
+type Groups = BTreeMap<Option<Ns>, Vec<Task>>;
+
+/// Threads by their deadline, and those without one where others have one: they are not judged.
+pub(super) fn groups(run: &Run, asked: &Asked) -> (Groups, Option<Vec<Task>>) {
+    let mut groups = Groups::new();
+    for task in &run.tasks {
+        let deadline = task.held_to.map_or(asked.deadline, |held| held.deadline_ns);
+        groups.entry(deadline).or_default().push(task.clone());
+    }
+    let without = if groups.len() > 1 { groups.remove(&None) } else { None };
+    (groups, without)
 }
 
 fn lacks_period(task: &Task) -> String {
@@ -184,7 +192,7 @@ fn together(a: Verdict, b: Verdict) -> Verdict {
 }
 
 /// `deadlines: control/7 (RT 80) 500 µs; not judged, without a deadline: logger/8 (nice 0)`.
-fn held_to(groups: &BTreeMap<Option<Ns>, Vec<Task>>, without: &[Task]) -> String {
+fn held_to(groups: &Groups, without: &[Task]) -> String {
     let names = |tasks: &[Task]| {
         let mut names: Vec<String> = tasks.iter().take(LISTED).map(|task| task.thread.to_string()).collect();
         if tasks.len() > LISTED {

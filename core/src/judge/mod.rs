@@ -7,18 +7,20 @@
 
 mod again;
 mod application;
+mod claimed;
 mod criteria;
 mod doubts;
 
 pub use application::{judge_recording, Asked, Ending};
+pub use claimed::{claimed, claimed_of_recording};
 pub use criteria::{criteria, criteria_of_samples};
 use doubts::Doubt;
 
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
-use crate::stats::activations::{possibly_above, Activations};
-use crate::stats::{clusters, model_free, rule_of_thumb};
+use crate::stats::activations::possibly_above;
+use crate::stats::rule_of_thumb;
 use crate::time::Ns;
 use crate::verdict::{JudgedBy, ModelFree, Outcome, Verdict};
 
@@ -209,18 +211,10 @@ fn blamed(peak: &Peak) -> Option<&str> {
     peak.explanation.as_ref().map(|why| why.sentence.as_str()).or(peak.culprit.as_deref())
 }
 
-/// About the deadline when it was exceeded, else about the largest that is known, which says more: of a sample, and of
-/// those that were missed or lost as long as they were in time.
+/// By the rules' confidence, about their quantity.
 pub(super) fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Option<ModelFree> {
-    let worst = run.max_of(rules.quantity)?;
-    let missed = run.of(rules.quantity).filter_map(|series| series.activations()?.max());
-    let lost = run.of(rules.quantity).filter_map(Series::lost_at_most);
-    let in_time = |most: &Ns| deadline.is_some_and(|deadline| *most <= deadline);
-    let known = missed.chain(lost).filter(in_time).chain([worst]).max()?;
-    let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(known);
     let series: Vec<&Series> = run.of(rules.quantity).collect();
-    let theta = clusters::of_series(&series);
-    model_free::statement(Activations::of(series.into_iter(), level), theta, level, rules.confidence)
+    claimed(&series, deadline, rules.confidence)
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! A claim to be tested: `1e-7@95%`, fewer than 1 in 10^7 at 95 % confidence.
 
+use std::fmt;
+
 use super::model_free::samples_needed;
+use crate::verdict::ModelFree;
 
 /// An upper limit of a probability, and how sure it shall be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +41,21 @@ impl Claim {
     pub fn samples(&self) -> u64 {
         samples_needed(self.probability, self.confidence).unwrap_or(u64::MAX)
     }
+
+    /// How many times as long as until now it takes until `said` is as strong as this claim, if late ones stay as rare as
+    /// they were: 1 and less where it is. Each of `said` is made at the confidence of the claim, and the weakest counts; infinite without any.
+    #[must_use]
+    pub fn times_as_long(&self, said: &[ModelFree]) -> f64 {
+        let weakest = said.iter().map(|said| said.probability_below).reduce(f64::max);
+        weakest.map_or(f64::INFINITY, |weakest| weakest / self.probability)
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = (self.confidence * 1e11).round() / 1e9; // 0.57 * 100 is not 57
+        write!(f, "{:e}@{percent}%", self.probability)
+    }
 }
 
 #[cfg(test)]
@@ -48,6 +66,9 @@ mod tests {
     fn a_claim_is_a_probability_at_a_confidence() {
         let claim: Claim = "1e-7@95%".parse().unwrap();
         assert_eq!(claim.samples(), 29_957_322);
+        for text in ["1e-7@95%", "2.5e-3@99.9%", "1e-4@57%"] {
+            assert_eq!(text.parse::<Claim>().unwrap().to_string(), text);
+        }
         for bad in
             ["1e-7", "1e-7@95", "0@95%", "1@95%", "1e-7@100%", "1e-7@20%", "NaN@95%", "1e-7@NaN%", "@%", ""]
         {

@@ -130,6 +130,19 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_takes_as_many_times_longer_as_late_samples_come_together() {
+        let claim: crate::stats::claim::Claim = "1.2e-5@95%".parse().unwrap(); // 249,643 samples; there are 400,000
+        let times = |length| {
+            let series = of_bursts(length, 150, 3);
+            let said = crate::judge::claimed(&[&series], None, claim.confidence).unwrap();
+            claim.times_as_long(&[said])
+        };
+        assert!((0.6..1.0).contains(&times(1)), "{}", times(1));
+        assert!((5.0..25.0).contains(&times(9)), "{}", times(9));
+        assert_eq!(claim.times_as_long(&[]), f64::INFINITY);
+    }
+
+    #[test]
     fn without_seconds_or_with_few_nothing_is_estimated() {
         let mut series = of_bursts(5, 150, 1);
         series.seconds.truncate(30);

@@ -1,0 +1,140 @@
+//! `--until 1e-7@95%`: measures as long as a claim takes, and not longer than it takes to refute it.
+//!
+//! The claim is shown when the statement that the verdict makes without a model (late samples that come together counted
+//! once, missed and lost ones as late) is as strong as the claim; it is refuted by one sample above the deadline.
+
+use anyhow::{bail, Result};
+use clap::Args;
+use lathunt_core::judge::claimed;
+use lathunt_core::run::Run;
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::stats::claim::Claim;
+use lathunt_core::time::Ns;
+use lathunt_core::verdict::ModelFree;
+use lathunt_host::instrument::cyclic::Cyclic;
+use lathunt_host::signals;
+
+/// The option.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct UntilArg {
+    /// Measure until fewer than this share may exceed the deadline, or the largest seen: 1e-7@95%
+    ///
+    /// Late ones that come together count once, as in the verdict, from fifty seconds on. A sample above the deadline settles
+    /// it, and ends the measurement. With -D at most so long: without the claim the result is INCONCLUSIVE then. A PASS takes at
+    /// least 1e-4@95%.
+    #[arg(long, value_name = "P@CONFIDENCE%")]
+    pub until: Option<Claim>,
+}
+
+/// More is a slip of the pen.
+pub const LONGEST: Ns = Ns(400 * 86_400 * 1_000_000_000);
+
+/// The next look at the statement: after this much more than was measured until the last one, at least and at most.
+const NEXT: (f64, f64) = (1.002, 1.25);
+
+/// How far a claim is.
+#[derive(Clone, Copy, Debug)]
+pub struct Until {
+    claim: Claim,
+    /// Estimate of the whole length.
+    estimate: Option<Ns>,
+    /// Samples from which on it is worth to look again.
+    next: u64,
+}
+
+impl Until {
+    /// Of a measurement whose pace is not known.
+    #[must_use]
+    pub fn new(claim: Claim) -> Until {
+        Until { claim, estimate: None, next: 1 }
+    }
+
+    /// Of `threads` threads that take a sample each `interval`.
+    ///
+    /// # Errors
+    /// When it takes longer than anybody measures.
+    pub fn at(claim: Claim, interval: Ns, threads: usize) -> Result<Until> {
+        let samples = claim.samples();
+        let each = samples.div_ceil(threads.max(1) as u64);
+        let estimate = each.checked_mul(interval.0).map(Ns).filter(|time| *time <= LONGEST);
+        if estimate.is_none() {
+            bail!("--until: {samples} samples take more than 400 days at an interval of {interval}; claim less, or shorten it (-i)");
+        }
+        Ok(Until { estimate, ..Until::new(claim) })
+    }
+
+    /// Estimate of the whole length, from the pace and the clusters until now.
+    #[must_use]
+    pub fn estimate(&self) -> Option<Ns> {
+        self.estimate
+    }
+
+    /// `measuring until 1e-7@95%`.
+    #[must_use]
+    pub fn phase(&self, doing: &str) -> String {
+        format!("{doing} until {}", self.claim)
+    }
+
+    /// One-sided confidence of the statements that [`Until::is_shown`] takes.
+    #[must_use]
+    pub fn confidence(&self) -> f64 {
+        self.claim.confidence
+    }
+
+    /// Whether `said` shows the claim; `elapsed` is what the estimate goes by.
+    pub fn is_shown(&mut self, said: &[ModelFree], elapsed: Ns) -> bool {
+        let times = self.claim.times_as_long(said);
+        let samples: u64 = said.iter().map(|said| said.samples).sum();
+        self.next = ((samples as f64 * times.clamp(NEXT.0, NEXT.1)) as u64).max(samples.saturating_add(1));
+        let whole = elapsed.0 as f64 * times;
+        self.estimate = whole.is_finite().then_some(Ns(whole as u64)).or(self.estimate);
+        times <= 1.0
+    }
+
+    /// Whether `cyclic` has shown or refuted it. Cheap, but for a look at the histograms now and then.
+    pub fn is_settled(&mut self, cyclic: &Cyclic, deadline: Option<Ns>, elapsed: Ns) -> bool {
+        let (mut taken, mut late) = (0u64, false);
+        for live in (0..cyclic.options().threads.len()).map(|at| cyclic.live(at)) {
+            taken = taken.saturating_add(live.count);
+            late |= deadline.is_some_and(|deadline| live.max > Some(deadline));
+        }
+        if late || taken < self.next {
+            return late;
+        }
+        let series: Vec<Series> = cyclic.snapshot().into_iter().map(|result| result.series).collect();
+        let said = claimed(&series.iter().collect::<Vec<_>>(), deadline, self.claim.confidence);
+        self.is_shown(said.as_slice(), elapsed)
+    }
+
+    /// Into `run`, whose measurement is over: what it shows, or that it ended before. `is_refuted`: a sample is above its deadline.
+    pub fn conclude(mut self, run: &mut Run, said: &[ModelFree], is_refuted: bool, took: Ns) {
+        let claim = self.claim;
+        let is_shown = self.is_shown(said, took);
+        let weakest = said.iter().max_by(|a, b| a.probability_below.total_cmp(&b.probability_below));
+        let shown = weakest.map(|said| format!(": {}, {}", said.sentence, said.rests_on()));
+        let shown = shown.unwrap_or_default();
+        if is_refuted {
+            run.conditions.notes.push(format!(
+                "--until {claim}: ended after {:.1} s, by a latency above the deadline",
+                took.as_secs()
+            ));
+        } else if is_shown {
+            run.conditions.notes.push(format!("--until {claim}{shown}"));
+        } else {
+            let by = signals::stop_requested().map(|signal| format!(" ({})", signals::name(signal)));
+            let took = took.as_secs();
+            run.stopped(format!(
+                "ended after {took:.1} s{}, before --until {claim} was shown{shown}",
+                by.unwrap_or_default()
+            ));
+        }
+    }
+
+    /// [`Until::conclude`], of the series of one instrument.
+    pub fn conclude_instrument(self, run: &mut Run, quantity: Quantity, deadline: Option<Ns>, took: Ns) {
+        let series: Vec<&Series> = run.of(quantity).collect();
+        let said = claimed(&series, deadline, self.claim.confidence);
+        let is_refuted = deadline.is_some_and(|deadline| run.max_of(quantity) > Some(deadline));
+        self.conclude(run, said.as_slice(), is_refuted, took);
+    }
+}
