@@ -5,6 +5,10 @@
 //! of completed windows and change with the clock, never with a scrape: two servers that scrape see the same. What
 //! is not known is absent, not 0.
 
+mod totals;
+
+pub use totals::{Interrupts, Totals};
+
 use std::collections::BTreeMap;
 
 use super::exceedance::{Exceedances, Limit, CONFIDENCE};
@@ -13,44 +17,11 @@ use super::metric::{Exemplar, Family, Kind, Label, Latencies, Sample, Value};
 use super::responses::Responses;
 use super::window::{SeriesKey, UnixMs, Whose, Window, WindowSeries};
 use crate::histogram::Histogram;
-use crate::run::Loss;
 use crate::series::Quantity;
 use crate::time::{Cpu, Ns};
 
 /// Exemplars remembered for each series: one for each classic bucket and some to spare.
 const EXEMPLARS: usize = 32;
-
-/// Interrupts of one class on one CPU since the recorder began.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interrupts {
-    /// Where.
-    pub cpu: Cpu,
-    /// `io`, `local_timer`, `reschedule`, `softirq_net_rx`, `nmi`, …
-    pub class: String,
-    /// How many.
-    pub count: u64,
-    /// How long in all, net of what interrupted them.
-    pub total: Ns,
-}
-
-/// What is known at a scrape.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    /// Every series since the recorder began, with the wake-ups it is known to lack.
-    pub series: Vec<(SeriesKey, Histogram, u64)>,
-    /// Who took time.
-    pub interrupts: Vec<Interrupts>,
-    /// Loss counters above zero.
-    pub losses: Vec<Loss>,
-    /// Tasks that wait for a CPU, by name, and for how long the longest of them does.
-    pub waiting: Vec<(String, Ns)>,
-    /// Time each CPU was slowed down by heat, where the kernel counts it.
-    pub throttled: Vec<(Cpu, Ns)>,
-    /// CPU time of the monitor itself.
-    pub own_cpu: Ns,
-    /// Memory of the monitor itself, bytes.
-    pub own_memory: Option<u64>,
-}
 
 /// What changes when a window is closed.
 #[derive(Clone, Debug)]
@@ -153,7 +124,7 @@ impl Published {
         families.extend(self.of_tasks());
         families.extend(self.of_jobs());
         families.push(self.exceeded());
-        families.extend(counters(totals));
+        families.extend(totals::counters(totals));
         families.extend(self.own(totals));
         families.retain(|family| !family.samples.is_empty());
         families
@@ -316,58 +287,6 @@ impl Published {
         }));
         families
     }
-}
-
-fn counters(totals: &Totals) -> Vec<Family> {
-    let of_class = |of: &dyn Fn(&Interrupts) -> f64| -> Vec<Sample> {
-        let sample = |one: &Interrupts| number(vec![of_cpu(one.cpu), ("class", one.class.clone())], of(one));
-        totals.interrupts.iter().map(sample).collect()
-    };
-    vec![
-        Family {
-            name: "lathunt_interrupts",
-            help: "Interrupts and softirqs since the monitor began, by class.",
-            kind: Kind::Counter,
-            samples: of_class(&|one| one.count as f64),
-        },
-        Family {
-            name: "lathunt_interrupt_seconds",
-            help: "Time they took, net of what interrupted them.",
-            kind: Kind::Counter,
-            samples: of_class(&|one| one.total.as_secs()),
-        },
-        Family {
-            name: "lathunt_waiting_seconds",
-            help: "How long a task of this name has been waiting for a CPU by now; absent where none waits for more than a second.",
-            kind: Kind::Gauge,
-            samples: totals
-                .waiting
-                .iter()
-                .map(|(task, waits)| number(vec![("task", task.clone())], waits.as_secs()))
-                .collect(),
-        },
-        Family {
-            name: "lathunt_lost_events",
-            help: "Records that the recorder lost, by counter; absent counters are zero.",
-            kind: Kind::Counter,
-            samples: totals
-                .losses
-                .iter()
-                .map(|loss| number(vec![("counter", loss.counter.clone())], loss.count as f64))
-                .collect(),
-        },
-        Family {
-            name: "lathunt_throttled_seconds",
-            help:
-                "Time the CPU was slowed down by heat since boot; absent where the kernel does not count it.",
-            kind: Kind::Counter,
-            samples: totals
-                .throttled
-                .iter()
-                .map(|(cpu, time)| number(vec![of_cpu(*cpu)], time.as_secs()))
-                .collect(),
-        },
-    ]
 }
 
 fn number(labels: Vec<Label>, value: f64) -> Sample {

@@ -37,6 +37,7 @@
 //! Not here: names of threads that no event names, interrupt lines and idle states (`host` adds them).
 
 mod header;
+mod layout;
 pub mod source;
 
 use std::collections::HashMap;

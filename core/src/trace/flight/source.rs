@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 
 use super::header::{i32_at, u32_at, u64_at};
+use super::layout::{I32_CURRENT, KINDS, SWITCH, VECTORS, VECTOR_ENTRY, VECTOR_EXIT};
 use super::{decode, vector, Header, NotAChunk, COMM as COMM_OF_A_TASK, HEADER_BYTES, RECORD_BYTES, SKIPPED};
 use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::bytes::Order;
-use crate::trace::catalogue::{up_to_nul, Catalogue, Element, EventClass, Field, Place};
+use crate::trace::catalogue::{up_to_nul, Catalogue, EventClass, Field, Place};
 use crate::trace::event::Window;
 use crate::trace::kallsyms::Symbols;
 use crate::trace::merge::{self, Merged};
@@ -22,71 +23,6 @@ use crate::trace::source::{About, Clock, Damage, Events, Info, Item, Loss, OpenE
 
 /// The system of its event classes.
 pub const SYSTEM: &str = "flight";
-
-/// Names of the classes by kind of record, 0 unused; 8 and 9 have one for each vector instead.
-const KINDS: [(&str, &[(&str, Place)]); 23] = [
-    ("", &[]),
-    (
-        "sched_switch",
-        &[
-            ("prev_pid", I32_CURRENT),
-            ("prev_prio", PRIO_A),
-            ("preempted", FLAG),
-            ("prev_state", WORD),
-            ("next_pid", I32_TID),
-            ("next_prio", PRIO_B),
-            ("next_comm", COMM),
-        ],
-    ),
-    ("sched_waking", WOKEN),
-    ("sched_wakeup_new", WOKEN),
-    (
-        "sched_migrate_task",
-        &[("pid", I32_TID), ("prio", PRIO_B), ("comm", COMM), ("orig_cpu", AUX), ("dest_cpu", WORD)],
-    ),
-    ("sched_pi_setprio", &[("pid", I32_TID), ("comm", COMM), ("oldprio", PRIO_A), ("newprio", PRIO_B)]),
-    ("irq_handler_entry", &[("irq", WORD)]),
-    ("irq_handler_exit", &[("irq", WORD)]),
-    ("", &[]),
-    ("", &[]),
-    ("softirq_entry", &[("vec", WORD)]),
-    ("softirq_exit", &[("vec", WORD)]),
-    ("nmi_handler", &[("delta_ns", FIRST)]),
-    ("hrtimer_expire_entry", &[("hrtimer", FIRST), ("function", SECOND), ("expires", EXPIRES)]),
-    ("hrtimer_expire_exit", &[("hrtimer", FIRST)]),
-    ("cpu_idle", &[("state", WORD)]),
-    ("csd_function_entry", &[("csd", FIRST), ("func", SECOND)]),
-    ("csd_function_exit", &[("csd", FIRST)]),
-    ("page_fault", &[("address", FIRST), ("count", SECOND)]),
-    ("", &[]),
-    ("host_steal", &[("taken", FIRST), ("since", SECOND)]),
-    ("sys_enter", &[("id", I32_TID), ("args[0]", FIRST), ("args[1]", SECOND), ("args[2]", EXPIRES)]),
-    ("sys_exit", &[("id", I32_TID), ("ret", RESULT)]),
-];
-const WOKEN: &[(&str, Place)] = &[("pid", I32_TID), ("prio", PRIO_B), ("comm", COMM), ("target_cpu", WORD)];
-const SWITCH: u8 = 1;
-const VECTOR_ENTRY: u8 = 8;
-const VECTOR_EXIT: u8 = 9;
-/// Numbers of vectors are below this.
-const VECTORS: u32 = 16;
-
-const I32_CURRENT: Place = int(16, 4, true);
-const I32_TID: Place = int(20, 4, true);
-const PRIO_A: Place = int(24, 2, true);
-const PRIO_B: Place = int(26, 2, true);
-const WORD: Place = int(28, 4, false);
-const FLAG: Place = int(13, 1, false);
-const AUX: Place = int(14, 2, false);
-const EXPIRES: Place = int(24, 8, false);
-const FIRST: Place = int(32, 8, false);
-const RESULT: Place = int(32, 8, true);
-const SECOND: Place = int(40, 8, false);
-const COMM: Place =
-    Place::Array { offset: 32, size: 16, element: Element { size: 1, signed: false, text: true } };
-
-const fn int(offset: u32, size: u8, signed: bool) -> Place {
-    Place::Int { offset, size, signed }
-}
 
 /// An opened flight recording.
 #[derive(Debug)]
