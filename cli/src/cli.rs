@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{breaktrace, cmd, exit};
+use crate::{cmd, exit};
 
 /// Does this machine meet its deadline, how sure can I be, and when it does not, who did it?
 ///
@@ -121,7 +121,9 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),
         Command::Explain(args) => cmd::explain::run(args),
-        Command::Cyclic(args) => cmd::cyclic::run(args, &mut |measured| Some(breaktrace::watch(measured))),
+        Command::Cyclic(args) => {
+            cmd::cyclic::run(args, &mut |measured| Some(cmd::cyclic::breaktrace::watch(measured)))
+        }
         Command::Check(args) => cmd::check::run(args),
         Command::Hwlat(args) => cmd::hwlat::run(args),
         Command::Npt(args) => cmd::npt::run(args),

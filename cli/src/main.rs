@@ -5,23 +5,18 @@
 #[macro_use]
 mod talk;
 
-mod breaktrace;
+mod beside;
 mod cli;
 mod cmd;
 mod conditions;
 mod exit;
 mod file;
-mod hunt;
-mod latency_box;
 mod live;
-mod monitor;
 mod out;
 mod outdir;
 mod own;
-mod record;
 mod stopped;
 mod strict;
-mod trace;
 mod trace_file;
 mod until;
 
@@ -36,7 +31,7 @@ fn main() -> ExitCode {
     let called_as = std::env::args_os().next().unwrap_or_default();
     match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
         Some("cyclictest") => cmd::cyclictest::main(std::env::args_os().collect(), &mut |measured| {
-            Some(breaktrace::watch(measured))
+            Some(cmd::cyclic::breaktrace::watch(measured))
         }),
         Some("hwlatdetect") => cmd::hwlatdetect::main(std::env::args_os().skip(1).collect()),
         _ => cli::main(),

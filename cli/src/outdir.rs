@@ -16,7 +16,7 @@ use lathunt_host::trusted::sudo_caller;
 
 use crate::own::Kind;
 
-use crate::trace::{FLIGHT_FILE, KALLSYMS_FILE};
+use crate::beside::{FLIGHT_FILE, KALLSYMS_FILE};
 use crate::{file, out};
 
 /// Name of the report inside the directory.

@@ -18,7 +18,7 @@ use lathunt_core::trace::{perf_data, trace_dat};
 use lathunt_host::mapped::{read_now, Mapped};
 use lathunt_host::tracefs::{pages_of_unfinished, FILE, HEAD_FILE};
 
-use crate::trace::{BESIDE_CTF, FLIGHT_FILE, KALLSYMS_FILE};
+use crate::beside::{BESIDE_CTF, FLIGHT_FILE, KALLSYMS_FILE};
 
 /// The files of a trace, mapped.
 pub struct TraceFile {

@@ -5,6 +5,7 @@ mod extremes;
 
 use std::fs;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lathunt_core::application::Task;
 use lathunt_core::peak::Peak;
@@ -14,6 +15,13 @@ use lathunt_host::testing::{lacks_bpf, may_run};
 
 /// The injected delay occurs once in this many cycles.
 const EVERY: u64 = 50;
+
+/// Held while a program runs: its threads are real-time, and would be late for those of another test.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Cycles of a program, unless a test says otherwise.
 const CYCLES: u64 = 1000;
@@ -30,6 +38,7 @@ fn recorded(cause: &str) -> Recorded {
 }
 
 fn recorded_with(cause: &str, cycles: &str, how: &[&str]) -> Recorded {
+    let _alone = alone();
     let place = tempfile::tempdir().unwrap();
     let (program, output) = (place.path().join("truth"), place.path().join("run"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jobs/truth.c");

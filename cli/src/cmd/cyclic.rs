@@ -1,5 +1,7 @@
 //! `lathunt cyclic`: the cyclic instrument with clear flags. cyclictest's own flags are in [`super::cyclictest`].
 
+pub mod breaktrace;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

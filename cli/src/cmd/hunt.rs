@@ -1,5 +1,11 @@
 //! `lathunt hunt`: the main job. Facts, calibration, measurement under load, explanation, verdict, report.
 
+mod calibrate;
+mod finish;
+mod measure;
+mod peaks;
+mod session;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,9 +14,9 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 
 use crate::cmd::units::{interval, microseconds, seconds};
-use crate::hunt::{self, Plan};
 use crate::strict::Strict;
 use crate::until::UntilArg;
+use session::Plan;
 
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
 ///
@@ -77,5 +83,5 @@ pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
         json: args.json,
         quiet: args.quiet,
     };
-    hunt::run(&plan)
+    session::run(&plan)
 }

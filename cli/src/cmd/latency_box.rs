@@ -1,5 +1,17 @@
 //! `lathunt box`: how long from a stimulus to its answer, seen from outside?
 
+mod calibrate;
+pub mod compare;
+pub mod latmon;
+pub mod matrix;
+mod open;
+pub mod preempt;
+pub mod respond;
+mod serve;
+mod session;
+mod table;
+mod watch;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +24,6 @@ use lathunt_core::time::Ns;
 use lathunt_host::latency_box::preempt::LEVELS;
 
 use super::units::{interval, microseconds, seconds};
-use crate::latency_box;
 
 /// Sends stimuli on an absolute schedule and measures the time until `lathunt respond` answers, on the same machine or
 /// another one.
@@ -118,15 +129,15 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
         bail!("-S and --matrix are of pairs of threads: name one with --pair, for example --pair eventfd");
     }
     if args.compare.is_some() && !args.pair.iter().any(|pair| matches!(pair, Pair::Preempt(_))) {
-        return latency_box::compare::run(&args);
+        return compare::run(&args);
     }
     if let Some(levels) = preempt(&args)? {
-        return latency_box::preempt::run(&args, levels);
+        return preempt::run(&args, levels);
     }
     match (args.latmon, args.matrix) {
-        (true, _) => latency_box::latmon::monitor::run(&args),
-        (_, true) => latency_box::matrix::run(&args),
-        _ => latency_box::run(&args),
+        (true, _) => latmon::monitor::run(&args),
+        (_, true) => matrix::run(&args),
+        _ => session::run(&args),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One file per command: its arguments and what it does with them. What is measured and judged lives in `host` and
+//! One file per command: its arguments and what it does with them, the longer ones step by step in a folder. What is measured and judged lives in `host` and
 //! `core`.
 
 pub mod bound;
@@ -29,6 +29,5 @@ pub mod respond;
 pub mod restore;
 pub mod tasks;
 pub mod trace;
-pub mod trace_user;
 pub mod units;
 pub mod user;

@@ -1,5 +1,8 @@
 //! `lathunt monitor`: the recorder for months, window by window.
 
+mod scrape;
+mod session;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +16,7 @@ use lathunt_host::recording::Selection;
 
 use super::deadlines::{self, deadlines};
 use super::units;
-use crate::monitor::{self, Plan};
+use session::Plan;
 
 /// Where windows are kept unless told otherwise.
 pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
@@ -94,7 +97,7 @@ pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
     let limits = Limits { keep, bytes: size };
     let exceedances = Exceedances::new(args.exceedance_span, args.latency_deadline);
     let names = usize::from(task_names);
-    monitor::run(&Plan {
+    session::run(&Plan {
         window,
         database,
         limits,

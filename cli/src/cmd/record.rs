@@ -1,5 +1,12 @@
 //! `lathunt record`: how late is every real-time task of the running system, and whose fault is it?
 
+mod nobody;
+mod old_files;
+mod penalty;
+pub mod potential;
+mod rows;
+mod session;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,9 +20,9 @@ use lathunt_host::recording::Selection;
 use crate::cmd::deadlines::{self, deadlines};
 use crate::cmd::units::{microseconds, seconds};
 use crate::cmd::user;
-use crate::record::{self, Plan};
 use crate::strict::Strict;
 use crate::until::UntilArg;
+use session::Plan;
 
 /// How late is every real-time task of the running system, and whose fault is it?
 ///
@@ -91,7 +98,7 @@ pub struct RecordArgs {
     /// kernel with CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER. Their events are the most frequent ones that a kernel
     /// has, and being told of each makes everything slower: --penalty says how much.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    potential: Vec<record::potential::Potential>,
+    potential: Vec<potential::Potential>,
     /// Measure first what recording costs on this machine, and store it in the run
     #[arg(long)]
     penalty: bool,
@@ -148,7 +155,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         is_application || deadlines.is_empty() || deadlines.plain().is_some(),
         "a deadline for each thread needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
     );
-    record::run(&Plan {
+    session::run(&Plan {
         selection: args.tasks.unwrap_or(Selection::RealTime),
         follows_command,
         cpus: args.cpus,

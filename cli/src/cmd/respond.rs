@@ -11,8 +11,8 @@ use lathunt_core::latency_box::delay::Distribution;
 use lathunt_core::latency_box::reception::Reception;
 use lathunt_core::time::{Cpu, Ns};
 
+use super::latency_box::respond;
 use super::units::{microseconds, seconds};
-use crate::latency_box::respond;
 
 /// Answers the stimuli of `lathunt box`, one box after the other, until Ctrl-C.
 ///

@@ -1,5 +1,10 @@
 //! `lathunt trace`: what is to be recorded, of the kernel and of instrumented programs.
 
+mod kernel;
+mod maps;
+pub mod programs;
+mod session;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -9,9 +14,9 @@ use lathunt_core::time::Ns;
 use lathunt_host::channel::place::Place;
 use lathunt_host::tracefs::EventSet;
 
-use super::trace_user::{self, SessionArgs, Verb};
 use super::{units, user};
-use crate::trace::{self, Plan};
+use programs::{SessionArgs, Verb};
+use session::Plan;
 
 /// Record the kernel's events, and instrumented programs, on one clock, for `lathunt explain`.
 ///
@@ -59,11 +64,11 @@ pub struct TraceArgs {
 /// When nothing can be recorded, with what to do about it.
 pub fn run(args: TraceArgs) -> anyhow::Result<ExitCode> {
     if let Some(verb) = args.verb {
-        return trace_user::run(verb);
+        return programs::run(verb);
     }
     let session = args.session.context("say where the trace goes: -o DIR")?;
     let kernel = args.kernel_events.is_some() || args.function || !args.user;
-    trace::record(&Plan {
+    session::record(&Plan {
         place: Place::from_environment(),
         events: kernel.then(|| args.kernel_events.unwrap_or_default()),
         functions: args.function,

@@ -11,7 +11,7 @@ use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 
-use super::is_possible;
+use super::{alone, is_possible};
 
 /// More than the recorder takes of any program.
 const MEMORY_KB: u64 = 400 << 10;
@@ -33,6 +33,7 @@ fn recorded(mode: &str, amount: &str, deadline: &str) -> Recorded {
 
 /// Or what was printed of a run that is inconclusive because of what it lost.
 fn tried(mode: &str, amount: &str, deadline: &str) -> Result<Recorded, String> {
+    let _alone = alone();
     let place = tempfile::tempdir().unwrap();
     let (program, output) = (place.path().join("extremes"), place.path().join("run"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jobs/extremes.c");
@@ -140,7 +141,12 @@ fn a_job_of_seconds_beside_a_flood_of_events_is_explained_by_sums() {
     };
     let stolen = told.tree.leaves().into_iter().filter(|leaf| leaf.kind == Kind::Stolen);
     let stolen = stolen.fold(0, |sum, leaf| sum + leaf.duration_ns.0) as f64 / 1e6;
-    assert!(slept < 1100.0 && slept + stolen >= 950.0, "{} ({stolen} ms stolen)", told.sentence);
+    assert!(
+        slept < 1100.0 && slept + stolen >= 950.0,
+        "{} ({stolen} ms stolen): {:#?}",
+        told.sentence,
+        told.tree
+    );
     assert!(told.sentence.contains(" itself"), "{}", told.sentence);
     assert!(told.unexplained_ns.0 * 20 < told.total_ns.0, "{}", told.unexplained_ns);
 }

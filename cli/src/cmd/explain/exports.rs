@@ -18,8 +18,8 @@ use lathunt_core::trace::source::Source;
 use lathunt_host::beneath::Readers;
 
 use super::files::saved;
+use crate::beside::{BESIDE_CTF, CONDITIONS_FILE, KALLSYMS_FILE, MAPS_FILE};
 use crate::file::{self, write_atomic};
-use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, KALLSYMS_FILE, MAPS_FILE};
 
 /// Files to write beside the answer.
 #[derive(Debug, clap::Args)]

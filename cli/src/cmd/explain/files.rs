@@ -13,8 +13,8 @@ use lathunt_host::recorder::parse_interrupts;
 use lathunt_host::trusted::{self, Owner};
 use serde_json::Value;
 
+use crate::beside::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
 use crate::file::{contents, Contents};
-use crate::trace::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
 
 /// What is known of device and inode numbers.
 pub struct Names {

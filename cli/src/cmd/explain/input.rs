@@ -8,9 +8,9 @@ use anyhow::{bail, Result};
 use lathunt_core::trace::kallsyms::Symbols;
 
 use super::files;
+use crate::beside::FLIGHT_FILE;
 use crate::file::RUN_FILE;
 use crate::own::Kind;
-use crate::trace::FLIGHT_FILE;
 
 /// Where the trace is that `named` stands for: `-` is stdin, and a run file has its flight recording beside it.
 ///

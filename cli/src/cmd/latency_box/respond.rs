@@ -16,7 +16,7 @@ use lathunt_host::latency_box::{identity, Place};
 use lathunt_host::link::{reception, Listener};
 use lathunt_host::{signals, threads};
 
-use super::realtime;
+use super::session::realtime;
 use crate::cmd::respond::RespondArgs;
 use crate::out;
 

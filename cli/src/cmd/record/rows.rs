@@ -6,7 +6,7 @@ use lathunt_core::time::{Mono, Ns};
 use lathunt_host::recorder::Starving;
 use lathunt_host::recording::{Recording, Snapshot};
 
-use super::Plan;
+use super::session::Plan;
 use crate::live::state::{Progress, Row};
 use crate::until::Until;
 

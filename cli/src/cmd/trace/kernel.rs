@@ -18,7 +18,8 @@ use lathunt_host::tracefs::{self, EventSet};
 use lathunt_host::{facts, sched, wall};
 use serde::Serialize;
 
-use super::{code_of, Plan, CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE};
+use super::session::{code_of, Plan};
+use crate::beside::{CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE};
 use crate::file;
 
 /// Ring per CPU when everything is written, and when only the newest is kept.

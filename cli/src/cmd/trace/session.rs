@@ -1,10 +1,7 @@
 //! A recording from its start to the files in DIR: the kernel, instrumented programs, or both, around one command.
 //!
 //! Both sides use `CLOCK_MONOTONIC`, so that one question can be asked of both. Not here: sessions without a terminal
-//! (`cmd/trace_user.rs`).
-
-mod kernel;
-mod maps;
+//! (`programs.rs`).
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,24 +21,12 @@ use lathunt_host::threads::scoped;
 use lathunt_host::tracefs::{self, EventSet};
 use lathunt_host::user::User;
 
-use crate::cmd::trace_user::{self, SessionArgs};
+use super::kernel::Kernel;
+use super::maps::Maps;
+use super::programs::{self, SessionArgs};
+use crate::beside::{CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE, MAPS_FILE};
 use crate::own::Kind;
 use crate::{exit, file};
-use kernel::Kernel;
-use maps::Maps;
-
-/// Names of the files beside the traces in DIR.
-pub const MAPS_FILE: &str = "maps";
-/// /proc/interrupts, beside a flight recording: it has numbers of lines only.
-pub const INTERRUPTS_FILE: &str = "interrupts";
-/// Kernel symbols, where the trace has none in itself.
-pub const KALLSYMS_FILE: &str = "kallsyms";
-/// Where they are beside a trace exported as CTF, whose own directory holds nothing but streams.
-pub const BESIDE_CTF: &str = "lathunt";
-/// What was recorded under which conditions.
-pub const CONDITIONS_FILE: &str = "conditions.json";
-/// The rings of the BPF recorder.
-pub const FLIGHT_FILE: &str = "flight.bin";
 
 /// What an earlier recording of the kernel left there, and how it is known.
 const FILES: [file::Left; 7] = [
@@ -94,7 +79,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     }
     let output = Arc::new(output);
     // A process of its own, as that of a session: what reads must not stand behind what is recorded.
-    let consumer = plan.user.then(|| trace_user::session_of(&plan.session)).transpose()?;
+    let consumer = plan.user.then(|| programs::session_of(&plan.session)).transpose()?;
     let consumer = consumer.map(|session| daemon::start_bound(&plan.place, &session)).transpose()?;
     let mut maps = plan.events.map(|_| Maps::new(output.clone()));
     if let Some(maps) = &mut maps {
@@ -132,7 +117,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     }
     drained.transpose()?;
     if let Some(status) = status {
-        let conclude = if plan.events.is_some() { trace_user::conclude } else { trace_user::conclude_alone };
+        let conclude = if plan.events.is_some() { programs::conclude } else { programs::conclude_alone };
         code = code.max(conclude(&status));
     }
     if let Some(ended) = ended.flatten() {
@@ -191,7 +176,7 @@ fn conclude_child(mut child: Child) -> Option<String> {
 }
 
 /// Exit code of a recording that lost `lost` events.
-fn code_of(lost: u64) -> u8 {
+pub(super) fn code_of(lost: u64) -> u8 {
     match lost {
         0 => 0,
         _ => exit::INCONCLUSIVE,

@@ -9,7 +9,8 @@ use lathunt_core::time::Ns;
 use lathunt_host::latency_box::{Finished, Options, Session};
 use lathunt_host::signals;
 
-use super::{open, Prepared};
+use super::open;
+use super::session::Prepared;
 use crate::cmd::latency_box::BoxArgs;
 
 /// Delays that are asked for.

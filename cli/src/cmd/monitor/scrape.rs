@@ -10,7 +10,7 @@ use lathunt_core::monitor::metric::accept::Form;
 use lathunt_host::monitor::http::{self, Answer};
 use lathunt_host::monitor::{clocks, source::Source};
 
-use super::{lock, ROOT};
+use super::session::{lock, ROOT};
 
 /// Answers scrapes from now on.
 ///

@@ -22,7 +22,8 @@ use lathunt_host::signals;
 use lathunt_host::tree::LIVE;
 
 use super::open::{self, End};
-use super::{output, watch, Prepared};
+use super::session::{output, Prepared};
+use super::watch;
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
 use crate::{exit, out};

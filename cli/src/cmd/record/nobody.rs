@@ -3,7 +3,7 @@
 use lathunt_host::recording::running::{running, Running};
 use lathunt_host::recording::Selection;
 
-use super::Plan;
+use super::session::Plan;
 
 /// Tasks named.
 const NAMED: usize = 8;

@@ -3,12 +3,6 @@
 //! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. The run so far is saved every second at first
 //! and every ten seconds in the end, so that a kill costs a tenth of a recording or ten seconds.
 
-mod nobody;
-mod old_files;
-mod penalty;
-pub mod potential;
-mod rows;
-
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -34,13 +28,14 @@ use lathunt_host::signals;
 use lathunt_host::topology::Topology;
 use lathunt_host::user::User;
 
+use super::old_files::{self, OldFiles};
+use super::potential::{self, Potential, Running};
+use super::{penalty, rows};
 use crate::live::Display;
 use crate::outdir::Output;
 use crate::stopped;
 use crate::strict::Strict;
 use crate::until::Until;
-use old_files::OldFiles;
-use potential::{Potential, Running};
 
 const ROOT: &str = "/";
 const TURN: Duration = Duration::from_millis(20);

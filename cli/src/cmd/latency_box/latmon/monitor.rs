@@ -20,10 +20,11 @@ use lathunt_host::latency_box::{Finished, Options, Session};
 use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
 
+use crate::cmd::latency_box::open;
+use crate::cmd::latency_box::session::{finish, nobody_there, output, to_run, Prepared};
 use crate::cmd::latency_box::BoxArgs;
 use crate::exit;
 use crate::file::target;
-use crate::latency_box::{finish, nobody_there, open, output, to_run, Prepared};
 
 /// latmus gives up after five seconds without a byte.
 const MOST_TIMEOUT: Ns = Ns::from_ms(3_000);

@@ -22,10 +22,11 @@ use lathunt_host::{link, sched, signals, threads};
 
 use super::result::{self, Answered};
 use super::session::{measure, Around, End, Measured};
+use crate::cmd::latency_box::respond::{attend, post};
+use crate::cmd::latency_box::session::{gather, output, realtime};
+use crate::cmd::latency_box::table;
 use crate::cmd::respond::RespondArgs;
 use crate::file::write_atomic;
-use crate::latency_box::respond::{attend, post};
-use crate::latency_box::{gather, output, realtime, table};
 use crate::{exit, out};
 
 /// How long a box that does not listen yet is tried.

@@ -1,16 +1,5 @@
 //! The measurement of `lathunt box`: opens the channels, watches, judges, writes.
 
-mod calibrate;
-pub mod compare;
-pub mod latmon;
-pub mod matrix;
-mod open;
-pub mod preempt;
-pub mod respond;
-mod serve;
-mod table;
-mod watch;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,10 +15,11 @@ use lathunt_host::latency_box::{Finished, Options};
 use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, sched, signals};
 
+use super::open::{self, Place};
+use super::{calibrate, serve, table, watch};
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::{target, write_atomic, RUN_FILE};
 use crate::{exit, out, stopped};
-use open::Place;
 
 /// Measures all channels, or pairs, at the same time.
 ///
@@ -57,9 +47,9 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
 
 /// What is known before the first stimulus.
 pub struct Prepared {
-    conditions: Conditions,
-    cpus: CpuSet,
-    place: Place,
+    pub(super) conditions: Conditions,
+    pub(super) cpus: CpuSet,
+    pub(super) place: Place,
 }
 
 impl Prepared {
@@ -80,7 +70,7 @@ impl Prepared {
 }
 
 /// What is known of the machine and of this command.
-fn gather(cpus: &CpuSet) -> Conditions {
+pub(super) fn gather(cpus: &CpuSet) -> Conditions {
     let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.machine.cpus_measured = Some(cpus.to_string());
     conditions.knobs.cpu_dma_latency_us = pm_qos::read().ok();
@@ -120,7 +110,7 @@ pub fn realtime(priority: i32, no_mlock: bool) -> Rights {
 }
 
 /// Where the run goes: a directory that is made, or a file.
-fn output(path: &Path) -> Result<PathBuf> {
+pub(super) fn output(path: &Path) -> Result<PathBuf> {
     let is_file = path.extension().is_some_and(|ending| ending == "json");
     if !is_file && !path.exists() {
         std::fs::create_dir_all(path)
@@ -130,7 +120,7 @@ fn output(path: &Path) -> Result<PathBuf> {
 }
 
 /// No answer to hello is an error, not a measurement.
-fn nobody_there(finished: &[(Options, Finished)]) -> Result<()> {
+pub(super) fn nobody_there(finished: &[(Options, Finished)]) -> Result<()> {
     let Some((options, one)) = finished.iter().find(|(_, one)| !one.welcomed) else { return Ok(()) };
     if finished.iter().any(|(_, one)| one.counts.sent > 0) {
         return Ok(()); // the others were measured: the silent one is in the run, without a sample
@@ -147,7 +137,7 @@ fn nobody_there(finished: &[(Options, Finished)]) -> Result<()> {
     )
 }
 
-fn to_run(conditions: Conditions, finished: &[(Options, Finished)]) -> Run {
+pub(super) fn to_run(conditions: Conditions, finished: &[(Options, Finished)]) -> Run {
     let mut run = Run::new(conditions);
     for (options, one) in finished {
         run.complete &= !one.closed;
@@ -186,7 +176,7 @@ fn peak(options: &Options, victim: &Thread, trip: &lathunt_host::latency_box::ta
 }
 
 /// Prints, saves, and says how it ended.
-fn finish(
+pub(super) fn finish(
     args: &BoxArgs,
     run: &Run,
     finished: &[(Options, Finished)],

@@ -15,7 +15,7 @@ use lathunt_host::recorder::{self, Freezer, Frozen, Recorder};
 use lathunt_host::sched;
 use lathunt_host::symbols::Symbols;
 
-use crate::cmd::cyclic::BreakWatch;
+use super::BreakWatch;
 
 const TURN: Duration = Duration::from_millis(10);
 const TURNS: usize = 50;

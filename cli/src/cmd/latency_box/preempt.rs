@@ -14,7 +14,8 @@ use lathunt_host::latency_box::preempt::{Chain, Level, Options};
 use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
 
-use super::{output, table, Prepared};
+use super::session::{output, Prepared};
+use super::table;
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
 use crate::live::state::{Progress, Row};
@@ -24,7 +25,7 @@ use crate::{exit, out, stopped};
 /// Measures a chain on each CPU.
 ///
 /// # Errors
-/// Without the right to real-time priorities there is nothing to verify; else as [`super::run`].
+/// Without the right to real-time priorities there is nothing to verify; else as [`super::session::run`].
 pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
     let priority = args.priority;
     if priority == 0 {

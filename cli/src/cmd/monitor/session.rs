@@ -3,8 +3,6 @@
 //! One thread does all of it, some ten times a second, at SCHED_OTHER. What it says goes to stderr, one line each: what it
 //! records, and everything that a reader of the history should not have to find out alone.
 
-mod scrape;
-
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,13 +25,15 @@ use lathunt_host::recording::Selection;
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, signals};
 
+use super::scrape;
+
 /// Between two looks at the recorder. Eight flight buffers a CPU and a threshold that rises bridge it.
 const TURN: Duration = Duration::from_millis(100);
 /// The same after a look that found evidence: the threshold still rises, and buffers may fill at once.
 const SOON: Duration = Duration::from_millis(5);
 /// Between two looks at which CPUs are online.
 const CPUS_EVERY: Ns = Ns(1_000_000_000);
-const ROOT: &str = "/";
+pub(super) const ROOT: &str = "/";
 
 /// Everything the user asked for.
 #[derive(Clone, Debug)]
@@ -347,6 +347,6 @@ fn wall(reading: Reading) -> UnixMs {
     UnixMs(reading.wall_ns.div_euclid(1_000_000))
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

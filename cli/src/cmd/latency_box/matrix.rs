@@ -11,7 +11,8 @@ use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::signals;
 use lathunt_host::tree::LIVE;
 
-use super::{open, to_run, watch, Prepared};
+use super::session::{to_run, Prepared};
+use super::{open, watch};
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
 use crate::{exit, out, stopped};
@@ -22,9 +23,9 @@ const LENGTH: Ns = Ns::from_ms(2_000);
 /// Measures and prints the medians and maxima as tables.
 ///
 /// # Errors
-/// As [`super::run`].
+/// As [`super::session::run`].
 pub fn run(args: &BoxArgs) -> Result<ExitCode> {
-    let file = args.output.as_deref().map(super::output).transpose()?;
+    let file = args.output.as_deref().map(super::session::output).transpose()?;
     let mut prepared = Prepared::new(args)?;
     let cpus = prepared.place.cpus.clone();
     let before = crate::conditions::before_measuring(&prepared.cpus);

@@ -4,11 +4,6 @@
 //! taken at all is an error. The output directory is made first, so that a disk that refuses says so before a minute
 //! of measuring and not after.
 
-mod calibrate;
-mod finish;
-mod measure;
-mod peaks;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,12 +23,13 @@ use lathunt_host::symbols::Symbols;
 use lathunt_host::topology::Topology;
 use lathunt_host::{knob, signals};
 
+use super::measure::{self, Recording, Setting, SoFar};
+use super::{calibrate, finish};
 use crate::live::Display;
 use crate::outdir::Output;
 use crate::stopped;
 use crate::strict::Strict;
 use crate::until::{self, Until};
-use measure::{Recording, Setting, SoFar};
 
 /// Everything the user asked for.
 #[derive(Clone, Debug)]

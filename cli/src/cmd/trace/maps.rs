@@ -120,7 +120,7 @@ impl Maps {
         for (process, (comm, files)) in &self.of {
             let _ = write!(text, "# {process} {comm}\n{files}");
         }
-        file::put(&self.directory, super::MAPS_FILE, text.as_bytes(), Readers::Owner)
+        file::put(&self.directory, crate::beside::MAPS_FILE, text.as_bytes(), Readers::Owner)
     }
 }
 

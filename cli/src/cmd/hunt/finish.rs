@@ -6,7 +6,7 @@ use lathunt_core::judge::{self, Rules};
 use lathunt_core::run::Run;
 
 use super::measure::Measured;
-use super::Plan;
+use super::session::Plan;
 use crate::exit;
 use crate::outdir::Output;
 

@@ -14,7 +14,7 @@ use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
 
-use super::Prepared;
+use super::session::Prepared;
 use crate::cmd::latency_box::BoxArgs;
 
 /// Where the box's threads run.
