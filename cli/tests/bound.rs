@@ -11,6 +11,7 @@ use lathunt_core::comm::Comm;
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::window::{SeriesKey, UnixMs, Window, WindowSeries};
+use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_core::verdict::{JudgedBy, Outcome};
@@ -68,6 +69,40 @@ fn bad_input_gets_one_line_and_a_short_run_no_number() {
     refused(place.path(), &["--values", "bad.txt"], "line 3");
     refused(place.path(), &["--values", "none.txt"], "no numbers");
     refused(place.path(), &["a.json", "-c", "77"], "no sample");
+    refused(place.path(), &["a.json", "-c", "0,77"], "no sample of CPU 77");
+    refused(place.path(), &["a.json", "a.json"], "are the same run");
+    let write = |name: &str, run: &Run| fs::write(place.path().join(name), run.to_json()).unwrap();
+    let mut later = run.clone();
+    later.series.iter_mut().for_each(|series| series.histogram.record(Ns(9_000)));
+    later.series.iter_mut().for_each(|series| (series.replayed, series.missed) = (None, Some(0)));
+    later.conditions.started = Some("2026-07-01T10:00:30+00:00".to_owned());
+    let mut first = run.clone();
+    (first.conditions.started, first.conditions.duration_s) =
+        (Some("2026-07-01T12:00:00+02:00".to_owned()), Some(60.0));
+    later.conditions.duration_s = Some(60.0);
+    write("first.json", &first);
+    write("later.json", &later);
+    refused(place.path(), &["first.json", "later.json"], "were measured at the same time");
+    assert_eq!(bound(place.path(), &["first.json", "later.json", "--mixed"]).status.code(), Some(0));
+    let mut uneven = run.clone();
+    uneven.series[1].interval_ns = Some(Ns(777_000));
+    write("uneven.json", &uneven);
+    refused(place.path(), &["uneven.json", "--per", "hour"], "different intervals");
+    refused(place.path(), &["a.json", "uneven.json"], "interval");
+    for (text, named) in [
+        ("1\n1e300\n", "line 2"),
+        ("3e-320\n", "line 1"),
+        ("1,5\n", "'1,5'"),
+        ("1 2\n", "'1 2'"),
+        ("inf\n", "inf"),
+    ] {
+        fs::write(place.path().join("odd.txt"), text).unwrap();
+        refused(place.path(), &["--values", "odd.txt"], named);
+    }
+    fs::write(place.path().join("odd.txt"), "\u{feff}1\r\n2.5\r\n").unwrap();
+    refused(place.path(), &["--values", "odd.txt", "--class-width", "1"], "2.5");
+    let output = bound(place.path(), &["--values", "odd.txt"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("largest 2.5 of 2 samples"), "{output:?}");
     refused(place.path(), &[], "see --help");
     let output = bound(place.path(), &["a.json", "b.json", "--mixed", "--json"]);
     let answers: Value = serde_json::from_slice(&output.stdout).unwrap();

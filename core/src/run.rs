@@ -186,12 +186,20 @@ pub enum NotARun {
     /// JSON of something else.
     #[error("not a run file: its \"format\" is {0}, expected \"{FORMAT}\"")]
     Format(String),
-    /// Written by a newer version.
-    #[error("run file of version {0}; this lathunt reads up to {VERSION}: use a newer lathunt")]
+    /// Written by a newer version, or by none.
+    #[error("run file of version {0}; this lathunt reads 1 to {VERSION}{hint}", hint = newer(*.0))]
     Version(u64),
     /// Two parts of it exclude one another.
     #[error(transparent)]
     Contradiction(#[from] Contradiction),
+}
+
+fn newer(version: u64) -> &'static str {
+    if version > u64::from(VERSION) {
+        ": use a newer lathunt"
+    } else {
+        ""
+    }
 }
 
 impl Run {

@@ -3,6 +3,7 @@
 mod database;
 mod pictures;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ use lathunt_core::bound::blocks::analyse_maxima;
 use lathunt_core::bound::of_run;
 use lathunt_core::bound::tail::{Distribution, Grid};
 use lathunt_core::bound::text::text;
+use lathunt_core::bound::twice::twice;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::printable;
 use lathunt_core::run::Run;
@@ -195,12 +197,18 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     let bytes = contents(path)?;
     let shown = path.display();
     let text = std::str::from_utf8(&bytes).map_err(|_| anyhow!("cannot read {shown}: not UTF-8 text"))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text); // a byte-order mark
     let mut values = Vec::new();
     for (at, line) in
         text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
     {
         match line.parse::<f64>() {
-            Ok(value) if value.is_finite() => values.push(value),
+            Ok(value) if value == 0.0 || SIZES.contains(&value.abs()) => values.push(value),
+            Ok(value) if value.is_finite() => bail!(
+                "cannot analyse {shown}: line {} is '{}', and sums of squares of such numbers cannot be represented; use a unit in which they are from 1e-100 to 1e100",
+                at + 1,
+                printable::line(line)
+            ),
             _ => bail!(
                 "cannot read {shown}: line {} is '{}', not a finite number; write one number per line",
                 at + 1,
@@ -211,7 +219,8 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     if values.is_empty() {
         bail!("cannot read {shown}: no numbers; write one per line");
     }
-    let about = format!("{} values of {shown}", values.len());
+    let plural = if values.len() == 1 { "" } else { "s" };
+    let about = format!("{} value{plural} of {shown}", values.len());
     if args.block_maxima {
         let answer = analyse_maxima(&about, &values, &request(args))
             .ok_or_else(|| anyhow!("cannot read {shown}: no numbers"))?;
@@ -219,7 +228,12 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     }
     let grid = match args.class_width {
         None => Grid::Exact,
-        Some(width) if width > 0.0 && width.is_finite() => Grid::Width(width),
+        Some(width) if width > 0.0 && width.is_finite() => {
+            if let Some(value) = values.iter().find(|value| !is_multiple(**value, width)) {
+                bail!("--class-width {width}: {value} in {shown} is not a multiple of it: numbers that were rounded down to multiples are");
+            }
+            Grid::Width(width)
+        }
         Some(width) => bail!("--class-width {width}: must be a number above 0"),
     };
     let distribution =
@@ -235,6 +249,15 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     };
     let request = request(args);
     Ok(Analysed { answer: analyse(&input, &request), basis: Some((input, request)) })
+}
+
+/// Sizes of numbers, beside 0, whose likelihoods can be computed.
+const SIZES: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+
+/// Within a millionth of a class: decimal fractions are none of the machine's.
+fn is_multiple(value: f64, width: f64) -> bool {
+    let classes = value / width;
+    classes.is_finite() && (classes - classes.round()).abs() <= 1e-6
 }
 
 fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
@@ -261,6 +284,15 @@ fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
             bail!("{} and {} are of different configurations ({}): their samples are not of one distribution; give --mixed to analyse each by itself", first.path.display(), other.path.display(), differ.join(", "));
         }
     }
+    let pairs = loaded
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| loaded[at + 1..].iter().map(move |other| (one, other)));
+    for (one, other) in pairs.filter(|_| !args.mixed) {
+        if let Some(why) = twice(&one.run, &other.run) {
+            bail!("{} and {} {why}: their samples would count twice, and each may have disturbed the other; name one of them, or give --mixed to analyse each by itself", one.path.display(), other.path.display());
+        }
+    }
     let groups: Vec<Vec<&Loaded>> = match args.mixed {
         true => loaded.iter().map(|one| vec![one]).collect(),
         false => vec![loaded.iter().collect()],
@@ -277,13 +309,22 @@ fn of_group(
     let runs: Vec<&Run> = group.iter().map(|one| &one.run).collect();
     let path = group.first().map(|one| one.path.display().to_string()).unwrap_or_default();
     let mut input = of_run::input(&runs, quantity, cpus).map_err(|error| anyhow!("{path}: {error}"))?;
+    let selected: Vec<Run> = match cpus {
+        Some(cpus) => runs.iter().map(|run| of_run::selected(run, quantity, cpus)).collect(),
+        None => Vec::new(),
+    };
+    let runs = if selected.is_empty() { runs } else { selected.iter().collect() };
     input.about = format!("{} ({path})", input.about);
     let mut request = request(args);
     request.threshold = args.threshold.map(|us| us * 1e3);
     if let Some(per) = &args.per {
-        let interval = runs.iter().flat_map(|run| run.of(quantity)).find_map(|series| series.interval_ns);
-        let interval = interval
-            .ok_or_else(|| anyhow!("--per {per}: {path} has no fixed interval; give --exceedance"))?;
+        let all: BTreeSet<Option<Ns>> =
+            runs.iter().flat_map(|run| of_run::intervals(run, quantity)).collect();
+        let interval = match all.iter().collect::<Vec<_>>().as_slice() {
+            [Some(interval)] => *interval,
+            [_, _, ..] => bail!("--per {per}: the threads of {path} have different intervals; choose CPUs of one with -c, or give --exceedance"),
+            _ => bail!("--per {per}: {path} has no fixed interval; give --exceedance"),
+        };
         let level = interval.as_secs() / span(per)?;
         request.exceedance = Some(level).filter(|p| *p > 0.0 && *p < 1.0);
         if request.exceedance.is_none() {

@@ -5,7 +5,7 @@
 //! where it is below 0.9 the maxima of the seconds are fitted instead of all samples.
 
 use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, FORMAT, VERSION};
-use super::exceedances::Tail;
+use super::exceedances::{Tail, CLUSTERED};
 use super::gate::{condition, holm};
 use super::goodness::bootstrap;
 use super::gpd;
@@ -18,7 +18,7 @@ use super::special::chi2_quantile_1;
 use super::tail::{total, Distribution, Grid};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
 use super::{blocks, threshold};
-use crate::time::Cpu;
+use crate::time::{Cpu, Ns};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +100,16 @@ pub struct Input {
     pub mechanisms: Vec<Mechanism>,
 }
 
+impl Input {
+    /// A level with its unit.
+    fn level(&self, level: f64) -> String {
+        match self.unit.as_str() {
+            "ns" => Ns(level.max(0.0) as u64).to_string(),
+            _ => level.to_string(),
+        }
+    }
+}
+
 /// The answer without the criteria and the bound, which need more than samples.
 #[must_use]
 pub fn analyse(input: &Input, request: &Request) -> Answer {
@@ -126,14 +136,30 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
     match threshold.and_then(|u| Tail::of(input, u, theta)) {
         Some(tail) => fitted(&mut answer, input, &tail, &blocks, request, &mut random),
         None => {
-            let detail =
-                "no tail can be fitted: fewer than two different samples above any threshold; measure longer";
-            answer.gates.push(condition("fit", false, detail.to_owned()));
+            answer.gates.push(condition("fit", false, no_tail(input, threshold, theta)));
         }
     }
     answer.gates.extend(mechanisms::gates(input, request.assume_no_new));
     conclude(&mut answer);
     answer
+}
+
+/// Why nothing is fitted over `threshold`.
+fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String {
+    let Some(u) = threshold else {
+        return "no tail can be fitted: too few different samples; measure longer".to_owned();
+    };
+    let (of, above) = match (&input.order, theta) {
+        (Order::Maxima { values, .. }, Some(theta)) if theta < CLUSTERED => (
+            "of the maxima of the seconds, which stand for the clusters of late samples,",
+            values.iter().filter(|v| **v > u).count() as u64,
+        ),
+        _ => ("samples", total(&input.distribution.excesses(u))),
+    };
+    format!(
+        "no tail can be fitted: {above} {of} above {} give none; measure longer, or choose a lower threshold",
+        input.level(u)
+    )
 }
 
 /// Decides the gates, and withdraws the extrapolation where one refuses.
@@ -237,7 +263,7 @@ fn fitted(
     answer.extrapolated.assumes = Some(mechanisms::ASSUMES.to_owned());
     answer.extrapolated.reason = format!(
         "generalised Pareto tail over {} ({n} exceedances, xi {:.3}), upper limit of the profile likelihood at {} % over {from}, the largest of all thresholds",
-        tail.threshold, fit.xi, request.confidence * 100.0
+        input.level(tail.threshold), fit.xi, request.confidence * 100.0
     );
     answer.gpd = Some(Gpd {
         threshold: tail.threshold,

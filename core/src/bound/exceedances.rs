@@ -6,6 +6,9 @@ use super::observed::times_above;
 use super::order;
 use super::tail::{total, Cell, Distribution, Grid};
 
+/// An extremal index below this: the maxima of clusters are fitted instead of all samples.
+pub(super) const CLUSTERED: f64 = 0.9;
+
 /// The excesses that are fitted.
 pub(super) struct Tail {
     /// Excesses are over this.
@@ -24,7 +27,7 @@ impl Tail {
     pub(super) fn of(input: &Input, threshold: f64, theta: Option<f64>) -> Option<Tail> {
         let all = &input.distribution;
         let samples = all.samples as f64;
-        let clustered = theta.is_some_and(|theta| theta < 0.9);
+        let clustered = theta.is_some_and(|theta| theta < CLUSTERED);
         let (cells, grid, in_order) = match &input.order {
             Order::Values(values) if clustered => {
                 let maxima = cluster_maxima(values, threshold, theta.unwrap_or(1.0));

@@ -28,6 +28,7 @@ pub mod tail;
 mod tail_gates;
 pub mod text;
 mod threshold;
+pub mod twice;
 
 #[cfg(test)]
 mod oracles;

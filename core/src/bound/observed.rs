@@ -47,6 +47,11 @@ pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> 
             "for this workload and this configuration; clusters of late samples counted once each".to_owned()
         }
     };
+    let reason = match input.unknown {
+        0 => reason,
+        1 => format!("{reason}; 1 of those above was lost or missed, and its latency is not known"),
+        n => format!("{reason}; {n} of those above were lost or missed, and their latencies are not known"),
+    };
     Observed {
         samples,
         effective_samples: effective,

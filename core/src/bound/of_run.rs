@@ -1,6 +1,6 @@
 //! Which samples of runs belong together, and what else of a run the answer needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -12,28 +12,43 @@ use crate::histogram::Histogram;
 use crate::judge::criteria;
 use crate::run::Run;
 use crate::series::{maxima_in_time, Quantity, Series};
-use crate::time::Cpu;
+use crate::time::{Cpu, Ns};
 
 /// Paths of the conditions that differ: samples of such runs are not of one distribution.
 #[must_use]
 pub fn differences(a: &Run, b: &Run, quantity: Quantity) -> Vec<String> {
-    let interval = |run: &Run| run.of(quantity).next().and_then(|series| series.interval_ns);
     let mut found = Vec::new();
     let c = (&a.conditions, &b.conditions);
     compare("machine", serde_json::to_value(&c.0.machine), serde_json::to_value(&c.1.machine), &mut found);
     compare("kernel", serde_json::to_value(&c.0.kernel), serde_json::to_value(&c.1.kernel), &mut found);
     compare("knobs", serde_json::to_value(&c.0.knobs), serde_json::to_value(&c.1.knobs), &mut found);
     compare("load", serde_json::to_value(&c.0.load), serde_json::to_value(&c.1.load), &mut found);
-    if interval(a) != interval(b) {
+    if intervals(a, quantity) != intervals(b, quantity) {
         found.push("interval".to_owned());
     }
     found
 }
 
+/// The distances of activations; a thread without a fixed one is `None`.
+#[must_use]
+pub fn intervals(run: &Run, quantity: Quantity) -> BTreeSet<Option<Ns>> {
+    run.of(quantity).map(|series| series.interval_ns).collect()
+}
+
+/// `run` with the series of `quantity` on `cpus` alone.
+#[must_use]
+pub fn selected(run: &Run, quantity: Quantity, cpus: &[Cpu]) -> Run {
+    let wanted =
+        |series: &Series| series.quantity != quantity || series.cpu.is_some_and(|cpu| cpus.contains(&cpu));
+    let mut selected = run.clone();
+    selected.series.retain(wanted);
+    selected
+}
+
 fn compare(name: &str, a: serde_json::Result<Value>, b: serde_json::Result<Value>, found: &mut Vec<String>) {
     match (a, b) {
         (Ok(Value::Object(a)), Ok(Value::Object(b))) => {
-            let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
             found.extend(differ.map(|key| format!("{name}.{key}")));
         }
@@ -58,6 +73,9 @@ pub enum NoInput {
     /// Nothing there.
     #[error("no sample of {0}; name another one with --quantity or other CPUs with -c")]
     NoSample(&'static str),
+    /// Not there.
+    #[error("no sample of CPU {0}; leave it out of -c")]
+    NoCpu(Cpu),
     /// Classes of different widths.
     #[error("{0}")]
     Layout(#[from] crate::histogram::NoSum),
@@ -107,13 +125,18 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     }
     let distribution =
         all.as_ref().and_then(Distribution::of_histogram).ok_or(NoInput::NoSample(quantity.name()))?;
+    let silent = |cpu: &&Cpu| by_cpu.get(cpu).is_none_or(|histogram| histogram.count() == 0);
+    if let Some(cpu) = cpus.unwrap_or_default().iter().find(silent) {
+        return Err(NoInput::NoCpu(*cpu));
+    }
     let per_block = distribution.samples as f64 / maxima.len().max(1) as f64;
     let order = match why {
         Some(reason) => Order::Unknown(reason.to_owned()),
         None => Order::Maxima { values: maxima, per_block },
     };
     let whose = cpus.map_or("all CPUs".to_owned(), |cpus| {
-        format!("CPUs {}", cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+        format!("{noun} {}", cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
     });
     let about = format!(
         "{} of {whose}, {} run{}",

@@ -8,12 +8,12 @@ use crate::time::Ns;
 /// The text. Numbers of unit `ns` as durations, rounded up.
 #[must_use]
 pub fn text(answer: &Answer) -> String {
-    let shown = |value: f64| match answer.unit.as_str() {
-        "ns" => Ns(value.max(0.0).ceil() as u64).rounded_up().to_string(),
-        _ => format!("{value:.6}").trim_end_matches('0').trim_end_matches('.').to_owned(),
-    };
+    let in_ns = |value: f64| Ns(value.max(0.0).ceil() as u64).rounded_up().to_string();
+    let is_time = answer.unit == "ns";
+    let given = |value: f64| if is_time { in_ns(value) } else { plain(value) };
+    let shown = |value: f64| if is_time { in_ns(value) } else { nine_digits(value) };
     let mut out = format!("{}\n\n", answer.about);
-    let _ = writeln!(out, "observed      {}", observed(&answer.observed, &shown));
+    let _ = writeln!(out, "observed      {}", observed(&answer.observed, &given));
     let bound = answer.bound.value_ns.map_or_else(
         || answer.bound.reason.clone(),
         |value| format!("{}: {}", shown(value), answer.bound.reason),
@@ -58,6 +58,18 @@ pub fn text(answer: &Answer) -> String {
     out
 }
 
+/// The shortest text that reads back as `value`.
+fn plain(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 || (1e-4..1e15).contains(&size) => value.to_string(),
+        _ => format!("{value:e}"),
+    }
+}
+
+fn nine_digits(value: f64) -> String {
+    format!("{value:.8e}").parse().map_or_else(|_| plain(value), plain)
+}
+
 fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
     let claim = match o.probability_upper {
         Some(p) if p <= 0.5 => format!("fewer than 1 in {:.0}", (1.0 / p).floor()),
@@ -71,9 +83,10 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
         _ => String::new(),
     };
     format!(
-        "largest {} of {} samples{effective}; {} above {}: with {} % confidence {claim} exceed it, {}",
+        "largest {} of {} sample{}{effective}; {} above {}: with {} % confidence {claim} exceed it, {}",
         shown(o.max_ns),
         o.samples,
+        if o.samples == 1 { "" } else { "s" },
         o.above,
         shown(o.level_ns),
         o.confidence * 100.0,

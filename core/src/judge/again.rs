@@ -32,7 +32,7 @@ impl Run {
             return Err(NotARun::Format(head.format.to_string()));
         }
         match head.version.as_u64() {
-            Some(version) if version > u64::from(VERSION) => Err(NotARun::Version(version)),
+            Some(version) if !(1..=u64::from(VERSION)).contains(&version) => Err(NotARun::Version(version)),
             _ => {
                 let mut run: Run = serde_json::from_str(text)?;
                 again(&mut run)?;
