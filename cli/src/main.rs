@@ -12,6 +12,7 @@ mod conditions;
 mod exit;
 mod file;
 mod live;
+mod on_late;
 mod out;
 mod outdir;
 mod own;

@@ -128,6 +128,24 @@ impl Output {
         Ok(())
     }
 
+    /// Keeps `flight` and the JSON of the late case that it was kept for in a new directory `late-N`; its path.
+    ///
+    /// # Errors
+    /// One line: which file and why not.
+    pub fn keep_late(&self, flight: &[u8], case: &str) -> anyhow::Result<PathBuf> {
+        let name = (1..).map(|n| format!("late-{n}")).find(|name| !self.path(name).exists());
+        let name = name.unwrap_or_default();
+        let path = self.path(&name);
+        let directory = file::directory(&path, Readers::Owner);
+        let directory = directory.with_context(|| format!("cannot make {}", path.display()))?;
+        file::put(&directory, "case.json", case.as_bytes(), Readers::Owner)?;
+        file::put(&directory, FLIGHT_FILE, flight, Readers::Owner)?;
+        if let Ok(symbols) = Symbols::read() {
+            file::put(&directory, KALLSYMS_FILE, used(flight, &symbols).as_bytes(), Readers::Owner)?;
+        }
+        Ok(path)
+    }
+
     /// Prints the result: the run file (`json`), the verdict alone (`quiet`), or the summary.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ pub mod merge;
 pub mod monitor;
 pub mod npt;
 pub mod numbers;
+pub mod on_late;
 pub mod peak;
 pub mod printable;
 pub mod random;

@@ -30,12 +30,43 @@ pub struct Peak {
     /// The circumstances, where the kernel's recorder saw them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
+    /// An action on another late case (`--on-late`) ran meanwhile: it may be that action's own doing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub during_action: bool,
 }
 
 impl Peak {
+    /// A sample of which nothing is known but its size and whose it was; `why`.
+    #[must_use]
+    pub fn without_evidence(
+        quantity: Quantity,
+        cpu: Cpu,
+        (begin, total_ns): (Mono, Ns),
+        victim: Thread,
+        why: &str,
+    ) -> Peak {
+        Peak {
+            quantity,
+            cpu,
+            begin,
+            total_ns,
+            victim,
+            culprit: None,
+            explanation: None,
+            no_evidence: Some(why.to_owned()),
+            context: None,
+            during_action: false,
+        }
+    }
+
     /// What is known about it in one sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
+        let meanwhile = if self.during_action { "; an action of --on-late ran meanwhile" } else { "" };
+        self.known() + meanwhile
+    }
+
+    fn known(&self) -> String {
         match (&self.explanation, &self.no_evidence) {
             (Some(explanation), _) => explanation.sentence.clone(),
             (None, Some(reason)) if self.context.is_some() => {
@@ -119,6 +150,15 @@ impl<T> Worst<T> {
     #[must_use]
     pub fn into_vec(self) -> Vec<(Ns, T)> {
         self.kept
+    }
+}
+
+#[cfg(test)]
+impl Peak {
+    /// Some wake-up.
+    pub(crate) fn example() -> Peak {
+        let victim = Thread { tid: crate::time::Tid(1), comm: "cyclic/0".to_owned(), prio: None };
+        Peak::without_evidence(Quantity::Cyclic, Cpu(0), (Mono(0), Ns(1)), victim, "an example")
     }
 }
 

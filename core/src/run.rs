@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::application::Task;
 use crate::conditions::Conditions;
+use crate::on_late::OnLate;
 use crate::peak::Peak;
 use crate::series::{Quantity, Series};
 use crate::set_run::SetRun;
@@ -58,6 +59,9 @@ pub struct Run {
     /// Records that were lost, by counter (only those above zero).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
+    /// What was done on late cases, where `--on-late` asked for something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_late: Option<OnLate>,
     /// What may be claimed.
     pub verdict: Option<Verdict>,
     /// The runs that were merged into this one; empty: it is a measurement of its own.
@@ -222,6 +226,7 @@ impl Run {
             interference: Vec::new(),
             penalty: None,
             losses: Vec::new(),
+            on_late: None,
             verdict: None,
             merged: Vec::new(),
         }

@@ -23,6 +23,7 @@ pub mod load;
 pub mod mapped;
 pub mod monitor;
 pub mod named_pipe;
+pub mod on_late;
 pub mod pingpong;
 pub mod pm_qos;
 pub mod private_directory;

@@ -26,7 +26,9 @@ use crate::error::{Error, Result};
 use crate::{private_directory, programs};
 
 pub use crate::programs::find_program;
+pub(crate) use keeper::{become_ordinary, hung_up, NICE};
 pub use left::{left, remove_left};
+pub(crate) use sweep::until_alone;
 
 /// Which load.
 #[derive(Clone, Debug, PartialEq, Eq)]

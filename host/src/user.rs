@@ -57,6 +57,25 @@ impl User {
     /// `command` will run as this user, with their groups and home directory. Root lifts their limits of real-time priority,
     /// nice value and locked memory for it: a program that is measured may need them, and who may call sudo has them anyhow.
     pub fn runs(&self, command: &mut Command) {
+        // SAFETY: system calls alone, which are all that may be done between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                for (limit, most) in [
+                    (libc::RLIMIT_RTPRIO, 99),
+                    (libc::RLIMIT_NICE, 40),
+                    (libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY),
+                ] {
+                    // Where it is refused the program has what its user has.
+                    libc::setrlimit(limit, &libc::rlimit { rlim_cur: most, rlim_max: most });
+                }
+                Ok(())
+            });
+        }
+        self.becomes(command);
+    }
+
+    /// `command` will run as this user, with their groups, home directory and limits.
+    pub fn becomes(&self, command: &mut Command) {
         for (variable, value) in
             [("USER", Some(&self.name)), ("LOGNAME", Some(&self.name)), ("HOME", self.home.as_ref())]
         {
@@ -69,14 +88,6 @@ impl User {
         // SAFETY: system calls alone, which are all that may be done between fork and exec; `groups` was filled before.
         unsafe {
             command.pre_exec(move || {
-                for (limit, most) in [
-                    (libc::RLIMIT_RTPRIO, 99),
-                    (libc::RLIMIT_NICE, 40),
-                    (libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY),
-                ] {
-                    // Where it is refused the program has what its user has.
-                    libc::setrlimit(limit, &libc::rlimit { rlim_cur: most, rlim_max: most });
-                }
                 let done = libc::setgroups(groups.len(), groups.as_ptr()) == 0
                     && libc::setgid(gid) == 0
                     && libc::setuid(uid) == 0;

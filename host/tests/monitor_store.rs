@@ -56,6 +56,7 @@ fn window(number: i64) -> Window {
             explanation: None,
             no_evidence: Some("made for a test ".repeat(20)),
             context: None,
+            during_action: false,
         };
         WindowSeries {
             key,

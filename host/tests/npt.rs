@@ -28,6 +28,7 @@ fn options(loops: u64, priority: i32) -> Options {
         trace_kernel: false,
         burst: Some((Ns::from_ms(20), Ns::from_ms(1))),
         record: true,
+        late: None,
         worst: 5,
     }
 }
@@ -49,10 +50,11 @@ fn disturbed(kind: Kind, length: Ns, every: Ns, count: u32) -> (Found, Vec<Pulse
         inject(kind, &options).unwrap_or_else(|error| panic!("{error}")).pulses
     });
     let done = std::cell::Cell::new(false);
-    let found = measure(&options(100_000_000, below(kind)), |lanes| {
+    let found = measure(&options(100_000_000, below(kind)), |lanes, _| {
         if lanes.iter().all(|lane| lane.done > 0) && !done.replace(true) {
             begun.send(()).unwrap();
         }
+        false
     });
     let found = found.unwrap_or_else(|error| panic!("{error}"));
     (found, injecting.join().unwrap())
@@ -148,7 +150,7 @@ fn pauses_between_bursts_are_no_gaps() {
     let options = Options { burst, ..options(2_000_000, 50) };
     // At least eight pauses; a machine that is this busy by itself gives no second chance often.
     let undisturbed = (0..3).any(|_| {
-        let found = measure(&options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
+        let found = measure(&options, |_, _| false).unwrap_or_else(|error| panic!("{error}"));
         found.duration > Ns(pause.0 * 3) && found.series[0].histogram.max().is_some_and(|max| max < pause)
     });
     assert!(undisturbed);

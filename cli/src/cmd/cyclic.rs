@@ -14,8 +14,8 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::report::figures::fitting;
 use lathunt_core::run::Run;
-use lathunt_core::series::Quantity;
-use lathunt_core::time::Ns;
+use lathunt_core::series::{Quantity, Thread};
+use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{
     Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
@@ -25,8 +25,10 @@ use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, signals};
 
+use super::on_late::OnLateArgs;
 use super::units::{interval, microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
+use crate::on_late::{late_samples, LateReceiver, OnLate};
 use crate::strict::Strict;
 use crate::until::{Until, UntilArg};
 use crate::{exit, out, stopped};
@@ -68,8 +70,10 @@ pub struct CyclicArgs {
     #[command(flatten)]
     strict: Strict,
     /// Stop at the first latency above this, and say who; exit code 2
-    #[arg(short, long, value_name = "TIME", value_parser = microseconds)]
+    #[arg(short, long, visible_alias = "stop-at", value_name = "TIME", value_parser = microseconds)]
     break_at: Option<Ns>,
+    #[command(flatten)]
+    on_late: OnLateArgs,
     /// With --break-at: write a mark into the kernel's trace
     #[arg(long, requires = "break_at")]
     tracemark: bool,
@@ -111,6 +115,9 @@ enum ClockName {
 /// Measures; with `--break-at`, `watch` is asked for evidence.
 pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
+    let traces = Err("cyclic records no evidence; hunt does");
+    let wanted = args.on_late.wanted();
+    wanted.check(args.deadline.is_some(), "--deadline", traces)?;
     let file = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
     let until = match args.until.until {
         Some(claim) => Some(Until::at(claim, args.interval, options.threads.len())?),
@@ -132,8 +139,10 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     };
     conditions.knobs.cpu_dma_latency_held_us = held.as_ref().map(|held| held.us);
     signals::install()?;
+    let mut on_late = OnLate::start(&wanted, args.deadline, &cpus)?;
     let mut watch = args.break_at.and_then(|_| watch(&options.threads));
-    let hooks = hooks(&args, options.threads.len(), &mut watch)?;
+    let mut hooks = hooks(&args, options.threads.len(), &mut watch)?;
+    let mut late = watch_late(on_late.as_ref(), &mut hooks);
     if let Some(note) = lock_memory(&mut options, sched::lock_memory) {
         eprintln!("warning: {note}; --no-mlock does not try");
         conditions.notes.push(note);
@@ -141,9 +150,13 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let before = crate::conditions::before_measuring(&cpus);
     let begun = Instant::now();
     let cyclic = Cyclic::start(options, hooks)?;
-    follow(&cyclic, until, &args);
+    let victims: Vec<(Cpu, Thread)> = (0..cyclic.options().threads.len())
+        .map(|index| (cyclic.options().threads[index].cpu.unwrap_or_default(), cyclic.thread(index)))
+        .collect();
+    follow(&cyclic, until, &args, || act(on_late.as_mut(), &mut late, &victims));
     let broke = cyclic.broke();
     let results = cyclic.finish();
+    act(on_late.as_mut(), &mut late, &victims);
     conditions.duration_s = Some(begun.elapsed().as_secs_f64());
     conditions.during = before.during(Path::new(LIVE), &cpus);
     drop(held);
@@ -164,9 +177,16 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
         Some(until) => until.conclude_instrument(&mut run, Quantity::Cyclic, args.deadline, took),
         None => cut_short(&args, took).into_iter().for_each(|why| run.stopped(why)),
     }
+    on_late.into_iter().for_each(|on_late| on_late.finish(&mut run));
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
     run.verdict = Some(verdict.clone());
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
+    if let Some(line) = run.on_late.as_ref().and_then(lathunt_core::on_late::OnLate::line) {
+        match args.json {
+            true => eprintln!("{line}"),
+            false => _ = writeln!(text, "# {line}"), // to a String
+        }
+    }
     if let Some((thread, latency)) = broke {
         let who = results[thread].series.label();
         let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
@@ -256,12 +276,34 @@ fn hooks(args: &CyclicArgs, threads: usize, watch: &mut Option<Box<dyn BreakWatc
     Ok(all)
 }
 
-/// Waits for the end; shows one line per second on a terminal.
-fn follow(cyclic: &Cyclic, mut until: Option<Until>, args: &CyclicArgs) {
+/// From now on each of the threads reports its late samples.
+fn watch_late(on_late: Option<&OnLate>, hooks: &mut [Hooks]) -> Vec<LateReceiver> {
+    let Some(above) = on_late.and_then(OnLate::above) else { return Vec::new() };
+    let one = |hooks: &mut Hooks| {
+        let (hook, receiver) = late_samples(above);
+        hooks.sample = Some(hook);
+        receiver
+    };
+    hooks.iter_mut().map(one).collect()
+}
+
+/// Acts on the largest late sample since the last call, if that is allowed now.
+fn act(on_late: Option<&mut OnLate>, late: &mut [LateReceiver], victims: &[(Cpu, Thread)]) {
+    let Some(on_late) = on_late else { return };
+    let Some(worst) = on_late.samples(late) else { return };
+    let (cpu, victim) = victims[worst.thread].clone();
+    on_late.act(&worst.peak(cpu, victim, NO_EVIDENCE), |_| bail!(NO_EVIDENCE));
+}
+
+const NO_EVIDENCE: &str = "cyclic alone records no evidence; hunt does";
+
+/// Waits for the end; shows one line per second on a terminal. `look` is called every 50 ms.
+fn follow(cyclic: &Cyclic, mut until: Option<Until>, args: &CyclicArgs, mut look: impl FnMut()) {
     let shown = !args.quiet && !args.json && out::can_draw();
     let mut turn = 0u64;
     while signals::stop_requested().is_none() && cyclic.is_running() {
         std::thread::sleep(Duration::from_millis(50));
+        look();
         turn += 1;
         let elapsed = lathunt_host::clock::mono().since(cyclic.begun());
         if until.as_mut().is_some_and(|until| until.is_settled(cyclic, args.deadline, elapsed)) {
@@ -300,17 +342,13 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
     for result in results {
         run.series.push(result.series.clone());
         for worst in &result.worst {
-            run.peaks.push(Peak {
-                quantity: Quantity::Cyclic,
-                cpu: result.series.cpu.unwrap_or_default(),
-                begin: worst.expected,
-                total_ns: worst.latency,
-                victim: result.series.thread.clone().unwrap_or_default(),
-                culprit: None,
-                explanation: None,
-                no_evidence: Some("cyclic alone records no evidence; hunt does".to_owned()),
-                context: None,
-            });
+            run.peaks.push(Peak::without_evidence(
+                Quantity::Cyclic,
+                result.series.cpu.unwrap_or_default(),
+                (worst.expected, worst.latency),
+                result.series.thread.clone().unwrap_or_default(),
+                NO_EVIDENCE,
+            ));
         }
     }
     run.peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));

@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod finish;
+mod late;
 mod measure;
 mod peaks;
 mod session;
@@ -13,6 +14,7 @@ use clap::Args;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 
+use crate::cmd::on_late::OnLateArgs;
 use crate::cmd::units::{interval, microseconds, seconds};
 use crate::strict::Strict;
 use crate::until::UntilArg;
@@ -46,6 +48,11 @@ pub struct HuntArgs {
     deadline: Option<Ns>,
     #[command(flatten)]
     strict: Strict,
+    /// End the measurement at the first latency above this, with exit code 2; a bare number counts in µs
+    #[arg(long, value_name = "TIME", value_parser = microseconds)]
+    stop_at: Option<Ns>,
+    #[command(flatten)]
+    on_late: OnLateArgs,
     /// auto: stress-ng, or builtin where it is not installed; builtin: our own; none; or a shell command that makes the load
     #[arg(long, value_name = "auto|none|CMD", default_value = "auto")]
     load: String,
@@ -69,6 +76,8 @@ pub struct HuntArgs {
 /// # Errors
 /// When nothing could be measured, or the result could not be written.
 pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
+    let on_late = args.on_late.wanted();
+    on_late.check(args.deadline.is_some(), "--deadline", Ok(()))?;
     let plan = Plan {
         duration: args.duration,
         until: args.until.until,
@@ -77,6 +86,8 @@ pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
         interval: args.interval,
         deadline: args.deadline,
         strict: args.strict,
+        stop_at: args.stop_at,
+        on_late,
         load: args.load,
         peaks: usize::from(args.peaks),
         output: args.output,

@@ -197,6 +197,7 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
             gap.judgement.reasons.join("; ")
         )),
         context: None,
+        during_action: false,
     }));
     run
 }

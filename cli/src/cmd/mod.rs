@@ -22,6 +22,7 @@ pub mod merge;
 pub mod monitor;
 pub mod munin;
 pub mod npt;
+pub mod on_late;
 pub mod plot;
 pub mod record;
 pub mod report;

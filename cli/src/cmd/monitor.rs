@@ -15,6 +15,7 @@ use lathunt_host::monitor::store::Limits;
 use lathunt_host::recording::Selection;
 
 use super::deadlines::{self, deadlines};
+use super::on_late::OnLateArgs;
 use super::units;
 use session::Plan;
 
@@ -71,6 +72,8 @@ pub struct MonitorArgs {
     /// of latencies. Jobs have it for their own deadline.
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     latency_deadline: Option<Ns>,
+    #[command(flatten)]
+    on_late: OnLateArgs,
     /// How far back the completed windows go that these limits rest on: 24h, 30d; it needs a unit
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = keep)]
     exceedance_span: Ns,
@@ -94,6 +97,11 @@ pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
     let MonitorArgs { window, database, keep, size, cpus, tasks, task_names, listen: Listen(listen), .. } =
         args;
     let deadlines = deadlines::of(args.deadline, args.deadlines.as_deref())?;
+    let judged = args.latency_deadline.is_some() || deadlines.shortest().is_some();
+    let traces =
+        Err("a monitor keeps no traces; use record, or a command that does (lathunt trace snapshot)");
+    let on_late = args.on_late.wanted();
+    on_late.check(judged, "--latency-deadline, --deadline", traces)?;
     let limits = Limits { keep, bytes: size };
     let exceedances = Exceedances::new(args.exceedance_span, args.latency_deadline);
     let names = usize::from(task_names);
@@ -104,6 +112,8 @@ pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
         cpus,
         selection: tasks,
         deadlines,
+        on_late,
+        latency_deadline: args.latency_deadline,
         exceedances,
         names,
         listen,

@@ -1,5 +1,6 @@
 //! `lathunt npt`: what interrupts a thread that must never stop?
 
+mod late;
 mod matrix;
 
 use std::fmt::Write as _;
@@ -20,8 +21,10 @@ use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
 use lathunt_host::{facts, sched, signals, wall};
 
+use super::on_late::OnLateArgs;
 use super::units;
 use crate::file::{target, target_like, write_atomic, RUN_FILE};
+use crate::on_late::OnLate;
 use crate::own;
 use crate::{exit, out, stopped};
 
@@ -55,7 +58,7 @@ pub struct NptArgs {
     trace_kernel: bool,
     /// Compare tracers: none, kernel, user and both kinds of tracing, this tracer and each installed peer, in
     /// alternating rounds; -o names a directory for table, plot and CSV
-    #[arg(long, conflicts_with_all = ["probe", "drain", "read_timer", "trace_kernel", "no_record", "gaps", "deadline"])]
+    #[arg(long, conflicts_with_all = ["probe", "drain", "read_timer", "trace_kernel", "no_record", "gaps", "deadline", "on_late"])]
     matrix: bool,
     /// With --matrix: rounds into which the turns are divided
     #[arg(long, value_name = "N", default_value_t = 5, requires = "matrix", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -84,6 +87,11 @@ pub struct NptArgs {
     /// Turn that must not be exceeded; exit code 2 when it is
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     deadline: Option<Ns>,
+    /// End the measurement at the first turn longer than this, with exit code 2
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "matrix")]
+    stop_at: Option<Ns>,
+    #[command(flatten)]
+    on_late: OnLateArgs,
     /// Write every gap with its time and who took it to this file, as CSV, or to gaps.csv in this directory
     #[arg(long, value_name = "PATH")]
     gaps: Option<PathBuf>,
@@ -155,19 +163,31 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     conditions.command = Some(crate::conditions::command_line());
     signals::install()?;
     let before = crate::conditions::before_measuring(&cpus);
+    let mut on_late = OnLate::start(&args.on_late.wanted(), args.deadline, &cpus)?;
     let mut progress = Progress::new(&args);
-    let measured = measure(&options, |lanes| progress.show(lanes));
+    let mut stopped_at = None;
+    let measured = measure(&options, |lanes, late| {
+        progress.show(lanes);
+        late::act(on_late.as_mut(), late);
+        stopped_at = stopped_at.take().or_else(|| late::above(lanes, args.stop_at));
+        stopped_at.is_some()
+    });
     progress.end();
     let found = measured?;
     conditions.during = before.during(Path::new(LIVE), &cpus);
     let gaps = gaps.map(|file| (file, csv(&found)));
     let mut run = to_run(conditions, &options, found);
+    run.conditions.notes.extend(stopped_at.clone());
+    on_late.into_iter().for_each(|on_late| on_late.finish(&mut run));
     let verdict = exit::judged(args.deadline, &run, Quantity::Npt);
     run.verdict = Some(verdict.clone());
     let mut text = match args.json {
         true => run.to_json() + "\n",
         false => text::text(&run, args.worst, &run.conditions.notes[facts..]),
     };
+    if let Some(line) = run.on_late.as_ref().and_then(lathunt_core::on_late::OnLate::line) {
+        eprintln!("{line}");
+    }
     if args.histogram {
         text.push_str(&text::histogram(&run));
     }
@@ -176,18 +196,21 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
     out::print(&text).context("cannot write to stdout")?;
     listed.and(saved)?;
-    Ok(exit::told(&verdict))
+    Ok(match stopped_at {
+        Some(why) => {
+            eprintln!("{why}");
+            exit::EXCEEDED.into()
+        }
+        None => exit::told(&verdict),
+    })
 }
 
 /// A thread that never stops wants a CPU that nobody else needs.
 fn default_cpus(topology: &Topology) -> Result<CpuSet> {
     let usable = sched::affinity()?;
     let isolated: CpuSet = topology.isolated.iter().filter(|cpu| usable.contains(*cpu)).collect();
-    if !isolated.is_empty() {
-        return Ok(isolated);
-    }
     let last = usable.iter().next_back();
-    Ok(last.into_iter().collect())
+    Ok(if isolated.is_empty() { last.into_iter().collect() } else { isolated })
 }
 
 fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<Options> {
@@ -197,6 +220,17 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
             "cannot call {} a gap: the loop itself takes tens of ns; give --threshold {SHORTEST} at least",
             args.threshold
         );
+    }
+    let on_late = args.on_late.wanted();
+    on_late.check(args.deadline.is_some(), "--deadline", Err("npt keeps no traces; record and hunt do"))?;
+    let late = on_late.above.or(args.deadline).filter(|_| on_late.is_given());
+    for (option, limit) in [("--on-late-above", late), ("--stop-at", args.stop_at)] {
+        if limit.is_some_and(|limit| limit < args.threshold) {
+            bail!(
+                "{option}: turns below --threshold {} are no gaps and would not be seen; lower that",
+                args.threshold
+            );
+        }
     }
     if args.drain && args.probe != Probe::Lathunt {
         bail!("--drain belongs to --probe lathunt");
@@ -234,6 +268,7 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
         trace_kernel: args.trace_kernel,
         burst: args.burst.map(|burst| (burst, args.pause)),
         record: !args.no_record,
+        late,
         worst: args.worst,
     })
 }

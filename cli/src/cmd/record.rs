@@ -1,5 +1,6 @@
 //! `lathunt record`: how late is every real-time task of the running system, and whose fault is it?
 
+mod late;
 mod nobody;
 mod old_files;
 mod penalty;
@@ -18,6 +19,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::recording::Selection;
 
 use crate::cmd::deadlines::{self, deadlines};
+use crate::cmd::on_late::OnLateArgs;
 use crate::cmd::units::{microseconds, seconds};
 use crate::cmd::user;
 use crate::strict::Strict;
@@ -72,6 +74,12 @@ pub struct RecordArgs {
     deadlines: Option<PathBuf>,
     #[command(flatten)]
     strict: Strict,
+    /// End the recording at the first latency (of an application: response time) above this, with exit code 2; a bare number
+    /// counts in µs
+    #[arg(long, value_name = "TIME", value_parser = microseconds)]
+    stop_at: Option<Ns>,
+    #[command(flatten)]
+    on_late: OnLateArgs,
     /// Where jobs begin: a pattern of the shell for a wait, as the table of threads names it
     ///
     /// `clock_nanosleep*`, `read 7`, `epoll_wait*`. A job is what a thread does from the end of a wait there to its next wait
@@ -155,6 +163,9 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         is_application || deadlines.is_empty() || deadlines.plain().is_some(),
         "a deadline for each thread needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
     );
+    // The period of a thread is not known while it runs.
+    let on_late = args.on_late.wanted();
+    on_late.check(deadlines.shortest().is_some(), "--deadline", Ok(()))?;
     session::run(&Plan {
         selection: args.tasks.unwrap_or(Selection::RealTime),
         follows_command,
@@ -165,6 +176,8 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         threshold: args.threshold,
         deadlines,
         strict: args.strict,
+        stop_at: args.stop_at,
+        on_late,
         activation: args.activation.map(|place| without_detail(&place)),
         latency_hist: args.latency_hist,
         potential: args.potential,

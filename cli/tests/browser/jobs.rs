@@ -68,6 +68,7 @@ fn late_run() -> Run {
         explanation: Some(explanation),
         no_evidence: None,
         context: None,
+        during_action: false,
     };
     run.peaks.insert(0, peak);
     let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };

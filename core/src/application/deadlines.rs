@@ -158,6 +158,12 @@ impl Deadlines {
         }
     }
 
+    /// Whether a thread of this name has a deadline by its name, whatever its policy.
+    #[must_use]
+    pub fn names(&self, comm: &str) -> bool {
+        self.named(comm).is_some() || self.of_all.is_some()
+    }
+
     /// Tells each of `tasks` what it is held to. Misses of one that is held to nothing do not count.
     pub(super) fn tell(&self, tasks: &mut [Task]) {
         if self.named.is_empty() && self.default.is_none() {

@@ -170,6 +170,7 @@ fn late_peak() -> Peak {
         }),
         no_evidence: None,
         context: None,
+        during_action: false,
     }
 }
 

@@ -178,6 +178,7 @@ fn the_worst_cases_of_all_runs_are_kept_with_the_name_of_theirs() {
             explanation: None,
             no_evidence: None,
             context: None,
+            during_action: false,
         };
         run.peaks = ns.iter().map(peak).collect();
         (name, run)

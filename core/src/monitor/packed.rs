@@ -163,6 +163,7 @@ mod tests {
             explanation: None,
             no_evidence: Some("none was kept".into()),
             context: None,
+            during_action: false,
         };
         let bytes = pack_peak(&peak).unwrap();
         assert_eq!(unpack_peak(&bytes).unwrap(), peak);

@@ -100,6 +100,7 @@ mod tests {
             explanation: None,
             no_evidence: None,
             context: None,
+            during_action: false,
         }];
         let said = text(&run, 60);
         assert!(said.contains(" 20.000 ms  driver/7 (RT 1)\n"), "{said}");

@@ -135,6 +135,7 @@ mod tests {
             explanation: Some(explanation),
             no_evidence: None,
             context: None,
+            during_action: false,
         }
     }
 

@@ -259,6 +259,7 @@ mod tests {
             explanation: Some(explanation),
             no_evidence: None,
             context: None,
+            during_action: false,
         }];
         run.tasks = vec![logger, task];
         run.complete = true;

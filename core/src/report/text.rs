@@ -8,6 +8,7 @@ use super::figures::{quantities, Figures};
 use super::late::{self, Late};
 use super::{causes, row, task_set};
 use crate::numbers::grouped;
+use crate::on_late::OnLate;
 use crate::peak::Peak;
 use crate::printable::cut;
 use crate::run::Run;
@@ -267,6 +268,9 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
         );
         lines.extend(crate::printable::hanging("  ! ", &text, width));
     }
+    if let Some(text) = run.on_late.as_ref().and_then(OnLate::line) {
+        lines.extend(crate::printable::hanging("  ! ", &text, width));
+    }
     if let Some(loss) = run.losses.iter().max_by_key(|loss| loss.count) {
         let text = match run.losses.len() {
             1 => format!("lost: {} {} ({})", grouped(loss.count), loss.counter, loss.meaning),
@@ -316,7 +320,10 @@ fn unexplained(run: &Run, width: usize) -> Option<Vec<String>> {
     let worst = run.peaks.iter().max_by_key(|peak| peak.total_ns).filter(|_| run.peaks.len() > 1)?;
     let reason = worst.no_evidence.as_deref()?;
     let is_same = |peak: &Peak| {
-        peak.explanation.is_none() && peak.context.is_none() && peak.no_evidence.as_deref() == Some(reason)
+        !peak.during_action
+            && peak.explanation.is_none()
+            && peak.context.is_none()
+            && peak.no_evidence.as_deref() == Some(reason)
     };
     let at = begin(run).map(|begin| format!(" at +{:.3}s", worst.begin.since(begin).as_secs()));
     let said = format!(

@@ -77,6 +77,7 @@ mod tests {
             explanation: None,
             no_evidence: None,
             context: Some(context),
+            during_action: false,
         };
         let mut run = Run::new(Conditions::default());
         run.peaks = vec![peak; 9];

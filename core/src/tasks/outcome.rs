@@ -279,17 +279,8 @@ fn series(plan: &Plan, done: &Done, identity: &Thread, begin: Mono) -> Series {
 
 fn worst(plan: &Plan, done: &Done, identity: &Thread, series: &Series) -> Option<Peak> {
     let job = done.figures.as_ref()?.worst?;
-    Some(Peak {
-        quantity: Quantity::Response,
-        cpu: job.cpu,
-        begin: job.release,
-        total_ns: series.histogram.max()?,
-        victim: identity.clone(),
-        culprit: None,
-        explanation: None,
-        no_evidence: Some(plan.no_evidence.to_owned()),
-        context: None,
-    })
+    let sample = (job.release, series.histogram.max()?);
+    Some(Peak::without_evidence(Quantity::Response, job.cpu, sample, identity.clone(), plan.no_evidence))
 }
 
 fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread, Tid), judged: bool) -> Task {

@@ -112,6 +112,7 @@ fn peak(cpu: u32, at: Ns, tree: Segment, sentence: String, advice: &str, cause: 
         }),
         no_evidence: None,
         context: None,
+        during_action: false,
     }
 }
 
@@ -200,6 +201,7 @@ fn lost(cpu: u32) -> Peak {
         explanation: None,
         no_evidence: Some("the flight ring was being read out for an earlier peak".into()),
         context: None,
+        during_action: false,
     }
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use lathunt_core::conditions::LeftCpu;
 use lathunt_core::histogram::Layout;
-use lathunt_core::series::Series;
+use lathunt_core::series::{Series, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
 use crate::error::{Error, Result};
@@ -271,6 +271,12 @@ impl Cyclic {
     #[must_use]
     pub fn tid(&self, index: usize) -> Tid {
         self.threads[index].shared.tid()
+    }
+
+    /// Thread `index`, as it was started.
+    #[must_use]
+    pub fn thread(&self, index: usize) -> Thread {
+        self.threads[index].shared.thread(&self.options, index)
     }
 
     /// Figures of thread `index`. A few loads: costs the thread nothing.

@@ -53,7 +53,9 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 
 /// The keeper's life.
 fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: RawFd) -> ! {
-    become_ordinary(lifeline, report);
+    become_ordinary(&[lifeline, report]);
+    // SAFETY: a NUL-terminated name.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"load/keeper".as_ptr()) };
     let end = Instant::now() + limit;
     let _held = left::hold(directory);
     // SAFETY: `become_ordinary` kept this descriptor open, and nothing else in this process knows it.
@@ -80,13 +82,12 @@ fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: R
 }
 
 /// Sheds what the measuring process may have given us: its process group (Ctrl-C), descriptors (it may hold
-/// /dev/cpu_dma_latency open), signal handling, real-time priority, CPU and output.
-fn become_ordinary(lifeline: RawFd, report: RawFd) {
+/// /dev/cpu_dma_latency open), signal handling, real-time priority, CPU and output. Of its descriptors from 3 on, `kept` are kept.
+pub(crate) fn become_ordinary(kept: &[RawFd]) {
     // SAFETY: each call takes plain values or pointers to locals; failures leave us as we were, which is no worse.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
-        libc::prctl(libc::PR_SET_NAME, c"load/keeper".as_ptr());
         for signal in 1..32 {
             libc::signal(signal, libc::SIG_DFL);
         }
@@ -107,11 +108,15 @@ fn become_ordinary(lifeline: RawFd, report: RawFd) {
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &all);
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         (0..3).for_each(|standard| _ = libc::dup2(null, standard));
-        let (low, high) = (lifeline.min(report), lifeline.max(report));
-        close_range(3, low - 1);
-        close_range(low + 1, high - 1);
-        close_range(high + 1, RawFd::MAX);
     }
+    let mut kept: Vec<RawFd> = kept.iter().copied().filter(|&fd| fd > 2).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept {
+        close_range(first, fd - 1);
+        first = fd + 1;
+    }
+    close_range(first, RawFd::MAX);
 }
 
 /// What would end a process that does not expect it, and ends this one only through its lifeline.
@@ -176,7 +181,7 @@ fn program(arguments: &[String], directory: &Path) -> std::result::Result<libc::
 }
 
 /// The load yields to what else runs on the machine, and still takes what is left.
-pub(super) const NICE: libc::c_int = 10;
+pub(crate) const NICE: libc::c_int = 10;
 
 /// Waits for the lifeline, the end of time, or the end of a worker, whose status is given.
 fn watch(workers: &[libc::pid_t], lifeline: RawFd, end: Instant) -> Option<ExitStatus> {
@@ -197,7 +202,8 @@ fn await_hang_up(lifeline: RawFd, end: Instant) {
     while !hung_up(lifeline, 50) && Instant::now() < end {}
 }
 
-fn hung_up(lifeline: RawFd, milliseconds: libc::c_int) -> bool {
+/// Whether something came, or the other end was closed, within `milliseconds`.
+pub(crate) fn hung_up(lifeline: RawFd, milliseconds: libc::c_int) -> bool {
     let mut watched = libc::pollfd { fd: lifeline, events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that lives through the call.
     unsafe { libc::poll(&mut watched, 1, milliseconds) > 0 && watched.revents != 0 }

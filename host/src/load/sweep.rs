@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 /// Kills every descendant of this process. Returns when there is none.
-pub(super) fn until_alone() {
+pub(crate) fn until_alone() {
     loop {
         for pid in children() {
             // SAFETY: kill takes plain values; the pid is a child of ours and not reaped yet, so it cannot be another's.

@@ -46,6 +46,8 @@ pub struct Settings {
     pub names: usize,
     /// The kernel's preemption model, for the wording of causes.
     pub preemption: Option<String>,
+    /// Which cases are noticed at once.
+    pub late: recording::LateAbove,
 }
 
 /// The running recording, as a monitor sees it.
@@ -101,7 +103,7 @@ impl Source {
     /// # Errors
     /// What the kernel lacks or refuses, in one line.
     pub fn start(settings: Settings) -> Result<(Source, Vec<String>)> {
-        let Settings { cpus, selection, deadlines, names, preemption } = settings;
+        let Settings { cpus, selection, deadlines, names, preemption, late } = settings;
         let settings = recording::Settings {
             selection,
             preemption,
@@ -109,6 +111,7 @@ impl Source {
             deadlines,
             peaks: PEAKS,
             flight: false,
+            late,
             threshold: FLOOR,
             ..recording::Settings::on(cpus)
         };
@@ -122,6 +125,11 @@ impl Source {
     /// may follow.
     pub fn poll(&mut self) -> bool {
         self.recording.poll()
+    }
+
+    /// Late cases since the last call: how many, and the largest of them.
+    pub fn take_late(&mut self, wanted: bool) -> (u64, Option<Peak>) {
+        self.recording.take_late(wanted)
     }
 
     /// Threads that came to match the selection since are recorded too. Call it once a second.
@@ -327,6 +335,7 @@ mod tests {
             explanation: None,
             no_evidence: None,
             context: None,
+            during_action: false,
         };
         let series = vec![Series { lost: 1, ..Series::new(Quantity::Wakeup, None, histogram) }];
         let task = Task { thread, series, ..serde_json::from_value(bare()).unwrap() };

@@ -57,6 +57,7 @@ impl Evidence {
             no_evidence: explanation.is_none().then(|| "its flight record is damaged".to_owned()),
             explanation,
             context: None,
+            during_action: false,
         })
     }
 }

@@ -175,6 +175,13 @@ impl JobBook {
         }
     }
 
+    /// A late job, with its explanation where it is one of the worst.
+    pub fn late(&mut self, job: Job, evidence: &Evidence) -> Option<Peak> {
+        self.explain_cases(evidence);
+        let known = self.worst.iter().chain(self.of_thread.values()).find(|case| case.is_of(&job)).cloned();
+        peak(&known.unwrap_or_else(|| Case { job: Arc::new(job), rings: None, explanation: None }))
+    }
+
     /// The cases, as peaks.
     pub fn peaks(&self) -> Vec<Peak> {
         let of_threads = self.of_thread.values();
@@ -199,6 +206,7 @@ fn peak(case: &Case) -> Option<Peak> {
         no_evidence: None,
         explanation,
         context: None,
+        during_action: false,
     })
 }
 

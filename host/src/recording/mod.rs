@@ -13,6 +13,7 @@ mod files;
 mod found;
 mod job_evidence;
 mod jobs;
+mod late;
 mod memory;
 mod names;
 mod pending;
@@ -38,10 +39,12 @@ use crate::symbols::Symbols;
 use files::Files;
 use found::Found;
 use jobs::JobBook;
+use late::Late;
 use memory::Memory;
 use window::{Before, Largests};
 use worst::Book;
 
+pub use late::LateAbove;
 pub use selection::Selection;
 pub use settings::Settings;
 pub use since_reset::SinceReset;
@@ -60,6 +63,7 @@ pub struct Recording {
     largest: Largests,
     book: Book,
     jobs: Option<JobBook>,
+    late: Late,
     tasks: Tasks,
     files: Files,
     memory: Memory,
@@ -100,7 +104,8 @@ impl Recording {
         let mut tasks = Tasks::new(settings.threads, None, recorder::syscall_name)
             .with_deadlines(settings.deadlines.clone())
             .with_activation(settings.activation.as_deref());
-        jobs.iter().for_each(|jobs| tasks.ask_for_jobs(jobs.useful_from()));
+        let late = Late::new(settings.late.clone(), settings.jobs);
+        jobs.iter().for_each(|jobs| tasks.ask_for_jobs(late.wanted_of(jobs)));
         let since_reset = settings.old_files.then(SinceReset::default);
         Ok(Recording {
             settings,
@@ -110,6 +115,7 @@ impl Recording {
             largest: Largests::default(),
             book,
             jobs,
+            late,
             tasks,
             files: Files::default(),
             memory: Memory::default(),
@@ -147,15 +153,16 @@ impl Recording {
         let Some(book) = &mut self.jobs else { return };
         let ended = self.tasks.take_jobs();
         if !ended.is_empty() {
+            self.late.jobs(&ended);
             book.ended(ended, |from| self.recorder.peek(from));
-            self.tasks.ask_for_jobs(book.useful_from());
+            self.tasks.ask_for_jobs(self.late.wanted_of(book));
         }
         book.make_room(self.book.evidence_of());
     }
 
     /// Counts the activations that came, but for those switched in behind `until`: they are counted next time.
     fn activations(&mut self, until: Mono) {
-        let Recording { recorder, book, tasks, files, memory, since_reset, later, .. } = self;
+        let Recording { recorder, book, late, tasks, files, memory, since_reset, later, .. } = self;
         let waited = std::mem::take(later);
         let mut count = |activation: &Activation| {
             if activation.switched_in > until {
@@ -163,6 +170,7 @@ impl Recording {
                 return;
             }
             book.activation(activation);
+            late.wakeup(activation);
             since_reset.iter_mut().for_each(|since| since.activation(activation));
             memory.see(activation);
             if tasks.add(activation) {

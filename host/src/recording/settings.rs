@@ -4,7 +4,7 @@ use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Ns, Tid};
 
-use super::Selection;
+use super::{LateAbove, Selection};
 use crate::recorder;
 
 /// What to record.
@@ -36,6 +36,8 @@ pub struct Settings {
     pub jobs: bool,
     /// Keep the flight records of the worst cases ([`flight`](super::Snapshot::flight)), half a megabyte each.
     pub flight: bool,
+    /// Which cases are noticed while it goes on ([`take_late`](super::Recording::take_late)).
+    pub late: LateAbove,
 }
 
 impl Settings {
@@ -56,6 +58,7 @@ impl Settings {
             old_files: false,
             jobs: false,
             flight: true,
+            late: LateAbove::default(),
         }
     }
 

@@ -196,6 +196,7 @@ impl Book {
             no_evidence: Some(reason),
             explanation: None,
             context: Some(context),
+            during_action: false,
         }
     }
 
@@ -322,7 +323,7 @@ impl Book {
     }
 
     /// What is known of a wake-up, as a sample of `quantity` that ended at `end`.
-    fn sample(&self, a: &Activation, quantity: Quantity, end: Mono, total_ns: Ns) -> Peak {
+    pub fn sample(&self, a: &Activation, quantity: Quantity, end: Mono, total_ns: Ns) -> Peak {
         let moment = (a.thread.tid, a.switched_in);
         let of_cpu = self.worst.get(&a.cpu).into_iter().flat_map(|worst| worst.iter().map(|(_, case)| case));
         let mut cases = of_cpu.chain(self.of_thread.get(&self.kept_as(a.thread.tid)));

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use lathunt_core::conditions::LeftCpu;
+use lathunt_core::on_late;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Series, Thread};
@@ -18,6 +19,7 @@ use lathunt_host::sched::{self, Policy};
 use lathunt_host::signals;
 use lathunt_host::symbols::Symbols;
 
+use super::late::Actions;
 use super::peaks::{Kept, Peaks};
 use crate::live::state::{Progress, Row};
 use crate::live::Display;
@@ -40,6 +42,8 @@ pub struct Setting {
     pub priority: i32,
     /// Distance of two activations.
     pub interval: Ns,
+    /// The first latency above this ends it.
+    pub stop_at: Option<Ns>,
     /// How long, at most; `None`: until the claim is settled.
     pub duration: Option<Ns>,
     /// What refutes `until`.
@@ -74,6 +78,8 @@ pub struct Measured {
     pub left: Vec<LeftCpu>,
     /// Why a measuring thread ended early.
     pub failures: Vec<String>,
+    /// Which latency ended it, in one line.
+    pub stopped_at: Option<String>,
 }
 
 /// The recorder, or why there is none.
@@ -92,6 +98,8 @@ pub struct SoFar {
     pub peaks: Vec<Peak>,
     /// Time measured.
     pub elapsed: Ns,
+    /// What was done on late cases.
+    pub on_late: Option<on_late::OnLate>,
 }
 
 /// Runs in a measuring thread when a latency enters its worst: asks for the flight record, reports the sample.
@@ -118,9 +126,11 @@ pub fn measure(
     setting: &Setting,
     recording: &mut Recording,
     display: &mut Display,
+    actions: &mut Actions,
     mut save: impl FnMut(SoFar),
 ) -> anyhow::Result<Measured> {
-    let (hooks, mut receivers) = hooks(setting, recording, setting.peak_floor);
+    let (mut hooks, mut receivers) = hooks(setting, recording, setting.peak_floor);
+    actions.watch(&mut hooks);
     let cyclic = Cyclic::start(options(setting), hooks)?;
     let _ = sched::set_nice(COLLECTOR_NICE); // where it is refused, some peaks may stay without evidence, and say so
     let begun = clock::mono();
@@ -130,6 +140,7 @@ pub fn measure(
     while signals::stop_requested().is_none() && !is_over {
         std::thread::sleep(TURN);
         collect(setting, &mut receivers, recording, &mut peaks);
+        actions.look(&setting.cpus, &peaks, recording);
         let elapsed = clock::mono().since(begun);
         let is_settled =
             until.as_mut().is_some_and(|until| until.is_settled(&cyclic, setting.deadline, elapsed));
@@ -140,10 +151,14 @@ pub fn measure(
         if elapsed.saturating_sub(saved) >= SAVE_EVERY {
             saved = elapsed;
             let series = cyclic.snapshot().into_iter().map(|result| result.series).collect();
-            save(SoFar { series, peaks: peaks.so_far(), elapsed });
+            save(SoFar { series, peaks: peaks.so_far(), elapsed, on_late: actions.so_far() });
         }
     }
     let is_stopped = !is_over && cyclic.is_running();
+    let stopped_at = cyclic.broke().zip(setting.stop_at).map(|((at, latency), limit)| {
+        let (latency, limit) = latency.told_apart(limit);
+        format!("ended by --stop-at: {latency} on CPU {}, above {limit}", setting.cpus[at])
+    });
     let duration = clock::mono().since(begun);
     let results = cyclic.finish();
     let waited_from = clock::mono();
@@ -152,6 +167,7 @@ pub fn measure(
         std::thread::sleep(TURN);
         collect(setting, &mut receivers, recording, &mut peaks);
     }
+    actions.look(&setting.cpus, &peaks, recording);
     let mut losses = queue_losses(&receivers);
     let (mut series, mut failures) = (Vec::new(), Vec::new());
     let left = results.iter().filter_map(|result| result.left.clone()).collect();
@@ -168,7 +184,8 @@ pub fn measure(
         interference.sort_by_key(|taken| std::cmp::Reverse(taken.total_ns));
         losses.extend(recorder.losses());
     }
-    Ok(Measured { series, kept: peaks.finish(), interference, losses, duration, is_stopped, left, failures })
+    let kept = peaks.finish();
+    Ok(Measured { series, kept, interference, losses, duration, is_stopped, left, failures, stopped_at })
 }
 
 fn taken(by: recorder::Interference) -> Interference {
@@ -184,6 +201,7 @@ fn options(setting: &Setting) -> cyclic::Options {
         duration: setting.duration,
         peaks: setting.peaks,
         peak_floor: setting.peak_floor,
+        break_at: setting.stop_at,
         lock_memory: setting.lock_memory,
         ..cyclic::Options::on([])
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use lathunt_core::explain::{self, Explanation, Standstills, TimerPassage};
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::{Quantity, Thread};
-use lathunt_core::time::{Cpu, Tid};
+use lathunt_core::time::{Cpu, Mono, Tid};
 use lathunt_core::trace::event::Standstill;
 use lathunt_host::instrument::peak_queue::NewPeak;
 use lathunt_host::recorder::Frozen;
@@ -41,6 +41,16 @@ pub struct Peaks {
     last: Vec<Frozen>, // of the call before: a report follows its freeze by microseconds, two may share one
     standstills: Standstills,
     preemption: Option<String>,
+}
+
+/// What is known of a sample.
+pub enum Known<'a> {
+    /// It is one of the worst; with its flight record, empty where it has none.
+    Case(Box<Peak>, &'a [u8]),
+    /// The same, but its flight record has not come yet; who suffered it.
+    Soon(&'a Thread),
+    /// It is none of the worst; who suffered it.
+    Nothing(Option<&'a Thread>),
 }
 
 /// A peak with the flight record that explains it.
@@ -166,6 +176,22 @@ impl Peaks {
         !self.waiting.is_empty()
     }
 
+    /// What is known of the sample of `cpu` that was due at `expected`.
+    #[must_use]
+    pub fn find(&self, cpu: Cpu, expected: Mono) -> Known<'_> {
+        let Some(book) = self.books.get(&cpu) else { return Known::Nothing(None) };
+        if self.waiting.iter().any(|(on, peak)| *on == cpu && peak.expected == expected) {
+            return Known::Soon(&book.victim);
+        }
+        match book.worst.iter().map(|(_, case)| case).find(|case| case.peak.expected == expected) {
+            Some(case) => Known::Case(
+                Box::new(case.peak(cpu, &book.victim)),
+                case.evidence.as_ref().map_or(&[][..], |frozen| &frozen.bytes),
+            ),
+            None => Known::Nothing(Some(&book.victim)),
+        }
+    }
+
     /// All kept cases, worst first. Peaks whose record never came are among them, and say so.
     #[must_use]
     pub fn finish(mut self) -> Vec<Kept> {
@@ -215,13 +241,14 @@ impl Case {
             explanation: self.explanation.clone(),
             no_evidence: self.no_evidence.clone(),
             context: None,
+            during_action: false,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lathunt_core::time::{Mono, Ns, Tid};
+    use lathunt_core::time::{Ns, Tid};
     use lathunt_host::recorder::Trigger;
 
     use super::*;

@@ -24,8 +24,9 @@ use lathunt_host::topology::Topology;
 use lathunt_host::{knob, signals};
 
 use super::measure::{self, Recording, Setting, SoFar};
-use super::{calibrate, finish};
+use super::{calibrate, finish, late};
 use crate::live::Display;
+use crate::on_late::{OnLate, Wanted};
 use crate::outdir::Output;
 use crate::stopped;
 use crate::strict::Strict;
@@ -48,6 +49,10 @@ pub struct Plan {
     pub deadline: Option<Ns>,
     /// What a PASS needs besides.
     pub strict: Strict,
+    /// The first latency above this ends the measurement.
+    pub stop_at: Option<Ns>,
+    /// What is done on late cases.
+    pub on_late: Wanted,
     /// `auto`, `none`, or a command.
     pub load: String,
     /// Worst cases kept for each CPU.
@@ -89,6 +94,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let mut conditions = conditions(&cpus, plan);
+    let mut on_late = OnLate::start(&plan.on_late, plan.deadline, &cpus)?;
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     let mut recording = start_recorder(&topology.online, &mut display);
     let setting = setting(plan, &cpus, &mut conditions, &mut display);
@@ -106,7 +112,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let before = crate::conditions::before_measuring(&cpus);
     give_up_rights(&output)?;
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
-    let measured = measure::measure(&setting, &mut recording, &mut display, |so_far| {
+    let mut actions = late::Actions::new(&mut on_late, &output);
+    let measured = measure::measure(&setting, &mut recording, &mut display, &mut actions, |so_far| {
         output.save(&partial(&base, so_far, plan))
     })?;
     let mut during = before.during(Path::new(ROOT), &cpus);
@@ -128,13 +135,17 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     run.conditions.duration_s = Some(measured.duration.as_secs());
     run.conditions.notes.extend(load_left);
     let took = measured.duration;
+    let stopped_at = measured.stopped_at.clone();
     let (is_stopped, flight) = (measured.is_stopped, finish::fill(&mut run, measured));
     match until {
         Some(until) => until.conclude_instrument(&mut run, Quantity::Cyclic, plan.deadline, took),
         None if is_stopped => stopped::mark(&mut run, took, plan.length()),
         None => {}
     }
-    finish::finish(plan, run, &flight, &output)
+    run.conditions.notes.extend(stopped_at.clone());
+    on_late.into_iter().for_each(|on_late| on_late.finish(&mut run));
+    let code = finish::finish(plan, run, &flight, &output)?;
+    Ok(if stopped_at.is_some() { crate::exit::EXCEEDED.into() } else { code })
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
@@ -188,6 +199,7 @@ fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mu
         policy,
         priority: plan.priority,
         interval: plan.interval,
+        stop_at: plan.stop_at,
         duration: plan.length(),
         deadline: plan.deadline,
         until: None,
@@ -222,7 +234,8 @@ fn give_up_rights(output: &Output) -> anyhow::Result<()> {
 
 /// The run as it stands: what a killed hunt leaves behind. What exceeded the deadline did so already.
 fn partial(base: &Run, so_far: SoFar, plan: &Plan) -> Run {
-    let mut run = Run { complete: false, series: so_far.series, peaks: so_far.peaks, ..base.clone() };
+    let SoFar { series, peaks, on_late, .. } = so_far;
+    let mut run = Run { complete: false, series, peaks, on_late, ..base.clone() };
     run.conditions.duration_s = Some(so_far.elapsed.as_secs());
     run.verdict = Some(plan.strict.judge(judge::judge(&run, plan.deadline, &Rules::hunt())));
     run

@@ -137,6 +137,7 @@ fn peaks(chains: &[Chain], most: usize) -> Vec<Peak> {
                 explanation: None,
                 no_evidence: Some(format!("{}, cycle {}: no events were recorded", level.step(), one.cycle)),
                 context: None,
+                during_action: false,
             };
             peaks.extend(level.worst().iter().map(peak));
         }

@@ -172,6 +172,7 @@ fn peak(options: &Options, victim: &Thread, trip: &lathunt_host::latency_box::ta
             options.name, sample.sequence
         )),
         context: None,
+        during_action: false,
     }
 }
 

@@ -21,11 +21,12 @@ use lathunt_host::monitor::source::{Settings, Source};
 use lathunt_host::monitor::store::{Limits, Saved, Store};
 use lathunt_host::monitor::{clocks, http, memory};
 use lathunt_host::privileges::{self, Capability};
-use lathunt_host::recording::Selection;
+use lathunt_host::recording::{LateAbove, Selection};
 use lathunt_host::topology::Topology;
 use lathunt_host::{facts, signals};
 
 use super::scrape;
+use crate::on_late::{OnLate, Wanted};
 
 /// Between two looks at the recorder. Eight flight buffers a CPU and a threshold that rises bridge it.
 const TURN: Duration = Duration::from_millis(100);
@@ -52,6 +53,10 @@ pub struct Plan {
     pub deadlines: Deadlines,
     /// Which exceedances of deadlines are counted over windows.
     pub exceedances: Exceedances,
+    /// What is done on late cases.
+    pub on_late: Wanted,
+    /// Latency above which a wake-up is late.
+    pub latency_deadline: Option<Ns>,
     /// Names of tasks that have series of their own.
     pub names: usize,
     /// Where metrics are served; `None`: nowhere.
@@ -71,6 +76,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let listener = plan.listen.map(http::bind).transpose()?;
     let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
     found.iter().for_each(|event| say(&event.detail));
+    let on_late = OnLate::start(&plan.on_late, None, &cpus)?;
     let kernel = facts::gather(Path::new(ROOT), &cpus).kernel;
     let preemption =
         if kernel.realtime == Some(true) { Some("rt".to_owned()) } else { kernel.preemption_in_force };
@@ -80,11 +86,12 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         deadlines: plan.deadlines.clone(),
         names: plan.names,
         preemption,
+        late: late(plan),
     };
     let (source, notes) = Source::start(settings)?;
     notes.iter().for_each(|note| say(note));
     privileges::keep(&[Capability::Bpf, Capability::Perfmon])?;
-    let mut monitor = Monitor::new(plan, store, source, topology.online, cpus)?;
+    let mut monitor = Monitor::new(plan, store, source, topology.online, cpus, on_late)?;
     if let Some(listener) = listener {
         say(&format!("metrics: http://{}/metrics", listener.local_addr()?));
         scrape::serve(listener, &monitor.source, &monitor.published, &monitor.cpus)?;
@@ -104,6 +111,20 @@ fn recorded(topology: &Topology, plan: &Plan) -> anyhow::Result<CpuSet> {
     match &plan.cpus {
         None => Ok(topology.possible.clone()),
         wanted => Ok(topology.select(wanted.as_ref())?),
+    }
+}
+
+/// Which cases are acted on.
+fn late(plan: &Plan) -> LateAbove {
+    if !plan.on_late.is_given() {
+        return LateAbove::default();
+    }
+    let above = plan.on_late.above;
+    LateAbove {
+        wakeups: above.or(plan.latency_deadline),
+        jobs: above,
+        deadlines: plan.deadlines.clone(),
+        stop: None,
     }
 }
 
@@ -130,6 +151,7 @@ struct Monitor {
     /// Windows that were given up before the database could not be written; `None`: it can.
     failing: Option<u64>,
     closed: u64,
+    on_late: Option<OnLate>,
 }
 
 impl Monitor {
@@ -139,6 +161,7 @@ impl Monitor {
         source: Source,
         online: CpuSet,
         cpus: CpuSet,
+        on_late: Option<OnLate>,
     ) -> anyhow::Result<Monitor> {
         let first = clocks::read();
         // Names of the kernel's functions are read after recording began, which takes a while.
@@ -164,6 +187,7 @@ impl Monitor {
             whole: false, // it begins when the daemon begins, not at a boundary
             failing: None,
             closed: 0,
+            on_late,
         };
         monitor.store.begin(begin, plan.window);
         Ok(monitor)
@@ -199,6 +223,7 @@ impl Monitor {
             self.changed(change, reading);
         }
         let busy = lock(&self.source).poll();
+        self.act();
         if now >= self.boundary {
             // Closed a little late is closed at the boundary; after a sleep or a stall it is not: what came since is in it.
             let in_time = !slept && now < self.boundary.next_boundary(self.plan.window);
@@ -211,6 +236,16 @@ impl Monitor {
             lock(&self.source).look_again();
         }
         busy
+    }
+
+    /// Acts on what was late, where that is asked for.
+    fn act(&mut self) {
+        let Some(on_late) = &mut self.on_late else { return };
+        let (cases, worst) = lock(&self.source).take_late(on_late.is_ready());
+        on_late.noticed(cases);
+        if let Some(peak) = worst.filter(|peak| !on_late.is_own_doing(peak.begin)) {
+            on_late.act(&peak, |_| anyhow::bail!("a monitor keeps no traces"));
+        }
     }
 
     fn changed(&mut self, change: Change, now: Reading) {

@@ -32,6 +32,7 @@ use super::old_files::{self, OldFiles};
 use super::potential::{self, Potential, Running};
 use super::{penalty, rows};
 use crate::live::Display;
+use crate::on_late::{OnLate, Wanted};
 use crate::outdir::Output;
 use crate::stopped;
 use crate::strict::Strict;
@@ -62,6 +63,10 @@ pub struct Plan {
     pub deadlines: Deadlines,
     /// What a PASS needs besides.
     pub strict: Strict,
+    /// The first latency (of an application: response time) above this ends the recording.
+    pub stop_at: Option<Ns>,
+    /// What is done on late cases.
+    pub on_late: Wanted,
     /// Where jobs begin, a pattern for places.
     pub activation: Option<String>,
     /// Directory of the old files.
@@ -90,7 +95,7 @@ pub struct Plan {
 
 impl Plan {
     /// Chosen threads are an application, whose response times count.
-    fn is_application(&self) -> bool {
+    pub(super) fn is_application(&self) -> bool {
         self.follows_command || !matches!(self.selection, Selection::RealTime | Selection::All)
     }
 
@@ -173,19 +178,21 @@ impl Plan {
             switch: self.switch,
             old_files: self.latency_hist.is_some(),
             jobs: self.is_application(),
+            late: self.late(),
             ..Settings::on(cpus.clone())
         }
     }
 }
 
 /// What is known while it goes on.
-struct Session<'a> {
-    plan: &'a Plan,
+pub(super) struct Session<'a> {
+    pub(super) plan: &'a Plan,
     base: Run,
-    recording: Recording,
+    pub(super) recording: Recording,
     potential: Running,
     old_files: Option<OldFiles>,
     clock_steps: ClockSteps,
+    pub(super) on_late: Option<OnLate>,
 }
 
 /// Records.
@@ -211,6 +218,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         true => Some(penalty::measure(&plan.settings(&cpus, None, &conditions), start_potential)?),
         false => None,
     };
+    let on_late = OnLate::start(&plan.on_late, plan.deadlines.plain(), &cpus)?;
     let command = (!plan.command.is_empty()).then_some(&plan.command);
     let start = |command: &Vec<OsString>| HeldChild::start(command, plan.json, plan.user.as_ref());
     let mut child = command.map(start).transpose()?;
@@ -224,7 +232,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let before = Counters::read(Path::new(ROOT), &cpus);
     let base = Run { penalty, ..Run::new(conditions) };
     let clock_steps = ClockSteps::watch();
-    let mut session = Session { plan, base, recording, potential, old_files, clock_steps };
+    let mut session = Session { plan, base, recording, potential, old_files, clock_steps, on_late };
     // After the program was forked: the rings are read in time also where it keeps the CPUs busy. Without the right to it
     // nothing changes.
     let _ = lathunt_host::sched::set_nice(-20);
@@ -244,6 +252,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     run.complete = true;
     by_user.filter(|_| plan.until.is_none()).into_iter().for_each(|why| run.stopped(why));
     plan.conclude(&mut run, elapsed);
+    let stopped_at = session.stopped_at();
+    run.conditions.notes.extend(stopped_at.clone());
+    session.on_late.take().into_iter().for_each(|on_late| on_late.finish(&mut run));
     run.verdict = Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, ending))));
     if is_empty(&run) {
         output.leave_nothing();
@@ -255,7 +266,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let written = output.write(&run, &snapshot.flight);
     output.print(&run, plan.json, plan.quiet, plan.all)?;
     written.and(old_files)?;
-    Ok(crate::exit::of(run.verdict.as_ref()))
+    Ok(match stopped_at {
+        Some(_) => crate::exit::EXCEEDED.into(),
+        None => crate::exit::of(run.verdict.as_ref()),
+    })
 }
 
 fn is_late(run: &Run) -> bool {
@@ -292,9 +306,12 @@ impl Session<'_> {
         loop {
             std::thread::sleep(TURN);
             self.recording.poll();
+            self.act(output);
             self.clock_steps.look();
             let elapsed = clock::mono().since(begun);
-            let over = is_settled || plan.duration.is_some_and(|duration| elapsed >= duration);
+            let over = is_settled
+                || self.recording.is_to_stop()
+                || plan.duration.is_some_and(|duration| elapsed >= duration);
             let pressed = keys.as_ref().map(lathunt_host::terminal::Keys::pressed).unwrap_or_default();
             let quit = pressed.contains(&b'q');
             if pressed.contains(&b'?') {
@@ -360,6 +377,7 @@ impl Session<'_> {
         let Snapshot { series, tasks, peaks, interference, losses, .. } = snapshot.clone();
         let mut run =
             Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() };
+        run.on_late = self.on_late.as_ref().map(OnLate::so_far);
         run.conditions.notes.extend(self.old_files.iter().flat_map(OldFiles::notes));
         run
     }

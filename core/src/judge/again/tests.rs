@@ -103,6 +103,7 @@ fn peak() -> Peak {
         explanation: None,
         no_evidence: None,
         context: None,
+        during_action: false,
     }
 }
 

@@ -28,6 +28,7 @@ fn window(max_us: u64, end: i64) -> Window {
         explanation: None,
         no_evidence: None,
         context: None,
+        during_action: false,
     };
     let series = WindowSeries {
         key: KEY,

@@ -20,6 +20,7 @@ fn row(number: i64, cpu: u32, max_us: u64, victim: Option<&str>) -> Row {
         explanation: None,
         no_evidence: Some("for this test".to_owned()),
         context: None,
+        during_action: false,
     });
     let end = UnixMs(number * 300_000);
     Row {

@@ -28,9 +28,10 @@ pub(super) fn find(options: &Options) -> Result<Gaps> {
             trace_kernel: false,
             burst: options.priority.map(|_| (as_ns(STRETCH), as_ns(PAUSE))),
             record: true,
+            late: None,
             worst: 1,
         },
-        |_| (),
+        |_, _| false,
     )?;
     let histograms = || found.series.iter().map(|series| &series.histogram);
     let longest = histograms().filter_map(|histogram| histogram.max()).max();

@@ -183,12 +183,19 @@ impl Shared {
         series.interval_ns = Some(spec.interval);
         series.begin = Some(Mono(self.begin.load(Ordering::Acquire))).filter(|begin| begin.0 > 0);
         series.set_seconds(self.seconds.collect());
-        let prio = if options.policy.is_realtime() { Prio::from_rt(spec.priority) } else { Prio(120) };
-        let comm = self.comm.lock().map(|comm| comm.clone()).unwrap_or_default();
-        series.thread = Some(Thread { tid: self.tid(), comm, prio: Some(prio) });
+        series.thread = Some(self.thread(options, index));
         let last = (series.histogram.count() > 0).then_some(Ns(last));
         let (left, rescheduled) = (self.own_cpu.left(), self.own_cpu.rescheduled());
         ThreadResult { series, worst, last, broke: None, error: None, left, rescheduled }
+    }
+
+    pub(super) fn thread(&self, options: &Options, index: usize) -> Thread {
+        let prio = match options.policy.is_realtime() {
+            true => Prio::from_rt(options.threads[index].priority),
+            false => Prio(120),
+        };
+        let comm = self.comm.lock().map(|comm| comm.clone()).unwrap_or_default();
+        Thread { tid: self.tid(), comm, prio: Some(prio) }
     }
 
     fn worst_samples(&self) -> Vec<WorstSample> {

@@ -46,11 +46,12 @@ pub struct Live {
     pub longest: Option<Ns>,
 }
 
-/// Measures until all threads have their turns, or a signal asks for the end. `live` is called every 20 ms.
+/// Measures until all threads have their turns, or a signal asks for the end, or `live` does by returning true. That is called
+/// every 20 ms, with the gaps above [`Options::late`] that have their answer.
 ///
 /// # Errors
 /// When probe, CPU or priority cannot be had.
-pub fn measure(options: &Options, mut live: impl FnMut(&[Live])) -> Result<Found> {
+pub fn measure(options: &Options, mut live: impl FnMut(&[Live], Vec<Peak>) -> bool) -> Result<Found> {
     let topology = Topology::read(Path::new(LIVE))?;
     let mut options = options.clone();
     let mut notes = Vec::new();
@@ -102,7 +103,9 @@ struct Follower<'a> {
     tick_ns: f64,
     ledger: Ledger,
     gaps: Vec<Told>,
+    late: Vec<Peak>,
     begin: Mono,
+    over: bool, // whoever follows has ended it
 }
 
 impl<'a> Follower<'a> {
@@ -117,7 +120,9 @@ impl<'a> Follower<'a> {
             tick_ns,
             ledger: Ledger::new(options.threshold, arch::hypervisor(), probes),
             gaps: Vec::new(),
+            late: Vec::new(),
             begin: now(),
+            over: false,
             recorder,
         };
         for cpu in options.cpus.iter() {
@@ -145,14 +150,17 @@ impl<'a> Follower<'a> {
         Ok(follower)
     }
 
-    fn follow(&mut self, live: &mut impl FnMut(&[Live])) {
+    fn follow(&mut self, live: &mut impl FnMut(&[Live], Vec<Peak>) -> bool) {
+        let mut over = false;
         while self.lanes.iter().any(|lane| lane.thread.as_ref().is_some_and(|thread| !thread.is_finished())) {
             std::thread::sleep(TURN);
-            let stop = signals::stop_requested().is_some() || self.failed();
+            let stop = over || signals::stop_requested().is_some() || self.failed();
             let clock = if stop { STOP } else { self.options.read.ticks() };
             self.lanes.iter().for_each(|lane| lane.shared.follower.store(clock, Relaxed));
             self.turn();
-            live(&self.live());
+            let late = std::mem::take(&mut self.late);
+            over |= live(&self.live(), late);
+            self.over = over;
         }
     }
 
@@ -191,6 +199,7 @@ impl<'a> Follower<'a> {
             lane.largest.take(largest, &self.clock);
             if self.recorder.is_none() {
                 for seen in lane.pieces.give_up() {
+                    self.late.extend(lane.late(&seen, self.options));
                     self.gaps.extend(self.ledger.add(seen.gap, seen.shares));
                 }
             } else if lane.pieces.is_waiting() {
@@ -209,6 +218,7 @@ impl<'a> Follower<'a> {
             let worst = &lane.worst;
             let seen = lane.pieces.piece(&frozen, &self.symbols, tid, |gap| worst.would_keep(gap));
             for seen in seen {
+                self.late.extend(lane.late(&seen, self.options));
                 lane.keep(&seen, self.options.priority);
                 let told = self.ledger.add(seen.gap, seen.shares);
                 self.gaps.extend(told);
@@ -229,7 +239,7 @@ impl<'a> Follower<'a> {
         }
         let stopped_by = signals::stop_requested();
         let mut ended_early = None;
-        if unfinished > 0 && stopped_by.is_none() {
+        if unfinished > 0 && stopped_by.is_none() && !self.over {
             ended_early = Some("ended early: the follower was kept from its CPU for 10 s".to_owned());
         }
         self.await_record();

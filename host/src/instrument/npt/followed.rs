@@ -85,6 +85,17 @@ impl Lane {
         self.worst.offer(total_ns, peak);
     }
 
+    /// The gap, where it is above [`Options::late`].
+    pub(super) fn late(&self, seen: &Seen, options: &Options) -> Option<Peak> {
+        let length = seen.gap.length();
+        options.late.filter(|&late| length > late)?;
+        let unseen = "it is none of the worst gaps, or the kernel's record does not hold it";
+        let told = seen.explanation.clone().ok_or(unseen);
+        let mut peak = self.peak(seen.gap.begin, length, told, options.priority);
+        peak.culprit = peak.explanation.as_ref().map(|told| told.cause.clone());
+        Some(peak)
+    }
+
     /// A gap with its explanation, or why there is none.
     fn peak(
         &self,
@@ -103,6 +114,7 @@ impl Lane {
             context: None,
             no_evidence: told.as_ref().err().map(|reason| (*reason).to_owned()),
             explanation: told.ok(),
+            during_action: false,
         }
     }
 

@@ -49,6 +49,8 @@ pub struct Options {
     pub burst: Option<(Ns, Ns)>,
     /// Record the kernel, to attribute gaps.
     pub record: bool,
+    /// Gaps above this are reported while it goes on.
+    pub late: Option<Ns>,
     /// Worst gaps that are kept with their explanation, per CPU.
     pub worst: usize,
 }

@@ -53,6 +53,7 @@ pub(super) fn peak(
         explanation: None,
         no_evidence: Some("a potential latency: nobody need have waited".to_owned()),
         context: None,
+        during_action: false,
     }
 }
 

@@ -1,0 +1,75 @@
+//! Late samples of a hunt: acted on when their evidence is there, or when it will not come.
+
+use lathunt_core::on_late;
+use lathunt_core::time::{Cpu, Mono, Ns};
+use lathunt_host::clock;
+use lathunt_host::instrument::cyclic::Hooks;
+
+use super::measure::Recording;
+use super::peaks::{Known, Peaks};
+use crate::on_late::{late_samples, LateReceiver, LateSample, OnLate};
+use crate::outdir::Output;
+
+/// How long evidence is awaited.
+const PATIENCE: Ns = Ns::from_ms(200);
+/// A trace holds what the rings of the CPUs have of so long before its case.
+const BEFORE: Ns = Ns(10_000_000_000);
+const SOON: &str = "its flight record has not come yet";
+const LESSER: &str = "it is none of the worst cases of its CPU, of which alone flight records are kept";
+
+/// What is done on late samples, and those that wait for it.
+pub struct Actions<'a> {
+    on_late: &'a mut Option<OnLate>,
+    output: &'a Output,
+    receivers: Vec<LateReceiver>,
+    next: Option<(LateSample, Mono)>,
+}
+
+impl<'a> Actions<'a> {
+    /// `on_late` decides; traces go into `output`.
+    pub fn new(on_late: &'a mut Option<OnLate>, output: &'a Output) -> Actions<'a> {
+        Actions { on_late, output, receivers: Vec::new(), next: None }
+    }
+
+    /// From now on each of the threads reports its late samples.
+    pub fn watch(&mut self, hooks: &mut [Hooks]) {
+        let Some(above) = self.on_late.as_ref().and_then(OnLate::above) else { return };
+        for hooks in hooks {
+            let (hook, receiver) = late_samples(above);
+            hooks.sample = Some(hook);
+            self.receivers.push(receiver);
+        }
+    }
+
+    /// Counts what came since the last call, and acts if that is allowed. After [`Peaks`] have been brought up to date.
+    pub fn look(&mut self, cpus: &[Cpu], peaks: &Peaks, recording: &Recording) {
+        let Some(on_late) = self.on_late else { return };
+        let worst = on_late.samples(&mut self.receivers);
+        // The first that came; of those that came together, the largest.
+        self.next = self.next.or(worst.map(|worst| (worst, clock::mono())));
+        let Some((late, since)) = self.next else { return };
+        let (cpu, from) = (cpus[late.thread], Mono(late.sample.expected.0.saturating_sub(BEFORE.0)));
+        let (peak, flight) = match peaks.find(cpu, late.sample.expected) {
+            Known::Soon(_) if clock::mono().since(since) < PATIENCE => return,
+            Known::Soon(victim) => (late.peak(cpu, victim.clone(), SOON), &[][..]),
+            Known::Case(peak, flight) => (*peak, flight),
+            Known::Nothing(victim) => {
+                let Some(victim) = victim else { return };
+                (late.peak(cpu, victim.clone(), LESSER), &[][..])
+            }
+        };
+        self.next = None;
+        let output = self.output;
+        on_late.act(&peak, |case| {
+            let Recording::On(recorder, _) = recording else { anyhow::bail!("there is no kernel recorder") };
+            let rings = recorder.peek(from).bytes;
+            Ok(output.keep_late(&[flight, &rings].concat(), case)?.display().to_string())
+        });
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn so_far(&self) -> Option<on_late::OnLate> {
+        self.on_late.as_ref().map(OnLate::so_far)
+    }
+}

@@ -1,0 +1,227 @@
+//! `--on-late`: which late cases are acted on, and what is kept of it.
+//!
+//! One case at a time, and no more in a minute than was asked for. An action begins some ms after its case, when the loop
+//! that collects samples comes round: the measuring threads know nothing of it. What runs is started by a process of its own
+//! (`lathunt_host::on_late`); traces are kept here, because the recorder is here.
+
+mod samples;
+mod wanted;
+
+use std::collections::VecDeque;
+
+use anyhow::{Context, Result};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::on_late::{Action, OnLate as Kept};
+use lathunt_core::peak::Peak;
+use lathunt_core::run::Run;
+use lathunt_core::time::{Mono, Ns};
+use lathunt_host::on_late::{Attendant, Case, Done, Rules};
+use lathunt_host::topology::Topology;
+use lathunt_host::user::User;
+use lathunt_host::{clock, sched};
+
+pub use samples::{late_samples, LateReceiver, LateSample};
+pub use wanted::{Wanted, What};
+
+const MINUTE: Ns = Ns(60_000_000_000);
+/// Traces of one measurement: each is some MB.
+const TRACES: usize = 64;
+
+/// What a measurement does on late cases, while it runs.
+pub struct OnLate {
+    attendant: Option<Attendant>,
+    wants_traces: bool,
+    traces: usize,
+    per_minute: usize,
+    begun: VecDeque<Mono>, // actions of the last minute
+    kept: Kept,
+    running: Option<Action>,
+    until: Mono, // end of the last action
+}
+
+impl OnLate {
+    /// Gets ready; `None`: nothing was asked for. Call it before threads are started, memory is locked, or rights are given
+    /// up. `above`: from where on a case is late, if that is the same for all.
+    ///
+    /// # Errors
+    /// One line: a process that cannot be signalled, a user that does not exist, or what the kernel refuses.
+    pub fn start(wanted: &Wanted, above: Option<Ns>, measured: &CpuSet) -> Result<Option<OnLate>> {
+        if !wanted.is_given() {
+            return Ok(None);
+        }
+        let (actions, wants_traces) = wanted.actions()?;
+        let mut kept = Kept { above_ns: wanted.above.or(above), ..Kept::default() };
+        let mut attendant = None;
+        if !actions.is_empty() {
+            let (cpus, on_measured) = place(measured)?;
+            let user = User::of_command(wanted.user.as_deref())?;
+            if let (Some(user), None) = (&user, &wanted.user) {
+                let name = if user.name.is_empty() { user.uid.to_string() } else { user.name.clone() };
+                eprintln!("lathunt: --on-late: commands run as {name}, who called sudo; --on-late-user root runs them as root");
+            }
+            if on_measured {
+                eprintln!(
+                    "lathunt: --on-late: every usable CPU is measured, so actions run on CPUs {cpus} too; cases meanwhile are marked"
+                );
+            }
+            (kept.cpus, kept.on_measured) = (Some(cpus.to_string()), on_measured);
+            let rules = Rules { cpus, timeout: wanted.timeout, user };
+            attendant = Some(Attendant::start(actions, rules)?);
+        }
+        let (per_minute, begun) = (wanted.per_minute, VecDeque::new());
+        Ok(Some(OnLate {
+            attendant,
+            wants_traces,
+            traces: 0,
+            per_minute,
+            begun,
+            kept,
+            running: None,
+            until: Mono(0),
+        }))
+    }
+
+    /// From where on a case is late, where that is the same for all.
+    #[must_use]
+    pub fn above(&self) -> Option<Ns> {
+        self.kept.above_ns
+    }
+
+    /// Whether a case may be acted on now: nothing runs, and there were not too many in this minute.
+    pub fn is_ready(&mut self) -> bool {
+        if let Some(done) = self.attendant.as_mut().and_then(Attendant::done) {
+            self.ended(Some(done));
+        }
+        let now = clock::mono();
+        self.begun.retain(|&at| now.since(at) < MINUTE);
+        self.running.is_none() && self.begun.len() < self.per_minute
+    }
+
+    /// Counts what measuring threads report. The largest of it, if that may be acted on now.
+    pub fn samples(&mut self, receivers: &mut [LateReceiver]) -> Option<LateSample> {
+        let ready = self.is_ready();
+        let mut worst: Option<LateSample> = None;
+        for (thread, receiver) in receivers.iter_mut().enumerate() {
+            let (count, largest) = receiver.take(thread);
+            self.noticed(count);
+            let larger = largest.filter(|new| {
+                worst.is_none_or(|worst| new.sample.latency > worst.sample.latency)
+                    && !self.is_own_doing(new.sample.expected)
+            });
+            worst = larger.or(worst);
+        }
+        worst.filter(|_| ready)
+    }
+
+    /// Whether a case that began at `begin` did so before the last action was over.
+    #[must_use]
+    pub fn is_own_doing(&self, begin: Mono) -> bool {
+        begin < self.until
+    }
+
+    /// `cases` more were late.
+    pub fn noticed(&mut self, cases: u64) {
+        self.kept.cases += cases;
+        self.kept.withheld += cases;
+    }
+
+    /// Acts on `peak`, one of those that were noticed. `trace` keeps a trace of the time before it, with its case beside it,
+    /// and says where.
+    pub fn act(&mut self, peak: &Peak, trace: impl FnOnce(&str) -> Result<String>) {
+        let begin = clock::mono();
+        let json = serde_json::to_string(peak)
+            .unwrap_or_else(|error| unreachable!("a peak has only string keys: {error}"));
+        let mut action = Action {
+            cpu: peak.cpu,
+            case: peak.begin,
+            total_ns: peak.total_ns,
+            begin,
+            end: None,
+            did: Vec::new(),
+        };
+        if self.wants_traces {
+            action.did.push(self.trace(|| trace(&json)));
+        }
+        let limit = self.kept.above_ns.map_or(String::new(), |above| above.0.to_string());
+        let withheld = self.kept.withheld.saturating_sub(1);
+        let environment = [("LATHUNT_LIMIT_NS", limit), ("LATHUNT_WITHHELD", withheld.to_string())];
+        let case = Case { json: &json, environment: &environment };
+        self.begun.push_back(begin);
+        self.kept.withheld = self.kept.withheld.saturating_sub(1);
+        match self.attendant.as_mut().map(|attendant| attendant.act(&case)) {
+            Some(Ok(())) => self.running = Some(action),
+            Some(Err(error)) => self.keep(Action {
+                end: Some(clock::mono()),
+                did: action.did.into_iter().chain([error.to_string()]).collect(),
+                ..action
+            }),
+            None => self.keep(Action { end: Some(clock::mono()), ..action }),
+        }
+    }
+
+    fn trace(&mut self, keep: impl FnOnce() -> Result<String>) -> String {
+        if self.traces == TRACES {
+            return format!("trace: not kept, {TRACES} of this measurement are");
+        }
+        match keep() {
+            Ok(place) => {
+                self.traces += 1;
+                format!("trace: {place}")
+            }
+            Err(error) => format!("trace: {error:#}"),
+        }
+    }
+
+    fn ended(&mut self, done: Option<Done>) {
+        let Some(mut action) = self.running.take() else { return };
+        match done {
+            Some(done) => {
+                action.end = Some(done.end);
+                action.did.extend(done.did);
+            }
+            None => action.did.push("not over when the measurement ended".to_owned()),
+        }
+        self.keep(action);
+    }
+
+    fn keep(&mut self, action: Action) {
+        action.did.iter().filter(|did| !did.ends_with("exit status 0")).for_each(|did| {
+            eprintln!("lathunt: on a late case of {} on CPU {}: {did}", action.total_ns, action.cpu);
+        });
+        self.until = action.end.unwrap_or(self.until);
+        self.kept.acted(action);
+    }
+
+    /// What was done so far, for a file that survives a kill.
+    #[must_use]
+    pub fn so_far(&self) -> Kept {
+        self.kept.clone()
+    }
+
+    /// Waits until what runs is over, at most as long as it may take, and says all of it in `run`.
+    pub fn finish(mut self, run: &mut Run) {
+        if self.running.is_some() {
+            let done = self.attendant.as_mut().and_then(Attendant::wait);
+            self.ended(done);
+        }
+        self.kept.mark(&mut run.peaks);
+        run.on_late = Some(self.kept);
+    }
+}
+
+/// Where actions run: on usable CPUs that are not measured, on those that are not isolated if there are any; else, and then
+/// that is true, on all.
+fn place(measured: &CpuSet) -> Result<(CpuSet, bool)> {
+    let topology = Topology::read(std::path::Path::new("/")).context("--on-late")?;
+    let usable = match lathunt_host::trusted::me() {
+        0 => topology.online.clone(),
+        _ => sched::affinity()?,
+    };
+    let others = usable.minus(measured);
+    let ordinary = others.minus(&topology.isolated);
+    Ok(match (ordinary.is_empty(), others.is_empty()) {
+        (false, _) => (ordinary, false),
+        (true, false) => (others, false),
+        (true, true) => (usable, true),
+    })
+}

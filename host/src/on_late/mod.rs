@@ -1,0 +1,195 @@
+//! Programs and signals that answer a late case while the measurement goes on.
+//!
+//! They are started by a process of their own, forked before anything is measured: it has left the measured CPUs and the
+//! measuring threads' priority, it still has the rights to become another user, and it ends everything below it when an
+//! action takes too long, when it is told to, or when this process is gone, be it by `kill -9` (`attendant`).
+//!
+//! Not here: which case is late, how many actions are allowed, and who else writes something down (`cli::on_late`).
+
+mod attendant;
+pub mod signal;
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::Mono;
+
+use crate::error::{Error, Result};
+use crate::user::User;
+pub use signal::Target;
+
+/// How long the attendant may take to accept a case.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it may take to end after the longest action.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Action {
+    /// A command for `sh -c`; the case is on its stdin.
+    Command(String),
+    /// A signal to a process.
+    Signal(Target),
+}
+
+/// How actions are done.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Where they run.
+    pub cpus: CpuSet,
+    /// Everything that a command started is killed after this.
+    pub timeout: Duration,
+    /// As whom commands run; `None`: as this process.
+    pub user: Option<User>,
+}
+
+/// A case for the attendant.
+#[derive(Clone, Debug)]
+pub struct Case<'a> {
+    /// What a command reads on stdin.
+    pub json: &'a str,
+    /// Variables of its environment.
+    pub environment: &'a [(&'a str, String)],
+}
+
+/// What became of one case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// When its first action began.
+    pub begin: Mono,
+    /// When its last action was over.
+    pub end: Mono,
+    /// How each action ended, one line each.
+    pub did: Vec<String>,
+}
+
+/// The process that acts. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Attendant {
+    pid: libc::pid_t,
+    stream: Option<UnixStream>,
+    heard: Vec<u8>,
+    timeout: Duration,
+    actions: u32,
+    busy: bool,
+}
+
+impl Attendant {
+    /// Forks it. Call this before threads are started, memory is locked, or rights are given up.
+    ///
+    /// # Errors
+    /// The kernel refuses a socket or a process.
+    pub fn start(actions: Vec<Action>, rules: Rules) -> Result<Attendant> {
+        let (ours, theirs) =
+            UnixStream::pair().map_err(|error| Error::new("make", "a socket for --on-late", error))?;
+        let (timeout, count) = (rules.timeout, actions.len() as u32);
+        // SAFETY: the child only runs `attend`, which keeps to what its module says, and never returns.
+        match unsafe { libc::fork() } {
+            -1 => Err(Error::last_os("start", "the process that acts on late cases")),
+            0 => {
+                drop(ours);
+                attendant::attend(&actions, &rules, theirs)
+            }
+            pid => {
+                drop(theirs);
+                let set = ours.set_nonblocking(true);
+                set.map_err(|error| Error::new("use", "the socket for --on-late", error))?;
+                let (stream, heard) = (Some(ours), Vec::new());
+                Ok(Attendant { pid, stream, heard, timeout, actions: count, busy: false })
+            }
+        }
+    }
+
+    /// Whether an action is still running.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Acts on `case`. Returns at once.
+    ///
+    /// # Errors
+    /// The attendant is gone, or does not take it.
+    pub fn act(&mut self, case: &Case) -> Result<()> {
+        let message = attendant::message(case);
+        let sent = self.send(&message);
+        self.busy = sent.is_ok();
+        sent.map_err(|error| {
+            self.stream = None;
+            Error::new("act on", "a late case", error).hint("the process that acts was killed")
+        })
+    }
+
+    fn send(&mut self, mut message: &[u8]) -> std::io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Err(ErrorKind::BrokenPipe.into()) };
+        let begun = Instant::now();
+        while !message.is_empty() {
+            match stream.write(message) {
+                Ok(written) => message = &message[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of the case, once all its actions are over. Never blocks.
+    pub fn done(&mut self) -> Option<Done> {
+        if !self.busy {
+            return None;
+        }
+        let mut bytes = [0; 4096];
+        loop {
+            match self.stream.as_mut().map(|stream| stream.read(&mut bytes)) {
+                Some(Ok(length)) if length > 0 => self.heard.extend_from_slice(&bytes[..length]),
+                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => break,
+                Some(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
+                _ => {
+                    self.busy = false;
+                    let now = crate::clock::mono();
+                    let did = vec!["the process that acts was killed".to_owned()];
+                    return Some(Done { begin: now, end: now, did });
+                }
+            }
+        }
+        let (done, length) = attendant::answer(&self.heard)?;
+        self.heard.drain(..length);
+        self.busy = false;
+        Some(done)
+    }
+
+    /// Waits until the actions on the last case are over: at most as long as they may take.
+    pub fn wait(&mut self) -> Option<Done> {
+        let longest = self.timeout * self.actions.max(1) + GRACE;
+        let begun = Instant::now();
+        while self.busy && begun.elapsed() < longest {
+            if let Some(done) = self.done() {
+                return Some(done);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        self.stream = None; // it sees the end of the stream, kills what runs, and ends
+        let begun = Instant::now();
+        // SAFETY: waits for our own child, with no status wanted.
+        while unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0 {
+            if begun.elapsed() > GRACE {
+                return; // something below it does not die; it goes on trying
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

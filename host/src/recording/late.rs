@@ -1,0 +1,163 @@
+//! Late cases while the recording goes on, for those who act on them: how many came, and the largest since it was asked.
+//!
+//! A case is late when its wake-up, or its job, took longer than a limit. What a verdict counts at the end is the same, but
+//! for deadlines that are the period of a thread: that is not known while it runs, and such jobs are not noticed here.
+
+use lathunt_core::application::{Deadlines, Job};
+use lathunt_core::peak::Peak;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
+use lathunt_core::trace::activation::Activation;
+
+use super::jobs::JobBook;
+use super::Recording;
+
+/// Which cases are late.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LateAbove {
+    /// Wake-ups above this.
+    pub wakeups: Option<Ns>,
+    /// Jobs above this.
+    pub jobs: Option<Ns>,
+    /// Jobs above the deadline of their thread.
+    pub deadlines: Deadlines,
+    /// Wake-ups, or jobs of an application, above this end the recording.
+    pub stop: Option<Ns>,
+}
+
+impl LateAbove {
+    /// Whether anything can be late.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.wakeups.is_none() && self.jobs.is_none() && self.deadlines.shortest().is_none()
+    }
+}
+
+/// A late case.
+#[derive(Clone)]
+pub(super) enum Found {
+    WakeUp(Box<Activation>),
+    Job(Box<Job>),
+}
+
+impl Found {
+    fn total(&self) -> Ns {
+        match self {
+            Found::WakeUp(activation) => activation.latency(),
+            Found::Job(job) => job.total(),
+        }
+    }
+}
+
+/// Those since they were taken.
+#[derive(Default)]
+pub(super) struct Late {
+    above: LateAbove,
+    realtime: bool, // a job of a real-time thread was seen: a deadline without a name is theirs alone
+    has_jobs: bool,
+    cases: u64,
+    worst: Option<Found>,
+    stop: Option<Found>, // the first
+}
+
+impl Late {
+    /// `has_jobs`: it is an application.
+    pub fn new(above: LateAbove, has_jobs: bool) -> Late {
+        Late { above, has_jobs, ..Late::default() }
+    }
+
+    /// From which total on jobs have to be looked at: because one may be late, or of use to `jobs`.
+    pub fn wanted_of(&self, jobs: &JobBook) -> Ns {
+        let limits = [self.above.jobs, self.above.deadlines.shortest(), self.above.stop];
+        let late = limits.into_iter().flatten().min();
+        late.map_or(jobs.useful_from(), |late| late.min(jobs.useful_from()))
+    }
+
+    /// A wake-up; one comparison where it is in time.
+    pub fn wakeup(&mut self, a: &Activation) {
+        let has_latency = !a.awake || a.timer.is_some();
+        if has_latency && !self.has_jobs && self.above.stop.is_some_and(|above| a.latency() > above) {
+            self.stop.get_or_insert_with(|| Found::WakeUp(Box::new(*a)));
+        }
+        if has_latency && self.above.wakeups.is_some_and(|above| a.latency() > above) {
+            self.found(Found::WakeUp(Box::new(*a)));
+        }
+    }
+
+    /// Jobs that ended.
+    pub fn jobs(&mut self, ended: &[Job]) {
+        for job in ended.iter().filter(|job| !job.is_provisional) {
+            let Some(last) = job.steps.last() else { continue };
+            let is_realtime = last.thread.prio.is_realtime();
+            self.realtime |= is_realtime;
+            let comm = last.thread.thread().comm;
+            let deadline = self.above.deadlines.while_running(&comm);
+            let deadline =
+                deadline.filter(|_| is_realtime || !self.realtime || self.above.deadlines.names(&comm));
+            if self.above.stop.is_some_and(|above| job.total() > above) {
+                self.stop.get_or_insert_with(|| Found::Job(Box::new(job.clone())));
+            }
+            if self.above.jobs.or(deadline).is_some_and(|above| job.total() > above) {
+                self.found(Found::Job(Box::new(job.clone())));
+            }
+        }
+    }
+
+    fn found(&mut self, found: Found) {
+        self.cases += 1;
+        if self.worst.as_ref().is_none_or(|worst| found.total() > worst.total()) {
+            self.worst = Some(found);
+        }
+    }
+}
+
+impl Recording {
+    /// Late cases since the last call: how many, and where it is `wanted` the largest of them with what is known of it so
+    /// far. Explaining it takes some ms.
+    #[must_use]
+    pub fn take_late(&mut self, wanted: bool) -> (u64, Option<Peak>) {
+        let cases = std::mem::take(&mut self.late.cases);
+        let worst = self.late.worst.take().filter(|_| wanted);
+        (cases, worst.and_then(|worst| self.late_peak(worst)))
+    }
+
+    /// The first case above [`LateAbove::stop`].
+    #[must_use]
+    pub fn stopped_by(&mut self) -> Option<Peak> {
+        let found = self.late.stop.clone()?;
+        self.late_peak(found)
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_to_stop(&self) -> bool {
+        self.late.stop.is_some()
+    }
+
+    fn late_peak(&mut self, found: Found) -> Option<Peak> {
+        match found {
+            Found::WakeUp(a) => {
+                self.book.explain_cases();
+                let quantity = if a.timer.is_some() { Quantity::TimerWakeup } else { Quantity::Wakeup };
+                Some(self.book.sample(&a, quantity, a.switched_in, a.latency()))
+            }
+            Found::Job(job) => {
+                let evidence = self.book.evidence_of();
+                self.jobs.as_mut().and_then(|jobs| jobs.late(*job, evidence))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_late_where_no_limit_is_given() {
+        assert!(LateAbove::default().is_nothing());
+        let deadlines = Deadlines::of_all(Some(Ns(5)));
+        assert!(!LateAbove { deadlines, ..LateAbove::default() }.is_nothing());
+        assert!(!LateAbove { jobs: Some(Ns(5)), ..LateAbove::default() }.is_nothing());
+    }
+}
