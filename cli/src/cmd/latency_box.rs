@@ -6,6 +6,7 @@ pub mod latmon;
 pub mod matrix;
 mod open;
 pub mod preempt;
+pub mod record;
 pub mod respond;
 mod serve;
 mod session;
@@ -87,6 +88,10 @@ pub struct BoxArgs {
     /// the responder is a thread of this process, on the address of CHANNEL or with --pair; -D is the length of each way
     #[arg(long, value_name = "WHAT", value_parser = ["receive"], conflicts_with_all = ["matrix", "calibrate", "latmon", "listen"])]
     pub compare: Option<String>,
+    /// Explain the worst round trips from the kernel's events (needs root): why the stimulus was received late, what the responder
+    /// did, why the answer was late. With a responder of another machine only this machine's part is known
+    #[arg(long, conflicts_with_all = ["matrix", "compare", "latmon"])]
+    pub record: bool,
     /// Number of worst round trips to keep
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub worst: u16,

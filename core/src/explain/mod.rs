@@ -50,4 +50,4 @@ pub use part::explain_part;
 pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
 pub use standstill::Standstills;
-pub use story::{explain_job, explain_passage, JobPassage};
+pub use story::{explain_job, explain_passage, explain_roundtrip, JobPassage, RoundTrip};

@@ -24,7 +24,8 @@ pub const VERSION: u8 = 1;
 pub enum Kind {
     /// Box: a session of this key begins. `first`: interval of the stimuli in ns; `second`: identity of the boot.
     Hello,
-    /// Responder: ready for that session. `second`: identity of its boot.
+    /// Responder: ready for that session. `first`: id of the thread that answers, as the kernel numbers it; 0 where it does not
+    /// know that (in a PID namespace). `second`: identity of its boot.
     Welcome,
     /// Box: answer this.
     Stimulus,

@@ -1,6 +1,9 @@
 //! Which clock the other end has: two ends of one boot share `CLOCK_MONOTONIC`.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use lathunt_core::time::Tid;
 
 use crate::error::{Error, Result};
 
@@ -12,6 +15,16 @@ pub fn of_boot() -> u64 {
     // FNV-1a, 64 bit
     let bytes = boot.bytes().chain(space.to_string_lossy().into_owned().into_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The id of the calling thread as the kernel's own events have it; `None` in a PID namespace, where it is known by another
+/// one.
+#[must_use]
+pub fn of_thread() -> Option<Tid> {
+    /// Inode of the first PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO, since 3.8).
+    const FIRST: u64 = 0xEFFF_FFFC;
+    let space = fs::metadata("/proc/self/ns/pid").ok()?;
+    (space.ino() == FIRST).then(crate::sched::tid)
 }
 
 /// 64 random bits: the key of a session.

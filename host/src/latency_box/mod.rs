@@ -6,6 +6,7 @@
 //!
 //! No thread allocates, locks or makes a system call while it measures, but for the channel's own and the sleep.
 
+pub mod evidence;
 pub mod feed;
 pub mod identity;
 pub mod latmon;
@@ -17,6 +18,7 @@ mod sender;
 pub mod session;
 pub mod tally;
 pub(crate) mod thread;
+pub mod trips;
 
 pub use session::{Finished, Options, Session};
 pub use thread::Place;

@@ -123,6 +123,8 @@ impl Receiver {
         if message.kind == Kind::Welcome && message.key == self.key {
             let same = message.second != 0 && message.second == self.boot;
             self.tally.same_clock.store(same, Ordering::Relaxed);
+            let thread = i32::try_from(message.first).unwrap_or(0);
+            self.tally.responder.store(if same { thread } else { 0 }, Ordering::Relaxed);
             self.tally.welcomed.store(true, Ordering::Release);
             return;
         }

@@ -1,7 +1,7 @@
 //! The thread that answers. It knows one session at a time: the one whose box said hello last.
 
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use lathunt_core::latency_box::delay::Distribution;
 use lathunt_core::latency_box::edge::{self, Edge};
 use lathunt_core::latency_box::message::{Kind, Message, SIZE};
 use lathunt_core::random::Random;
-use lathunt_core::time::Ns;
+use lathunt_core::time::{Ns, Tid};
 
 use super::identity;
 use super::relay::Relay;
 use super::sender::sleep_until;
 use super::thread::{Place, Worker};
+use super::trips::{Trip, Trips};
 use crate::clock;
 use crate::error::Result;
 use crate::link::{descriptor, Framing, Link};
@@ -52,6 +53,9 @@ pub struct Served {
     pub refused: AtomicU64,
     /// CPU time of the answering thread in sessions that are over, ns.
     pub cpu_ns: AtomicU64,
+    tid: AtomicI32,
+    /// Gets each stimulus that was answered.
+    pub trips: Option<Arc<Trips>>,
     /// When something came last (ns of CLOCK_MONOTONIC).
     last: AtomicU64,
     /// A session is going on.
@@ -59,6 +63,14 @@ pub struct Served {
     stop: AtomicBool,
     /// Asks the thread to let others come: the box has been silent.
     let_go: AtomicBool,
+}
+
+impl Served {
+    /// The answering thread, once it runs; `None` in a PID namespace, too.
+    #[must_use]
+    pub fn thread(&self) -> Option<Tid> {
+        Some(Tid(self.tid.load(Ordering::Acquire))).filter(|tid| tid.0 > 0)
+    }
 }
 
 /// A box that is silent for so long is taken for dead: another one may come. Its session goes on if it comes back first.
@@ -91,6 +103,12 @@ impl Serving {
         };
         let worker = Worker::start("respond", place, move || answering.run())?;
         Ok(Serving { worker, served: Arc::clone(served), lifeline })
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn served(&self) -> &Arc<Served> {
+        &self.served
     }
 
     /// Whether it goes on. Call it several times a second: it also sees that a box is silent or gone.
@@ -126,6 +144,7 @@ struct Answering {
 
 impl Answering {
     fn run(mut self) -> (Link, Service, Option<String>) {
+        self.served.tid.store(identity::of_thread().map_or(0, |tid| tid.0), Ordering::Release);
         let broke = match self.link.framing {
             Framing::Datagrams => self.datagrams(),
             Framing::Stream => self.stream(),
@@ -248,7 +267,12 @@ impl Answering {
         }
         let times = Message { first: now, second: clock::mono().0, ..*message };
         let answer = Message { kind: Kind::Answer, ..times }.encode();
-        self.emit(&answer)
+        self.emit(&answer)?;
+        if let Some(trips) = &self.served.trips {
+            let (key, sequence, end) = (message.key, message.sequence, clock::mono().0);
+            trips.push(&Trip { key, sequence, begin: now, end, middle: times.second, answered: 0 });
+        }
+        Ok(())
     }
 
     fn emit(&mut self, bytes: &[u8; SIZE]) -> io::Result<()> {
@@ -266,7 +290,8 @@ impl Answering {
             count(&self.served.sessions, 1);
             self.key = Some(message.key);
         }
-        let welcome = Message { second: self.boot, ..Message::new(Kind::Welcome, message.key, 0) };
+        let first = self.served.thread().map_or(0, |tid| tid.0 as u64);
+        let welcome = Message { first, second: self.boot, ..Message::new(Kind::Welcome, message.key, 0) };
         match self.link.outlet.send(&welcome.encode()) {
             Err(error) if !passes(&error) && !gone(&error) => Err(error),
             _ => Ok(()),

@@ -11,11 +11,10 @@ use lathunt_core::latency_box::Counts;
 use lathunt_core::series::{Quantity, Series, Thread};
 use lathunt_core::time::{Mono, Ns, Prio, Tid};
 
-use super::feed::Feed;
 use super::identity;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::tally::{plain, Tally, WorstTrip};
+use super::tally::{plain, Tally, Taps, WorstTrip};
 use super::thread::{Place, Worker};
 use crate::error::Result;
 use crate::instrument::counters::Counters;
@@ -70,6 +69,8 @@ pub struct Finished {
     pub counts: Counts,
     /// The worst, the worst first.
     pub worst: Vec<WorstTrip>,
+    /// The thread that answered, where it is of this boot and known.
+    pub responder: Option<Tid>,
     /// Whether the responder ever said welcome.
     pub welcomed: bool,
     /// The latency that broke the measurement off.
@@ -88,17 +89,17 @@ impl Session {
     /// # Errors
     /// When a thread cannot get its CPU or priority, or there is no random key.
     pub fn start(link: Link, options: Options) -> Result<Session> {
-        Session::start_fed(link, options, None)
+        Session::start_tapped(link, options, Taps::default())
     }
 
-    /// As [`Session::start`]; `feed` gets each latency.
+    /// As [`Session::start`]; `taps` get each round trip.
     ///
     /// # Errors
     /// As [`Session::start`].
-    pub fn start_fed(link: Link, options: Options, feed: Option<Arc<Feed>>) -> Result<Session> {
+    pub fn start_tapped(link: Link, options: Options, taps: Taps) -> Result<Session> {
         let key = identity::random_key()?;
         let boot = identity::of_boot();
-        let tally = Arc::new(Tally::new(options.duration, options.worst, feed));
+        let tally = Arc::new(Tally::new(options.duration, options.worst, taps));
         let burst = if let Pattern::Burst { size } = options.pattern { size } else { 1 };
         let flights = Arc::new(Flights::for_time(options.timeout, options.interval, burst));
         let receiver = Receiver {
@@ -203,6 +204,7 @@ impl Session {
             series: self.series(),
             counts: self.tally.counts(),
             worst: self.tally.worst(),
+            responder: Some(Tid(self.tally.responder.load(Ordering::Acquire))).filter(|tid| tid.0 > 0),
             welcomed: self.tally.welcomed.load(Ordering::Acquire),
             broke,
             closed: self.tally.closed.load(Ordering::Acquire),

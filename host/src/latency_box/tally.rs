@@ -10,6 +10,7 @@ use lathunt_core::series::SecondMax;
 use lathunt_core::time::Ns;
 
 use super::feed::Feed;
+use super::trips::{Trip, Trips};
 use crate::instrument::counters::{bump, Counters};
 use crate::instrument::cyclic::seconds::Seconds;
 
@@ -53,17 +54,27 @@ pub struct Tally {
     pub(super) welcomed: AtomicBool,
     pub(super) same_clock: AtomicBool,
     pub(super) receiver: AtomicI32,
+    /// The thread that answers, where it is of this boot; else 0.
+    pub(super) responder: AtomicI32,
     pub(super) broke: AtomicU64, // 0: no; else latency + 1
     // of either
     pub(super) closed: AtomicBool,
     pub(super) stop: AtomicBool,
     pub(super) trouble: Mutex<Option<String>>,
-    /// Gets each latency, where somebody wants them one by one.
-    feed: Option<Arc<Feed>>,
+    taps: Taps,
+}
+
+/// Who gets each round trip one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Taps {
+    /// Its latency.
+    pub feed: Option<Arc<Feed>>,
+    /// Its times.
+    pub trips: Option<Arc<Trips>>,
 }
 
 impl Tally {
-    pub(super) fn new(length: Option<Ns>, worst_kept: usize, feed: Option<Arc<Feed>>) -> Tally {
+    pub(super) fn new(length: Option<Ns>, worst_kept: usize, taps: Taps) -> Tally {
         let counters = || Counters::new(Layout::LATENCY);
         Tally {
             sent_view: counters(),
@@ -88,11 +99,12 @@ impl Tally {
             welcomed: AtomicBool::new(false),
             same_clock: AtomicBool::new(false),
             receiver: AtomicI32::new(0),
+            responder: AtomicI32::new(0),
             broke: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             trouble: Mutex::new(None),
-            feed,
+            taps,
         }
     }
 
@@ -102,8 +114,11 @@ impl Tally {
         self.sent_view.record(sample.latency);
         self.due_view.record(sample.since_due);
         self.last.store(sample.latency.0, RELAXED);
-        if let Some(feed) = &self.feed {
+        if let Some(feed) = &self.taps.feed {
             feed.push(sample.latency);
+        }
+        if let Some(trips) = &self.taps.trips {
+            trips.push(&self.trip(sample));
         }
         let flight = &sample.flight;
         // What was due and not sent counts until the answer to the next one.
@@ -122,6 +137,12 @@ impl Tally {
         let second = sample.arrived.saturating_sub(self.begun.load(RELAXED)) / 1_000_000_000;
         self.seconds.note(u32::try_from(second).unwrap_or(u32::MAX), sample.latency);
         self.keep(sample, parts);
+    }
+
+    fn trip(&self, sample: &Sample) -> Trip {
+        let (begin, end) = (sample.flight.sent, sample.arrived);
+        let there = if self.same_clock.load(RELAXED) { sample.there } else { (0, 0) };
+        Trip { key: 0, sequence: sample.sequence, begin, end, middle: there.0, answered: there.1 }
     }
 
     fn parts(&self, sample: &Sample) -> Option<(Ns, Ns)> {

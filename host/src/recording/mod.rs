@@ -45,6 +45,7 @@ use window::{Before, Largests};
 use worst::Book;
 
 pub use late::LateAbove;
+pub use pending::Packed;
 pub use selection::Selection;
 pub use settings::Settings;
 pub use since_reset::SinceReset;

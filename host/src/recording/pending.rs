@@ -8,13 +8,14 @@ use crate::recorder::Frozen;
 pub(super) type Moment = (Tid, Mono);
 
 /// A flight record that waits, some tenth of its size.
-pub(super) struct Packed {
+pub struct Packed {
     frozen: Frozen, // its bytes compressed where `length` says what they were
     length: Option<usize>,
 }
 
 impl Packed {
     /// Some ms for half a megabyte.
+    #[must_use]
     pub fn new(mut frozen: Frozen) -> Packed {
         let packed = zstd::bulk::compress(&frozen.bytes, 1).ok();
         let length = packed.is_some().then_some(frozen.bytes.len());
@@ -23,6 +24,7 @@ impl Packed {
     }
 
     /// As it was.
+    #[must_use]
     pub fn unpacked(&self) -> Frozen {
         let Frozen { cpu, id, trigger, .. } = self.frozen;
         let bytes = self.length.and_then(|length| zstd::bulk::decompress(&self.frozen.bytes, length).ok());
@@ -30,12 +32,12 @@ impl Packed {
     }
 
     /// Whose ring it was.
-    pub fn cpu(&self) -> Cpu {
+    pub(super) fn cpu(&self) -> Cpu {
         self.frozen.cpu
     }
 
     /// How late its victim was.
-    pub fn total(&self) -> Ns {
+    pub(super) fn total(&self) -> Ns {
         self.frozen.trigger.victim.map_or(Ns::ZERO, |victim| victim.total)
     }
 }

@@ -39,8 +39,12 @@ pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<Calibration>> {
     }
     for local in args.locals() {
         let mut median = |ask: Ns| -> Result<Option<Ns>> {
-            let end =
-                open::pair(local, open::other(cpu), options(args, ask, cpu, priority, local.to_string()))?;
+            let end = open::pair(
+                local,
+                open::other(cpu),
+                options(args, ask, cpu, priority, local.to_string()),
+                None,
+            )?;
             let found = measure(end.session);
             drop(end.serving.map(lathunt_host::latency_box::responder::Serving::end));
             Ok(found)

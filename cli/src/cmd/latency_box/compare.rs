@@ -139,8 +139,12 @@ fn measure(args: &BoxArgs, prepared: &Prepared, way: &mut Measured, length: Ns) 
     let mut options = open::options(args, format!("{} {}", way.channel, way.reception), cpu, priority);
     options.duration = Some(length);
     let session = Session::start(mine, options)?;
-    let (finished, _) =
-        watch::follow(args, vec![End { session, serving: Some(serving) }], None, &prepared.conditions);
+    let (finished, _) = watch::follow(
+        args,
+        vec![End { session, serving: Some(serving) }],
+        watch::Others::default(),
+        &prepared.conditions,
+    );
     let mut whole = true;
     for (_, one) in finished {
         whole &= one.welcomed && !one.closed;

@@ -36,8 +36,9 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
                 let name = format!("{local} CPU {from} to {to}");
                 let mut options = open::options(args, name, from, prepared.place.priority);
                 options.duration = Some(args.duration.unwrap_or(LENGTH));
-                let end = open::pair(local, Some(to), options)?;
-                let (one, length) = watch::follow(args, vec![end], None, &prepared.conditions);
+                let end = open::pair(local, Some(to), options, None)?;
+                let (one, length) =
+                    watch::follow(args, vec![end], watch::Others::default(), &prepared.conditions);
                 finished.extend(one);
                 elapsed = Ns(elapsed.0.max(length.0));
                 if signals::stop_requested().is_some() {

@@ -8,12 +8,15 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::latency_box::channel::{Channel, Local};
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
+use lathunt_host::latency_box::tally::Taps;
+use lathunt_host::latency_box::trips::Trips;
 use lathunt_host::latency_box::{self, Options, Session};
 use lathunt_host::link::{self, Link};
 use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
 
+use super::record::Recording;
 use super::session::Prepared;
 use crate::cmd::latency_box::BoxArgs;
 
@@ -50,7 +53,7 @@ pub fn cpus(args: &BoxArgs) -> Result<CpuSet> {
 ///
 /// # Errors
 /// When a responder is not there in time, or a device is absent or refused.
-pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<End>> {
+pub fn all(args: &BoxArgs, prepared: &Prepared, mut recording: Option<&mut Recording>) -> Result<Vec<End>> {
     let place = &prepared.place;
     if args.pair.is_empty() {
         let mut ends = Vec::new();
@@ -58,7 +61,9 @@ pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<End>> {
             let link = connect(channel, args.wait)?;
             let options =
                 options(args, channel.to_string(), place.cpus[at % place.cpus.len()], place.priority);
-            ends.push(End { session: Session::start(link, options)?, serving: None });
+            let trips = recording.as_mut().map(|recording| recording.channel(args.worst));
+            let session = Session::start_tapped(link, options, Taps { feed: None, trips })?;
+            ends.push(End { session, serving: None });
         }
         return Ok(ends);
     }
@@ -67,14 +72,15 @@ pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<End>> {
         true => locals.flat_map(|local| place.cpus.iter().map(move |&cpu| (local, cpu, Some(cpu)))).collect(),
         false => locals.map(|local| (local, place.cpus[0], other(place.cpus[0]))).collect(),
     };
-    let start = |(local, from, to): (Local, Cpu, Option<Cpu>)| {
+    let mut start = |(local, from, to): (Local, Cpu, Option<Cpu>)| {
         let name = match to {
             Some(to) if args.smp => format!("{local} CPU {from} to {to}"),
             _ => local.to_string(),
         };
-        pair(local, to, options(args, name, from, place.priority))
+        let trips = recording.as_mut().map(|recording| recording.channel(args.worst));
+        pair(local, to, options(args, name, from, place.priority), trips)
     };
-    pairs.into_iter().map(start).collect()
+    pairs.into_iter().map(&mut start).collect()
 }
 
 /// A CPU that is not `cpu`, if there is one.
@@ -83,17 +89,18 @@ pub fn other(cpu: Cpu) -> Option<Cpu> {
     sched::affinity().ok().and_then(|allowed| allowed.iter().find(|&other| other != cpu))
 }
 
-/// A pair of threads of this process; the one that answers runs on CPU `to`.
+/// A pair of threads of this process; the one that answers runs on CPU `to`. `trips` get each round trip.
 ///
 /// # Errors
 /// When the channel cannot be made or a CPU is refused.
-pub fn pair(local: Local, to: Option<Cpu>, options: Options) -> Result<End> {
+pub fn pair(local: Local, to: Option<Cpu>, options: Options, trips: Option<Arc<Trips>>) -> Result<End> {
     let (mine, theirs) =
         link::local::pair(local).map_err(|error| anyhow!("cannot make the channel {local}: {error}"))?;
     let place = latency_box::Place { cpu: to, priority: options.place.priority };
     let service = Service { place, delay: None, seed: 0, relay: None };
     let serving = Serving::start(theirs, service, &Arc::new(Served::default()))?;
-    Ok(End { session: Session::start(mine, options)?, serving: Some(serving) })
+    let session = Session::start_tapped(mine, options, Taps { feed: None, trips })?;
+    Ok(End { session, serving: Some(serving) })
 }
 
 /// Connects; again and again while the other end is not there yet.

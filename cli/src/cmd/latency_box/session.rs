@@ -16,6 +16,7 @@ use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, sched, signals};
 
 use super::open::{self, Place};
+use super::record::Recording;
 use super::{calibrate, serve, table, watch};
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::{target, write_atomic, RUN_FILE};
@@ -30,14 +31,17 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let lines_file = args.lines.as_deref().map(|path| target(path, "histogram.txt")).transpose()?;
     let mut prepared = Prepared::new(args)?;
     let calibration = if args.calibrate { calibrate::all(args, &prepared)? } else { Vec::new() };
+    let mut recording = args.record.then(|| Recording::start(&mut prepared.conditions)).transpose()?;
     let before = crate::conditions::before_measuring(&prepared.cpus);
-    let ends = open::all(args, &prepared)?;
+    let ends = open::all(args, &prepared, recording.as_mut())?;
     let server = args.listen.as_deref().map(serve::Server::start).transpose()?;
-    let (finished, elapsed) = watch::follow(args, ends, server.as_ref(), &prepared.conditions);
+    let others = watch::Others { server: server.as_ref(), recording: recording.as_mut() };
+    let (finished, elapsed) = watch::follow(args, ends, others, &prepared.conditions);
     prepared.conditions.duration_s = Some(elapsed.as_secs());
     prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     let mut run = to_run(prepared.conditions, &finished);
     run.calibration = calibration;
+    recording.iter().for_each(|recording| recording.explain(&mut run, &finished));
     stopped::mark(&mut run, elapsed, args.duration);
     // A verdict after a failed calibration is void: said by the rules of every verdict.
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));

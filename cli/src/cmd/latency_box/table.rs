@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use lathunt_core::printable;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::Ns;
@@ -13,6 +14,7 @@ pub fn of(run: &Run, quiet: bool) -> String {
     for series in run.of(Quantity::Roundtrip) {
         channel(&mut text, run, series);
     }
+    text.push_str(&cases(run));
     text.push_str(&verdict(run));
     if !quiet {
         for calibration in &run.calibration {
@@ -21,6 +23,16 @@ pub fn of(run: &Run, quiet: bool) -> String {
             let how = if calibration.passed { "as asked" } else { "NOT as asked" };
             let _ = writeln!(text, "calibration: a delay of {asked} was seen as {seen}, {how}");
         }
+    }
+    text
+}
+
+/// The cases with their causes, the worst first.
+#[must_use]
+pub fn cases(run: &Run) -> String {
+    let mut text = String::new();
+    for peak in run.peaks.iter().filter(|peak| peak.explanation.is_some()) {
+        let _ = writeln!(text, "  case: {}", printable::line(&peak.sentence()));
     }
     text
 }

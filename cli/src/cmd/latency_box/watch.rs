@@ -9,16 +9,26 @@ use lathunt_host::latency_box::{Finished, Options};
 use lathunt_host::{sched, signals};
 
 use super::open::End;
+use super::record::{self, Recording};
 use super::serve::Server;
 use crate::cmd::latency_box::BoxArgs;
 use crate::live::state::{Progress, Row};
 use crate::live::Display;
 
+/// Who looks at it meanwhile.
+#[derive(Default)]
+pub struct Others<'o> {
+    /// Pages of the measurement.
+    pub server: Option<&'o Server>,
+    /// The kernel's events of the worst round trips.
+    pub recording: Option<&'o mut Recording>,
+}
+
 /// Until all sessions are over. What they measured, and how long.
 pub fn follow(
     args: &BoxArgs,
     ends: Vec<End>,
-    server: Option<&Server>,
+    mut others: Others<'_>,
     conditions: &Conditions,
 ) -> (Vec<(Options, Finished)>, Ns) {
     let mut display = Display::new(args.quiet || args.json);
@@ -38,12 +48,18 @@ pub fn follow(
         if display.is_due() || signals::take_status_request() {
             display.show(&progress(args, &ends));
         }
-        if let Some(server) = server {
+        if let Some(recording) = &mut others.recording {
+            recording.look();
+        }
+        if let Some(server) = others.server {
             server.publish(|| snapshot(conditions, &ends));
         }
-        std::thread::sleep(Duration::from_millis(if asked_to_end { 5 } else { 20 }));
+        let turn =
+            if asked_to_end || others.recording.is_some() { record::TURN } else { Duration::from_millis(20) };
+        std::thread::sleep(turn);
     }
     display.finish();
+    others.recording.into_iter().for_each(Recording::look);
     let elapsed = ends.iter().map(|end| end.session.elapsed()).max().unwrap_or_default();
     let finished = ends.into_iter().map(|End { session, serving }| {
         let options = session.options().clone();

@@ -7,7 +7,7 @@
 //!
 //! One question a file: [`running`](self) on the CPU, `own` doings there, `waiting` for a CPU and why not `elsewhere`, `idle` CPUs, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
 //! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, requests of `stacked` devices, `sources` of
-//! interrupts, `spins` for what another CPU has, `links` what belongs together, `clauses` the sentence.
+//! interrupts, `spins` for what another CPU has, `roundtrip`s of two threads, `links` what belongs together, `clauses` the sentence.
 
 mod blocked;
 mod changes;
@@ -19,6 +19,7 @@ mod idle;
 mod links;
 mod own;
 mod reason;
+mod roundtrip;
 mod running;
 mod softirqs;
 mod sources;
@@ -40,6 +41,7 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Kind as What, Window};
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
+pub use roundtrip::{explain_roundtrip, RoundTrip};
 use running::Hidden;
 
 /// Longest chain that is followed.

@@ -9,6 +9,7 @@ mod oracle;
 mod quota;
 mod realtime_kernel;
 mod reasons;
+mod roundtrips;
 mod sentence;
 mod slices;
 mod streams;

@@ -16,6 +16,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::facts::counters::Counters;
 use lathunt_host::latency_box::feed::Feed;
 use lathunt_host::latency_box::latmon::{Peer, Server};
+use lathunt_host::latency_box::tally::Taps;
 use lathunt_host::latency_box::{Finished, Options, Session};
 use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
@@ -228,7 +229,8 @@ impl Serving<'_> {
         let link = open::connect(channel, self.args.wait)?;
         let feed = Arc::new(Feed::default());
         let options = Options { interval, late_above, duration: None, ..base };
-        let session = Session::start_fed(link, options, Some(Arc::clone(&feed)))?;
+        let session =
+            Session::start_tapped(link, options, Taps { feed: Some(Arc::clone(&feed)), trips: None })?;
         Ok(Running { session, feed, late: 0, told: 0 })
     }
 

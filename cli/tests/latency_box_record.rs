@@ -1,0 +1,139 @@
+//! `lathunt box --record`: the cause of a late answer is named with its size.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lathunt_core::peak::Peak;
+use lathunt_core::run::Run;
+use lathunt_core::time::{Cpu, Ns};
+use lathunt_host::sched::{self, Policy};
+use lathunt_host::testing::{lacks_bpf, may_run};
+
+struct Responder(Child);
+
+impl Responder {
+    fn start(arguments: &[&str]) -> Responder {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        command.args(["respond", "-q", "-c", "0"]).args(arguments).stdout(Stdio::null());
+        Responder(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The worst case of a measurement, while `meanwhile` goes on.
+fn worst(directory: &Path, arguments: &[&str], mut meanwhile: impl FnMut()) -> Peak {
+    let shown = directory.display().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["box", "-q", "-D", "1500ms", "--record", "--worst", "3", "-o", &shown]).args(arguments);
+    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let code = loop {
+        meanwhile();
+        if let Some(status) = running.try_wait().unwrap() {
+            break status.code();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+    };
+    assert_eq!(code, Some(0));
+    let run = Run::from_json(&std::fs::read_to_string(directory.join("run.lathunt.json")).unwrap()).unwrap();
+    run.peaks.into_iter().next().unwrap()
+}
+
+/// Time of the leaves whose label has this in it.
+fn of(peak: &Peak, label: &str) -> Ns {
+    let explanation = peak.explanation.as_ref().unwrap_or_else(|| panic!("{:?}", peak.no_evidence));
+    assert!(explanation.tree.adds_up());
+    assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, peak.total_ns);
+    explanation
+        .tree
+        .leaves()
+        .iter()
+        .filter(|leaf| leaf.label.contains(label))
+        .map(|leaf| leaf.duration_ns)
+        .sum()
+}
+
+fn within(seen: Ns, injected: Ns) -> bool {
+    seen.0.abs_diff(injected.0) <= injected.0 / 20
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_with_their_sizes() {
+    let name = "a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_with_their_sizes";
+    if !may_run(name, lacks_bpf())
+        || !may_run(
+            name,
+            (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs"),
+        )
+    {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let channel = "udp:127.0.0.1:47431";
+    let twenty = Ns::from_ms(20);
+    // The host may take a CPU meanwhile: then once more.
+    let hogged = (0..3).map(|_| {
+        let _responder = Responder::start(&[channel]);
+        std::thread::scope(|scope| {
+            let hog = scope.spawn(|| {
+                // SAFETY: a string that ends with a zero.
+                unsafe { libc::prctl(libc::PR_SET_NAME, c"test-hog".as_ptr()) };
+                sched::pin(Cpu(0)).unwrap();
+                sched::set_policy(Policy::Fifo, 99).unwrap();
+                for _ in 0..8 {
+                    std::thread::sleep(Duration::from_millis(400));
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_millis(20) {}
+                }
+            });
+            let peak =
+                worst(place.path(), &[channel, "-c", "1"], || std::thread::sleep(Duration::from_millis(20)));
+            hog.join().unwrap();
+            peak
+        })
+    });
+    let mut seen = Vec::new();
+    let is_named = |peak: &Peak| {
+        let culprit = peak.culprit.clone().unwrap_or_default();
+        culprit == "thread: test-hog" && within(of(peak, "test-hog"), twenty.min(peak.total_ns))
+    };
+    assert!(hogged.inspect(|peak| seen.push(peak.sentence())).any(|peak| is_named(&peak)), "{seen:#?}");
+
+    let delayed = (0..3).map(|_| {
+        let _responder = Responder::start(&[channel, "--delay", "10ms"]);
+        worst(place.path(), &[channel, "-c", "1", "-i", "50ms"], || {
+            std::thread::sleep(Duration::from_millis(20))
+        })
+    });
+    let mut seen = Vec::new();
+    let is_delay = |peak: &Peak| {
+        let turnaround = &peak.explanation.as_ref().unwrap().tree.children[1];
+        turnaround.label.starts_with("turnaround")
+            && within(turnaround.duration_ns, Ns::from_ms(10))
+            && peak.sentence().contains("respond/")
+            && within(of(peak, "respond/"), Ns::from_ms(10))
+    };
+    assert!(delayed.inspect(|peak| seen.push(peak.sentence())).any(|peak| is_delay(&peak)), "{seen:#?}");
+
+    // 20 ms, and not 5, for the noise of a shared machine.
+    let program = "import os,time\nwhile True:\n b=b''\n while len(b)<40:\n  r=os.read(0,40-len(b))\n  if not r: raise SystemExit\n  b+=r\n e=time.thread_time()+.02\n while time.thread_time()<e: pass\n os.write(1,b)";
+    let computed = (0..3).map(|_| {
+        let _responder = Responder::start(&[channel, "--", "chrt", "-f", "50", "python3", "-c", program]);
+        std::thread::sleep(Duration::from_millis(500)); // it begins
+        worst(place.path(), &[channel, "-c", "1", "-i", "200ms"], || {
+            std::thread::sleep(Duration::from_millis(20))
+        })
+    });
+    let mut seen = Vec::new();
+    let is_program =
+        |peak: &Peak| within(of(peak, "python3/"), twenty) && peak.sentence().contains("python3/");
+    assert!(computed.inspect(|peak| seen.push(peak.sentence())).any(|peak| is_program(&peak)), "{seen:#?}");
+}
