@@ -19,7 +19,7 @@ use super::interrupted::{interrupted_code, reenabled_interrupts, where_interrupt
 use super::record::Record;
 use super::segment::{Evidence, Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
-use super::standstill::Together;
+use super::standstill::{self, Together};
 use super::stolen::Stolen;
 use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
@@ -201,14 +201,28 @@ fn late(
             continue;
         }
         match reading.judge(&mut share, victim) {
-            Ok(label) => {
-                parts.push(share.leaf(label));
-                shares.push(share);
-            }
+            Ok(label) => match both(record, &share, own) {
+                Some(gap) => parts.push(gap),
+                None => {
+                    parts.push(share.leaf(label));
+                    shares.push(share);
+                }
+            },
             Err(open) => parts.push(open.segment(&share)),
         }
     }
     parts
+}
+
+/// Nobody's, where another CPU took no interrupt at the same time: a host or firmware stops all of them wherever they are, and
+/// where interrupts come back on, it is not said for how long they were off. But CPUs wait for one another with interrupts off.
+fn both(record: &Record, share: &Share, handler: Mono) -> Option<Segment> {
+    if !matches!(share.role, Role::IrqsOff { .. }) {
+        return None;
+    }
+    let other = standstill::elsewhere_too(record, share.cpu, share.begin, handler)?;
+    let label = standstill::of_both(share.cpu, other);
+    Some(Segment::unexplained(Kind::TimerLate, label, share.begin, share.net))
 }
 
 /// Why a share does not explain its time.

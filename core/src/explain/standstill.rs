@@ -22,6 +22,8 @@ const TELLING: Ns = Ns::from_us(10);
 const TICK: Ns = Ns::from_ms(1);
 /// So far back the ticks before a stretch are looked for.
 const TICKS_BEFORE: Ns = Ns::from_ms(1_000);
+/// The stack of a late interrupt is taken so soon after it.
+const LATEST_STACK: Ns = Ns::from_ms(1);
 /// Standstills that are remembered.
 const KNOWN: usize = 64;
 
@@ -97,16 +99,37 @@ pub fn of_thread(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono)
 
 /// Another CPU that had no event and took no interrupt of a timer that was due, for three quarters of `[a, b)` and hardly
 /// longer. That says of neither that it had interrupts on; but one cause outside of both is likelier than the thread that
-/// runs on one.
+/// runs on one. Not where a stack shows one of the two waiting for a CPU with interrupts off.
 #[must_use]
 pub fn elsewhere_too(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Cpu> {
+    let waited = |on: Cpu| {
+        let mut frames = record.stacks(on, a, b + LATEST_STACK).flat_map(|sample| &sample.frames);
+        frames.any(|frame| waits_for_a_cpu(frame))
+    };
+    if waited(cpu) {
+        return None;
+    }
     record.cpus().filter(|other| *other != cpu).find(|&other| {
         let unserved = unserved(record, other, a, b).into_iter();
         let quiet = unserved.flat_map(|(due, served)| quiet(record, other, due, served));
         let mut still = quiet.map(|(begin, end)| Standstill { cpu: other, begin, end });
         let both = |still: &Standstill| still.end.min(b).since(still.begin.max(a));
-        still.any(|still| is_same(&still, a, b) && 4 * both(&still).0 >= 3 * b.since(a).0)
+        still.any(|still| is_same(&still, a, b) && 4 * both(&still).0 >= 3 * b.since(a).0) && !waited(other)
     })
+}
+
+/// Functions in which a CPU waits for another one with interrupts off, by parts of their names: the other one is the cause.
+fn waits_for_a_cpu(frame: &str) -> bool {
+    ["spin_lock", "queued_", "multi_cpu_stop", "csd_lock", "patch_sync", "rendezvous", "trylock_spinning"]
+        .iter()
+        .any(|name| frame.contains(name))
+}
+
+/// What is known where two CPUs took no interrupt at the same time.
+pub fn of_both(cpu: Cpu, other: Cpu) -> String {
+    format!(
+        "no interrupt came of a timer that was due on CPU {cpu}, nor did one on CPU {other}: the machine stood still, or both had them off"
+    )
 }
 
 /// Stretches of a CPU in which it did nothing, though a timer was due, while another one stood still.

@@ -123,10 +123,7 @@ impl Why {
                 format!("{none} on CPU {cpu}, and the last one before found {name} in {place}, where interrupts are on"),
                 false,
             ),
-            Why::Both(other) => (
-                format!("{none} on CPU {cpu}, nor did one on CPU {other}: the machine stood still, or both had them off"),
-                false,
-            ),
+            Why::Both(other) => (standstill::of_both(cpu, *other), false),
         };
         let build = if is_proved { Segment::stood_still } else { Segment::unexplained };
         build(super::Kind::WakeupWait, label, still.begin, still.net)

@@ -136,6 +136,46 @@ fn nobody_is_blamed_for_what_stopped_another_cpu_too() {
     assert_eq!(it_ran.cause, "irqs off: reader", "it took an NMI meanwhile");
 }
 
+/// Both were in the kernel, so neither proves that it stood still: no thread is blamed, unless one waited for the other.
+#[test]
+fn nobody_is_blamed_where_two_cpus_took_no_interrupt_at_the_same_time() {
+    let other = |due: u64, at: u64, stack: &str| {
+        format!(
+            "{at} c0 vec+ local_timer\n{} c0 timer+ tick_nohz_handler {due}\n{} c0 stack sh/44 {stack}\n{} c0 timer-\n{} c0 vec- local_timer",
+            at + 1,
+            at + 2,
+            at + 3,
+            at + 4
+        )
+    };
+    let case = |place: &str, other: &str| {
+        let known =
+            IN_THE_KERNEL.replace("kernel down_read", place).replace("^ELSE", "50 c0 switch idle > sh/44");
+        explained(&notation::window(&format!("{known}\n{other}")), 100, 1610)
+    };
+    for place in ["kernel down_read", "kernel+ driver_write f", "kernel _raw_spin_unlock_irqrestore f"] {
+        let both = case(place, &other(150, 1_700, "kernel vfs_write"));
+        assert_eq!(both.cause, "unexplained", "{place}");
+        let says = "no interrupt came of a timer that was due on CPU 1, nor did one on CPU 0";
+        assert!(both.sentence.contains(says), "{}", both.sentence);
+        assert!(Standstills::default().note(Cpu(1), &both).is_empty(), "likely is not proved");
+        for (due, at, stack) in [
+            (1_650, 1_700, "kernel vfs_write"), // its timer was due when the other came
+            (150, 400, "kernel vfs_write"),     // it took its interrupt long before
+            (150, 9_000, "kernel vfs_write"),   // it stood still for much longer
+            (150, 1_700, "kernel native_queued_spin_lock_slowpath _raw_spin_lock_irqsave f"),
+        ] {
+            assert_eq!(
+                case(place, &other(due, at, stack)).cause,
+                "irqs off: reader",
+                "{place} {due} {at} {stack}"
+            );
+        }
+    }
+    let waits = case("kernel+ multi_cpu_stop cpu_stopper_thread", &other(150, 1_700, "kernel vfs_write"));
+    assert!(waits.cause.starts_with("irqs off"), "{waits:#?}");
+}
+
 #[test]
 fn an_explanation_tells_what_it_proves_to_those_of_other_cpus() {
     let in_user = IN_THE_KERNEL.replace("kernel down_read", "user").replace("^ELSE", "");
