@@ -157,7 +157,7 @@ fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String 
         _ => ("samples", total(&input.distribution.excesses(u))),
     };
     format!(
-        "no tail can be fitted: {above} {of} above {} give none; measure longer, or choose a lower threshold",
+        "no tail can be fitted: {above} {of} above {} give none (all equal, or a likelihood without a maximum); measure longer, or choose a lower threshold",
         input.level(u)
     )
 }

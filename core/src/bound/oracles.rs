@@ -166,6 +166,40 @@ fn rounded_rain_is_fitted_by_its_classes() {
     }
 }
 
+/// `fpot` and `exi(r = 0)` of R's package evd 2.3-6.1 over several thresholds (its optimum polished by `optim`), and the
+/// likelihood of classes of 4 mm, minimised by `optim` in R 4.2.2.
+#[test]
+fn rain_over_several_thresholds_is_what_r_finds() {
+    let values = rain();
+    let all = Distribution::of_values(&values, Grid::Exact).unwrap();
+    for (u, n, sigma, xi, theta) in [
+        (10.9, 1743, 7.744519, 0.034817, 0.638_174_36),
+        (16.5, 844, 7.936598, 0.039492, 0.720_651_68),
+        (29.2, 165, 7.777924, 0.151128, 0.890_880_25),
+    ] {
+        let cells = all.excesses(u);
+        let fit = gpd::fit(&cells).unwrap();
+        assert_eq!(total(&cells), n);
+        close(fit.sigma, sigma, 2e-5);
+        close(fit.xi, xi, 2e-5);
+        let times = (0u32..).zip(&values).filter(|(_, value)| **value > u).map(|(at, _)| f64::from(at));
+        close(order::extremal_index(&times.collect::<Vec<_>>()).unwrap(), theta, 1e-7);
+    }
+    let rounded = Distribution::of_values(&values, Grid::Width(4.0)).unwrap();
+    for (u, n, sigma, xi, nllh) in [
+        (12.0, 1504, 7.922931, 0.024797, 2585.099623),
+        (20.0, 570, 6.926963, 0.118470, 958.437774),
+        (24.0, 323, 7.644165, 0.100450, 568.314677),
+    ] {
+        let cells = rounded.excesses(u);
+        let fit = gpd::fit(&cells).unwrap();
+        assert_eq!(total(&cells), n);
+        close(fit.sigma, sigma, 2e-5);
+        close(fit.xi, xi, 2e-5);
+        close(fit.nllh, nllh, 1e-5);
+    }
+}
+
 #[test]
 fn dow_jones_is_heavy_and_small() {
     let text = include_str!("../../tests/data/bound/dowjones.txt");
