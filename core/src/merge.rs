@@ -11,7 +11,8 @@ use crate::conditions::Conditions;
 use crate::histogram::NoSum;
 use crate::peak::Peak;
 use crate::run::{Interference, Loss, MergedRun, MergedSeries, Run};
-use crate::series::{Quantity, Series, Thread};
+use crate::series::{maxima_in_time, Quantity, Series, Thread};
+use crate::time::Ns;
 
 mod verdict;
 
@@ -188,8 +189,21 @@ fn listed(name: &str, run: &Run) -> MergedRun {
                 sum.samples = sum.samples.saturating_add(samples);
                 sum.max_ns = sum.max_ns.max(max_ns);
             }
-            None => series.push(MergedSeries { quantity: one.quantity, samples, max_ns }),
+            None => series.push(MergedSeries {
+                quantity: one.quantity,
+                samples,
+                max_ns,
+                maxima_ns: Vec::new(),
+                maxima_stretch: 0,
+            }),
         }
+    }
+    let main = verdict::judged(run);
+    for one in series.iter_mut().filter(|one| Some(one.quantity) == main) {
+        let of_it: Vec<&Series> = all_series(run).filter(|series| series.quantity == one.quantity).collect();
+        let Ok(maxima) = maxima_in_time(&of_it) else { continue };
+        one.maxima_stretch = of_it.iter().map(|series| series.seconds_stretch).max().unwrap_or(1).max(1);
+        one.maxima_ns = maxima.into_iter().map(|max| Ns(max as u64)).collect();
     }
     MergedRun {
         name: name.to_owned(),

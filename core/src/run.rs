@@ -101,6 +101,17 @@ pub struct MergedSeries {
     pub samples: u64,
     /// The largest.
     pub max_ns: Option<Ns>,
+    /// The largest of each second over all of its series, in time order; of stretches of `maxima_stretch` seconds. Empty: not
+    /// known, or not of the quantity that the verdict is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maxima_ns: Vec<Ns>,
+    /// Length of the stretches, seconds; 0 without maxima.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub maxima_stretch: u32,
+}
+
+fn is_zero(stretch: &u32) -> bool {
+    *stretch == 0
 }
 
 /// A known disturbance and what was seen of it.

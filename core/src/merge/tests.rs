@@ -248,3 +248,42 @@ fn what_cannot_be_added_exactly_is_refused_by_name() {
     half.1.complete = false;
     assert_eq!(merge(&[half]).unwrap_err(), CannotMerge::Incomplete("b".to_owned()));
 }
+
+/// Twenty seconds of 1000 samples; in each fourth second `length` late ones in a row.
+fn short_run(host: &str, length: u64) -> (String, Run) {
+    let mut histogram = Histogram::new(Layout::LATENCY);
+    let mut seconds = Vec::new();
+    for second in 0..20 {
+        let late = if second % 4 == 0 { length } else { 0 };
+        (0..1_000 - late).for_each(|n| histogram.record(Ns::from_us(5 + n % 10)));
+        (0..late).for_each(|_| histogram.record(Ns::from_us(300)));
+        let max_ns = Ns::from_us(if late > 0 { 300 } else { 14 });
+        seconds.push(crate::series::SecondMax { second, max_ns });
+    }
+    let mut series = Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram);
+    series.missed = Some(0);
+    series.set_seconds(seconds);
+    let mut run = Run::new(Conditions { host: Some(host.to_owned()), ..Conditions::default() });
+    run.series.push(series);
+    run.verdict = Some(judge(&run, Some(Ns::from_ms(1)), &Rules::instrument(Quantity::Cyclic)));
+    (host.to_owned(), run)
+}
+
+#[test]
+fn late_samples_that_come_together_count_once_in_merged_runs_also_when_merged_step_by_step() {
+    let hosts: Vec<String> = (0..10).map(|n| format!("host{n}")).collect();
+    let fleet = |length| hosts.iter().map(|host| short_run(host, length)).collect::<Vec<_>>();
+    let said = |run: &Run| run.verdict.as_ref().unwrap().model_free.clone().unwrap();
+    let clustered = merge(&fleet(20)).unwrap();
+    let theta = said(&clustered).theta.unwrap();
+    assert!((0.03..0.08).contains(&theta), "{theta}: one part of 20");
+    assert!(said(&clustered).effective_samples.unwrap() < 20_000);
+    assert!(said(&merge(&fleet(1)).unwrap()).theta.unwrap() > 0.7);
+    let [first, second] = [&fleet(20)[..4], &fleet(20)[4..]].map(|part| merge(part).unwrap());
+    let stored = Run::from_json(&first.to_json()).unwrap();
+    let stepwise = merge(&[("a".to_owned(), stored), ("b".to_owned(), second)]).unwrap();
+    assert_eq!(said(&stepwise), said(&clustered));
+    let mut lacking = fleet(20);
+    lacking[3].1.series[0].seconds.clear();
+    assert_eq!(said(&merge(&lacking).unwrap()).theta, None);
+}

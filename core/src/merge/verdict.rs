@@ -3,9 +3,9 @@
 use super::all_series;
 use crate::judge::{criteria, judge, Rules};
 use crate::run::Run;
-use crate::series::Quantity;
+use crate::series::{Quantity, Series};
 use crate::stats::activations::Activations;
-use crate::stats::model_free;
+use crate::stats::{clusters, model_free};
 use crate::time::Ns;
 use crate::verdict::{JudgedBy, Outcome, Verdict};
 
@@ -47,7 +47,8 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let sum = main.and_then(|main| merged.of(main).next());
     let model_free = sum.and_then(|sum| {
         let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
-        model_free::statement(Activations::of(std::iter::once(sum), level), None, level, CONFIDENCE)
+        let theta = theta(merged, sum);
+        model_free::statement(Activations::of(std::iter::once(sum), level), theta, level, CONFIDENCE)
     });
     let judged_by = Some(JudgedBy::Merged);
     Verdict {
@@ -62,6 +63,19 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
         criteria: main.map(|main| criteria(&[merged], main)).unwrap_or_default(),
         strict: false,
     }
+}
+
+/// Extremal index of `sum`: from the maxima of the seconds of all runs, one run after the other. `None` where one of them has
+/// none, or stretches of another length.
+fn theta(merged: &Run, sum: &Series) -> Option<f64> {
+    let of_runs = merged.merged.iter().flat_map(|run| &run.series);
+    let of_runs = || of_runs.clone().filter(|one| one.quantity == sum.quantity && one.samples > 0);
+    let stretch = of_runs().next()?.maxima_stretch;
+    if of_runs().any(|one| one.maxima_ns.is_empty() || one.maxima_stretch != stretch) {
+        return None;
+    }
+    let maxima: Vec<f64> = of_runs().flat_map(|one| &one.maxima_ns).map(|max| max.0 as f64).collect();
+    clusters::of_maxima(&maxima, sum.activations().unwrap_or(&sum.histogram))
 }
 
 /// That of one run. A run without one has a doubt to tell where its measurement is void: samples that were lost, say.

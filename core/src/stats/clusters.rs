@@ -79,14 +79,22 @@ pub fn of_series(series: &[&Series]) -> Option<f64> {
             None => all = Some(histogram.clone()),
         }
     }
-    let all = all.filter(|all| all.count() > 0)?;
-    let level = Ns(level_of_maxima(&maxima)? as u64);
+    of_maxima(&maxima, &all?)
+}
+
+/// The same from the maxima of stretches of equal length, in time order, and the sum of the histograms.
+#[must_use]
+pub fn of_maxima(maxima: &[f64], all: &Histogram) -> Option<f64> {
+    if all.count() == 0 {
+        return None;
+    }
+    let level = Ns(level_of_maxima(maxima)? as u64);
     // From a class edge on, so that samples and maxima are counted alike.
     let layout = all.layout();
     let class = layout.index(level);
     let edge = if layout.lower(class) == level { level } else { Ns(layout.upper(class).0.saturating_add(1)) };
     let zeta = all.count_from(edge) as f64 / all.count() as f64;
-    index_of_maxima(&maxima, all.count() as f64 / maxima.len() as f64, edge.0 as f64, zeta)
+    index_of_maxima(maxima, all.count() as f64 / maxima.len() as f64, edge.0 as f64, zeta)
 }
 
 #[cfg(test)]
