@@ -36,6 +36,7 @@ pub mod explain;
 pub mod export;
 pub mod histogram;
 pub mod hwlat;
+pub mod idle;
 pub mod import;
 pub mod isolate;
 pub mod judge;

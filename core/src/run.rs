@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::application::Task;
 use crate::conditions::Conditions;
+use crate::idle::IdleComparison;
 use crate::on_late::OnLate;
 use crate::peak::Peak;
 use crate::series::{Quantity, Series};
@@ -62,6 +63,9 @@ pub struct Run {
     /// What was done on late cases, where `--on-late` asked for something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_late: Option<OnLate>,
+    /// Idle states as they are against limited ones, where both were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleComparison>,
     /// What may be claimed.
     pub verdict: Option<Verdict>,
     /// The runs that were merged into this one; empty: it is a measurement of its own.
@@ -238,6 +242,7 @@ impl Run {
             penalty: None,
             losses: Vec::new(),
             on_late: None,
+            idle: None,
             verdict: None,
             merged: Vec::new(),
         }

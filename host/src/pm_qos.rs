@@ -26,7 +26,7 @@ pub fn read() -> Result<i32> {
 /// A request that lasts until it is dropped, or until the process ends in whatever way.
 #[derive(Debug)]
 pub struct Held {
-    _file: File,
+    file: File,
     /// What was asked for, µs.
     pub us: i32,
 }
@@ -39,7 +39,23 @@ pub fn hold(us: i32) -> Result<Held> {
     let mut file =
         OpenOptions::new().read(true).write(true).open(DEVICE).map_err(|error| explain("hold", error))?;
     file.write_all(&us.to_ne_bytes()).map_err(|error| explain("hold", error))?;
-    Ok(Held { _file: file, us })
+    Ok(Held { file, us })
+}
+
+/// What the kernel takes for no request at all (include/linux/pm_qos.h).
+const PM_QOS_DEFAULT_VALUE: i32 = -1;
+
+impl Held {
+    /// Allows at most `us` from now on; `None`: as much as everybody else does.
+    ///
+    /// # Errors
+    /// The kernel refuses it; then the request is as before.
+    pub fn change(&mut self, us: Option<i32>) -> Result<()> {
+        let value = us.unwrap_or(PM_QOS_DEFAULT_VALUE);
+        self.file.write_all(&value.to_ne_bytes()).map_err(|error| explain("change", error))?;
+        self.us = us.unwrap_or(self.us);
+        Ok(())
+    }
 }
 
 /// Everybody else who has the device open, as `comm/pid`. Processes of other users are visible to root only.

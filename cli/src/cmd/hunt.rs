@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod finish;
+mod idle;
 mod late;
 mod measure;
 mod peaks;
@@ -15,7 +16,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 
 use crate::cmd::on_late::OnLateArgs;
-use crate::cmd::units::{interval, microseconds, seconds};
+use crate::cmd::units::{idle_latency, interval, microseconds, seconds};
 use crate::strict::Strict;
 use crate::until::UntilArg;
 use session::Plan;
@@ -56,6 +57,19 @@ pub struct HuntArgs {
     /// auto: stress-ng, or builtin where it is not installed; builtin: our own; none; or a shell command that makes the load
     #[arg(long, value_name = "auto|none|CMD", default_value = "auto")]
     load: String,
+    /// Hold /dev/cpu_dma_latency at this many µs: CPUs use no idle state that takes longer to leave. 0 is what cyclictest holds
+    ///
+    /// This improves the machine under test. Without it hunt measures the machine as it runs, so cyclictest may find less.
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(i32).range(0..))]
+    pm_qos: Option<i32>,
+    /// Disable idle states of the measured CPUs that take longer than this to leave, until it ends; a bare number counts in µs
+    #[arg(long, value_name = "TIME", value_parser = idle_latency)]
+    idle_latency: Option<Ns>,
+    /// Compare: leave idle states alone and limit them (to --pm-qos, or 0 µs) in rounds that take turns
+    ///
+    /// The report has the latencies of both kinds of rounds beside each other. Verdict and series are of all of them.
+    #[arg(long, conflicts_with_all = ["idle_latency", "until"])]
+    compare_idle: bool,
     /// Explain so many worst cases of each CPU
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     peaks: u16,
@@ -87,6 +101,7 @@ pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
         deadline: args.deadline,
         strict: args.strict,
         stop_at: args.stop_at,
+        idle: idle::Wanted { pm_qos: args.pm_qos, latency: args.idle_latency, compare: args.compare_idle },
         on_late,
         load: args.load,
         peaks: usize::from(args.peaks),

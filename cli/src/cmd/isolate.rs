@@ -113,7 +113,7 @@ struct More {
     #[arg(long, value_name = "NAME")]
     governor: Option<String>,
     /// Disable idle states of the isolated CPUs that take longer than this to leave (bare numbers are µs)
-    #[arg(long, value_name = "TIME", value_parser = idle_latency)]
+    #[arg(long, value_name = "TIME", value_parser = units::idle_latency)]
     idle_latency: Option<Ns>,
     /// Leave this process where it is (name or process id; can be repeated)
     #[arg(long, value_name = "PROCESS")]
@@ -152,14 +152,6 @@ impl More {
             keep: self.keep.clone(),
         }
     }
-}
-
-/// 0 is a limit, too: polling only.
-fn idle_latency(text: &str) -> Result<Ns, String> {
-    if text.trim() == "0" {
-        return Ok(Ns::ZERO);
-    }
-    units::microseconds(text)
 }
 
 /// Runs the action.

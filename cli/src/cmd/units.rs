@@ -33,6 +33,17 @@ pub fn interval(text: &str) -> Result<Ns, String> {
     }
 }
 
+/// The time that leaving an idle state may take: a bare number counts in µs; 0 is none at all.
+///
+/// # Errors
+/// One line for clap.
+pub fn idle_latency(text: &str) -> Result<Ns, String> {
+    if text.trim() == "0" {
+        return Ok(Ns::ZERO);
+    }
+    microseconds(text)
+}
+
 /// A number of bytes: `4096`, `500M`, `2G` (powers of 1024).
 ///
 /// # Errors

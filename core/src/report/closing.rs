@@ -38,8 +38,18 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
         let text = format!("For orientation: {} gives {}: {met} ({})", rule.name, rule.bound_ns, rule.source);
         lines.push(cut(&text, screen.width));
     }
+    lines.extend(idle(run).iter().flat_map(|text| wrap(text, screen.width)));
     lines.extend(paths(screen));
     lines
+}
+
+/// How deep the CPUs could sleep, where this tool changed that.
+fn idle(run: &Run) -> Vec<String> {
+    let held = run.conditions.knobs.cpu_dma_latency_held_us;
+    let held = held.map(|us| {
+        format!("Idle states were limited for this run: /dev/cpu_dma_latency held at {us} µs; without that it may be worse.")
+    });
+    held.into_iter().chain(run.idle.iter().flat_map(crate::idle::IdleComparison::lines)).collect()
 }
 
 /// `Spread of cyclic latency: …` of all series of the main quantity; none where samples were lost, which may be anywhere, or

@@ -28,6 +28,7 @@ use crate::sched::{self, Policy};
 use crate::signals;
 
 pub mod clock;
+pub mod halves;
 mod hooks;
 mod measure;
 pub(crate) mod seconds;

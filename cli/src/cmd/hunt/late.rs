@@ -5,6 +5,7 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::clock;
 use lathunt_host::instrument::cyclic::Hooks;
 
+use super::idle::Rounds;
 use super::measure::Recording;
 use super::peaks::{Known, Peaks};
 use crate::on_late::{late_samples, LateReceiver, LateSample, OnLate};
@@ -17,32 +18,40 @@ const BEFORE: Ns = Ns(10_000_000_000);
 const SOON: &str = "its flight record has not come yet";
 const LESSER: &str = "it is none of the worst cases of its CPU, of which alone flight records are kept";
 
-/// What is done on late samples, and those that wait for it.
+/// What is done while it is measured: actions on late samples, rounds of idle states.
 pub struct Actions<'a> {
     on_late: &'a mut Option<OnLate>,
     output: &'a Output,
+    rounds: &'a mut Option<Rounds>,
     receivers: Vec<LateReceiver>,
     next: Option<(LateSample, Mono)>,
 }
 
 impl<'a> Actions<'a> {
     /// `on_late` decides; traces go into `output`.
-    pub fn new(on_late: &'a mut Option<OnLate>, output: &'a Output) -> Actions<'a> {
-        Actions { on_late, output, receivers: Vec::new(), next: None }
+    pub fn new(
+        on_late: &'a mut Option<OnLate>,
+        rounds: &'a mut Option<Rounds>,
+        output: &'a Output,
+    ) -> Actions<'a> {
+        Actions { on_late, output, rounds, receivers: Vec::new(), next: None }
     }
 
     /// From now on each of the threads reports its late samples.
     pub fn watch(&mut self, hooks: &mut [Hooks]) {
-        let Some(above) = self.on_late.as_ref().and_then(OnLate::above) else { return };
-        for hooks in hooks {
-            let (hook, receiver) = late_samples(above);
-            hooks.sample = Some(hook);
-            self.receivers.push(receiver);
+        if let Some(above) = self.on_late.as_ref().and_then(OnLate::above) {
+            for hooks in hooks.iter_mut() {
+                let (hook, receiver) = late_samples(above);
+                hooks.sample = Some(hook);
+                self.receivers.push(receiver);
+            }
         }
+        self.rounds.iter_mut().for_each(|rounds| rounds.watch(hooks));
     }
 
     /// Counts what came since the last call, and acts if that is allowed. After [`Peaks`] have been brought up to date.
     pub fn look(&mut self, cpus: &[Cpu], peaks: &Peaks, recording: &Recording) {
+        self.rounds.iter_mut().for_each(Rounds::look);
         let Some(on_late) = self.on_late else { return };
         let worst = on_late.samples(&mut self.receivers);
         // The first that came; of those that came together, the largest.

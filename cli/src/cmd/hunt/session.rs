@@ -24,7 +24,7 @@ use lathunt_host::topology::Topology;
 use lathunt_host::{knob, signals};
 
 use super::measure::{self, Recording, Setting, SoFar};
-use super::{calibrate, finish, late};
+use super::{calibrate, finish, idle, late};
 use crate::live::Display;
 use crate::on_late::{OnLate, Wanted};
 use crate::outdir::Output;
@@ -51,6 +51,8 @@ pub struct Plan {
     pub strict: Strict,
     /// The first latency above this ends the measurement.
     pub stop_at: Option<Ns>,
+    /// How deep CPUs may sleep.
+    pub idle: idle::Wanted,
     /// What is done on late cases.
     pub on_late: Wanted,
     /// `auto`, `none`, or a command.
@@ -94,8 +96,11 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let mut conditions = conditions(&cpus, plan);
+    let mut rounds = idle::Rounds::new(plan.idle, plan.length(), &cpus)?;
     let mut on_late = OnLate::start(&plan.on_late, plan.deadline, &cpus)?;
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
+    conditions.notes.extend(rounds.as_ref().map(idle::Rounds::note));
+    let limit = idle::Limit::set(plan.idle, &cpus, &mut conditions)?;
     let mut recording = start_recorder(&topology.online, &mut display);
     let setting = setting(plan, &cpus, &mut conditions, &mut display);
     let calibration = match setting.policy.is_realtime() {
@@ -112,7 +117,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let before = crate::conditions::before_measuring(&cpus);
     give_up_rights(&output)?;
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
-    let mut actions = late::Actions::new(&mut on_late, &output);
+    let mut actions = late::Actions::new(&mut on_late, &mut rounds, &output);
     let measured = measure::measure(&setting, &mut recording, &mut display, &mut actions, |so_far| {
         output.save(&partial(&base, so_far, plan))
     })?;
@@ -128,12 +133,14 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     during.left_cpu.clone_from(&measured.left);
     during.ended_early.clone_from(&measured.failures);
     drop(recording);
+    limit.restore()?;
     display.finish();
 
     let mut run = base;
     run.conditions.during = during;
     run.conditions.duration_s = Some(measured.duration.as_secs());
     run.conditions.notes.extend(load_left);
+    run.idle = rounds.map(|rounds| rounds.finish(&setting.cpus));
     let took = measured.duration;
     let stopped_at = measured.stopped_at.clone();
     let (is_stopped, flight) = (measured.is_stopped, finish::fill(&mut run, measured));

@@ -1,0 +1,197 @@
+//! Idle states during a hunt: left alone, limited for its length, or limited in every second round to compare.
+//!
+//! A hunt leaves them alone unless asked: what is measured is the machine as it runs. cyclictest holds /dev/cpu_dma_latency
+//! at 0, and so may find less.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Result};
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::idle::IdleComparison;
+use lathunt_core::series::{Quantity, Series};
+use lathunt_core::time::{Cpu, Mono, Ns};
+use lathunt_host::clock;
+use lathunt_host::facts::idle;
+use lathunt_host::instrument::cyclic::halves::{halves, InHalves, Turn};
+use lathunt_host::instrument::cyclic::Hooks;
+use lathunt_host::knob::{self, Knobs};
+use lathunt_host::pm_qos::{self, Held};
+use lathunt_host::tree::Tree;
+
+/// After a change of the limit samples belong to neither kind: a CPU leaves its idle state by an interrupt.
+const SETTLING: Ns = Ns::from_ms(20);
+/// Rounds of each kind, as far as the time allows.
+const ROUNDS: u64 = 10;
+const SHORTEST: Ns = Ns::from_ms(250);
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Hold /dev/cpu_dma_latency at this, µs.
+    pub pm_qos: Option<i32>,
+    /// Disable idle states of the measured CPUs that take longer to leave.
+    pub latency: Option<Ns>,
+    /// Both kinds in turn; the limit is `pm_qos`, or 0.
+    pub compare: bool,
+}
+
+/// What limits idle states while this lives.
+pub struct Limit {
+    _held: Option<Held>,
+    knobs: Option<Knobs>,
+}
+
+impl Limit {
+    /// Limits what `wanted` says for the whole measurement, and notes it in `conditions`.
+    ///
+    /// # Errors
+    /// One line: /dev/cpu_dma_latency or an idle state cannot be written. Nothing is changed then.
+    pub fn set(wanted: Wanted, cpus: &CpuSet, conditions: &mut Conditions) -> Result<Limit> {
+        let held = match wanted.pm_qos.filter(|_| !wanted.compare) {
+            Some(us) => Some(pm_qos::hold(us)?),
+            None => None,
+        };
+        conditions.knobs.cpu_dma_latency_held_us = held.as_ref().map(|held| held.us);
+        let Some(limit) = wanted.latency else { return Ok(Limit { _held: held, knobs: None }) };
+        let states = deeper(cpus, limit);
+        let note = match states.len() {
+            0 => format!("--idle-latency {limit}: no enabled idle state of CPUs {cpus} takes longer to leave"),
+            n => format!("--idle-latency {limit}: {n} idle states of CPUs {cpus} that take longer to leave were disabled"),
+        };
+        conditions.notes.push(note);
+        if states.is_empty() {
+            return Ok(Limit { _held: held, knobs: None });
+        }
+        let (mut knobs, _) = Knobs::open_about(&knob::default_directory(), "idle states of a hunt")?;
+        for state in states {
+            if let Err(error) = knobs.set(&state, "1") {
+                knobs.restore()?;
+                return Err(error.into());
+            }
+        }
+        Ok(Limit { _held: held, knobs: Some(knobs) })
+    }
+
+    /// Puts back what was changed.
+    ///
+    /// # Errors
+    /// One line: what could not be.
+    pub fn restore(self) -> Result<()> {
+        self.knobs.map_or(Ok(()), |knobs| knobs.restore().map(drop).map_err(Into::into))
+    }
+}
+
+/// The files that disable those idle states of `cpus` that are enabled and take longer than `limit` to leave.
+fn deeper(cpus: &CpuSet, limit: Ns) -> Vec<PathBuf> {
+    let tree = Tree::new(Path::new("/"));
+    let of = |cpu: Cpu| {
+        let states = idle::states(&tree, cpu).into_iter();
+        let deep = states.filter(move |state| {
+            state.disabled != Some(true) && state.exit_latency_us.is_some_and(|us| us > limit.0 / 1_000)
+        });
+        deep.map(move |state| {
+            format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}/disable", state.state).into()
+        })
+    };
+    cpus.iter().flat_map(of).collect()
+}
+
+/// Rounds of both kinds.
+pub struct Rounds {
+    limit_us: i32,
+    length: Ns,
+    turn: Turn,
+    figures: Vec<InHalves>,
+    held: Held,
+    rounds: u32, // begun
+    changed: Mono,
+    doubt: Option<String>,
+}
+
+impl Rounds {
+    /// In `duration`; `None`: not asked for.
+    ///
+    /// # Errors
+    /// One line: the time is too short, or /dev/cpu_dma_latency cannot be held.
+    pub fn new(wanted: Wanted, duration: Option<Ns>, cpus: &CpuSet) -> Result<Option<Rounds>> {
+        if !wanted.compare {
+            return Ok(None);
+        }
+        let limit_us = wanted.pm_qos.unwrap_or(0);
+        let mut held = pm_qos::hold(limit_us)?;
+        held.change(None)?;
+        let length = Ns(duration.unwrap_or(Ns(60_000_000_000)).0 / (2 * ROUNDS)).max(SHORTEST);
+        if duration.is_some_and(|duration| duration.0 < 4 * length.0) {
+            bail!("--compare-idle: {} is too short for two rounds of {length} of each kind; measure longer (-D)", duration.unwrap_or_default());
+        }
+        let tree = Tree::new(Path::new("/"));
+        let states = cpus.iter().map(|cpu| idle::states(&tree, cpu).len()).max().unwrap_or(0);
+        let holders = pm_qos::holders();
+        let doubt = match (states, holders.as_slice()) {
+            (0 | 1, _) => Some(
+                "this machine shows no idle states to limit (no cpuidle driver, or one state): a difference is chance, or the \
+                 host's"
+                    .to_owned(),
+            ),
+            (_, []) => None,
+            (_, holders) => Some(format!("{} held /dev/cpu_dma_latency in both kinds of rounds", holders.join(", "))),
+        };
+        let (turn, figures) = (Turn::default(), Vec::new());
+        Ok(Some(Rounds { limit_us, length, turn, figures, held, rounds: 0, changed: Mono(0), doubt }))
+    }
+
+    /// For the conditions of the run.
+    #[must_use]
+    pub fn note(&self) -> String {
+        format!(
+            "--compare-idle: idle states were limited to {} µs in every second round of {}; series, worst cases and verdict are of both kinds",
+            self.limit_us, self.length
+        )
+    }
+
+    /// From now on each of the threads counts in halves, too.
+    pub fn watch(&mut self, hooks: &mut [Hooks]) {
+        for hooks in hooks {
+            let (hook, figures) = halves(&self.turn, hooks.sample.take());
+            hooks.sample = Some(hook);
+            self.figures.push(figures);
+        }
+    }
+
+    /// Begins the next round when it is time.
+    pub fn look(&mut self) {
+        let now = clock::mono();
+        if self.rounds == 0 || now.since(self.changed) >= self.length {
+            self.turn.set(None);
+            let limited = self.rounds % 2 == 1;
+            if let Err(error) = self.held.change(limited.then_some(self.limit_us)) {
+                self.doubt = Some(error.to_string());
+            }
+            self.rounds += 1;
+            self.changed = now;
+        } else if now.since(self.changed) >= SETTLING {
+            self.turn.set(Some(self.rounds.is_multiple_of(2)));
+        }
+    }
+
+    /// What both kinds gave.
+    #[must_use]
+    pub fn finish(self, cpus: &[Cpu]) -> IdleComparison {
+        let halves: Vec<_> = self.figures.iter().map(InHalves::histograms).collect();
+        let series = |half: usize| {
+            let one = |(cpu, halves): (&Cpu, &[lathunt_core::histogram::Histogram; 2])| {
+                Series::new(Quantity::Cyclic, Some(*cpu), halves[half].clone())
+            };
+            cpus.iter().zip(&halves).map(one).collect()
+        };
+        IdleComparison {
+            limit_us: self.limit_us,
+            rounds: self.rounds / 2,
+            round_ns: self.length,
+            free: series(0),
+            limited: series(1),
+            doubt: self.doubt,
+        }
+    }
+}

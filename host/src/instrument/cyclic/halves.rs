@@ -1,0 +1,98 @@
+//! Samples counted twice: in the thread's own figures, and in those of the half in which they came. What takes turns while one
+//! set of threads goes on measuring (idle states limited and not) is compared without a difference of threads or of their start.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+
+use lathunt_core::histogram::{Histogram, Layout};
+use lathunt_core::time::{Mono, Ns};
+
+use super::super::counters::Counters;
+use super::OnSample;
+
+/// Neither half: something is being changed.
+const NEITHER: u8 = 2;
+
+/// Which half it is now, for all threads.
+#[derive(Clone, Debug)]
+pub struct Turn(Arc<AtomicU8>);
+
+impl Default for Turn {
+    fn default() -> Turn {
+        Turn(Arc::new(AtomicU8::new(NEITHER)))
+    }
+}
+
+impl Turn {
+    /// From now on samples belong to the first or second half; `None`: to neither.
+    pub fn set(&self, second: Option<bool>) {
+        self.0.store(second.map_or(NEITHER, u8::from), Ordering::Relaxed);
+    }
+}
+
+/// Runs in a measuring thread: some ns a sample.
+struct Halves {
+    turn: Turn,
+    counters: Arc<[Counters; 2]>,
+    next: Option<Box<dyn OnSample>>,
+}
+
+impl OnSample for Halves {
+    fn sample(&mut self, cycle: u64, woken: Mono, latency: Ns) {
+        if let Some(counters) = self.counters.get(usize::from(self.turn.0.load(Ordering::Relaxed))) {
+            counters.record(latency);
+        }
+        if let Some(next) = &mut self.next {
+            next.sample(cycle, woken, latency);
+        }
+    }
+}
+
+/// The figures of one thread, in halves.
+pub struct InHalves(Arc<[Counters; 2]>);
+
+impl InHalves {
+    /// The first and the second half; read it after the thread has ended.
+    #[must_use]
+    pub fn histograms(&self) -> [Histogram; 2] {
+        [0, 1].map(|half| {
+            let counters = &self.0[half];
+            counters.copy().into_histogram(counters.layout, &Histogram::new(counters.layout))
+        })
+    }
+}
+
+/// A hook that counts in halves and then calls `next`, and where it counts.
+#[must_use]
+pub fn halves(turn: &Turn, next: Option<Box<dyn OnSample>>) -> (Box<dyn OnSample>, InHalves) {
+    let counters = Arc::new([Counters::new(Layout::LATENCY), Counters::new(Layout::LATENCY)]);
+    let (turn, shared) = (turn.clone(), Arc::clone(&counters));
+    (Box::new(Halves { turn, counters, next }), InHalves(shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sample_is_in_the_half_in_which_it_came_and_reaches_the_next_hook() {
+        struct Count(Arc<AtomicU8>);
+        impl OnSample for Count {
+            fn sample(&mut self, _: u64, _: Mono, _: Ns) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let (turn, seen) = (Turn::default(), Arc::new(AtomicU8::new(0)));
+        let (mut hook, figures) = halves(&turn, Some(Box::new(Count(Arc::clone(&seen)))));
+        for (second, latency) in
+            [(None, 1_000), (Some(false), 2_000), (Some(true), 3_000), (Some(false), 4_000)]
+        {
+            turn.set(second);
+            hook.sample(0, Mono(0), Ns(latency));
+        }
+        let [first, second] = figures.histograms();
+        assert_eq!((first.count(), first.min(), first.max()), (2, Some(Ns(2_000)), Some(Ns(4_000))));
+        assert_eq!((second.count(), second.max()), (1, Some(Ns(3_000))));
+        assert_eq!(seen.load(Ordering::Relaxed), 4);
+    }
+}
