@@ -2,8 +2,8 @@
 //!
 //! The exact binomial upper limit of [`crate::stats::model_free`] over all windows of a span. Jobs are held to the deadline
 //! that they had, latencies to one for all. What was lost counts as late. A window whose classes do not tell counts all of
-//! the class that holds the deadline as late. Not here: clusters; who prints a limit says that it takes late ones for
-//! independent.
+//! the class that holds the deadline as late. Late ones that come together count once, by the extremal index of the windows that
+//! have some; where fewer than ten do, or all, the limit takes late ones for independent, and who prints it says so.
 //!
 //! Why the monitor computes it: PromQL has no quantile of the beta distribution, so a rule over its counters cannot.
 
@@ -15,8 +15,9 @@ use super::event::{Event, Kind};
 use super::history::{Row, WindowFigures};
 use super::window::{Held, SeriesKey, UnixMs, WindowSeries};
 use crate::series::Quantity;
-use crate::stats::activations::possibly_above;
-use crate::stats::model_free::upper_limit;
+use crate::stats::activations::{possibly_above, Activations};
+use crate::stats::clusters;
+use crate::stats::model_free::{effective, upper_limit};
 use crate::time::Ns;
 
 /// One-sided confidence of all limits.
@@ -46,6 +47,7 @@ struct Count {
     deadline: Ns,
     samples: u64,
     above: u64,
+    lost: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +78,11 @@ pub struct Limit {
     pub samples: u64,
     /// Those that were later or lost.
     pub above: u64,
-    /// Upper limit of the probability that one is later, at [`CONFIDENCE`], if late ones come independently.
+    /// Extremal index: what comes together counts once. `None`: too few windows have late ones, or all do; the limit holds if
+    /// late ones come independently then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub theta: Option<f64>,
+    /// Upper limit of the probability that one is later, at [`CONFIDENCE`].
     pub probability_upper: f64,
 }
 
@@ -131,12 +137,13 @@ impl Exceedances {
             (_, _, Some(deadline)) => (deadline, beyond(deadline)),
         };
         let Some(last) = self.stretches.back_mut() else { return };
-        let count = last.counts.entry(seen.key).or_insert(Count { deadline, samples: 0, above: 0 });
+        let count = last.counts.entry(seen.key).or_insert(Count { deadline, samples: 0, above: 0, lost: 0 });
         if count.deadline != deadline {
-            *count = Count { deadline, samples: 0, above: 0 };
+            *count = Count { deadline, samples: 0, above: 0, lost: 0 };
         }
         count.samples = count.samples.saturating_add(seen.samples).saturating_add(seen.lost);
         count.above = count.above.saturating_add(late).saturating_add(seen.lost);
+        count.lost = count.lost.saturating_add(seen.lost);
     }
 
     /// The same of a window that was just closed.
@@ -169,19 +176,25 @@ impl Exceedances {
     /// One for each series that had an activation under the deadline that it has now.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
-        let mut sums: BTreeMap<SeriesKey, Count> = BTreeMap::new();
+        // Of each series the deadline that it has now, and its stretches under it, the last one first.
+        let mut sums: BTreeMap<SeriesKey, (Ns, Vec<&Count>)> = BTreeMap::new();
         for (key, one) in self.stretches.iter().rev().flat_map(|stretch| &stretch.counts) {
-            let sum = sums.entry(*key).or_insert(Count { samples: 0, above: 0, ..*one });
-            if sum.deadline == one.deadline {
-                sum.samples = sum.samples.saturating_add(one.samples);
-                sum.above = sum.above.saturating_add(one.above);
+            let (deadline, counts) = sums.entry(*key).or_insert_with(|| (one.deadline, Vec::new()));
+            if *deadline == one.deadline {
+                counts.push(one);
             }
         }
         let claimed = |key: &SeriesKey| self.incomplete.is_none() || key.whose.cpu().is_some();
-        let limit = |(key, sum): (SeriesKey, Count)| {
-            let Count { deadline: deadline_ns, samples, above } = sum;
-            let probability_upper = upper_limit(samples, above.min(samples), CONFIDENCE)?;
-            Some(Limit { key, deadline_ns, samples, above, probability_upper })
+        let limit = |(key, (deadline_ns, counts)): (SeriesKey, (Ns, Vec<&Count>))| {
+            let sum =
+                |of: fn(&Count) -> u64| counts.iter().map(|count| of(count)).fold(0, u64::saturating_add);
+            let (samples, above, lost) = (sum(|of| of.samples), sum(|of| of.above), sum(|of| of.lost));
+            let known = |of: &&Count| (of.samples.saturating_sub(of.lost), of.above.saturating_sub(of.lost));
+            let theta = clusters::index_of_counts(&counts.iter().rev().map(known).collect::<Vec<_>>());
+            let all = Activations { all: samples, missed: 0, above, unknown: lost };
+            let (n, k) = theta.map_or((samples, above), |theta| effective(all, theta));
+            let probability_upper = upper_limit(n, k.min(n), CONFIDENCE)?;
+            Some(Limit { key, deadline_ns, samples, above, theta, probability_upper })
         };
         sums.into_iter().filter(|(key, _)| claimed(key)).filter_map(limit).collect()
     }
@@ -231,9 +244,11 @@ mod tests {
         // Of a day 288 windows, 13 to 300, of which 29 are a tenth one.
         let [limit] = all.limits()[..] else { panic!("{:?}", all.limits()) };
         assert_eq!((limit.samples, limit.above, limit.deadline_ns), (288_000, 58, Ns::from_us(100)));
-        // Garwood's limit of a Poisson mean after 58 events is 72.3 (chi-square of 118 degrees, 0.95, halved: 72.18).
-        let mean = limit.probability_upper * 288_000.0;
-        assert!((72.0..72.4).contains(&mean), "{mean}");
+        // Two come together. Garwood's limit of a Poisson mean after 31 events (58 theta, rounded up) is 41.8.
+        let theta = limit.theta.unwrap();
+        assert!((0.5..0.55).contains(&theta), "{theta}");
+        let mean = limit.probability_upper * 288_000.0 * theta;
+        assert!((41.6..42.0).contains(&mean), "{mean}");
         all.window(UnixMs(600 * FIVE_MIN));
         assert!(all.limits().is_empty(), "all are too old");
     }

@@ -239,7 +239,8 @@ impl Published {
         Family {
             name: "lathunt_exceedance_probability_upper",
             help: "Upper limit of the probability that an activation is later than its deadline, by the completed windows of \
-                   the span, if late ones come independently; lost ones count as late. Kind response: jobs.",
+                   the span; late ones that come together count once where ten windows have some, else it holds if they come \
+                   independently; lost ones count as late. Kind response: jobs.",
             kind: Kind::Gauge,
             samples: self.limits.iter().map(sample).collect(),
         }

@@ -41,6 +41,22 @@ pub fn index_by_blocks(blocks: u64, hit: u64, per_block: f64, zeta: f64) -> Opti
     Some((seen / independent).min(1.0))
 }
 
+/// Extremal index of the exceedances of a level, from blocks in time order: samples of each, and those of them above. `None` where
+/// fewer than ten blocks have one, or all do.
+#[must_use]
+pub fn index_of_counts(blocks: &[(u64, u64)]) -> Option<f64> {
+    let times: Vec<f64> =
+        (0u32..).zip(blocks).filter(|(_, (_, above))| *above > 0).map(|(at, _)| f64::from(at)).collect();
+    let (samples, above) =
+        blocks.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 as f64, sum.1 + one.1 as f64));
+    let (hit, all) = (times.len() as u64, blocks.len() as u64);
+    if hit < FEWEST {
+        return None;
+    }
+    let inside = index_by_blocks(all, hit, samples / all as f64, above / samples)?;
+    Some(inside * extremal_index(&times).unwrap_or(1.0))
+}
+
 /// Exceedances below which nothing is estimated.
 const FEWEST: u64 = 10;
 

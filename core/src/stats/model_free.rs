@@ -111,7 +111,7 @@ pub(crate) fn statement(
 }
 
 /// Equivalent number of independent activations, and how many of them are above. Unknown ones count in full.
-fn effective(activations: Activations, theta: f64) -> (u64, u64) {
+pub(crate) fn effective(activations: Activations, theta: f64) -> (u64, u64) {
     let Activations { all, above, unknown, .. } = activations;
     let n = ((theta * all.saturating_sub(unknown) as f64).floor() as u64).max(1);
     let k = (theta * above.saturating_sub(unknown) as f64).ceil() as u64;

@@ -25,15 +25,24 @@ impl History {
         let shown = |name: &str, [deadline, activations, late, claim]: [&str; 4]| {
             cut(&format!("{name:<24}{deadline:>10}{activations:>14}{late:>10}  {claim}"), width) + "\n"
         };
-        let mut text = format!(
-            "\nWith {} % confidence, if late ones come independently; lost ones count as late\n{}",
-            CONFIDENCE * 100.0,
-            shown("later than its deadline", ["deadline", "activations", "late", "fewer than"])
-        );
+        let known = limits.iter().filter(|limit| limit.theta.is_some()).count();
+        let rests_on = match known {
+            0 => ", if late ones come independently; lost ones count as late",
+            n if n == limits.len() => "; late ones that come together count once, lost ones as late",
+            _ => " (* if late ones come independently); lost ones are late",
+        };
+        let is_mixed = known > 0 && known < limits.len();
+        let mut text = format!("\nWith {} % confidence{rests_on}\n", CONFIDENCE * 100.0);
+        text += &shown("later than its deadline", ["deadline", "activations", "late", "fewer than"]);
         for limit in limits {
-            let Limit { key, deadline_ns, samples, above, probability_upper } = limit;
-            let figures =
-                [&deadline_ns.to_string(), &grouped(samples), &grouped(above), &fewer(probability_upper)];
+            let Limit { key, deadline_ns, samples, above, probability_upper, theta } = limit;
+            let mark = if is_mixed && theta.is_none() { " *" } else { "" };
+            let figures = [
+                &deadline_ns.to_string(),
+                &grouped(samples),
+                &grouped(above),
+                &(fewer(probability_upper) + mark),
+            ];
             text += &shown(&key.to_string(), figures.map(String::as_str));
         }
         text
