@@ -137,3 +137,58 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
         |peak: &Peak| within(of(peak, "python3/"), twenty) && peak.sentence().contains("python3/");
     assert!(computed.inspect(|peak| seen.push(peak.sentence())).any(|peak| is_program(&peak)), "{seen:#?}");
 }
+
+#[test]
+#[ignore = "needs root"]
+fn the_responder_alone_names_the_hog_and_the_pair_of_runs_does_too() {
+    let name = "the_responder_alone_names_the_hog_and_the_pair_of_runs_does_too";
+    if !may_run(name, lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name).display().to_string();
+    let (boxed, there, both) = (path("box"), path("there"), path("both.json"));
+    let read = |file: &str| {
+        let file = std::path::PathBuf::from(file);
+        let file = if file.is_dir() { file.join("run.lathunt.json") } else { file };
+        Run::from_json(&std::fs::read_to_string(file).unwrap()).unwrap()
+    };
+    let lathunt = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        let status = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    };
+    let channel = "udp:127.0.0.1:47432";
+    let is_named = |peak: &Peak| {
+        peak.culprit.as_deref() == Some("thread: test-hog")
+            && within(of(peak, "test-hog"), Ns::from_ms(20).min(peak.total_ns))
+    };
+    // The host may take the CPU meanwhile: then once more.
+    let mut seen: Vec<Peak> = Vec::new();
+    for _ in 0..3 {
+        let mut responder = Responder::start(&[channel, "--record", "-o", &there]);
+        let hog = std::thread::spawn(|| {
+            // SAFETY: a string that ends with a zero.
+            unsafe { libc::prctl(libc::PR_SET_NAME, c"test-hog".as_ptr()) };
+            sched::pin(Cpu(0)).unwrap();
+            sched::set_policy(Policy::Fifo, 99).unwrap();
+            for _ in 0..12 {
+                std::thread::sleep(Duration::from_millis(400));
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_millis(20) {}
+            }
+        });
+        lathunt(&["box", channel, "-q", "-D", "1s", "--wait", "20s", "-o", &boxed]);
+        // SAFETY: our own child, which was not waited for.
+        assert_eq!(unsafe { libc::kill(responder.0.id() as libc::pid_t, libc::SIGINT) }, 0);
+        responder.0.wait().unwrap();
+        hog.join().unwrap();
+        lathunt(&["merge", "--pair", "-q", &boxed, &there, "-o", &both]);
+        seen.extend([read(&there), read(&both)].map(|run| run.peaks.into_iter().next().unwrap()));
+        if seen[seen.len() - 2..].iter().all(is_named) {
+            return;
+        }
+    }
+    let told: Vec<String> = seen.iter().map(Peak::sentence).collect();
+    panic!("{told:#?}");
+}

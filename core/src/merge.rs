@@ -14,6 +14,7 @@ use crate::run::{Interference, Loss, MergedRun, MergedSeries, Run};
 use crate::series::{maxima_in_time, Quantity, Series, Thread};
 use crate::time::Ns;
 
+pub mod pair;
 mod verdict;
 
 /// Worst cases kept of all runs, beside the worst one of each.

@@ -9,6 +9,7 @@ pub use in_time::maxima_in_time;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::latency_box::session::SessionMark;
 use crate::latency_box::Counts;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
@@ -54,6 +55,8 @@ pub enum Quantity {
     Turnaround,
     /// Part of a round trip: answer sent → received by the box, where both have one clock.
     Return,
+    /// Part of a round trip: both ways together, the round trip without the turnaround, where the ends have different clocks.
+    Ways,
     /// Release of a thread (by a timer, or by the next lower thread, which computes) → its first instruction.
     Preemption,
 }
@@ -86,6 +89,7 @@ impl Quantity {
             Quantity::Outward => "outward",
             Quantity::Turnaround => "turnaround",
             Quantity::Return => "return",
+            Quantity::Ways => "ways",
             Quantity::Preemption => "preemption",
         }
     }
@@ -183,6 +187,9 @@ pub struct Series {
     /// Stimuli and answers, of a series of round trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+    /// The session of a series of round trips, at the box; of a series of turnarounds, at the responder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionMark>,
 }
 
 impl Series {
@@ -206,6 +213,7 @@ impl Series {
             lost_within_ns: None,
             channel: None,
             counts: None,
+            session: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! `lathunt box`: how long from a stimulus to its answer, seen from outside?
 
+mod answers;
 mod calibrate;
 pub mod compare;
 pub mod latmon;

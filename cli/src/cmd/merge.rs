@@ -22,6 +22,10 @@ pub struct MergeArgs {
     /// Run files, or directories that hold run.lathunt.json
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     runs: Vec<PathBuf>,
+    /// Join the run of `lathunt box` and that of `lathunt respond -o`, in this order: one measurement at both ends, by its session
+    /// and the numbers of the stimuli
+    #[arg(long)]
+    pair: bool,
     /// Where the merged run goes
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -42,7 +46,10 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
     if let Some(input) = loaded.iter().find(is_input) {
         bail!("{} is one of the runs: name another file with -o, or it would be lost", input.path.display());
     }
-    let mut merged = merge::merge(&named(loaded)).map_err(|error| anyhow!("cannot merge: {error}"))?;
+    let mut merged = match args.pair {
+        true => pair(&loaded)?,
+        false => merge::merge(&named(loaded)).map_err(|error| anyhow!("cannot merge: {error}"))?,
+    };
     merged.conditions.command = Some(conditions::command_line());
     merged.conditions.tool = Some(conditions::tool());
     write_atomic(&args.output, merged.to_json().as_bytes())?;
@@ -54,6 +61,17 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
         false => text::summary(&merged, &screen),
     })?;
     Ok(exit::of(merged.verdict.as_ref()))
+}
+
+/// Both ends of one measurement.
+fn pair(loaded: &[Loaded]) -> Result<Run> {
+    let [boxed, responded] = loaded else {
+        bail!("--pair joins two runs, that of the box and that of the responder, not {}", loaded.len());
+    };
+    let (boxed_name, responded_name) =
+        (boxed.path.display().to_string(), responded.path.display().to_string());
+    merge::pair::pair((&boxed_name, &boxed.run), (&responded_name, &responded.run))
+        .map_err(|error| anyhow!("cannot pair: {error}"))
 }
 
 /// The host's name where it is known, else that of the file; numbered where two are the same.

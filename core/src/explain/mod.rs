@@ -50,4 +50,6 @@ pub use part::explain_part;
 pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup, TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
 pub use standstill::Standstills;
-pub use story::{explain_job, explain_passage, explain_roundtrip, JobPassage, RoundTrip};
+pub use story::{
+    explain_answer, explain_job, explain_passage, explain_roundtrip, Answer, JobPassage, RoundTrip,
+};

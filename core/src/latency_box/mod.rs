@@ -7,6 +7,7 @@
 //! - [`lines`]: the histogram of 1000 lines of OSADL's Latency Box.
 //! - [`edge`]: edges of a GPIO line, which carry nothing.
 //! - [`channel`]: the names of channels; [`reception`]: ways to wait for what comes.
+//! - [`session`]: what the runs of both ends are joined by.
 //! - [`latmon`]: the protocol of Zephyr's latmon and EVL's latmus.
 //!
 //! Channels, threads and clocks are in `lathunt_host::link` and `lathunt_host::latency_box`.
@@ -23,5 +24,7 @@ pub mod lines;
 pub mod message;
 pub mod reception;
 pub mod schedule;
+pub mod sequences;
+pub mod session;
 
 pub use counts::Counts;

@@ -127,6 +127,7 @@ pub fn meaning(quantity: Quantity) -> &'static str {
         Quantity::Outward => "stimulus sent → received by the responder",
         Quantity::Turnaround => "stimulus received → answer sent, in the responder",
         Quantity::Return => "answer sent → received by the box",
+        Quantity::Ways => "round trip without the turnaround: both ways together",
         Quantity::Preemption => "release by a timer or a lower thread → running",
     }
 }

@@ -109,9 +109,9 @@ impl Evidence {
     }
 }
 
-/// The worst round trips of one channel with what the kernel did meanwhile.
+/// The worst round trips of one channel with what the kernel did meanwhile, where that is recorded.
 pub struct Book<T> {
-    worst: Worst<(T, Rings)>,
+    worst: Worst<(T, Option<Rings>)>,
 }
 
 impl<T> Book<T> {
@@ -122,20 +122,24 @@ impl<T> Book<T> {
     }
 
     /// Takes cases that are over: (how long, since when, the rest). `since` is asked once for all of them.
-    pub fn take(&mut self, cases: impl Iterator<Item = (Ns, Mono, T)>, since: impl FnOnce(Mono) -> Rings) {
+    pub fn take(
+        &mut self,
+        cases: impl Iterator<Item = (Ns, Mono, T)>,
+        since: impl FnOnce(Mono) -> Option<Rings>,
+    ) {
         let mut fresh: Vec<(Ns, Mono, T)> =
             cases.filter(|(total, ..)| self.worst.would_keep(*total)).collect();
         let Some(first) = fresh.iter().map(|(_, begin, _)| *begin).min() else { return };
         fresh.sort_by_key(|(total, ..)| std::cmp::Reverse(*total));
         let rings = since(first);
         for (total, _, case) in fresh {
-            drop(self.worst.offer(total, (case, Arc::clone(&rings))));
+            drop(self.worst.offer(total, (case, rings.clone())));
         }
     }
 
     /// The cases, the worst first.
-    pub fn cases(&self) -> impl Iterator<Item = (Ns, &T, &Rings)> {
-        self.worst.iter().map(|(total, (case, rings))| (*total, case, rings))
+    pub fn cases(&self) -> impl Iterator<Item = (Ns, &T, Option<&Rings>)> {
+        self.worst.iter().map(|(total, (case, rings))| (*total, case, rings.as_ref()))
     }
 }
 
@@ -143,6 +147,7 @@ impl Book<Trip> {
     /// That of stimulus `sequence`.
     #[must_use]
     pub fn of(&self, sequence: u64) -> Option<(&Trip, &Rings)> {
-        self.cases().find(|(_, trip, _)| trip.sequence == sequence).map(|(_, trip, rings)| (trip, rings))
+        let (_, trip, rings) = self.cases().find(|(_, trip, _)| trip.sequence == sequence)?;
+        Some((trip, rings?))
     }
 }

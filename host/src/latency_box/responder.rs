@@ -55,7 +55,7 @@ pub struct Served {
     pub cpu_ns: AtomicU64,
     tid: AtomicI32,
     /// Gets each stimulus that was answered.
-    pub trips: Option<Arc<Trips>>,
+    trips: Option<Arc<Trips>>,
     /// When something came last (ns of CLOCK_MONOTONIC).
     last: AtomicU64,
     /// A session is going on.
@@ -66,6 +66,12 @@ pub struct Served {
 }
 
 impl Served {
+    /// Empty, with a ring for each stimulus that is answered.
+    #[must_use]
+    pub fn tapped(trips: Option<Arc<Trips>>) -> Served {
+        Served { trips, ..Served::default() }
+    }
+
     /// The answering thread, once it runs; `None` in a PID namespace, too.
     #[must_use]
     pub fn thread(&self) -> Option<Tid> {

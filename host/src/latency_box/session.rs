@@ -7,6 +7,7 @@ use std::time::Duration;
 use lathunt_core::comm::Comm;
 use lathunt_core::latency_box::flights::Flights;
 use lathunt_core::latency_box::schedule::{Pattern, Schedule};
+use lathunt_core::latency_box::session::{key_text, End, Known, SessionMark};
 use lathunt_core::latency_box::Counts;
 use lathunt_core::series::{Quantity, Series, Thread};
 use lathunt_core::time::{Mono, Ns, Prio, Tid};
@@ -52,6 +53,7 @@ pub struct Options {
 /// A running measurement. Dropping it ends it.
 pub struct Session {
     options: Options,
+    key: u64,
     tally: Arc<Tally>,
     flights: Arc<Flights>,
     lifeline: Option<std::os::fd::OwnedFd>,
@@ -144,7 +146,16 @@ impl Session {
                 return Err(error);
             }
         };
-        Ok(Session { options, tally, flights, lifeline: link.lifeline, facts: link.facts, sender, receiver })
+        Ok(Session {
+            options,
+            key,
+            tally,
+            flights,
+            lifeline: link.lifeline,
+            facts: link.facts,
+            sender,
+            receiver,
+        })
     }
 
     /// What it has counted so far.
@@ -223,17 +234,33 @@ impl Session {
         roundtrip.lost = counts.lost;
         roundtrip.counts = Some(counts);
         roundtrip.replayed = self.due_view();
+        roundtrip.session = Some(self.mark(counts.answered));
         roundtrip.set_seconds(tally.maxima());
         let parts = [
             (Quantity::Outward, &tally.outward),
             (Quantity::Turnaround, &tally.turnaround),
             (Quantity::Return, &tally.inward),
+            (Quantity::Ways, &tally.ways),
         ];
         let known = |counters: &&Counters| counters.count.load(Ordering::Relaxed) > 0;
         let parts = parts.into_iter().filter(|(_, counters)| known(counters));
         std::iter::once(roundtrip)
             .chain(parts.map(|(quantity, counters)| self.one(quantity, counters)))
             .collect()
+    }
+
+    fn mark(&self, answered: u64) -> SessionMark {
+        let known = |trip: &WorstTrip| Known {
+            sequence: trip.sample.sequence,
+            begin: Mono(trip.sample.flight.sent),
+            total_ns: trip.sample.latency,
+            received: Mono(trip.sample.there.0),
+        };
+        // While it measures, the lock of the worst is the receiver's.
+        let over = self.sender.is_finished();
+        let worst: Vec<Known> = over.then(|| self.tally.worst()).iter().flatten().map(known).collect();
+        let all_kept = over && worst.len() as u64 == answered;
+        SessionMark { key: key_text(self.key), end: End::Box, worst, all_kept }
     }
 
     fn one(&self, quantity: Quantity, counters: &Counters) -> Series {

@@ -33,6 +33,8 @@ pub struct Tally {
     pub(super) outward: Counters,
     pub(super) turnaround: Counters,
     pub(super) inward: Counters,
+    /// Both ways together, where the ends have different clocks.
+    pub(super) ways: Counters,
     pub(super) seconds: Seconds,
     worst: Mutex<Vec<WorstTrip>>,
     worst_kept: usize,
@@ -82,6 +84,7 @@ impl Tally {
             outward: counters(),
             turnaround: counters(),
             inward: counters(),
+            ways: counters(),
             seconds: Seconds::new(length),
             worst: Mutex::new(Vec::with_capacity(worst_kept + 1)),
             worst_kept,
@@ -133,6 +136,8 @@ impl Tally {
         if let Some((outward, inward)) = parts {
             self.outward.record(outward);
             self.inward.record(inward);
+        } else if !self.same_clock.load(RELAXED) && received > 0 {
+            self.ways.record(sample.latency.saturating_sub(Ns(answered.saturating_sub(received))));
         }
         let second = sample.arrived.saturating_sub(self.begun.load(RELAXED)) / 1_000_000_000;
         self.seconds.note(u32::try_from(second).unwrap_or(u32::MAX), sample.latency);

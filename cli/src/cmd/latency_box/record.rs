@@ -71,7 +71,7 @@ impl Recording {
         for Channel { trips, book, .. } in &mut self.books {
             let cases = std::iter::from_fn(|| trips.pop());
             let cases = cases.map(|trip| (Ns(trip.end.saturating_sub(trip.begin)), Mono(trip.begin), trip));
-            book.take(cases, |from| self.evidence.since(from));
+            book.take(cases, |from| Some(self.evidence.since(from)));
         }
     }
 

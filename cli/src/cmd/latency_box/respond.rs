@@ -1,23 +1,31 @@
 //! `lathunt respond`: one answering thread a channel, one box after another.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
+use lathunt_core::conditions::Conditions;
+use lathunt_core::cpuset::CpuSet;
 use lathunt_core::latency_box::channel::Channel;
 use lathunt_core::latency_box::reception::Reception;
-use lathunt_core::time::Ns;
+use lathunt_core::run::Run;
+use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::latency_box::relay::Relay;
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
+use lathunt_host::latency_box::trips::Trips;
 use lathunt_host::latency_box::{identity, Place};
 use lathunt_host::link::{reception, Listener};
-use lathunt_host::{signals, threads};
+use lathunt_host::{clock, sched, signals, threads};
 
-use super::session::realtime;
+use super::answers::Answers;
+use super::record;
+use super::session::{gather, output, realtime};
 use crate::cmd::respond::RespondArgs;
+use crate::file::write_atomic;
 use crate::out;
 
 /// One channel.
@@ -27,6 +35,7 @@ pub(super) struct Post {
     service: Option<Service>,
     reception: Reception,
     pub(super) served: Arc<Served>,
+    trips: Option<Arc<Trips>>,
 }
 
 /// Answers until it is told to end.
@@ -40,7 +49,9 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
     if args.channels.len() > 1 && !args.command.is_empty() {
         bail!("-- COMMAND answers on one channel; start a responder for each");
     }
+    let file = args.output.as_deref().map(output).transpose()?;
     signals::install()?;
+    let mut conditions = args.output.is_some().then(|| gather(&affinity(args.cpu)));
     let rights = realtime(args.priority, args.no_mlock);
     rights.lines.iter().for_each(|line| eprintln!("warning: {line}"));
     let priority = if rights.ordinary { 0 } else { args.priority };
@@ -51,6 +62,15 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
         let names: Vec<String> = args.channels.iter().map(Channel::to_string).collect();
         eprintln!("answering on {}", names.join(", "));
     }
+    let evidence = match &mut conditions {
+        Some(conditions) if args.record => Some(record::attach(conditions, true)?),
+        _ => None,
+    };
+    let mut answers = Answers::new(evidence, usize::from(args.worst));
+    for post in &posts {
+        post.trips.iter().for_each(|trips| answers.add(post.channel.to_string(), &post.served, trips, place));
+    }
+    let turn = if args.record { record::TURN } else { Duration::from_millis(20) };
     let begun = Instant::now();
     let over = AtomicBool::new(false);
     let is_over = || {
@@ -77,9 +97,17 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
                 }
             }
         }
+        while file.is_some() && !is_over() {
+            answers.look(clock::mono(), false);
+            std::thread::sleep(turn);
+        }
         let failed = workers.into_iter().filter_map(|worker| worker.join().ok()?.err()).next();
         refused.or(failed)
     });
+    answers.look(clock::mono(), true);
+    if let (Some(file), Some(conditions)) = (&file, conditions) {
+        save(file, conditions, answers, begun, &rights.lines)?;
+    }
     let text = if args.json { json(&posts) } else { told(&posts) };
     if args.json || !args.quiet {
         out::print(&text).context("cannot write to stdout")?;
@@ -90,12 +118,40 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
     }
 }
 
+/// CPUs that the conditions are of.
+fn affinity(cpu: Option<Cpu>) -> CpuSet {
+    cpu.map_or_else(|| sched::affinity().unwrap_or_default(), |cpu| [cpu].into_iter().collect())
+}
+
+/// Writes the run.
+fn save(
+    file: &Path,
+    mut conditions: Conditions,
+    answers: Answers,
+    begun: Instant,
+    notes: &[String],
+) -> Result<()> {
+    conditions.duration_s = Some(begun.elapsed().as_secs_f64());
+    conditions.notes.extend_from_slice(notes);
+    let mut run = Run::new(conditions);
+    answers.into_run(&mut run);
+    write_atomic(file, run.to_json().as_bytes())
+}
+
 pub(super) fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Result<Post> {
     let relay = (!args.command.is_empty()).then(|| Relay::start(&args.command)).transpose()?;
     let service = Service { place, delay: args.delay, seed: identity::random_key()?, relay };
     let listener = Listener::open(channel)?;
-    let served = Arc::new(Served::default());
-    Ok(Post { channel: channel.clone(), listener, service: Some(service), reception: args.receive, served })
+    let trips = args.output.as_ref().filter(|_| args.latmon.is_none()).map(|_| Trips::new());
+    let served = Arc::new(Served::tapped(trips.clone()));
+    Ok(Post {
+        trips,
+        channel: channel.clone(),
+        listener,
+        service: Some(service),
+        reception: args.receive,
+        served,
+    })
 }
 
 /// One box after another.

@@ -7,8 +7,9 @@
 //!
 //! One question a file: [`running`](self) on the CPU, `own` doings there, `waiting` for a CPU and why not `elsewhere`, `idle` CPUs, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
 //! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, requests of `stacked` devices, `sources` of
-//! interrupts, `spins` for what another CPU has, `roundtrip`s of two threads, `links` what belongs together, `clauses` the sentence.
+//! interrupts, `spins` for what another CPU has, `roundtrip`s of two threads and the `answer` of one, `links` what belongs together, `clauses` the sentence.
 
+mod answer;
 mod blocked;
 mod changes;
 mod clauses;
@@ -39,6 +40,7 @@ use super::thread::{states, State, Stretch};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Kind as What, Window};
+pub use answer::{explain_answer, Answer};
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
 pub use roundtrip::{explain_roundtrip, RoundTrip};

@@ -1,0 +1,52 @@
+//! What a responder knows of an answer of its own: woken, received, answered, sent.
+
+use super::{thread_in, Walk};
+use crate::explain::record::Record;
+use crate::explain::segment::{Explanation, Kind, Segment};
+use crate::time::{Cpu, Mono, Tid};
+use crate::trace::event::Window;
+
+/// An answer, in ns of the responder's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Who answers.
+    pub tid: Tid,
+    /// Where.
+    pub cpu: Cpu,
+    /// When it was woken for the stimulus; when it received it, where it was not asleep.
+    pub woken: Mono,
+    /// When it received the stimulus.
+    pub received: Mono,
+    /// When it began to send the answer.
+    pub answered: Mono,
+    /// When it had sent it.
+    pub sent: Mono,
+}
+
+/// Where the time of an answer went in its responder: three parts, waking → received, → answer ready, → sent. Never fails:
+/// what the window does not show is unexplained.
+#[must_use]
+pub fn explain_answer(window: &Window, answer: &Answer) -> Explanation {
+    let record = &Record::new(window);
+    let (woken, sent) = (answer.woken, answer.sent.max(answer.woken));
+    let received = answer.received.clamp(woken, sent);
+    let answered = answer.answered.clamp(received, sent);
+    let root = thread_in(record, answer.tid, woken, sent);
+    let mut walk = Walk::new(record, &root);
+    // What the responder does of itself makes the answer late as anything else does.
+    walk.clauses.of_job();
+    let spans = [
+        ("waking → stimulus received", woken, received),
+        ("turnaround: received → answer ready", received, answered),
+        ("the way out: sending the answer", answered, sent),
+    ];
+    let mut part = |(label, a, b): (&str, Mono, Mono)| {
+        let parts = walk.life(&root, a, b, 0);
+        Segment::group(Kind::Passage, label, a, b.since(a), parts)
+    };
+    let parts = spans.map(&mut part).into();
+    let label = format!("answer of {root}, from its waking until it was sent");
+    let mut tree = Segment::group(Kind::Passage, label, woken, sent.since(woken), parts);
+    tree.thread = Some(root.clone());
+    walk.conclude(root, answer.cpu, tree)
+}

@@ -1,0 +1,282 @@
+//! The run of a box and that of its responder as one: which part of each round trip was where?
+//!
+//! They belong together by the random key of a session, and a stimulus by its number. That it is the same stimulus is checked
+//! by the moment at which the responder received it, which both ends know from the responder's clock. What only one end has is
+//! counted, never guessed.
+
+use crate::explain::{Explanation, Kind, Segment};
+use crate::judge::{judge, Rules};
+use crate::latency_box::session::{End, Known, SessionMark};
+use crate::latency_box::Counts;
+use crate::peak::Peak;
+use crate::run::{Loss, Run};
+use crate::series::{Quantity, Series};
+use crate::time::{Mono, Ns};
+
+/// Counter of a responder whose run does not have all of its answers.
+pub const NOT_LOOKED_AT: &str = "answers_not_looked_at";
+
+/// Why two runs are no pair.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoPair {
+    /// No session of a box.
+    #[error("'{0}' is not the run of `lathunt box`: name that of the box first, then that of `lathunt respond -o`")]
+    NotOfABox(String),
+    /// No session of a responder.
+    #[error("'{0}' is not the run of `lathunt respond -o`, or no box came to it")]
+    NotOfAResponder(String),
+    /// No key in common.
+    #[error("'{0}' and '{1}' do not belong together: they have no session in common")]
+    Strangers(String, String),
+    /// One key twice at one end.
+    #[error("'{0}' has the session {1} twice: it was altered or is damaged")]
+    Twice(String, String),
+    /// A file that was saved on the way.
+    #[error("'{0}' is not complete: its measurement was going on, or was killed")]
+    Incomplete(String),
+    /// The ends exclude one another.
+    #[error("session {key}: {what}: one of the files was altered or is damaged")]
+    Contradiction {
+        /// Of which session.
+        key: String,
+        /// What excludes what.
+        what: String,
+    },
+}
+
+/// One end of a session.
+struct Half<'r> {
+    series: &'r Series,
+    mark: &'r SessionMark,
+    counts: Counts,
+}
+
+/// The run of the box with what the responder knows: `response` series, losses by direction, the worst cases explained.
+///
+/// # Errors
+/// Why they are no pair.
+pub fn pair(boxed: (&str, &Run), responded: (&str, &Run)) -> Result<Run, NoPair> {
+    for (name, run) in [boxed, responded] {
+        if run.is_unfinished() {
+            return Err(NoPair::Incomplete(name.to_owned()));
+        }
+    }
+    let of_box = halves(boxed, End::Box)?;
+    let of_responder = halves(responded, End::Responder)?;
+    if of_box.is_empty() {
+        return Err(NoPair::NotOfABox(boxed.0.to_owned()));
+    }
+    if of_responder.is_empty() {
+        return Err(NoPair::NotOfAResponder(responded.0.to_owned()));
+    }
+    let mut paired = boxed.1.clone();
+    let mut found = 0;
+    for half in &of_box {
+        let other = of_responder.iter().find(|other| other.mark.key == half.mark.key);
+        let Some(other) = other else {
+            let label = half.series.label();
+            paired.conditions.notes.push(format!("{label}: its session is not in the run of the responder"));
+            continue;
+        };
+        found += 1;
+        let seen_all = !responded.1.losses.iter().any(|loss| loss.counter == NOT_LOOKED_AT && loss.count > 0);
+        consistent(half, other, seen_all)?;
+        lost(&mut paired, half, other);
+        add_series(&mut paired, half, other, responded.1);
+        for known in &half.mark.worst {
+            explain(&mut paired, half, known, other, responded.1)?;
+        }
+    }
+    if found == 0 {
+        return Err(NoPair::Strangers(boxed.0.to_owned(), responded.0.to_owned()));
+    }
+    paired.conditions.notes.push(origin(responded.0, responded.1));
+    paired.losses.extend(responded.1.losses.iter().map(|loss| of_the_responder(loss, responded.0)));
+    if let Some(verdict) = &boxed.1.verdict {
+        // The reasons name the causes that are known now.
+        paired.verdict = Some(judge(&paired, verdict.deadline_ns, &Rules::instrument(Quantity::Roundtrip)));
+    }
+    Ok(paired)
+}
+
+fn halves<'r>((name, run): (&str, &'r Run), end: End) -> Result<Vec<Half<'r>>, NoPair> {
+    let mut found: Vec<Half> = Vec::new();
+    for series in &run.series {
+        let (Some(mark), Some(counts)) = (&series.session, series.counts) else { continue };
+        if mark.end != end {
+            continue;
+        }
+        if found.iter().any(|known| known.mark.key == mark.key) {
+            return Err(NoPair::Twice(name.to_owned(), mark.key.clone()));
+        }
+        found.push(Half { series, mark, counts });
+    }
+    Ok(found)
+}
+
+/// Nobody answers what was not asked, and no answer is received that was not sent.
+fn consistent(half: &Half, other: &Half, seen_all: bool) -> Result<(), NoPair> {
+    let refuse = |what: String| Err(NoPair::Contradiction { key: half.mark.key.clone(), what });
+    if other.counts.sent > half.counts.sent {
+        return refuse(format!(
+            "the responder saw stimulus {}, and the box sent {}",
+            other.counts.sent, half.counts.sent
+        ));
+    }
+    if half.counts.answered > other.counts.answered && seen_all {
+        return refuse(format!(
+            "the box has {} answers, and the responder sent {}",
+            half.counts.answered, other.counts.answered
+        ));
+    }
+    Ok(())
+}
+
+/// Stimuli that were lost on the way there, answers on the way back.
+fn lost(run: &mut Run, half: &Half, other: &Half) {
+    let label = half.series.label();
+    let there = half.counts.sent.saturating_sub(other.counts.answered);
+    let back = other.counts.answered.saturating_sub(half.counts.answered);
+    let all = [
+        ("stimuli_lost_on_the_way_there", there, "stimuli that the responder did not answer"),
+        ("answers_lost_on_the_way_back", back, "answers of the responder that the box did not receive"),
+        ("stimuli_received_twice", other.counts.duplicated, "stimuli that reached the responder again"),
+    ];
+    for (counter, count, what) in all.into_iter().filter(|(_, count, _)| *count > 0) {
+        // They are in `lost` of the series, which is what bears on the verdict.
+        let meaning = format!("{label}: {what}");
+        run.losses.push(Loss { counter: counter.to_owned(), count, meaning, evidence_only: true });
+    }
+}
+
+/// What the responder measured of the session. Its turnarounds are those of the box, and of the answers that were lost on the way
+/// back: where they are not fewer they stand for both.
+fn add_series(run: &mut Run, half: &Half, other: &Half, responded: &Run) {
+    let same = |series: &&Series| {
+        series.channel == other.series.channel
+            && matches!(series.quantity, Quantity::Response | Quantity::Turnaround)
+    };
+    for series in responded.series.iter().filter(same) {
+        let is_known = |one: &Series| one.channel == half.series.channel && one.quantity == series.quantity;
+        let known = run.series.iter().find(|one| is_known(one));
+        if known.is_some_and(|known| known.histogram.count() > series.histogram.count()) {
+            continue;
+        }
+        run.series.retain(|one| !is_known(one));
+        // The session and what was lost are those of the box's series.
+        let channel = half.series.channel.clone();
+        run.series.push(Series { channel, session: None, counts: None, lost: 0, ..series.clone() });
+    }
+}
+
+/// The responder's part of one of the worst round trips.
+fn explain(run: &mut Run, half: &Half, known: &Known, other: &Half, responded: &Run) -> Result<(), NoPair> {
+    let thread = half.series.thread.as_ref().map(|thread| thread.tid);
+    let is_it = |peak: &&mut Peak| {
+        peak.quantity == Quantity::Roundtrip
+            && (peak.begin, peak.total_ns) == (known.begin, known.total_ns)
+            && Some(peak.victim.tid) == thread
+    };
+    let Some(peak) = run.peaks.iter_mut().find(is_it) else { return Ok(()) };
+    let Some(there) = other.mark.worst.iter().find(|there| there.sequence == known.sequence) else {
+        let bound = other.mark.worst.last().filter(|_| !other.mark.all_kept).map(|least| least.total_ns);
+        let told = match bound {
+            Some(most) => format!("the responder took at most {most} for it: it is not among its longest"),
+            None => "the responder did not answer it as far as its run says".to_owned(),
+        };
+        note(peak, &told);
+        return Ok(());
+    };
+    if there.received != known.received {
+        return Err(NoPair::Contradiction {
+            key: half.mark.key.clone(),
+            what: format!(
+                "stimulus {} was received at {} ns by the box's account and at {} ns by the responder's",
+                known.sequence, known.received.0, there.received.0
+            ),
+        });
+    }
+    let of = |theirs: &&Peak| theirs.begin == there.begin && theirs.total_ns == there.total_ns;
+    let Some(theirs) = responded.peaks.iter().find(of) else { return Ok(()) };
+    if peak.explanation.is_some() {
+        return Ok(()); // one machine: the box saw all of it
+    }
+    match theirs.explanation.as_ref().and_then(|theirs| joined(peak, theirs)) {
+        Some(explanation) => {
+            peak.culprit = Some(explanation.cause.clone());
+            peak.explanation = Some(explanation);
+            peak.no_evidence = None;
+        }
+        None => note(peak, &format!("{} of it at the responder: {}", there.total_ns, theirs.sentence())),
+    }
+    Ok(())
+}
+
+fn note(peak: &mut Peak, told: &str) {
+    if peak.explanation.is_some() {
+        return;
+    }
+    let before = peak.no_evidence.take().unwrap_or_default();
+    peak.no_evidence = Some(format!("{before}; {told}"));
+}
+
+/// The responder's parts up to the sending of the answer, and the rest on the way. `None`: they take longer than the whole.
+fn joined(peak: &Peak, theirs: &Explanation) -> Option<Explanation> {
+    // The last part, the sending, goes on while the answer is under way.
+    let parts: Vec<Segment> =
+        theirs.tree.children.iter().filter(|part| !part.label.contains("the way out")).cloned().collect();
+    let begin = parts.first().map_or(Mono(0), |part| part.begin);
+    let covered: Ns = theirs
+        .tree
+        .gaps
+        .iter()
+        .filter(|gap| !gap.label.contains("the way out"))
+        .map(|gap| gap.duration_ns)
+        .chain(parts.iter().map(|part| part.duration_ns))
+        .sum();
+    if covered > peak.total_ns {
+        return None;
+    }
+    let mut there =
+        Segment::group(Kind::Passage, "in the responder, by its own clock", begin, covered, parts);
+    there.thread = theirs.tree.thread.clone();
+    let label = "on the way there and back, with what waited in front of the responder";
+    let way = peak.total_ns.saturating_sub(covered);
+    let way_node = Segment::unexplained(Kind::Blocked, label, peak.begin, way);
+    let whole = "round trip: stimulus sent → answer received";
+    let mut tree = Segment::group(Kind::Passage, whole, peak.begin, peak.total_ns, vec![there, way_node]);
+    tree.thread = Some(peak.victim.clone());
+    let unexplained_ns = tree.total_unexplained();
+    let is_way = way.0 * 2 > peak.total_ns.0;
+    let (cause, advice) = match is_way {
+        true => {
+            ("on the way".to_owned(), "record the box and what is between: `lathunt box --record`".to_owned())
+        }
+        false => (theirs.cause.clone(), theirs.advice.clone()),
+    };
+    let mut limits = theirs.limits.clone();
+    limits.push("two machines: the moments in the responder's part are of its own clock".to_owned());
+    let sentence = format!(
+        "the answer took {}, {covered} of it in the responder, {way} on the way: {}",
+        peak.total_ns, theirs.sentence
+    );
+    Some(Explanation { sentence, advice, tree, total_ns: peak.total_ns, unexplained_ns, cause, limits })
+}
+
+fn origin(name: &str, responded: &Run) -> String {
+    let conditions = &responded.conditions;
+    let host = conditions.host.as_deref().unwrap_or("an unnamed machine");
+    let kernel = conditions.kernel.release.as_deref().unwrap_or("an unknown kernel");
+    let told = conditions.notes.iter().map(|note| format!("; {note}")).collect::<String>();
+    format!("the responder: {name}, on {host} with {kernel}{told}")
+}
+
+fn of_the_responder(loss: &Loss, name: &str) -> Loss {
+    // Its samples are a second account of what the box has counted.
+    Loss { meaning: format!("{name}: {}", loss.meaning), evidence_only: true, ..loss.clone() }
+}
+
+#[cfg(test)]
+#[path = "pair_tests.rs"]
+mod tests;
