@@ -16,6 +16,7 @@ mod on_late;
 mod out;
 mod outdir;
 mod own;
+mod start_at;
 mod stopped;
 mod strict;
 mod trace_file;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::{Cpu, Ns};
+use crate::time::{Cpu, Mono, Ns};
 
 /// Machine, kernel, knobs, load and tools of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,9 @@ use crate::time::{Cpu, Ns};
 pub struct Conditions {
     /// Wall-clock time of the start, RFC 3339.
     pub started: Option<String>,
+    /// The moment at which it began, where it was to begin together with others (`--start-at`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_start: Option<CommonStart>,
     /// Length of the measurement, seconds.
     pub duration_s: Option<f64>,
     /// The command that made this run.
@@ -38,6 +41,21 @@ pub struct Conditions {
     /// What could not be read or held, in one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// A moment at which measurements of several machines began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CommonStart {
+    /// The clock of the moment: `realtime` or `tai`.
+    pub clock: String,
+    /// The moment, in ns since 1970 of that clock.
+    pub at_ns: u64,
+    /// The same on CLOCK_MONOTONIC of this machine, as its clock stood some 200 ms before.
+    pub begin: Mono,
+    /// How far that may be off: half of the time that reading both clocks took. How far the clocks of the machines differ is
+    /// not in it.
+    pub uncertainty_ns: Ns,
 }
 
 /// What happened between the begin and the end of the measurement, from counters read at both.

@@ -60,3 +60,4 @@ pub mod tasks;
 pub mod time;
 pub mod trace;
 pub mod verdict;
+pub mod warm_up;

@@ -11,6 +11,7 @@ use crate::series::{Quantity, Series};
 use crate::set_run::SetRun;
 use crate::time::{Cpu, Ns};
 use crate::verdict::{Outcome, Verdict};
+use crate::warm_up::WarmUp;
 
 /// Value of `format` in every run file.
 pub const FORMAT: &str = "lathunt-run";
@@ -66,6 +67,9 @@ pub struct Run {
     /// Idle states as they are against limited ones, where both were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleComparison>,
+    /// What was measured before it counted (`--warm-up`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
     /// What may be claimed.
     pub verdict: Option<Verdict>,
     /// The runs that were merged into this one; empty: it is a measurement of its own.
@@ -243,6 +247,7 @@ impl Run {
             losses: Vec::new(),
             on_late: None,
             idle: None,
+            warm_up: None,
             verdict: None,
             merged: Vec::new(),
         }

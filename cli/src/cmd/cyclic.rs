@@ -1,17 +1,19 @@
 //! `lathunt cyclic`: the cyclic instrument with clear flags. cyclictest's own flags are in [`super::cyclictest`].
 
 pub mod breaktrace;
+mod late;
+mod reservation;
+mod set_up;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::peak::Peak;
 use lathunt_core::report::figures::fitting;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Thread};
@@ -28,10 +30,12 @@ use lathunt_host::{pm_qos, signals};
 use super::on_late::OnLateArgs;
 use super::units::{interval, microseconds, seconds};
 use crate::file::{target, write_atomic, RUN_FILE};
-use crate::on_late::{late_samples, LateReceiver, OnLate};
+use crate::on_late::OnLate;
+use crate::start_at::StartAt;
 use crate::strict::Strict;
 use crate::until::{Until, UntilArg};
 use crate::{exit, out, stopped};
+use reservation::Reserved;
 
 /// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
 pub trait BreakWatch {
@@ -58,6 +62,21 @@ pub struct CyclicArgs {
     /// Distance of two activations (bare numbers are µs)
     #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = interval)]
     interval: Ns,
+    /// Reserve this CPU time in each period for one thread, which no CPU is named for (SCHED_DEADLINE): 200us:1ms
+    ///
+    /// The kernel admits it only for a thread that may run on all CPUs. Activations must not come more often than periods.
+    #[arg(long, value_name = "RUNTIME:PERIOD", conflicts_with_all = ["cpus", "priority"])]
+    deadline_policy: Option<Reserved>,
+    /// Keep the samples of so long from the start apart: in the run and in the table, but not judged
+    ///
+    /// Length and loops count from its end. The verdict says how large they were.
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    warm_up: Option<Ns>,
+    /// Begin at this moment, with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
+    ///
+    /// How well the clocks of the machines agree is not known here: let ptp4l or chrony say.
+    #[arg(long, value_name = "MOMENT")]
+    start_at: Option<StartAt>,
     /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
     #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
     priority: i32,
@@ -123,9 +142,13 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
         Some(claim) => Some(Until::at(claim, args.interval, options.threads.len())?),
         None => None,
     };
-    let cpus: CpuSet = options.threads.iter().filter_map(|thread| thread.cpu).collect();
+    args.start_at.map_or(Ok(()), StartAt::check)?;
+    let cpus = set_up::measured(&options)?;
     let mut conditions = conditions(&cpus);
-    if args.priority > 0 && !sched::denied::has_realtime_right(args.priority) {
+    if args.priority > 0
+        && args.deadline_policy.is_none()
+        && !sched::denied::has_realtime_right(args.priority)
+    {
         let why = sched::denied::why_no_realtime(args.priority);
         let note =
             format!("measured as ordinary threads (SCHED_OTHER), not at priority {}: {why}", args.priority);
@@ -142,22 +165,28 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut on_late = OnLate::start(&wanted, args.deadline, &cpus)?;
     let mut watch = args.break_at.and_then(|_| watch(&options.threads));
     let mut hooks = hooks(&args, options.threads.len(), &mut watch)?;
-    let mut late = watch_late(on_late.as_ref(), &mut hooks);
+    let mut receivers = late::watch(on_late.as_ref(), &mut hooks);
     if let Some(note) = lock_memory(&mut options, sched::lock_memory) {
         eprintln!("warning: {note}; --no-mlock does not try");
         conditions.notes.push(note);
     }
     let before = crate::conditions::before_measuring(&cpus);
-    let begun = Instant::now();
+    if let Some(start) = args.start_at {
+        let Some(begin) = start.wait()? else { bail!("--start-at {start}: ended by a signal before that") };
+        set_up::begin_at(&begin, &mut options);
+        conditions.common_start = Some(begin.common);
+    }
     let cyclic = Cyclic::start(options, hooks)?;
+    let begun = cyclic.begun() + args.warm_up.unwrap_or_default();
     let victims: Vec<(Cpu, Thread)> = (0..cyclic.options().threads.len())
         .map(|index| (cyclic.options().threads[index].cpu.unwrap_or_default(), cyclic.thread(index)))
         .collect();
-    follow(&cyclic, until, &args, || act(on_late.as_mut(), &mut late, &victims));
+    follow(&cyclic, until, &args, || late::act(on_late.as_mut(), &mut receivers, &victims));
     let broke = cyclic.broke();
-    let results = cyclic.finish();
-    act(on_late.as_mut(), &mut late, &victims);
-    conditions.duration_s = Some(begun.elapsed().as_secs_f64());
+    let (results, warm_up) = cyclic.finish_all();
+    late::act(on_late.as_mut(), &mut receivers, &victims);
+    let took = lathunt_host::clock::mono().since(begun);
+    conditions.duration_s = Some(took.as_secs());
     conditions.during = before.during(Path::new(LIVE), &cpus);
     drop(held);
     let failed = || results.iter().filter_map(|result| Some((result.series.label(), result.error.as_ref()?)));
@@ -172,7 +201,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let rescheduled = results.iter().filter_map(|one| Some((one.series.label(), one.rescheduled.as_ref()?)));
     ended_early.extend(rescheduled.map(|(label, how)| format!("{label}: {how}")));
     let mut run = to_run(conditions, &results);
-    let took = Ns(begun.elapsed().as_nanos() as u64);
+    run.warm_up = args.warm_up.map(|length| set_up::warm_up(length, &warm_up));
     match until {
         Some(until) => until.conclude_instrument(&mut run, Quantity::Cyclic, args.deadline, took),
         None => cut_short(&args, took).into_iter().for_each(|why| run.stopped(why)),
@@ -181,7 +210,10 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
     run.verdict = Some(verdict.clone());
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
-    if let Some(line) = run.on_late.as_ref().and_then(lathunt_core::on_late::OnLate::line) {
+    let warm_up = run.warm_up.as_ref();
+    let warm_up = warm_up.map(|warm_up| warm_up.line(run.max_of(Quantity::Cyclic), args.deadline));
+    let acted = run.on_late.as_ref().and_then(lathunt_core::on_late::OnLate::line);
+    for line in warm_up.into_iter().chain(acted) {
         match args.json {
             true => eprintln!("{line}"),
             false => _ = writeln!(text, "# {line}"), // to a String
@@ -227,10 +259,11 @@ fn options(args: &CyclicArgs) -> Result<Options> {
         None => sched::affinity()?,
     };
     let mut options = Options::on(cpus.iter());
+    set_up::reserve(args, &mut options)?;
     for thread in &mut options.threads {
         (thread.priority, thread.interval) = (args.priority, args.interval);
     }
-    if args.priority == 0 {
+    if args.priority == 0 || args.deadline_policy.is_some() {
         options.policy = Policy::Other;
     }
     options.clock = match args.clock {
@@ -238,7 +271,7 @@ fn options(args: &CyclicArgs) -> Result<Options> {
         ClockName::Realtime => Clock::Realtime,
     };
     options.wait = Wait::Absolute;
-    (options.duration, options.loops) = (args.duration, args.loops);
+    (options.duration, options.loops, options.warm_up) = (args.duration, args.loops, args.warm_up);
     (options.peaks, options.break_at) = (usize::from(args.worst), args.break_at);
     options.lock_memory = !args.no_mlock;
     Ok(options)
@@ -275,27 +308,6 @@ fn hooks(args: &CyclicArgs, threads: usize, watch: &mut Option<Box<dyn BreakWatc
     }
     Ok(all)
 }
-
-/// From now on each of the threads reports its late samples.
-fn watch_late(on_late: Option<&OnLate>, hooks: &mut [Hooks]) -> Vec<LateReceiver> {
-    let Some(above) = on_late.and_then(OnLate::above) else { return Vec::new() };
-    let one = |hooks: &mut Hooks| {
-        let (hook, receiver) = late_samples(above);
-        hooks.sample = Some(hook);
-        receiver
-    };
-    hooks.iter_mut().map(one).collect()
-}
-
-/// Acts on the largest late sample since the last call, if that is allowed now.
-fn act(on_late: Option<&mut OnLate>, late: &mut [LateReceiver], victims: &[(Cpu, Thread)]) {
-    let Some(on_late) = on_late else { return };
-    let Some(worst) = on_late.samples(late) else { return };
-    let (cpu, victim) = victims[worst.thread].clone();
-    on_late.act(&worst.peak(cpu, victim, NO_EVIDENCE), |_| bail!(NO_EVIDENCE));
-}
-
-const NO_EVIDENCE: &str = "cyclic alone records no evidence; hunt does";
 
 /// Waits for the end; shows one line per second on a terminal. `look` is called every 50 ms.
 fn follow(cyclic: &Cyclic, mut until: Option<Until>, args: &CyclicArgs, mut look: impl FnMut()) {
@@ -341,17 +353,8 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
     let mut run = Run::new(conditions);
     for result in results {
         run.series.push(result.series.clone());
-        for worst in &result.worst {
-            run.peaks.push(Peak::without_evidence(
-                Quantity::Cyclic,
-                result.series.cpu.unwrap_or_default(),
-                (worst.expected, worst.latency),
-                result.series.thread.clone().unwrap_or_default(),
-                NO_EVIDENCE,
-            ));
-        }
     }
-    run.peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
+    run.peaks = set_up::peaks(results);
     run
 }
 

@@ -17,6 +17,7 @@ use lathunt_core::time::Ns;
 
 use crate::cmd::on_late::OnLateArgs;
 use crate::cmd::units::{idle_latency, interval, microseconds, seconds};
+use crate::start_at::StartAt;
 use crate::strict::Strict;
 use crate::until::UntilArg;
 use session::Plan;
@@ -70,6 +71,12 @@ pub struct HuntArgs {
     /// The report has the latencies of both kinds of rounds beside each other. Verdict and series are of all of them.
     #[arg(long, conflicts_with_all = ["idle_latency", "until"])]
     compare_idle: bool,
+    /// Begin to measure at this moment, with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
+    ///
+    /// Calibration and load come before it: leave ten seconds at least. How well the clocks of the machines agree is not known
+    /// here: let ptp4l or chrony say.
+    #[arg(long, value_name = "MOMENT")]
+    start_at: Option<StartAt>,
     /// Explain so many worst cases of each CPU
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     peaks: u16,
@@ -102,6 +109,7 @@ pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
         strict: args.strict,
         stop_at: args.stop_at,
         idle: idle::Wanted { pm_qos: args.pm_qos, latency: args.idle_latency, compare: args.compare_idle },
+        start_at: args.start_at,
         on_late,
         load: args.load,
         peaks: usize::from(args.peaks),

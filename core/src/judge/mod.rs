@@ -113,6 +113,7 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
         reasons.extend(model_free.iter().map(|said| format!("{}, {}", said.sentence, said.rests_on())));
     }
     reasons.extend(ordered(doubts));
+    reasons.extend(run.warm_up.as_ref().map(|warm_up| warm_up.line(worst, deadline)));
     let rule_of_thumb = worst
         .zip(run.conditions.machine.cpu_max_hz)
         .and_then(|(worst, max_hz)| rule_of_thumb::clock_periods(max_hz, worst));

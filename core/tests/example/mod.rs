@@ -269,6 +269,7 @@ pub fn loss() -> Loss {
 fn conditions(cpus: u32) -> Conditions {
     let text = |text: &str| Some(text.to_owned());
     Conditions {
+        common_start: None,
         started: text("2026-03-01T12:00:00Z"),
         duration_s: Some(60.0),
         command: text("lathunt hunt -D 60s --deadline 100us"),

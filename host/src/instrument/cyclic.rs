@@ -19,104 +19,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lathunt_core::conditions::LeftCpu;
-use lathunt_core::histogram::Layout;
 use lathunt_core::series::{Series, Thread};
-use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+use lathunt_core::time::{Mono, Ns, Tid};
 
 use crate::error::{Error, Result};
-use crate::sched::{self, Policy};
+use crate::sched;
 use crate::signals;
 
 pub mod clock;
 pub mod halves;
 mod hooks;
 mod measure;
+mod options;
 pub(crate) mod seconds;
 mod shared;
 pub mod tracemark;
 
 pub use clock::{Clock, Wait};
 pub use hooks::{Hooks, OnPeak, OnSample};
-
-/// One measuring thread.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadSpec {
-    /// Where it is bound to; `None`: wherever the scheduler puts it.
-    pub cpu: Option<Cpu>,
-    /// Real-time priority, 1 to 99; not used by other policies.
-    pub priority: i32,
-    /// Distance of two activations; not zero.
-    pub interval: Ns,
-}
-
-/// When the first period begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alignment {
-    /// Spread over one interval, so that the threads do not disturb each other by waking at the same moment.
-    None,
-    /// All threads at one moment, thread n later by n times this offset.
-    Together(Ns),
-    /// All threads at a full second, later by this offset.
-    FullSecond(Ns),
-}
-
-/// What to measure and how.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// One entry per measuring thread.
-    pub threads: Vec<ThreadSpec>,
-    /// Scheduling policy of all of them.
-    pub policy: Policy,
-    /// Clock of the activations.
-    pub clock: Clock,
-    /// By which system call a thread waits.
-    pub wait: Wait,
-    /// When the periods begin.
-    pub alignment: Alignment,
-    /// The first thread that sees this much time passed ends the measurement.
-    pub duration: Option<Ns>,
-    /// A thread ends after this many samples; the others go on until [`Cyclic::stop`].
-    pub loops: Option<u64>,
-    /// Rows of the histograms.
-    pub layout: Layout,
-    /// Length of the list of worst samples.
-    pub peaks: usize,
-    /// Latencies below this never enter it.
-    pub peak_floor: Ns,
-    /// The first latency above this ends the measurement.
-    pub break_at: Option<Ns>,
-    /// Lock all memory of the process.
-    pub lock_memory: bool,
-    /// How long a real-time thread may run without sleeping before the measurement ends (and, ten times as long,
-    /// before the kernel kills the process); `None`: no bound.
-    pub runaway: Option<Ns>,
-    /// Threads are called `NAME/0`, `NAME/1`, …; `None` keeps the name of the process.
-    pub thread_name: Option<String>,
-}
-
-impl Options {
-    /// FIFO 95, 1 ms, one thread bound to each of `cpus`, endless, locked: what a measurement should be.
-    #[must_use]
-    pub fn on(cpus: impl IntoIterator<Item = Cpu>) -> Options {
-        let spec = |cpu| ThreadSpec { cpu: Some(cpu), priority: 95, interval: Ns::from_ms(1) };
-        Options {
-            threads: cpus.into_iter().map(spec).collect(),
-            policy: Policy::Fifo,
-            clock: Clock::Monotonic,
-            wait: Wait::Absolute,
-            alignment: Alignment::None,
-            duration: None,
-            loops: None,
-            layout: Layout::LATENCY,
-            peaks: 8,
-            peak_floor: Ns::ZERO,
-            break_at: None,
-            lock_memory: true,
-            runaway: Some(Ns::from_ms(2_000)),
-            thread_name: Some("cyclic".to_owned()),
-        }
-    }
-}
+pub use options::{Alignment, Options, Reservation, ThreadSpec};
 
 /// What a thread has measured so far; each figure exact, all of nearly the same moment.
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +109,7 @@ pub struct Cyclic {
 
 struct Running {
     shared: Arc<shared::Shared>,
+    warm_up: Option<Arc<shared::Shared>>,
     handle: Option<JoinHandle<Option<String>>>,
 }
 
@@ -225,8 +147,11 @@ impl Cyclic {
                 Err(_) => return Err(Error::refused("start", "a measuring thread", "it ended at once")),
             }
         }
-        cyclic.begun = crate::clock::mono();
         let base = measure::base(cyclic.options.clock, cyclic.options.alignment);
+        cyclic.begun = match cyclic.options.alignment {
+            Alignment::At(at) => crate::clock::mono() + Ns(at.saturating_sub(cyclic.options.clock.now())),
+            _ => crate::clock::mono(),
+        };
         for (_, go) in &gates {
             let _ = go.send(base); // a thread that is gone shows in its result
         }
@@ -235,6 +160,8 @@ impl Cyclic {
 
     fn spawn(&mut self, index: usize, hooks: Hooks) -> Result<Gate> {
         let shared = Arc::new(shared::Shared::new(&self.options, self.options.threads[index].cpu));
+        let cpu = self.options.threads[index].cpu;
+        let warm_up = self.options.warm_up.map(|_| Arc::new(shared::Shared::new(&self.options, cpu)));
         let (ready, is_ready) = mpsc::sync_channel(1);
         let (go, started) = mpsc::sync_channel(1);
         let task = measure::Task {
@@ -243,6 +170,7 @@ impl Cyclic {
             options: self.options.clone(),
             control: Arc::clone(&self.control),
             shared: Arc::clone(&shared),
+            warm_up: warm_up.clone(),
             hooks,
         };
         let mut builder = std::thread::Builder::new().stack_size(256 * 1024);
@@ -252,7 +180,7 @@ impl Cyclic {
         let handle = builder
             .spawn(move || task.run(&ready, &started))
             .map_err(|error| Error::new("start", "a measuring thread", error))?;
-        self.threads.push(Running { shared, handle: Some(handle) });
+        self.threads.push(Running { shared, warm_up, handle: Some(handle) });
         Ok((is_ready, go))
     }
 
@@ -302,8 +230,8 @@ impl Cyclic {
     /// least once a second: it also ends what the threads cannot end themselves.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let over =
-            self.options.duration.is_some_and(|length| crate::clock::mono().since(self.begun) > length);
+        let length = self.options.duration.map(|length| length + self.options.warm_up.unwrap_or_default());
+        let over = length.is_some_and(|length| crate::clock::mono().since(self.begun) > length);
         if over || sched::rt_time_exceeded() {
             self.control.stop.store(true, Ordering::Relaxed);
         }
@@ -326,6 +254,14 @@ impl Cyclic {
         (0..self.threads.len()).map(|index| self.result(index)).collect()
     }
 
+    /// What the threads measured in [`Options::warm_up`], so far; empty: none was asked for.
+    #[must_use]
+    pub fn warm_up(&self) -> Vec<ThreadResult> {
+        let shared =
+            |(index, thread): (usize, &Running)| Some(thread.warm_up.as_ref()?.result(&self.options, index));
+        self.threads.iter().enumerate().filter_map(shared).collect()
+    }
+
     fn result(&self, index: usize) -> ThreadResult {
         let mut result = self.threads[index].shared.result(&self.options, index);
         result.broke = self.broke().filter(|(thread, _)| *thread == index).map(|(_, latency)| latency);
@@ -345,14 +281,21 @@ impl Cyclic {
 
     /// Stops, waits for the threads (milliseconds), and hands out what they measured.
     #[must_use]
-    pub fn finish(mut self) -> Vec<ThreadResult> {
+    pub fn finish(self) -> Vec<ThreadResult> {
+        self.finish_all().0
+    }
+
+    /// The same, and with it what they measured in [`Options::warm_up`].
+    #[must_use]
+    pub fn finish_all(mut self) -> (Vec<ThreadResult>, Vec<ThreadResult>) {
         let errors = self.join();
+        let warm_up = self.warm_up();
         let mut results = self.snapshot();
         for (result, error) in results.iter_mut().zip(errors) {
             let runaway = sched::rt_time_exceeded().then(|| RUNAWAY.to_owned());
             result.error = error.or(runaway);
         }
-        results
+        (results, warm_up)
     }
 
     fn join(&mut self) -> Vec<Option<String>> {

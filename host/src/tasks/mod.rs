@@ -18,7 +18,7 @@ mod kernel;
 mod locks;
 mod memory;
 mod os_thread;
-mod policy;
+pub(crate) mod policy;
 mod queues;
 mod ring;
 mod shared;

@@ -41,6 +41,8 @@ impl Session {
         // "greater than the limit" after truncation to the unit of the output
         let above = |limit: u64| Ns((limit + 1) * unit - 1);
         instrument::Options {
+            warm_up: None,
+            reservation: None,
             threads,
             policy,
             clock: self.clock(),

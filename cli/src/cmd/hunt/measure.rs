@@ -12,7 +12,7 @@ use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Series, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns, Prio};
 use lathunt_host::clock;
-use lathunt_host::instrument::cyclic::{self, Cyclic, Hooks, Live, OnPeak, ThreadSpec};
+use lathunt_host::instrument::cyclic::{self, Alignment, Cyclic, Hooks, Live, OnPeak, ThreadSpec};
 use lathunt_host::instrument::peak_queue::{peak_queue, NewPeak, PeakReceiver, PeakSender};
 use lathunt_host::recorder::{self, Freezer, Recorder};
 use lathunt_host::sched::{self, Policy};
@@ -42,6 +42,8 @@ pub struct Setting {
     pub priority: i32,
     /// Distance of two activations.
     pub interval: Ns,
+    /// When the first period begins; `None`: at once.
+    pub begin: Option<Mono>,
     /// The first latency above this ends it.
     pub stop_at: Option<Ns>,
     /// How long, at most; `None`: until the claim is settled.
@@ -202,6 +204,7 @@ fn options(setting: &Setting) -> cyclic::Options {
         peaks: setting.peaks,
         peak_floor: setting.peak_floor,
         break_at: setting.stop_at,
+        alignment: setting.begin.map_or(Alignment::None, |begin| Alignment::At(begin.0)),
         lock_memory: setting.lock_memory,
         ..cyclic::Options::on([])
     }

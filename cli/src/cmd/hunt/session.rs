@@ -28,6 +28,7 @@ use super::{calibrate, finish, idle, late};
 use crate::live::Display;
 use crate::on_late::{OnLate, Wanted};
 use crate::outdir::Output;
+use crate::start_at::StartAt;
 use crate::stopped;
 use crate::strict::Strict;
 use crate::until::{self, Until};
@@ -53,6 +54,8 @@ pub struct Plan {
     pub stop_at: Option<Ns>,
     /// How deep CPUs may sleep.
     pub idle: idle::Wanted,
+    /// When the measurement begins; `None`: when it is ready.
+    pub start_at: Option<StartAt>,
     /// What is done on late cases.
     pub on_late: Wanted,
     /// `auto`, `none`, or a command.
@@ -95,6 +98,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         Some(claim) => Some(Until::at(claim, plan.interval, cpus.iter().count())?),
         None => None,
     };
+    plan.start_at.map_or(Ok(()), StartAt::check)?;
     let mut conditions = conditions(&cpus, plan);
     let mut rounds = idle::Rounds::new(plan.idle, plan.length(), &cpus)?;
     let mut on_late = OnLate::start(&plan.on_late, plan.deadline, &cpus)?;
@@ -116,6 +120,15 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     conditions.load = Some(load.describe());
     let before = crate::conditions::before_measuring(&cpus);
     give_up_rights(&output)?;
+    let begin = match plan.start_at {
+        Some(start) => match start.wait()? {
+            Some(begin) => Some(begin),
+            None => anyhow::bail!("--start-at {start}: ended by a signal before that"),
+        },
+        None => None,
+    };
+    let setting = Setting { begin: begin.as_ref().map(|begin| begin.mono), ..setting };
+    conditions.common_start = begin.map(|begin| begin.common);
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
     let mut actions = late::Actions::new(&mut on_late, &mut rounds, &output);
     let measured = measure::measure(&setting, &mut recording, &mut display, &mut actions, |so_far| {
@@ -206,6 +219,7 @@ fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mu
         policy,
         priority: plan.priority,
         interval: plan.interval,
+        begin: None,
         stop_at: plan.stop_at,
         duration: plan.length(),
         deadline: plan.deadline,

@@ -3,13 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::sync::{mpsc, Arc};
 
+use lathunt_core::tasks::program::Rule;
 use lathunt_core::time::{Mono, Ns};
 
 use super::clock::{Clock, Sleeper, Woken};
 use super::shared::{Entry, Shared};
-use super::{Alignment, Control, Hooks, Options, ThreadSpec, WorstSample};
+use super::{Alignment, Control, Hooks, Options, Reservation, ThreadSpec, WorstSample};
 use crate::error::Result;
 use crate::sched;
+use crate::tasks::policy;
 
 /// The moment from which aligned threads count; `None`: each from when it is ready.
 pub(super) fn base(clock: Clock, alignment: Alignment) -> Option<u64> {
@@ -17,6 +19,7 @@ pub(super) fn base(clock: Clock, alignment: Alignment) -> Option<u64> {
     match alignment {
         Alignment::None => None,
         Alignment::Together(_) => Some(clock.now()),
+        Alignment::At(at) => Some(at),
         // the next full second, or the one after when it is too close to be ready
         Alignment::FullSecond(_) => Some((clock.now() + SECOND / 10).next_multiple_of(SECOND)),
     }
@@ -29,6 +32,8 @@ pub(super) struct Task {
     pub(super) options: Options,
     pub(super) control: Arc<Control>,
     pub(super) shared: Arc<Shared>,
+    /// Until the end of the warm-up; then `None`.
+    pub(super) warm_up: Option<Arc<Shared>>,
     pub(super) hooks: Hooks,
 }
 
@@ -40,7 +45,9 @@ impl Task {
         started: &mpsc::Receiver<Option<u64>>,
     ) -> Option<String> {
         let comm = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
-        self.shared.introduce(sched::tid(), comm.trim_end().to_owned());
+        for shared in self.warm_up.iter().chain([&self.shared]) {
+            shared.introduce(sched::tid(), comm.trim_end().to_owned());
+        }
         let set_up = self.set_up();
         let failed = set_up.is_err();
         let _ = ready.send(set_up); // nobody waits any more: the channel below is closed as well
@@ -50,7 +57,9 @@ impl Task {
         }
         let failure = self.measure(base);
         self.shared.own_cpu.look_at_affinity();
-        self.shared.own_cpu.look_at_policy(self.options.policy, self.spec.priority);
+        if self.options.reservation.is_none() {
+            self.shared.own_cpu.look_at_policy(self.options.policy, self.spec.priority);
+        }
         let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
         self.shared.end();
         failure
@@ -61,6 +70,9 @@ impl Task {
             sched::pin(cpu)?;
         }
         sched::prefault_stack();
+        if let Some(Reservation { runtime, period }) = self.options.reservation {
+            return policy::set(Rule::Deadline { runtime, deadline: period, period });
+        }
         sched::set_policy(self.options.policy, self.spec.priority)
     }
 
@@ -71,15 +83,21 @@ impl Task {
             (Some(base), Alignment::Together(offset)) => base + offset.0 * self.index as u64,
             (Some(base), Alignment::FullSecond(offset)) => base + offset.0,
             // spread over one interval: threads that wake at the same moment would measure each other
-            _ => clock.now() + interval * self.index as u64 / self.options.threads.len() as u64,
+            (Some(base), Alignment::At(_)) => base + self.offset(),
+            _ => clock.now() + self.offset(),
         };
         let mut expected = begin + interval;
         let sleeper = match Sleeper::new(clock, self.options.wait, self.spec.interval, expected) {
             Ok(sleeper) => sleeper,
             Err(error) => return Some(error.to_string()),
         };
-        self.shared.begin_at(crate::clock::mono());
+        // Of a start to come, when that is.
+        let now = crate::clock::mono() + Ns(begin.saturating_sub(clock.now()));
+        self.warm_up.iter().chain([&self.shared]).for_each(|shared| shared.begin_at(now));
         let mut state = State::new(begin, &self.options);
+        // Made before, because nothing is allocated while it is measured.
+        let (mut begin, mut next) = (begin, self.warm_up.as_ref().map(|_| State::new(begin, &self.options)));
+        let mut warm_until = self.options.warm_up.map_or(0, |length| begin + length.0);
         while !self.control.stop.load(Ordering::Relaxed) {
             let (due, overrun) = match sleeper.wait(expected) {
                 Woken::At { expected, overrun } => (expected, overrun),
@@ -90,6 +108,14 @@ impl Task {
             };
             let now = clock.now();
             self.shared.own_cpu.look();
+            if now >= warm_until {
+                if let Some(measured) = next.take() {
+                    self.warm_up = None; // a count goes down, no memory is freed: the measurement has its own
+                    self.shared.begin_at(crate::clock::mono());
+                    (begin, warm_until) = (warm_until, 0);
+                    state = measured.from(begin);
+                }
+            }
             let latency = Ns(now.saturating_sub(due));
             let worst = state.is_worst(latency).then(|| self.peak(&mut state, now, latency));
             let broke = self.options.break_at.is_some_and(|limit| latency > limit);
@@ -105,17 +131,23 @@ impl Task {
                 hook.sample(state.cycles, Mono(now), latency);
             }
             let second = state.second(now);
-            self.shared.enter(&Entry { latency, second, missed, worst });
+            self.warm_up.as_ref().unwrap_or(&self.shared).enter(&Entry { latency, second, missed, worst });
             state.cycles += 1;
-            let over = self.options.duration.is_some_and(|length| now >= begin + length.0);
+            let warming = self.warm_up.is_some();
+            let over = !warming && self.options.duration.is_some_and(|length| now >= begin + length.0);
             if broke || over {
                 self.control.stop.store(true, Ordering::Relaxed);
             }
-            if self.options.loops == Some(state.cycles) {
+            if !warming && self.options.loops == Some(state.cycles) {
                 break;
             }
         }
         None
+    }
+
+    /// Where in an interval its activations are.
+    fn offset(&self) -> u64 {
+        self.spec.interval.0 * self.index as u64 / self.options.threads.len() as u64
     }
 
     /// The times on the clock of the tool, whatever clock the activations have.
@@ -182,6 +214,11 @@ impl State {
             floor: options.peak_floor.0,
             need,
         }
+    }
+
+    /// The same, of what begins at `begin`.
+    fn from(self, begin: u64) -> State {
+        State { begin, second_end: begin + 1_000_000_000, ..self }
     }
 
     #[inline]

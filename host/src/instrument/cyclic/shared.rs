@@ -190,9 +190,10 @@ impl Shared {
     }
 
     pub(super) fn thread(&self, options: &Options, index: usize) -> Thread {
-        let prio = match options.policy.is_realtime() {
-            true => Prio::from_rt(options.threads[index].priority),
-            false => Prio(120),
+        let prio = match options.reservation {
+            Some(_) => Prio(-1),
+            None if options.policy.is_realtime() => Prio::from_rt(options.threads[index].priority),
+            None => Prio(120),
         };
         let comm = self.comm.lock().map(|comm| comm.clone()).unwrap_or_default();
         Thread { tid: self.tid(), comm, prio: Some(prio) }

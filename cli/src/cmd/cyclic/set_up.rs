@@ -1,0 +1,66 @@
+//! What `cyclic` is asked for beside CPUs, priority and length, as options of the instrument, and its results.
+
+use anyhow::{bail, Result};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::peak::Peak;
+use lathunt_core::series::Quantity;
+use lathunt_core::time::Ns;
+use lathunt_core::warm_up::WarmUp;
+use lathunt_host::instrument::cyclic::{Alignment, Clock, Options, ThreadResult, ThreadSpec};
+use lathunt_host::sched;
+
+use super::late::NO_EVIDENCE;
+use super::CyclicArgs;
+use crate::start_at::Begin;
+
+/// CPUs that are measured: those of a thread without one are all that it may use.
+pub(super) fn measured(options: &Options) -> Result<CpuSet> {
+    match options.threads.iter().all(|thread| thread.cpu.is_some()) {
+        true => Ok(options.threads.iter().filter_map(|thread| thread.cpu).collect()),
+        false => Ok(sched::affinity()?),
+    }
+}
+
+/// With `--deadline-policy`: one thread, on whichever CPU the scheduler puts it.
+pub(super) fn reserve(args: &CyclicArgs, options: &mut Options) -> Result<()> {
+    let Some(reserved) = args.deadline_policy else { return Ok(()) };
+    let period = reserved.0.period;
+    if args.interval < period {
+        bail!(
+            "--deadline-policy: activations every {} come more often than the period of {period}; give --interval {period} or more",
+            args.interval
+        );
+    }
+    options.reservation = Some(reserved.0);
+    options.threads = vec![ThreadSpec { cpu: None, priority: 0, interval: args.interval }];
+    Ok(())
+}
+
+/// The first period begins then.
+pub(super) fn begin_at(begin: &Begin, options: &mut Options) {
+    options.alignment = Alignment::At(match options.clock {
+        Clock::Monotonic => begin.mono.0,
+        Clock::Realtime => begin.realtime,
+    });
+}
+
+/// The worst samples of all threads, worst first.
+pub(super) fn peaks(results: &[ThreadResult]) -> Vec<Peak> {
+    let of = |result: &ThreadResult| {
+        let cpu = result.series.cpu.unwrap_or_default();
+        let victim = result.series.thread.clone().unwrap_or_default();
+        let peak = |(expected, latency)| {
+            Peak::without_evidence(Quantity::Cyclic, cpu, (expected, latency), victim.clone(), NO_EVIDENCE)
+        };
+        result.worst.iter().map(|worst| peak((worst.expected, worst.latency))).collect::<Vec<_>>()
+    };
+    let mut peaks: Vec<Peak> = results.iter().flat_map(of).collect();
+    peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
+    peaks
+}
+
+/// What was measured in the first `length`.
+pub(super) fn warm_up(length: Ns, results: &[ThreadResult]) -> WarmUp {
+    let series = results.iter().map(|result| result.series.clone()).collect();
+    WarmUp { length_ns: length, series, peaks: peaks(results) }
+}

@@ -1,0 +1,223 @@
+//! `--start-at`: several machines begin to measure at one moment of a clock that they share.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{bail, Result};
+use lathunt_core::conditions::CommonStart;
+use lathunt_core::time::{Mono, Ns};
+use lathunt_host::clock::{mono, WallClock};
+use lathunt_host::signals;
+
+/// What is left for the start of the threads.
+const LEAD: Ns = Ns::from_ms(200);
+const SECOND: u64 = 1_000_000_000;
+/// A later start is a slip of the pen.
+const LATEST: Ns = Ns(7 * 86_400 * SECOND);
+/// Pairs of readings of which the closest counts.
+const READINGS: usize = 16;
+
+/// A moment to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartAt {
+    tai: bool,
+    ns: u64, // since 1970, of its clock
+}
+
+/// When the first period begins.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// On CLOCK_MONOTONIC.
+    pub mono: Mono,
+    /// The same on CLOCK_REALTIME, ns since 1970.
+    pub realtime: u64,
+    /// For the conditions of the run.
+    pub common: CommonStart,
+}
+
+impl FromStr for StartAt {
+    type Err = String;
+
+    /// `2026-11-26T13:00:00Z`, with `+01:00` instead of `Z`, with a fraction; `@SECONDS` since 1970; with `tai:` before it of
+    /// CLOCK_TAI.
+    fn from_str(text: &str) -> Result<StartAt, String> {
+        let (tai, rest) = text.strip_prefix("tai:").map_or((false, text), |rest| (true, rest));
+        let ns = match rest.strip_prefix('@') {
+            Some(seconds) => decimal(seconds),
+            None => calendar(rest),
+        };
+        let ns = ns.ok_or_else(|| {
+            format!("'{text}' is not a moment; write for example 2026-11-26T13:00:00Z, @1795698000.5 or tai:@1795698037")
+        })?;
+        Ok(StartAt { tai, ns })
+    }
+}
+
+/// Seconds with at most nine digits of a fraction, as ns.
+fn decimal(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let fraction = fraction.parse::<u64>().ok()? * 10u64.pow(9 - fraction.len() as u32);
+    whole.parse::<u64>().ok()?.checked_mul(SECOND)?.checked_add(fraction)
+}
+
+/// RFC 3339.
+fn calendar(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once('T')?;
+    let (time, east_s) = match time.strip_suffix('Z') {
+        Some(time) => (time, 0),
+        None => {
+            let at = time.rfind(['+', '-'])?;
+            let (hours, minutes) = time[at + 1..].split_once(':')?;
+            let seconds = number(hours, 2)? * 3_600 + number(minutes, 2)? * 60;
+            (&time[..at], if time[at..].starts_with('-') { -seconds } else { seconds })
+        }
+    };
+    let mut date = date.split('-');
+    let (year, month, day) = (number(date.next()?, 4)?, number(date.next()?, 2)?, number(date.next()?, 2)?);
+    let (whole, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let mut parts = whole.split(':');
+    let (hour, minute, second) =
+        (number(parts.next()?, 2)?, number(parts.next()?, 2)?, number(parts.next()?, 2)?);
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let last = *days.get(usize::try_from(month - 1).ok()?)?;
+    let fits = (1..=last).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    if !fits || year < 1970 || date.next().is_some() || parts.next().is_some() {
+        return None;
+    }
+    // Days from civil, H. Hinnant, 2013: years begin in March.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, of_era) = (y / 400, y % 400);
+    let of_year = (153 * m + 2) / 5 + day - 1;
+    let since_1970 = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let seconds = since_1970 * 86_400 + hour * 3_600 + minute * 60 + second - east_s;
+    Some(decimal(&format!("0.{fraction}"))? + u64::try_from(seconds).ok()?.checked_mul(SECOND)?)
+}
+
+fn number(text: &str, digits: usize) -> Option<i64> {
+    (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+impl fmt::Display for StartAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, fraction) = (self.ns / SECOND, self.ns % SECOND);
+        write!(f, "{}@{whole}.{fraction:09}", if self.tai { "tai:" } else { "" })
+    }
+}
+
+impl StartAt {
+    fn clock(self) -> WallClock {
+        if self.tai {
+            WallClock::Tai
+        } else {
+            WallClock::Realtime
+        }
+    }
+
+    /// How long until then.
+    fn left(self) -> Option<Ns> {
+        self.ns.checked_sub(self.clock().now()).map(Ns)
+    }
+
+    /// That it is to come, and soon enough.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn check(self) -> Result<()> {
+        match self.left() {
+            None => bail!("--start-at {self}: that has passed; name a moment to come"),
+            Some(left) if left > LATEST => bail!("--start-at {self}: that is more than 7 days away"),
+            Some(_) if self.tai && tai_is_utc() => bail!(
+                "--start-at {self}: this kernel does not know the offset of TAI, so CLOCK_TAI is UTC here; let ptp4l or \
+                 chrony set it, or name a moment of UTC"
+            ),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Waits until shortly before, when the threads are to be started. `None`: a signal asked for the end meanwhile.
+    ///
+    /// # Errors
+    /// One line: what came before the measurement took too long.
+    pub fn wait(self) -> Result<Option<Begin>> {
+        loop {
+            let Some(left) = self.left().filter(|left| left.0 > LEAD.0 / 4) else {
+                bail!("--start-at {self}: that passed before everything was ready; leave more time");
+            };
+            if signals::stop_requested().is_some() {
+                return Ok(None);
+            }
+            match left.0.saturating_sub(LEAD.0) {
+                0 => break,
+                // In steps, because the clock may be set.
+                wait => std::thread::sleep(Duration::from_nanos(wait.min(50_000_000))),
+            }
+        }
+        let of = |clock: WallClock| {
+            let reading = |_| {
+                let before = mono();
+                let wall = clock.now();
+                let after = mono();
+                let taken = after.since(before);
+                (taken, wall.wrapping_sub(before.0 + taken.0 / 2))
+            };
+            (0..READINGS).map(reading).min().unwrap_or_default()
+        };
+        let (taken, offset) = of(self.clock());
+        let (_, realtime) = of(WallClock::Realtime);
+        let begin = Mono(self.ns.wrapping_sub(offset));
+        let common = CommonStart {
+            clock: if self.tai { "tai" } else { "realtime" }.to_owned(),
+            at_ns: self.ns,
+            begin,
+            uncertainty_ns: Ns(taken.0.div_ceil(2)),
+        };
+        Ok(Some(Begin { mono: begin, realtime: begin.0.wrapping_add(realtime), common }))
+    }
+}
+
+/// The kernel's offset of TAI is 0 until somebody sets it.
+fn tai_is_utc() -> bool {
+    WallClock::Tai.now().abs_diff(WallClock::Realtime.now()) < SECOND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_in_each_way_of_writing() {
+        let ns = |text: &str| text.parse::<StartAt>().map(|at| at.ns);
+        // date -u -d 2026-11-26T13:00:00Z +%s
+        for text in
+            ["2026-11-26T13:00:00Z", "2026-11-26T14:30:00+01:30", "2026-11-26T08:00:00-05:00", "@1795698000"]
+        {
+            assert_eq!(ns(text), Ok(1_795_698_000 * SECOND), "{text}");
+        }
+        assert_eq!(ns("2000-02-29T23:59:59.25Z"), Ok(951_868_799_250_000_000));
+        assert_eq!(ns("1970-01-01T00:00:00Z"), Ok(0));
+        assert!("tai:@7".parse::<StartAt>().unwrap().tai);
+        for bad in [
+            "",
+            "13:00",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "@-1",
+            "@1.0000000001",
+            "2026-11-26T24:00:00Z",
+            "2026-11-26T13:00:00",
+            "tai:",
+            "@",
+            "2026-11-26T13:00:00Zx",
+            "1969-12-31T00:00:00Z",
+        ] {
+            assert!(ns(bad).is_err(), "{bad}");
+        }
+    }
+}

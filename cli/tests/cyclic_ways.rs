@@ -1,0 +1,89 @@
+//! `lathunt cyclic` with a warm-up, a common start, a reservation: what the run says of them.
+
+use std::process::{Command, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lathunt_core::run::Run;
+use lathunt_core::time::{Ns, Prio};
+use lathunt_host::testing::{lacks_root, may_run};
+
+fn cyclic(arguments: &[&str]) -> (Output, Option<Run>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["cyclic", "--no-mlock", "--json"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let run = Run::from_json(&String::from_utf8_lossy(&output.stdout)).ok();
+    (output, run)
+}
+
+#[test]
+fn a_warm_up_is_kept_apart_and_a_late_sample_in_it_is_named_in_the_verdict() {
+    let (output, run) = cyclic(&["-p0", "-l500", "--warm-up=1s", "--deadline=1us"]);
+    let run = run.unwrap_or_else(|| panic!("{output:?}"));
+    let warm_up = run.warm_up.as_ref().unwrap();
+    assert_eq!((warm_up.length_ns, warm_up.series.len()), (Ns(1_000_000_000), run.series.len()));
+    for (measured, before) in run.series.iter().zip(&warm_up.series) {
+        assert_eq!(measured.histogram.count(), 500, "loops count from the end of the warm-up");
+        // A second has a thousand activations; those that were missed have no sample.
+        let activations = before.histogram.count() + before.missed.unwrap();
+        assert!((800..=1_001).contains(&activations), "{activations}");
+        assert!(before.begin < measured.begin && before.thread == measured.thread);
+    }
+    let reasons = &run.verdict.unwrap().reasons;
+    let said = reasons.iter().find(|reason| reason.starts_with("not judged: the warm-up")).unwrap();
+    assert!(said.contains("ABOVE the deadline of 1.0 µs"), "{said}");
+}
+
+#[test]
+fn two_measurements_begin_at_the_moment_that_both_were_told() {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 2;
+    let moment = format!("@{at}");
+    let measured = || {
+        let moment = moment.clone();
+        std::thread::spawn(move || cyclic(&["-p0", "-l50", "-c0", "--start-at", &moment]).1.unwrap())
+    };
+    let runs = [measured(), measured()].map(|run| run.join().unwrap());
+    let starts = runs.each_ref().map(|run| run.conditions.common_start.clone().unwrap());
+    assert!(starts.iter().all(|start| start.at_ns == at * 1_000_000_000 && start.clock == "realtime"));
+    // The same clocks were read by both; a slewed one moves by some 100 µs a second.
+    assert!(starts[0].begin.0.abs_diff(starts[1].begin.0) < 1_000_000, "{starts:?}");
+    for (run, start) in runs.iter().zip(&starts) {
+        let begin = run.series[0].begin.unwrap();
+        assert!(begin.0.abs_diff(start.begin.0) < 1_000_000, "{begin:?} {start:?}");
+        // Peaks are on the grid: whole intervals after the start.
+        let beyond = (run.peaks[0].begin.0 - start.begin.0) % 1_000_000;
+        assert!(beyond < 2_000 || beyond > 998_000, "{beyond} ns off the grid");
+    }
+}
+
+#[test]
+#[ignore = "root"]
+fn a_reservation_is_admitted_and_the_thread_is_a_deadline_thread() {
+    if !may_run("a reservation", lacks_root()) {
+        return;
+    }
+    let (output, run) = cyclic(&["-l200", "--deadline-policy=200us:1ms"]);
+    let run = run.unwrap_or_else(|| panic!("{output:?}"));
+    let threads: Vec<_> = run.series.iter().map(|series| series.thread.clone().unwrap().prio).collect();
+    assert_eq!((threads, run.series[0].cpu), (vec![Some(Prio(-1))], None));
+    assert_eq!(run.series[0].histogram.count(), 200);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    for (arguments, named) in [
+        (&["--start-at", "@5"][..], "has passed"),
+        (&["--start-at", "noon"], "not a moment"),
+        (&["--start-at", "@4000000000"], "7 days"),
+        (&["--deadline-policy", "2ms:1ms"], "longer than the period"),
+        (&["--deadline-policy", "1ms:10ms"], "--interval 10.000 ms"),
+        (&["--deadline-policy", "1ms:1ms", "-c", "0"], "cannot be used with"),
+        (&["--warm-up", "0"], "more than nothing"),
+    ] {
+        let (output, run) = cyclic(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), run), (Some(1), None), "{said}");
+        assert!(said.trim_end().lines().count() == 1 && said.contains(named), "{said}");
+    }
+}
