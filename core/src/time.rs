@@ -67,6 +67,15 @@ impl Ns {
         self.0 as f64 / 1e9
     }
 
+    /// As a share of `total`, 0..=1; of nothing 0.
+    #[must_use]
+    pub fn share_of(self, total: Ns) -> f64 {
+        if total == Ns::ZERO {
+            return 0.0;
+        }
+        self.0 as f64 / total.0 as f64
+    }
+
     /// This duration, or the next longer one that is shown exactly: what is said of "none above" stays true.
     #[must_use]
     pub const fn rounded_up(self) -> Ns {

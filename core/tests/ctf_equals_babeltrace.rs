@@ -8,9 +8,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lathunt_core::trace::catalogue::Value;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
-use lathunt_core::trace::source::{Item, Record, Source, Span};
+use lathunt_core::trace::item::{Item, Record, Span};
+use lathunt_core::trace::source::Source;
+use lathunt_core::trace::value::Value;
 
 /// What was compared.
 #[derive(Debug, Default, PartialEq)]

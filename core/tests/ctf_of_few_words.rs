@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
-use lathunt_core::trace::source::{Item, Source, Span};
+use lathunt_core::trace::item::{Item, Span};
+use lathunt_core::trace::source::Source;
 
 const TYPES: &str = "/* CTF 1.8 */
 typealias integer { size = 16; align = 8; signed = false; } := uint16_t;

@@ -3,7 +3,8 @@
 
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
-use lathunt_core::trace::source::{Item, Loss, Source, Span};
+use lathunt_core::trace::item::{Item, Loss, Span};
+use lathunt_core::trace::source::Source;
 
 const METADATA: &[u8] = include_bytes!("data/ctf/little/metadata");
 const STREAM: &[u8] = include_bytes!("data/ctf/little/channel_0");

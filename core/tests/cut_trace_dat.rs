@@ -11,7 +11,8 @@ use lathunt_core::explain::passages::{find, Question, Whose};
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::summary::summarize;
 use lathunt_core::time::{Cpu, Mono};
-use lathunt_core::trace::source::{Item, Loss, Source, Span};
+use lathunt_core::trace::item::{Item, Loss, Span};
+use lathunt_core::trace::source::Source;
 use lathunt_core::trace::trace_dat::TraceDat;
 
 fn recording() -> Vec<u8> {

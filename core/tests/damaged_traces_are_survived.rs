@@ -13,19 +13,20 @@ use lathunt_core::explain::explain_passage;
 use lathunt_core::explain::lanes::lanes;
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::passages::{find, Passage, Question, Whose};
-use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::summary::summarize;
+use lathunt_core::explain::TimerPassage;
 use lathunt_core::export::kernel_ctf;
 use lathunt_core::time::Mono;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
 use lathunt_core::trace::flight::source::Flight;
 use lathunt_core::trace::ftrace_text::FtraceText;
+use lathunt_core::trace::item::{Item, Span};
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::normalize::Normalizer;
 use lathunt_core::trace::perf_data::{plain, PerfData};
-use lathunt_core::trace::source::{Item, Source, Span};
+use lathunt_core::trace::source::Source;
 use lathunt_core::trace::trace_dat::TraceDat;
 
 /// What a walk over one (damaged) trace met.

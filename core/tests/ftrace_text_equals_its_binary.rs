@@ -2,8 +2,9 @@
 
 use lathunt_core::trace::event::{Kind, Strings};
 use lathunt_core::trace::ftrace_text::FtraceText;
+use lathunt_core::trace::item::{Item, Span};
 use lathunt_core::trace::normalize::Normalizer;
-use lathunt_core::trace::source::{Item, Source, Span};
+use lathunt_core::trace::source::Source;
 use lathunt_core::trace::trace_dat::TraceDat;
 
 /// An event as text, with names instead of symbols.

@@ -1,7 +1,8 @@
 //! Our reading of perf.data against `perf script` of the same file (see tests/data/perf_data/README.md).
 
+use lathunt_core::trace::item::{Item, Span};
 use lathunt_core::trace::perf_data::{plain, PerfData};
-use lathunt_core::trace::source::{Item, Source, Span};
+use lathunt_core::trace::source::Source;
 
 const FILE: &[u8] = include_bytes!("data/perf_data/small.data");
 const SCRIPT: &str = include_str!("data/perf_data/small.script");

@@ -11,12 +11,13 @@ use lathunt_core::explain::explain_passage;
 use lathunt_core::explain::lanes::{lanes, Lanes, Of};
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::passages::{find, Question, Whose};
-use lathunt_core::explain::peak::TimerPassage;
 use lathunt_core::explain::record::Record;
+use lathunt_core::explain::TimerPassage;
 use lathunt_core::export::perfetto;
 use lathunt_core::time::Ns;
-use lathunt_core::trace::event::{Event, Kind, LeftAs, Level, Window};
+use lathunt_core::trace::event::{Event, Kind, LeftAs, Level};
 use lathunt_core::trace::trace_dat::TraceDat;
+use lathunt_core::trace::window::Window;
 
 /// Field number → (name, type), by message.
 type Schema = HashMap<String, BTreeMap<u64, (String, String)>>;

@@ -5,8 +5,9 @@
 use std::path::Path;
 
 use lathunt_core::time::Cpu;
+use lathunt_core::trace::item::{Item, Span};
 use lathunt_core::trace::merge::Stream;
-use lathunt_core::trace::source::{Item, Source, Span};
+use lathunt_core::trace::source::Source;
 use lathunt_core::trace::trace_dat::TraceDat;
 
 /// What stands in `stream`, without what is said once for the whole trace.

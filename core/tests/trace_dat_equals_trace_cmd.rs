@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use lathunt_core::trace::catalogue::{EventClass, Value};
+use lathunt_core::trace::catalogue::EventClass;
 use lathunt_core::trace::event::Kind;
+use lathunt_core::trace::item::{Item, Record, Span};
 use lathunt_core::trace::normalize::Normalizer;
-use lathunt_core::trace::source::{Item, Record, Source, Span};
+use lathunt_core::trace::source::Source;
 use lathunt_core::trace::trace_dat::TraceDat;
+use lathunt_core::trace::value::Value;
 
 const LOST: (&[u8], &str) = fixture!("v7_lost");
 const ZSTD: (&[u8], &str) = fixture!("v7_zstd");

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
-use lathunt_core::trace::event::{Kind as What, Window};
+use lathunt_core::trace::event::Kind as What;
+use lathunt_core::trace::window::Window;
 
 use crate::clock;
 use crate::error::{Error, Result};

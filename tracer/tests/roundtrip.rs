@@ -6,9 +6,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-use lathunt_core::trace::catalogue::Value;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
-use lathunt_core::trace::source::{Item, Source, Span};
+use lathunt_core::trace::item::{Item, Span};
+use lathunt_core::trace::source::Source;
+use lathunt_core::trace::value::Value;
 use lathunt_host::channel::clock;
 use lathunt_host::channel::consumer::Consumer;
 use lathunt_host::channel::place::Place;

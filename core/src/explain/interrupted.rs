@@ -1,7 +1,7 @@
 //! What an interrupt interrupted: user mode, or which code of the kernel, and whether that had interrupts on.
 
-use crate::trace::event::StackSample;
 use crate::trace::flight::is_interrupt_entry;
+use crate::trace::window::StackSample;
 
 /// What an interrupt interrupted.
 pub(super) enum Code<'s> {

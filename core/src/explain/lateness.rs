@@ -21,9 +21,9 @@ use super::segment::{Evidence, Kind, Segment};
 use super::share::{tally, Phase, Role, Share};
 use super::standstill::{self, Together};
 use super::stolen::Stolen;
-use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind as What, StackSample, TaskRef};
+use crate::trace::event::{Event, Kind as What, TaskRef};
+use crate::trace::window::StackSample;
 
 /// Interrupts looked at to learn how fast one follows another.
 const LEARNT_FROM: usize = 20_000;
@@ -113,7 +113,7 @@ fn timer_interrupt(record: &Record, event: &Event) -> Option<Mono> {
         Context::HardIrq(irq) => record.irq_name(irq, slice.proof).contains("timer"),
         _ => false,
     };
-    (is_timer && !records_timers).then(|| interrupt_begin(record, event.cpu, event.at))
+    (is_timer && !records_timers).then(|| record.interrupt_begin(event.cpu, event.at))
 }
 
 /// The parts `timer late` and `timer interrupt` of `[begin, waking)`, with their shares.
@@ -178,7 +178,7 @@ fn late(
         parts.push(slack);
     }
     let slices = record.slices(cpu, due, handler);
-    let own = interrupt_begin(record, cpu, handler).clamp(due, handler);
+    let own = record.interrupt_begin(cpu, handler).clamp(due, handler);
     let reading = Reading::new(record, cpu, own, firing, &slices);
     let together = Together::over(record, Kind::TimerLate, cpu, &slices);
     let counted = tally(record, Phase::TimerLate, cpu, &slices);

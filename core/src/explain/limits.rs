@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::causes;
 use super::cpu::Context;
-use super::peak::Scene;
+use super::scene::Scene;
+use super::segment::WORTH_A_REMARK;
 use super::share::{Phase, Role, Share};
 use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::Kind;
@@ -66,11 +66,10 @@ fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>
 fn missing_tracepoints(scene: &Scene, limits: &mut Vec<String>) {
     let recorded =
         |wanted: fn(&Kind) -> bool| scene.record.window.events.iter().any(|event| wanted(&event.kind));
-    let mut gaps = Vec::new();
-    causes::collect_gaps(&scene.tree, &mut gaps);
+    let gaps = scene.tree.all_gaps();
     let late: Ns =
         gaps.iter().filter(|gap| gap.label.starts_with("timer late")).map(|gap| gap.duration_ns).sum();
-    if causes::part(late, scene.total) > causes::WORTH_A_REMARK {
+    if late.share_of(scene.total) > WORTH_A_REMARK {
         limits.push("when interrupts are off is not traced (preemptirq:irq_disable would tell)".to_owned());
     }
     let timed = scene.shares.iter().any(|share| share.phase == Phase::TimerLate);

@@ -7,10 +7,12 @@ use std::collections::{HashMap, VecDeque};
 
 use super::passages::Found;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind, Level, Window};
+use crate::trace::event::{Event, Kind, Level};
+use crate::trace::item::{Loss, Span};
 use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Loss, Source, Span};
+use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
+use crate::trace::window::Window;
 
 /// How far back the record goes behind a passage: the period of real-time throttling and a little more.
 const BACK: Ns = Ns::from_ms(1_200);

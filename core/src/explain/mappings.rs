@@ -8,8 +8,10 @@ use std::collections::HashMap;
 
 use crate::time::{Mono, Tid};
 use crate::trace::catalogue::{EventClass, FieldRef};
-use crate::trace::event::{Event, Kind, Mapping};
-use crate::trace::source::{Record, Source};
+use crate::trace::event::{Event, Kind};
+use crate::trace::item::Record;
+use crate::trace::source::Source;
+use crate::trace::window::Mapping;
 
 /// Mappings and open files kept.
 const MOST: usize = 100_000;

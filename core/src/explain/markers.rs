@@ -8,8 +8,9 @@ use std::fmt;
 
 use crate::trace::catalogue::{EventClass, FieldRef};
 use crate::trace::event::{Event, Kind};
+use crate::trace::item::Record;
 use crate::trace::normalize::{is_text, Normalizer};
-use crate::trace::source::{Record, Source};
+use crate::trace::source::Source;
 
 /// What begins or ends a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]

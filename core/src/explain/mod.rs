@@ -30,6 +30,7 @@ pub mod peak;
 pub mod periods;
 pub mod rank;
 pub mod record;
+mod scene;
 pub mod segment;
 pub mod share;
 mod silence;
@@ -47,7 +48,8 @@ mod wait;
 mod waking;
 
 pub use part::explain_part;
-pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup, TimerPassage, WakePassage};
+pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup};
+pub use scene::{TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
 pub use standstill::Standstills;
 pub use story::{

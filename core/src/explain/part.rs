@@ -3,7 +3,6 @@
 //! One event is the maximum of several quantities. The sentence beside each of them must be about its own time: the phases
 //! of the tree that lie in it, and nothing else.
 
-use super::causes::part as share;
 use super::segment::{Explanation, Gap, Kind, Segment};
 use crate::time::{Mono, Ns};
 
@@ -32,7 +31,7 @@ pub fn explain_part(whole: &Explanation, begin: Mono, total: Ns) -> Option<Expla
     let unexplained_ns = tree.total_unexplained();
     let clauses = clauses(&tree, unexplained_ns);
     let told = clauses.iter().take(CLAUSES).map(|(what, net)| {
-        let percent = 100.0 * share(*net, total);
+        let percent = 100.0 * net.share_of(total);
         format!("{what} {net} ({percent:.0} %)")
     });
     let sentence = format!("{total} of {}: {}", whole.total_ns, told.collect::<Vec<_>>().join("; "));
@@ -51,7 +50,7 @@ fn clauses(tree: &Segment, unexplained: Ns) -> Vec<(String, Ns)> {
         all.push(("unexplained".to_owned(), unexplained));
     }
     all.sort_by_key(|(_, net)| std::cmp::Reverse(*net)); // stable
-    let worth = all.iter().filter(|(_, net)| share(*net, tree.duration_ns) >= WORTH_A_CLAUSE).count();
+    let worth = all.iter().filter(|(_, net)| net.share_of(tree.duration_ns) >= WORTH_A_CLAUSE).count();
     all.truncate(worth.max(1));
     all
 }

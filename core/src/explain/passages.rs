@@ -18,10 +18,11 @@ use super::markers::Matcher;
 use super::silence::Silences;
 use super::turns::Turns;
 use super::waking;
-use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
+use crate::trace::item::{Item, Span};
 use crate::trace::normalize::{is_text, Normalizer};
-use crate::trace::source::{Item, Source, Span};
+use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
@@ -29,8 +30,6 @@ pub use question::{Found, Passage, Question, Whose};
 
 /// Passages kept; of more only the worst stay.
 pub const MOST: usize = 100_000;
-/// Within this time the same event is the same, recorded by two buffers.
-pub(super) const TWICE: Ns = Ns::from_us(20);
 /// Losses kept.
 const MOST_LOSSES: usize = 10_000;
 /// Lasting events kept.

@@ -4,38 +4,13 @@
 
 use super::lateness::{self, Firing};
 use super::record::Record;
+use super::scene::{Scene, TimerPassage, WakePassage};
 use super::segment::{Explanation, Kind, Segment};
-use super::share::Share;
 use super::{causes, passage};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind as What, Window};
-
-/// A programmed wake-up that came late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimerPassage {
-    /// The victim.
-    pub tid: Tid,
-    /// Where it was measured.
-    pub cpu: Cpu,
-    /// The programmed expiry.
-    pub begin: Mono,
-    /// The first instruction in user space, or the switch-in where that is what was measured ([`explain_timer_wakeup`]).
-    pub end: Mono,
-}
-
-/// A wake-up without a timer: waking → switched in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WakePassage {
-    /// The victim.
-    pub tid: Tid,
-    /// Where it was switched in.
-    pub cpu: Cpu,
-    /// The waking.
-    pub begin: Mono,
-    /// The switch-in.
-    pub end: Mono,
-}
+use crate::time::{Mono, Tid};
+use crate::trace::event::{Event, Kind as What};
+use crate::trace::window::Window;
 
 /// What is measured from where to where.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,22 +18,6 @@ enum Of {
     Timer,
     TimerToSwitchIn,
     Wake,
-}
-
-/// What the rules and the sentence look at.
-pub struct Scene<'r, 'w> {
-    /// The events.
-    pub record: &'r Record<'w>,
-    /// Who suffered.
-    pub victim: Thread,
-    /// Where it was measured.
-    pub cpu: Cpu,
-    /// The whole.
-    pub total: Ns,
-    /// Every share of every phase.
-    pub shares: Vec<Share>,
-    /// The tree.
-    pub tree: Segment,
 }
 
 /// Where the time from a programmed wake-up went. Never fails: what the window does not show is unexplained.

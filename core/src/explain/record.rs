@@ -12,7 +12,8 @@ use super::cpu::{Context, Slice, Timeline};
 use super::segment::Evidence;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, Level, StackSample, Sym, TaskRef, Vector, Window, SOFTIRQS};
+use crate::trace::event::{Event, Kind, Level, Sym, TaskRef, Vector, SOFTIRQS};
+use crate::trace::window::{StackSample, Window};
 
 /// A window with its indices.
 pub struct Record<'w> {
@@ -254,6 +255,15 @@ impl<'w> Record<'w> {
     /// Stack samples of a CPU in `[a, b]`.
     pub fn stacks(&self, cpu: Cpu, a: Mono, b: Mono) -> impl Iterator<Item = &'w StackSample> {
         self.window.stacks.iter().filter(move |stack| stack.cpu == cpu && stack.at >= a && stack.at <= b)
+    }
+
+    /// Where the interrupt that holds `at` began; `at` itself when it is none.
+    #[must_use]
+    pub fn interrupt_begin(&self, cpu: Cpu, at: Mono) -> Mono {
+        match self.slice_before(cpu, at).filter(|slice| slice.context.is_hard()) {
+            Some(slice) => slice.proof.map_or(slice.begin, |proof| self.event(proof).at.min(slice.begin)),
+            None => at,
+        }
     }
 
     /// A thread with its name and priority: as the event shows them, else as any other event does.

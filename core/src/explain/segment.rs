@@ -140,7 +140,17 @@ pub fn with_faults(label: &str, faults: u32) -> String {
     }
 }
 
+/// Above this share of the total a sentence says what is unexplained.
+pub(super) const WORTH_A_REMARK: f64 = 0.05;
+
 impl Segment {
+    /// All gaps, its own and those of its parts.
+    #[must_use]
+    pub fn all_gaps(&self) -> Vec<&Gap> {
+        let of_parts = self.children.iter().flat_map(Segment::all_gaps);
+        self.gaps.iter().chain(of_parts).collect()
+    }
+
     /// A leaf that is explained by itself.
     #[must_use]
     pub fn leaf(kind: Kind, label: impl Into<String>, begin: Mono, duration: Ns) -> Segment {

@@ -7,14 +7,13 @@
 
 use std::collections::VecDeque;
 
-use super::causes::collect_gaps;
 use super::cpu::{Context, Slice};
 use super::record::Record;
 use super::segment::{Explanation, Kind, Segment};
 use super::share::Share;
-use super::wait::interrupt_begin;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Kind as What, Standstill};
+use crate::trace::event::Kind as What;
+use crate::trace::window::Standstill;
 
 /// Below this, a delay may be the delivery of the interrupt.
 const TELLING: Ns = Ns::from_us(10);
@@ -35,7 +34,7 @@ fn unserved(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
     let mut ended = true; // before any timer told whether others had been due
     for (_, event) in record.events_on(cpu, a, record.until()) {
         let What::TimerExpireEntry { expires: Some(due), .. } = event.kind else { continue };
-        let served = interrupt_begin(record, cpu, event.at);
+        let served = record.interrupt_begin(cpu, event.at);
         if served < event.at && served.since(due) >= TELLING {
             let from = until.max(due);
             if from < served {
@@ -205,8 +204,7 @@ pub struct Standstills(VecDeque<Standstill>);
 impl Standstills {
     /// Remembers what an explanation of a case on `cpu` proves; what is new of it is returned.
     pub fn note(&mut self, cpu: Cpu, explanation: &Explanation) -> Vec<Standstill> {
-        let mut gaps = Vec::new();
-        collect_gaps(&explanation.tree, &mut gaps);
+        let gaps = explanation.tree.all_gaps();
         let proved = gaps.into_iter().filter(|gap| gap.stood_still && gap.duration_ns >= TELLING);
         let all = proved.map(|gap| Standstill { cpu, begin: gap.begin, end: gap.begin + gap.duration_ns });
         let new: Vec<Standstill> = all.filter(|standstill| !self.0.contains(standstill)).collect();

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::passages::TWICE;
-use crate::time::{Cpu, Mono, Tid};
+use crate::time::{Cpu, Mono, Ns, Tid};
+
+/// Within this time the same event is the same, recorded by two buffers.
+pub(super) const TWICE: Ns = Ns::from_us(20);
 
 /// The last switch of each CPU since events of it were lost.
 #[derive(Default)]

@@ -14,7 +14,8 @@ use super::stolen::Stolen;
 use super::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Kind as Event, LeftAs, StackSample};
+use crate::trace::event::{Kind as Event, LeftAs};
+use crate::trace::window::StackSample;
 
 /// The scheduler's own way from the interrupt to the switch takes this long at most (0.5-3 µs on metal, more on
 /// virtual machines); the thread that is left in this time is not blamed.
@@ -133,7 +134,7 @@ impl Why {
 /// Whether a stack of `tid` shows that interrupts were on in the time from `due` on: where it was when the one came that
 /// was late, or, less surely, where the waking found it.
 fn interrupts_on(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch, due: Mono) -> Option<Why> {
-    let from = interrupt_begin(record, cpu, stretch.begin);
+    let from = record.interrupt_begin(cpu, stretch.begin);
     let samples = record.stacks(cpu, from, stretch.end).filter(|sample| sample.tid == tid);
     let (late, before): (Vec<_>, Vec<_>) = samples.partition(|sample| sample.at > due);
     let on = |sample: &StackSample| where_interrupts_are_on(sample).map(str::to_owned);
@@ -190,20 +191,12 @@ fn departure(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch) -> Option<(
 /// The stack of `tid` taken in the stretch, or just before it in the interrupt that woke the victim; and whether
 /// that showed user mode. The earliest one counts: what the waking found.
 fn stack(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch) -> (Vec<String>, Option<bool>) {
-    let from = interrupt_begin(record, cpu, stretch.begin);
+    let from = record.interrupt_begin(cpu, stretch.begin);
     let samples = record.stacks(cpu, from, stretch.end).filter(|sample| sample.tid == tid);
     let told = samples.map(|sample| (sample.at, interrupted_code(sample)));
     match told.filter(|(_, code)| !matches!(code, Code::Unknown)).min_by_key(|(at, _)| *at) {
         Some((_, Code::User)) => (Vec::new(), Some(true)),
         Some((_, Code::Kernel { frames })) => (frames.to_vec(), Some(false)),
         _ => (Vec::new(), None),
-    }
-}
-
-/// Where the interrupt that holds `at` began; `at` itself when it is none.
-pub(super) fn interrupt_begin(record: &Record, cpu: Cpu, at: Mono) -> Mono {
-    match record.slice_before(cpu, at).filter(|slice| slice.context.is_hard()) {
-        Some(slice) => slice.proof.map_or(slice.begin, |proof| record.event(proof).at.min(slice.begin)),
-        None => at,
     }
 }

@@ -4,7 +4,8 @@
 //! and perhaps on another CPU. The first is the begin; recordings without it (older kernels, older habits) have the
 //! second only, and then it must do.
 
-use crate::trace::source::{Item, Source, Span};
+use crate::trace::item::{Item, Span};
+use crate::trace::source::Source;
 
 /// Events looked at: a trace with `sched_waking` has one among the first.
 const LOOKED_AT: usize = 100_000;

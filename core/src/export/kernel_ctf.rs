@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::time::Cpu;
-use crate::trace::catalogue::{EventClass, FieldRef, Place, Value};
-use crate::trace::source::{Item, Record, Source, Span};
+use crate::trace::catalogue::{EventClass, FieldRef, Place};
+use crate::trace::item::{Item, Record, Span};
+use crate::trace::source::Source;
+use crate::trace::value::Value;
 
 const MAGIC: u32 = 0xC1FC_1FC1;
 /// Magic, stream id; times, sizes, discarded events, CPU.

@@ -9,7 +9,8 @@
 
 use crate::explain::lanes::{Lanes, Of};
 use crate::time::{Cpu, Mono};
-use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Window};
+use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef};
+use crate::trace::window::Window;
 
 /// Events in one bundle.
 const BUNDLE: usize = 512;

@@ -131,7 +131,8 @@ fn text_of(bytes: &mut Vec<u8>, text: &str) {
 mod tests {
     use super::*;
     use crate::time::{Cpu, Mono, Tid};
-    use crate::trace::source::{Item, Source, Span};
+    use crate::trace::item::{Item, Span};
+    use crate::trace::source::Source;
     use crate::trace::trace_dat::TraceDat;
 
     const FORMAT: &str = "name: beat\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\

@@ -2,7 +2,7 @@
 //!
 //! Every decoder reads through this or through `slice::get`: no index of a file's own making can panic.
 
-use super::source::Damage;
+use super::item::Damage;
 
 /// Byte order of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

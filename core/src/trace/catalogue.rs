@@ -5,12 +5,12 @@
 //! kernel that recorded, and its text loses what the fields say.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use super::bytes::Order;
-use super::ctf::Layout;
-use super::source::Record;
+use super::item::Record;
+use super::layout::Layout;
+use super::value::{number, up_to_nul, Array, Element, Value};
 
 /// Where a field of a tracepoint's binary record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +49,6 @@ pub enum Place {
     },
 }
 
-/// What an array is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Element {
-    /// Bytes of one.
-    pub size: u8,
-    /// Two's complement.
-    pub signed: bool,
-    /// Characters: the array is a text that ends at its first NUL.
-    pub text: bool,
-}
-
 /// One field of an event class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -89,113 +78,6 @@ pub struct EventClass {
 pub struct FieldRef {
     index: u16,
     element: Option<u16>,
-}
-
-/// The value of a field.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
-    /// A number without sign; also pointers.
-    Unsigned(u64),
-    /// A number with sign.
-    Signed(i64),
-    /// A floating-point number.
-    Float(f64),
-    /// A text up to its NUL; bytes, because nobody promises UTF-8.
-    Text(&'a [u8]),
-    /// An array of numbers.
-    Array(Array<'a>),
-}
-
-/// Numbers in a row, as recorded.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Array<'a> {
-    /// All their bytes.
-    pub bytes: &'a [u8],
-    /// What they are made of.
-    pub element: Element,
-    /// Their byte order.
-    pub order: Order,
-}
-
-impl<'a> Array<'a> {
-    /// The element `index`.
-    #[must_use]
-    pub fn get(&self, index: usize) -> Option<Value<'a>> {
-        let size = usize::from(self.element.size.max(1));
-        let begin = index.checked_mul(size)?;
-        let bytes = self.bytes.get(begin..begin.checked_add(size)?)?;
-        Some(number(bytes, self.element.signed, self.order))
-    }
-
-    /// How many whole elements there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.bytes.len() / usize::from(self.element.size.max(1))
-    }
-
-    /// None at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-fn number<'a>(bytes: &[u8], signed: bool, order: Order) -> Value<'a> {
-    if signed {
-        Value::Signed(order.signed(bytes))
-    } else {
-        Value::Unsigned(order.unsigned(bytes))
-    }
-}
-
-impl Value<'_> {
-    /// The number as 64 bits, negative ones in two's complement; `None` for what is no integer.
-    #[must_use]
-    pub fn bits(&self) -> Option<u64> {
-        match *self {
-            Value::Unsigned(number) => Some(number),
-            Value::Signed(number) => Some(number as u64),
-            _ => None,
-        }
-    }
-
-    /// Whether a human's `text` means this value: numbers in decimal or with 0x, texts literally.
-    #[must_use]
-    pub fn matches(&self, text: &str) -> bool {
-        match *self {
-            Value::Unsigned(number) => parse_number(text).is_some_and(|wanted| wanted == i128::from(number)),
-            Value::Signed(number) => parse_number(text).is_some_and(|wanted| wanted == i128::from(number)),
-            Value::Float(number) => text.parse::<f64>().is_ok_and(|wanted| wanted == number),
-            Value::Text(bytes) => bytes == text.as_bytes(),
-            Value::Array(_) => self.to_string() == text,
-        }
-    }
-}
-
-fn parse_number(text: &str) -> Option<i128> {
-    match text.strip_prefix("0x") {
-        Some(hex) => i128::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-impl fmt::Display for Value<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Unsigned(number) => write!(f, "{number}"),
-            Value::Signed(number) => write!(f, "{number}"),
-            Value::Float(number) => write!(f, "{number}"),
-            Value::Text(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
-            Value::Array(array) => {
-                f.write_str("[")?;
-                for index in 0..array.len() {
-                    let separator = if index == 0 { "" } else { "," };
-                    write!(f, "{separator}{}", array.get(index).unwrap_or(Value::Unsigned(0)))?;
-                }
-                f.write_str("]")
-            }
-        }
-    }
 }
 
 impl EventClass {
@@ -342,22 +224,6 @@ fn read(place: Place, data: &[u8], order: Order) -> Option<Value<'_>> {
     }
 }
 
-/// The bytes before the first NUL.
-#[must_use]
-#[inline]
-pub fn up_to_nul(bytes: &[u8]) -> &[u8] {
-    // Names of threads have this size, and two stand in every switch: all bytes are looked at together. The lowest
-    // byte that is zero is found exactly (Mycroft 1987); borrows only reach higher ones.
-    if let Ok(name) = <[u8; 16]>::try_from(bytes) {
-        const LOW: u128 = u128::MAX / 0xff;
-        let name = u128::from_le_bytes(name);
-        let zeros = name.wrapping_sub(LOW) & !name & (LOW << 7);
-        return &bytes[..(zeros.trailing_zeros() / 8) as usize];
-    }
-    let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    &bytes[..len]
-}
-
 /// All event classes of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
@@ -394,18 +260,5 @@ impl Catalogue {
     #[must_use]
     pub fn classes(&self) -> &[EventClass] {
         &self.classes
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    proptest::proptest! {
-        #[test]
-        fn a_name_ends_at_its_first_nul(bytes in proptest::collection::vec(proptest::prop_oneof![0u8..=2, 0x7fu8..=0x81, 0xfeu8..], 16)) {
-            let plainly = bytes.split(|&byte| byte == 0).next().unwrap();
-            proptest::prop_assert_eq!(up_to_nul(&bytes), plainly);
-        }
     }
 }

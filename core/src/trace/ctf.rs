@@ -14,24 +14,21 @@
 //!
 //! Not here: CTF 2 (refused by name), lengths and tags that refer to packet headers (no tracer writes them).
 
-mod anchors;
 mod compiler;
 mod header;
 mod index;
-mod layout;
 mod lexer;
 mod metadata;
 mod packet;
 mod stream;
 mod tsdl;
 mod types;
-mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::item::{Damage, Events, Span};
 use super::merge::{self, Merged};
-use super::source::{About, Clock, Damage, Events, Info, OpenError, Source, Span};
-pub(crate) use layout::Layout;
+use super::source::{About, Clock, Info, OpenError, Source};
 use metadata::Trace;
 use packet::{find_packets, Packet};
 use stream::Stream;
@@ -261,7 +258,7 @@ impl Source for Ctf<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::Item;
+    use super::super::item::Item;
     use super::super::user_event::parse_declarations;
     use super::*;
     use crate::export::ctf;

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-pub use super::window::{Mapping, StackSample, Standstill, Window};
 use crate::printable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 

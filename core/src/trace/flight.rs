@@ -43,7 +43,8 @@ pub mod source;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-use super::event::{Event, Kind, LeftAs, Level, StackSample, Strings, TaskRef, Vector, Window};
+use super::event::{Event, Kind, LeftAs, Level, Strings, TaskRef, Vector};
+use super::window::{StackSample, Window};
 use crate::printable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 

@@ -15,10 +15,12 @@ pub mod tidy;
 use std::collections::HashMap;
 
 use super::bytes::Order;
-use super::catalogue::{Catalogue, Element, EventClass, Field, Place};
+use super::catalogue::{Catalogue, EventClass, Field, Place};
+use super::item::{Damage, Item, Loss, Record, Span};
 use super::kallsyms::Symbols;
 use super::merge::Stream;
-use super::source::{About, Clock, Damage, Info, Item, Loss, OpenError, Record, Source, Span};
+use super::source::{About, Clock, Info, OpenError, Source};
+use super::value::Element;
 use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 use fields::FieldValue;

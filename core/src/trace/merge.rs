@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::ops::ControlFlow;
 
-use super::source::{Events, Item, Span};
+use super::item::{Events, Item, Span};
 
 /// One ordered stream with its next item at hand. Several may be walked at once, each by a thread of its own.
 pub trait Stream: Send {
@@ -116,7 +116,7 @@ impl<S: Stream> Events for Merged<S> {
 mod tests {
     use super::*;
     use crate::time::{Cpu, Mono};
-    use crate::trace::source::Loss;
+    use crate::trace::item::Loss;
 
     struct Numbers(u32, Vec<u64>, usize);
 

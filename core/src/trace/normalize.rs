@@ -12,10 +12,12 @@ mod text_cache;
 use std::borrow::Cow;
 
 use super::bytes::Order;
-use super::catalogue::{up_to_nul, EventClass, FieldRef, Place, Value};
+use super::catalogue::{EventClass, FieldRef, Place};
 use super::event::{Event, Kind, LeftAs, Level, Strings, Sym, TaskRef};
-use super::source::{Item, Loss, Record, Source};
+use super::item::{Item, Loss, Record};
+use super::source::Source;
 use super::syscall_names::SyscallTable;
+use super::value::{up_to_nul, Value};
 use crate::time::{Cpu, Prio, Tid};
 use recipes::{Build, MOST_FIELDS};
 use text_cache::TextCache;

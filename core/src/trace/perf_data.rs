@@ -16,8 +16,9 @@ mod plain;
 mod sample;
 
 use super::catalogue::Catalogue;
+use super::item::{Damage, Events, Span};
 use super::merge::{Merged, Stream};
-use super::source::{About, Damage, Events, OpenError, Source, Span};
+use super::source::{About, OpenError, Source};
 use header::Header;
 use lanes::{Lane, Lanes};
 use sample::Samples;

@@ -4,10 +4,11 @@
 //! in one catalogue. Nothing is shifted: sources whose clocks differ are refused, for a guess of a few µs between two
 //! clocks would turn causes into effects.
 
-use super::event::Window;
+use super::item::{Item, Loss, Record, Span};
 use super::kallsyms::Symbols;
 use super::merge::Stream;
-use super::source::{About, Item, Loss, OpenError, Pieces, Record, Source, Span};
+use super::source::{About, OpenError, Pieces, Source};
+use super::window::Window;
 use crate::time::Mono;
 
 /// Several sources as one.

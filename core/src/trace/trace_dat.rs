@@ -21,8 +21,9 @@ mod stream;
 use std::sync::OnceLock;
 
 use super::catalogue::Catalogue;
+use super::item::{Damage, Events, Span};
 use super::merge::{self, Merged};
-use super::source::{About, Damage, Events, OpenError, Pieces, Source, Span};
+use super::source::{About, OpenError, Pieces, Source};
 use crate::time::Cpu;
 use metadata::{Buffer, CpuData, Metadata};
 use pages::{CpuPages, Left};

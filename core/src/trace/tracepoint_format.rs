@@ -15,7 +15,8 @@
 //! that recorded may be of another word size. Source: kernel/trace/trace_events.c (`f_show`), `signed` since 2.6.33.
 
 use super::bytes::Order;
-use super::catalogue::{Element, EventClass, Field, Place};
+use super::catalogue::{EventClass, Field, Place};
+use super::value::Element;
 
 /// A compiled `format` text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,8 +128,8 @@ fn named_size(base: &str) -> u32 {
 mod tests {
     use super::*;
     use crate::time::{Cpu, Mono};
-    use crate::trace::catalogue::Value;
-    use crate::trace::source::Record;
+    use crate::trace::item::Record;
+    use crate::trace::value::Value;
 
     const WAKING: &str = "name: sample\nID: 77\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\

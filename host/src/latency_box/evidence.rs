@@ -11,8 +11,8 @@ use lathunt_core::peak::Worst;
 use lathunt_core::run::Loss;
 use lathunt_core::time::{Mono, Ns, Tid};
 use lathunt_core::trace::activation::Activation;
-use lathunt_core::trace::event::Window;
 use lathunt_core::trace::syscall_names::SyscallTable;
+use lathunt_core::trace::window::Window;
 
 use super::trips::Trip;
 use crate::error::Result;

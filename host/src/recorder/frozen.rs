@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lathunt_core::time::{Cpu, Mono, Ns, Prio, Tid};
-use lathunt_core::trace::event::Window;
 use lathunt_core::trace::flight::{self, Header, NotAChunk, Victim};
+use lathunt_core::trace::window::Window;
 
 use super::block::{Buffer, CpuBlock, FREE, FROZEN, SLOTS, STACKS};
 use super::names;

@@ -5,7 +5,8 @@ use std::fs;
 
 use lathunt_core::printable;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
-use lathunt_core::trace::event::{Kind, TaskRef, Window};
+use lathunt_core::trace::event::{Kind, TaskRef};
+use lathunt_core::trace::window::Window;
 use procfs::process::Process;
 
 use crate::clock;

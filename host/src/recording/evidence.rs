@@ -6,7 +6,8 @@ use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Tid};
 use lathunt_core::trace::activation::Activation;
-use lathunt_core::trace::event::{Event, Kind, Level, TaskRef, Window};
+use lathunt_core::trace::event::{Event, Kind, Level, TaskRef};
+use lathunt_core::trace::window::Window;
 
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;

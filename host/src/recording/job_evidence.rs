@@ -5,8 +5,9 @@ use lathunt_core::application::{self, Job};
 use lathunt_core::explain::{self, Explanation, JobPassage, TimerPassage};
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::activation::Activation;
-use lathunt_core::trace::event::{Event, Kind, Level, Window};
+use lathunt_core::trace::event::{Event, Kind, Level};
 use lathunt_core::trace::syscall_names::SyscallTable;
+use lathunt_core::trace::window::Window;
 
 use super::evidence::{add_waking, Evidence};
 use crate::recorder::{self, Frozen};

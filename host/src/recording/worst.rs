@@ -13,7 +13,7 @@ use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::Activation;
-use lathunt_core::trace::event::Standstill;
+use lathunt_core::trace::window::Standstill;
 
 use super::circumstances::{context, held_before};
 use super::evidence::Evidence;

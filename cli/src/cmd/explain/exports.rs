@@ -13,8 +13,8 @@ use lathunt_core::explain::record::Record;
 use lathunt_core::export::{kernel_ctf, perfetto};
 use lathunt_core::report::explanation;
 use lathunt_core::time::Cpu;
-use lathunt_core::trace::event::Window;
 use lathunt_core::trace::source::Source;
+use lathunt_core::trace::window::Window;
 use lathunt_host::beneath::Readers;
 
 use super::files::saved;

@@ -6,9 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
-use lathunt_core::trace::event::{Kind, Window};
+use lathunt_core::trace::event::Kind;
 use lathunt_core::trace::source::Info;
 use lathunt_core::trace::syscall_names::SyscallTable;
+use lathunt_core::trace::window::Window;
 use lathunt_host::recorder::parse_interrupts;
 use lathunt_host::trusted::{self, Owner};
 use serde_json::Value;

@@ -11,7 +11,7 @@ use lathunt_core::explain::{self, Explanation, Standstills, TimerPassage};
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Cpu, Mono, Tid};
-use lathunt_core::trace::event::Standstill;
+use lathunt_core::trace::window::Standstill;
 use lathunt_host::instrument::peak_queue::NewPeak;
 use lathunt_host::recorder::Frozen;
 use lathunt_host::symbols::Symbols;

@@ -25,8 +25,8 @@ mod victim;
 mod waited_for;
 
 use super::limits;
-use super::peak::Scene;
-use super::segment::{Explanation, Gap, Segment};
+use super::scene::Scene;
+use super::segment::{Explanation, Gap, WORTH_A_REMARK};
 use super::share::Share;
 use crate::time::{Mono, Ns};
 
@@ -82,15 +82,12 @@ pub struct Blame<'s> {
 
 /// Below this share of the total a second cause is not worth a clause.
 const WORTH_A_CLAUSE: f64 = 0.2;
-/// Above this share of the total the sentence says what is unexplained.
-pub(super) const WORTH_A_REMARK: f64 = 0.05;
 
 /// The explanation of a scene: its tree with main cause, sentence, advice and limits.
 #[must_use]
 pub fn conclude(scene: Scene, begin: Mono, end: Mono) -> Explanation {
     let blames = blames(&scene);
-    let mut gaps = Vec::new();
-    collect_gaps(&scene.tree, &mut gaps);
+    let gaps = scene.tree.all_gaps();
     let unexplained = scene.tree.total_unexplained();
     let main = blames.first().filter(|blame| blame.net >= unexplained && blame.net > Ns::ZERO);
     let (cause, what, advice) = match main {
@@ -99,7 +96,7 @@ pub fn conclude(scene: Scene, begin: Mono, end: Mono) -> Explanation {
     };
     let mut sentence = format!("waited {}: {what}", scene.total);
     let second = if main.is_some() { blames.get(1) } else { blames.first() };
-    let second = second.filter(|blame| part(blame.net, scene.total) >= WORTH_A_CLAUSE);
+    let second = second.filter(|blame| blame.net.share_of(scene.total) >= WORTH_A_CLAUSE);
     if let Some(blame) = second {
         sentence.push_str(&format!("; {}", told(blame, scene.total)));
     }
@@ -110,7 +107,7 @@ pub fn conclude(scene: Scene, begin: Mono, end: Mono) -> Explanation {
     if untold.len() > 1 && rest > told_net.max(unexplained) {
         sentence.push_str(&format!("; {} more causes for {}", untold.len(), amount(rest, scene.total)));
     }
-    if main.is_some() && part(unexplained, scene.total) > WORTH_A_REMARK {
+    if main.is_some() && unexplained.share_of(scene.total) > WORTH_A_REMARK {
         sentence.push_str(&format!("; {} unexplained", amount(unexplained, scene.total)));
     }
     let limits = limits::of(&scene, begin, end);
@@ -131,15 +128,7 @@ fn told(blame: &Blame, total: Ns) -> String {
 
 /// `498 µs (97 %)`.
 fn amount(net: Ns, total: Ns) -> String {
-    format!("{net} ({:.0} %)", 100.0 * part(net, total))
-}
-
-/// `net` as a share of `total`, 0..=1.
-pub(in crate::explain) fn part(net: Ns, total: Ns) -> f64 {
-    if total == Ns::ZERO {
-        return 0.0;
-    }
-    net.0 as f64 / total.0 as f64
+    format!("{net} ({:.0} %)", 100.0 * net.share_of(total))
 }
 
 /// All shares by cause and culprit, largest first.
@@ -163,12 +152,6 @@ fn blames<'s>(scene: &'s Scene) -> Vec<Blame<'s>> {
     }
     blames.sort_by_key(|blame| std::cmp::Reverse(blame.net));
     blames
-}
-
-/// All gaps of a tree.
-pub(in crate::explain) fn collect_gaps<'t>(node: &'t Segment, gaps: &mut Vec<&'t Gap>) {
-    gaps.extend(&node.gaps);
-    node.children.iter().for_each(|child| collect_gaps(child, gaps));
 }
 
 /// Cause, clause and advice where the largest part is not explained.

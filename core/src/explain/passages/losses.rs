@@ -2,7 +2,7 @@
 
 use super::Search;
 use crate::time::{Mono, Tid};
-use crate::trace::source::Loss;
+use crate::trace::item::Loss;
 
 impl Search<'_> {
     /// Passages of other CPUs that ended in the gap.

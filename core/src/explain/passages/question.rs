@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::explain::markers::Marker;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Event, Mapping};
-use crate::trace::source::Loss;
+use crate::trace::event::Event;
+use crate::trace::item::Loss;
+use crate::trace::window::Mapping;
 
 /// One passage.
 #[derive(Clone, Debug, PartialEq, Eq)]

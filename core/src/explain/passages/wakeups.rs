@@ -3,8 +3,8 @@
 //! A waking that meets a thread on its CPU is no wake-up. Where another thread was switched in there last, it did not
 //! meet it: its switch-in was not recorded, and how long it took is only known to be less than until it left again.
 
-use super::{Begun, Search, TWICE};
-use crate::explain::turns::Came;
+use super::{Begun, Search};
+use crate::explain::turns::{Came, TWICE};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Level, Strings, TaskRef};
 

@@ -6,8 +6,9 @@ use super::{median, periods_in, Job};
 use crate::explain::turns::{Came, Turns};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, TaskRef};
+use crate::trace::item::{Item, Span};
 use crate::trace::normalize::Normalizer;
-use crate::trace::source::{Item, Source, Span};
+use crate::trace::source::Source;
 
 /// Jobs and distances kept for each thread, for their medians; more are only counted and compared.
 pub(super) const MOST_JOBS: usize = 1 << 20;

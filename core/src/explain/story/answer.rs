@@ -4,7 +4,7 @@ use super::{thread_in, Walk};
 use crate::explain::record::Record;
 use crate::explain::segment::{Explanation, Kind, Segment};
 use crate::time::{Cpu, Mono, Tid};
-use crate::trace::event::Window;
+use crate::trace::window::Window;
 
 /// An answer, in ns of the responder's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

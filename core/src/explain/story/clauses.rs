@@ -1,7 +1,6 @@
 //! What the sentence is made of: one clause for each thing that took a worthwhile part of the passage.
 
 use super::running::{hidden, Hidden};
-use crate::explain::causes::{collect_gaps, part};
 use crate::explain::segment::Segment;
 use crate::series::Thread;
 use crate::time::Ns;
@@ -135,8 +134,7 @@ impl Clauses {
             sentence.push_str(&format!("; {more} more causes took {untold} ({share}) together"));
         }
         if self.is_worth(unexplained, total, TOLD) || told.is_empty() && unexplained > Ns::ZERO {
-            let mut gaps = Vec::new();
-            collect_gaps(tree, &mut gaps);
+            let gaps = tree.all_gaps();
             let most = gaps.iter().max_by_key(|gap| gap.duration_ns).map_or("", |gap| &gap.label);
             sentence.push_str(&format!("; {unexplained} unexplained, most of it: {most}"));
         }
@@ -160,7 +158,8 @@ impl Clauses {
 
     /// Whether something of this length is worth a word, or `least` of it and more is where most of the passage was slept.
     fn is_worth(&self, net: Ns, total: Ns, least: Ns) -> bool {
-        part(net, total) >= WORTH || net >= least && part(net, total.saturating_sub(self.slept)) >= WORTH
+        net.share_of(total) >= WORTH
+            || net >= least && net.share_of(total.saturating_sub(self.slept)) >= WORTH
     }
 
     /// How many causes are not among the `told` ones, and their time.
@@ -219,7 +218,7 @@ fn said(clause: &Clause, total: Ns) -> String {
 }
 
 fn percent(net: Ns, total: Ns) -> String {
-    match 100.0 * part(net, total) {
+    match 100.0 * net.share_of(total) {
         share if share < 0.5 && net > Ns::ZERO => "< 1 %".to_owned(),
         share => format!("{share:.0} %"),
     }

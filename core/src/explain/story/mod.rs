@@ -32,14 +32,15 @@ mod waiting;
 mod wakers;
 
 use super::limits;
-use super::peak::{Scene, TimerPassage};
 use super::record::Record;
+use super::scene::{Scene, TimerPassage};
 use super::segment::{Explanation, Kind, Segment};
 use super::share::{Phase, Share};
 use super::thread::{states, State, Stretch};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Kind as What, Window};
+use crate::trace::event::Kind as What;
+use crate::trace::window::Window;
 pub use answer::{explain_answer, Answer};
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;

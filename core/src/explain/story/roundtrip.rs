@@ -9,7 +9,8 @@ use crate::explain::record::Record;
 use crate::explain::segment::{Explanation, Kind, Segment};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Tid};
-use crate::trace::event::{Kind as What, Window};
+use crate::trace::event::Kind as What;
+use crate::trace::window::Window;
 
 /// A round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

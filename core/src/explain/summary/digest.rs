@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 use crate::explain::waking;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Strings, Sym, Vector};
+use crate::trace::item::{Damage, Item};
 use crate::trace::merge::Stream;
 use crate::trace::normalize::{Normalizer, Running};
-use crate::trace::source::{Damage, Item, Source};
+use crate::trace::source::Source;
 
 /// Steps of one batch of each stream together: 8 MiB. A batch is worth some ms of work, so that what it costs to wake
 /// a thread (up to 0.3 ms on a virtual CPU) does not count.

@@ -6,13 +6,14 @@ use std::hash::BuildHasherDefault;
 use super::digest::{Batch, Left, Step, What, MOST_CPUS};
 use super::tasks::{ByNumber, Doing, Tasks};
 use super::{Interrupter, OfCpu, OfThread, Summary, Wakeups};
-use crate::explain::passages::TWICE;
 use crate::explain::record::{softirq_name, vector_name};
 use crate::explain::silence::{Silence, Silences};
+use crate::explain::turns::TWICE;
 use crate::histogram::{Histogram, Layout};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Strings, Sym, Vector};
-use crate::trace::source::{Damage, Source};
+use crate::trace::item::Damage;
+use crate::trace::source::Source;
 
 /// Damage that is told.
 const MOST_DAMAGE: usize = 20;

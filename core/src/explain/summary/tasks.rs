@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::digest::Left;
 use super::OfThread;
-use crate::explain::passages::TWICE;
+use crate::explain::turns::TWICE;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Sym;
 

@@ -46,7 +46,7 @@ fn evidence_that_begins_late_or_ends_early_is_a_limit_and_a_gap() {
 
 #[test]
 fn an_empty_window_explains_nothing_and_says_so() {
-    let explanation = explained(&crate::trace::event::Window::default(), 100, 530);
+    let explanation = explained(&crate::trace::window::Window::default(), 100, 530);
     assert_eq!(explanation.unexplained_ns, explanation.total_ns);
     assert_eq!(explanation.cause, "unexplained");
     assert!(

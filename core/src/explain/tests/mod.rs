@@ -17,11 +17,12 @@ mod wakers;
 mod weighing;
 
 use super::explain_passage;
-use super::peak::{explain_peak, TimerPassage};
+use super::peak::explain_peak;
 use super::record::Record;
+use super::scene::TimerPassage;
 use super::segment::Explanation;
 use crate::time::{Cpu, Mono, Tid};
-use crate::trace::event::Window;
+use crate::trace::window::Window;
 
 /// The passage of thread 50 on CPU 1 from `begin` to `end` (µs).
 fn explained(window: &Window, begin: u64, end: u64) -> Explanation {

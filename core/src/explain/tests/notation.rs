@@ -34,10 +34,9 @@
 use std::collections::HashMap;
 
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{
-    Event, Kind, LeftAs, Level, StackSample, Standstill, Sym, TaskRef, Vector, Window, SOFTIRQS,
-};
+use crate::trace::event::{Event, Kind, LeftAs, Level, Sym, TaskRef, Vector, SOFTIRQS};
 use crate::trace::syscall_names::SyscallTable;
+use crate::trace::window::{StackSample, Standstill, Window};
 
 /// The window that `text` notes; its record is complete from 0 on.
 pub fn window(text: &str) -> Window {

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::super::cpu::Context;
 use super::super::record::Record;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Vector, Window};
+use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Vector};
+use crate::trace::window::Window;
 
 /// What happens next on the CPU, with lengths in ns.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! A CPU that idles although a thread is on its run queue: the CPU quota of a cgroup.
 
-use super::super::peak::TimerPassage;
 use super::super::record::Record;
+use super::super::scene::TimerPassage;
 use super::super::segment::Explanation;
 use super::super::story::explain_passage;
 use super::notation;

@@ -5,7 +5,7 @@ use super::notation;
 use crate::explain::record::Record;
 use crate::explain::{explain_passage, Explanation, TimerPassage};
 use crate::time::{Cpu, Mono, Tid};
-use crate::trace::event::{Mapping, Window};
+use crate::trace::window::{Mapping, Window};
 
 fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
     let (begin, end) = (Mono(begin * 1000), Mono(end * 1000));

@@ -2,12 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::super::peak::{explain_peak, explain_wakeup, TimerPassage, WakePassage};
+use super::super::peak::{explain_peak, explain_wakeup};
 use super::super::record::Record;
+use super::super::scene::{TimerPassage, WakePassage};
 use super::super::story::explain_passage;
 use super::super::text::{render, Options};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Level, StackSample, TaskRef, Vector, Window};
+use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Vector};
+use crate::trace::window::{StackSample, Window};
 
 fn task() -> impl Strategy<Value = TaskRef> {
     // Few ids, so that they recur, also with another priority: reuse of a pid, or a changed class.

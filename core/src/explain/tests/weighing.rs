@@ -4,7 +4,7 @@ use super::super::segment::Kind;
 use super::{explained, notation, told};
 use crate::time::Ns;
 
-fn window(events: &str) -> crate::trace::event::Window {
+fn window(events: &str) -> crate::trace::window::Window {
     notation::window(events)
 }
 

@@ -9,7 +9,8 @@ use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::catalogue::FieldRef;
-use crate::trace::source::{Item, Source, Span};
+use crate::trace::item::{Item, Span};
+use crate::trace::source::Source;
 
 /// Calls within one that are kept.
 const MOST_INSIDE: usize = 200;

@@ -7,7 +7,8 @@ use std::fmt::Write;
 use super::{critical, graph, noise, timerlat, Heading, Report};
 use crate::trace::catalogue::EventClass;
 use crate::trace::ftrace_text::line::columns_of;
-use crate::trace::source::{Item, Record, Source, Span};
+use crate::trace::item::{Item, Record, Span};
+use crate::trace::source::Source;
 
 /// Longest text that is made of a recording.
 const LONGEST: usize = 64 << 20;
@@ -158,9 +159,9 @@ fn line(text: &mut String, source: &dyn Source, class: &EventClass, record: &Rec
     Some(())
 }
 
-fn addresses(value: &crate::trace::catalogue::Value<'_>) -> Vec<u64> {
+fn addresses(value: &crate::trace::value::Value<'_>) -> Vec<u64> {
     match value {
-        crate::trace::catalogue::Value::Array(array) => {
+        crate::trace::value::Value::Array(array) => {
             (0..array.len()).filter_map(|at| array.get(at)?.bits()).collect()
         }
         _ => Vec::new(),

@@ -1,9 +1,9 @@
 //! From declared types to layouts.
 
-use super::super::source::Damage;
-use super::anchors::Anchors;
-use super::layout::{Layout, Length, Node, Part, Role, NO_SLOT, SLOTS};
+use super::super::item::Damage;
 use super::types::{Integer, Type};
+use crate::trace::layout::anchors::Anchors;
+use crate::trace::layout::{Layout, Length, Node, Part, Role, NO_SLOT, SLOTS};
 
 /// Compiles structs into layouts; counts nodes, so that metadata that repeat themselves stay finite.
 pub(super) struct Compiler {

@@ -5,8 +5,8 @@
 //! other header, and any in big-endian order, is walked.
 
 use super::super::bytes::Order;
-use super::layout::{Layout, Node, Role, NO_SLOT};
-use super::walk::{PastEnd, Walk};
+use crate::trace::layout::walk::{PastEnd, Walk};
+use crate::trace::layout::{Layout, Node, Role, NO_SLOT};
 
 /// What a header says, and the bit behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ fn compiled(layout: &Layout) -> Option<Header> {
             return None;
         }
         let (_, tag) = *slots.iter().find(|(slot, _)| slot == tag)?;
-        let option = |(ranges, part): &(Vec<(i128, i128)>, super::layout::Part)| {
+        let option = |(ranges, part): &(Vec<(i128, i128)>, crate::trace::layout::Part)| {
             let mut rest = rest.clone();
             rest.add(&part.node, *align, &mut Vec::new())?;
             Some((ranges.clone(), rest))

@@ -5,7 +5,7 @@
 //!
 //! Format: lttng-tools, `src/common/index/ctf-index.h`; all numbers are big-endian.
 
-use super::super::source::Damage;
+use super::super::item::Damage;
 use super::packet::Packet;
 
 const MAGIC: u32 = 0xc1f1_dcc1;

@@ -1,6 +1,6 @@
 //! Words of TSDL, the language of CTF metadata.
 
-use super::super::source::Damage;
+use super::super::item::Damage;
 
 /// One word.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::bytes::{Order, Reader};
-use super::super::catalogue::{Catalogue, Element, EventClass, Field, Place};
-use super::super::source::{Damage, OpenError};
+use super::super::catalogue::{Catalogue, EventClass, Field, Place};
+use super::super::item::Damage;
+use super::super::source::OpenError;
+use super::super::value::Element;
 use super::compiler::Compiler;
 use super::header::Header;
-use super::layout::{Layout, Length, Node};
 use super::tsdl::{self, Block};
 use super::types::Type;
+use crate::trace::layout::{Layout, Length, Node};
 
 /// Magic number of packets of metadata.
 const PACKETS: u32 = 0x75d1_1d57;

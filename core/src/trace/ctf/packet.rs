@@ -1,9 +1,9 @@
 //! Packets: where they are in a file, and what their headers say.
 
-use super::super::source::Damage;
-use super::layout::Layout;
+use super::super::item::Damage;
 use super::metadata::Trace;
-use super::walk::Walk;
+use crate::trace::layout::walk::Walk;
+use crate::trace::layout::Layout;
 
 const MAGIC: u64 = 0xc1fc_1fc1;
 /// LTTng's packets begin at pages; after damage the next one is looked for there.

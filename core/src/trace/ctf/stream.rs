@@ -1,7 +1,7 @@
 //! The events of one stream, packet by packet.
 
+use super::super::item::{Damage, Item, Loss, Record, Span};
 use super::super::merge;
-use super::super::source::{Damage, Item, Loss, Record, Span};
 use super::metadata::{Event, Stream as StreamClass};
 use super::packet::Packet;
 use super::{Ctf, TraceOf};

@@ -9,7 +9,7 @@ mod parser;
 use std::collections::HashMap;
 
 use super::super::bytes::Order;
-use super::super::source::Damage;
+use super::super::item::Damage;
 use super::lexer::{words, Token};
 use super::types::Type;
 use parser::{Parsed, Parser};

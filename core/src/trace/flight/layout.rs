@@ -1,6 +1,7 @@
 //! Which fields each kind of record has, and where in the record they stand.
 
-use crate::trace::catalogue::{Element, Place};
+use crate::trace::catalogue::Place;
+use crate::trace::value::Element;
 
 /// Names of the classes by kind of record, 0 unused; 8 and 9 have one for each vector instead.
 pub(super) const KINDS: [(&str, &[(&str, Place)]); 23] = [

@@ -15,11 +15,13 @@ use super::{decode, vector, Header, NotAChunk, COMM as COMM_OF_A_TASK, HEADER_BY
 use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::bytes::Order;
-use crate::trace::catalogue::{up_to_nul, Catalogue, EventClass, Field, Place};
-use crate::trace::event::Window;
+use crate::trace::catalogue::{Catalogue, EventClass, Field, Place};
+use crate::trace::item::{Damage, Events, Item, Loss, Record, Span};
 use crate::trace::kallsyms::Symbols;
 use crate::trace::merge::{self, Merged};
-use crate::trace::source::{About, Clock, Damage, Events, Info, Item, Loss, OpenError, Record, Source, Span};
+use crate::trace::source::{About, Clock, Info, OpenError, Source};
+use crate::trace::value::up_to_nul;
+use crate::trace::window::Window;
 
 /// The system of its event classes.
 pub const SYSTEM: &str = "flight";

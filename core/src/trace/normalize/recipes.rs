@@ -4,9 +4,10 @@
 
 use super::{left_as, Access, Fields, Texts};
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::catalogue::{EventClass, FieldRef, Value};
+use crate::trace::catalogue::{EventClass, FieldRef};
 use crate::trace::event::{Kind, Vector};
 use crate::trace::flight;
+use crate::trace::value::Value;
 
 /// Most fields any kind needs.
 pub(super) const MOST_FIELDS: usize = 7;

@@ -1,7 +1,7 @@
 //! Names of threads come again and again: their symbols are found without hashing a table of all texts.
 
-use crate::trace::catalogue::up_to_nul;
 use crate::trace::event::{Strings, Sym};
+use crate::trace::value::up_to_nul;
 
 /// Texts of at most 16 bytes to symbols, remembered in a table of fixed size.
 #[derive(Debug)]

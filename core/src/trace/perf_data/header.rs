@@ -1,7 +1,8 @@
 //! The header of a perf.data: attributes of the events, tracing data, facts of the machine.
 
 use super::super::bytes::{Order, Reader};
-use super::super::source::{Clock, Damage, OpenError};
+use super::super::item::Damage;
+use super::super::source::{Clock, OpenError};
 use super::super::trace_dat::metadata::Metadata;
 use super::sample::{by_id, Attribute, SampleLayout, Samples};
 

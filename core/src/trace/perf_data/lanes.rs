@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::bytes::Order;
+use super::super::item::{Damage, Item, Loss, Record, Span};
 use super::super::merge;
-use super::super::source::{Damage, Item, Loss, Record, Span};
 use super::sample::{kind, PerfRecord, Samples};
 use super::PerfData;
 use crate::printable;
@@ -89,7 +89,7 @@ impl Lanes {
         }
         if record.kind == kind::COMM {
             let tid = order.u32_at(record.body, 4).map(|tid| tid as i32);
-            let comm = record.body.get(8..).map(super::super::catalogue::up_to_nul);
+            let comm = record.body.get(8..).map(super::super::value::up_to_nul);
             if let (Some(tid), Some(comm)) = (tid, comm) {
                 let comm = printable::line(&String::from_utf8_lossy(comm)).into_owned();
                 self.comms.insert(Tid(tid), comm);

@@ -7,7 +7,8 @@
 
 use super::super::bytes::Order;
 use super::super::compression::{most_events, Inflater};
-use super::super::source::{Damage, OpenError};
+use super::super::item::Damage;
+use super::super::source::OpenError;
 use super::header::TRACING_DATA;
 use super::sample::kind;
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use super::super::bytes::{Order, Reader};
 use super::super::compression::{Compression, MOST_METADATA};
+use super::super::item::Damage;
 use super::super::kallsyms::Symbols;
 use super::super::ring_page::PageLayout;
-use super::super::source::{Damage, Info, OpenError};
+use super::super::source::{Info, OpenError};
 use super::super::tracepoint_format::{self, Format};
 use super::options::{self, Options};
 use super::{sections, TimeScale, MAGIC};

@@ -1,7 +1,7 @@
 //! Options of a trace.dat: facts beside the events.
 
 use super::super::bytes::Reader;
-use super::super::source::Damage;
+use super::super::item::Damage;
 use super::metadata::{Buffer, CpuData};
 use super::TimeScale;
 

@@ -5,8 +5,8 @@
 
 use super::super::bytes::Reader;
 use super::super::compression::{most_events, Compression, Decompressor};
+use super::super::item::Damage;
 use super::super::ring_page::PageLayout;
-use super::super::source::Damage;
 use super::metadata::{Buffer, CpuData, Metadata};
 
 /// Bytes of a decompressed chunk that are believed. trace-cmd writes ten pages; the largest sub-buffer is 128 MiB

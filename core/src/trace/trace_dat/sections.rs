@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::super::bytes::Reader;
 use super::super::compression::{unpack_once, Compression};
-use super::super::source::{Damage, OpenError};
+use super::super::item::Damage;
+use super::super::source::OpenError;
 use super::metadata::{Buffer, CpuData, Metadata, MOST_CPUS};
 use super::options::{self, id, Options};
 

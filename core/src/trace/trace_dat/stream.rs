@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use super::super::item::{Damage, Item, Loss, Record, Span};
 use super::super::merge;
 use super::super::ring_page::{PageWalk, Step};
-use super::super::source::{Damage, Item, Loss, Record, Span};
 use super::pages::{CpuPages, PagePlace, Unpacked};
 use super::TraceDat;
 use crate::time::{Cpu, Mono};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::super::bytes::Order;
-use super::super::super::source::Damage;
+use super::super::super::item::Damage;
 use super::super::lexer::Token;
 use super::super::types::Type;
 

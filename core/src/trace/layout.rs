@@ -3,10 +3,13 @@
 //! Lengths of sequences and tags of variants refer to integers met before; each such integer gets a slot, and a walk
 //! keeps their values. Everything a name can reach is a leaf with a number: integers, floats, texts and whole arrays.
 
-use super::super::bytes::Order;
-use super::super::catalogue::Value;
-use super::anchors::Anchors;
-use super::walk::{packed_bits, PastEnd, Walk};
+pub(super) mod anchors;
+pub(super) mod walk;
+
+use self::anchors::Anchors;
+use self::walk::{packed_bits, PastEnd, Walk};
+use super::bytes::Order;
+use super::value::Value;
 
 /// Most integers that lengths and tags of one layout may refer to.
 pub(super) const SLOTS: usize = 32;

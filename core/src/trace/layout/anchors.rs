@@ -3,9 +3,9 @@
 //! Between two texts everything has a fixed place: a leaf is found by passing over the texts before it, without
 //! looking at the other fields. (A walk from the first field for each field would cost their number squared.)
 
-use super::super::catalogue::Value;
-use super::layout::{Length, Node, Part};
 use super::walk::{packed_bits, PastEnd, Walk};
+use super::{Length, Node, Part};
+use crate::trace::value::Value;
 
 /// How many bytes are before the first NUL; eight at a time, because names of threads are not much longer.
 #[inline]
@@ -26,7 +26,7 @@ fn nul(bytes: &[u8]) -> Option<usize> {
 
 /// Where the texts and the leaves of a layout are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Anchors {
+pub(in crate::trace) struct Anchors {
     /// Bytes from the begin, or from the text before, to each text.
     gaps: Vec<usize>,
     /// Bytes behind the last text.

@@ -1,8 +1,8 @@
 //! A walk over the bits of a compiled layout: the general way, which every layout can be read by.
 
-use super::super::bytes::Order;
-use super::super::catalogue::{Array, Element, Value};
-use super::layout::{Length, Node, Part, Role, NO_SLOT, SLOTS};
+use super::{Length, Node, Part, Role, NO_SLOT, SLOTS};
+use crate::trace::bytes::Order;
+use crate::trace::value::{Array, Element, Value};
 
 /// The past end, as the only way a walk can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
 
 fn array_value<'a>(element: &Node, bytes: &'a [u8]) -> Option<Value<'a>> {
     match element {
-        Node::Int { text: true, .. } => Some(Value::Text(super::super::catalogue::up_to_nul(bytes))),
+        Node::Int { text: true, .. } => Some(Value::Text(crate::trace::value::up_to_nul(bytes))),
         Node::Int { bits, signed, order, .. } if bits % 8 == 0 => {
             let element = Element { size: bits / 8, signed: *signed, text: false };
             Some(Value::Array(Array { bytes, element, order: *order }))
