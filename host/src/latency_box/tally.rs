@@ -131,13 +131,17 @@ impl Tally {
             bump(&self.placed, placed);
         }
         let (received, answered) = sample.there;
-        self.turnaround.record(Ns(answered.saturating_sub(received)));
+        // A responder that claims to have taken longer than the whole, or to have answered before, has told nothing. Clocks may
+        // differ by 0.1 %.
+        let most = sample.latency.0.saturating_add(sample.latency.0 / 1_000);
+        let turnaround = answered.checked_sub(received).filter(|took| *took <= most).map(Ns);
+        turnaround.into_iter().for_each(|took| self.turnaround.record(took));
         let parts = self.parts(sample);
         if let Some((outward, inward)) = parts {
             self.outward.record(outward);
             self.inward.record(inward);
-        } else if !self.same_clock.load(RELAXED) && received > 0 {
-            self.ways.record(sample.latency.saturating_sub(Ns(answered.saturating_sub(received))));
+        } else if let Some(took) = turnaround.filter(|_| !self.same_clock.load(RELAXED) && received > 0) {
+            self.ways.record(sample.latency.saturating_sub(took));
         }
         let second = sample.arrived.saturating_sub(self.begun.load(RELAXED)) / 1_000_000_000;
         self.seconds.note(u32::try_from(second).unwrap_or(u32::MAX), sample.latency);

@@ -53,8 +53,14 @@ pub fn connect_tcp(address: &str) -> Result<Link> {
 /// # Errors
 /// When nobody listens there.
 pub fn connect_unix(path: &str) -> Result<Link> {
-    let stream =
-        UnixStream::connect(path).map_err(|error| Error::new("connect to", format!("unix:{path}"), error))?;
+    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+        // What may still come is waited for.
+        io::ErrorKind::NotFound => Error::new("connect to", format!("unix:{path}"), error),
+        _ => {
+            let hint = path_hint(&error);
+            Error::new("connect to", format!("unix:{path}"), error).hint(hint)
+        }
+    })?;
     Ok(link(stream.into()))
 }
 
@@ -80,13 +86,31 @@ const VSOCK_SIZE: libc::socklen_t = size_of::<libc::sockaddr_vm>() as libc::sock
 /// # Errors
 /// When the kernel has none, or nobody listens there.
 pub fn connect_vsock(cid: u32, port: u32) -> Result<Link> {
-    let failed = |error| Error::new("connect to", format!("vsock:{cid}:{port}"), error);
+    let failed = |error: io::Error| {
+        let hint = match error.raw_os_error() {
+            Some(libc::ETIMEDOUT | libc::ENODEV | libc::EHOSTUNREACH) => {
+                "there is no such machine: 2 is the host, 1 this machine (needs the module vsock_loopback)"
+            }
+            Some(libc::EAFNOSUPPORT) => "the kernel has no vsock: load the module vsock",
+            _ => "",
+        };
+        Error::new("connect to", format!("vsock:{cid}:{port}"), error).hint(hint)
+    };
     let socket = vsock().map_err(failed)?;
     let address = vsock_address(cid, port);
     // SAFETY: `address` is valid to read for its size.
     done(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), VSOCK_SIZE) })
         .map_err(failed)?;
     Ok(link(socket))
+}
+
+fn path_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "no right to that path: name one that both ends may use",
+        io::ErrorKind::NotFound => "its directory does not exist",
+        io::ErrorKind::InvalidInput => "a path of a socket has at most 107 bytes",
+        _ => "",
+    }
 }
 
 enum Kind {
@@ -124,7 +148,10 @@ impl Streams {
     /// # Errors
     /// When something else is there, or another responder listens.
     pub fn unix(path: &str) -> Result<Streams> {
-        let failed = |error| Error::new("listen on", format!("unix:{path}"), error);
+        let failed = |error: io::Error| {
+            let hint = path_hint(&error);
+            Error::new("listen on", format!("unix:{path}"), error).hint(hint)
+        };
         // SAFETY: no preconditions.
         let me = unsafe { libc::geteuid() };
         if let Ok(there) = fs::symlink_metadata(path) {

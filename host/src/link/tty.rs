@@ -4,8 +4,10 @@
 //! be told to hand on bytes at once is told so (ASYNC_LOW_LATENCY, which today matters for FTDI's latency timer) and put back.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use lathunt_core::latency_box::message::SIZE;
 use lathunt_core::latency_box::reception::Reception;
@@ -51,9 +53,28 @@ pub fn open(device: &str, rate: u32) -> Result<Link> {
 /// # Errors
 /// When it is absent, busy or without rights.
 pub fn open_port(device: &str) -> Result<Link> {
-    let descriptor = Descriptor::file(open_device(device)?);
+    let fd = open_device(device)?;
+    // Before the first byte: the file of somebody else would be written over.
+    if !is_port(&fd).map_err(|error| Error::new("open", device, error))? {
+        return Err(Error::stated(format!(
+            "cannot open {device}: it is not a port of virtio-serial; these are in /dev/virtio-ports"
+        )));
+    }
+    let descriptor = Descriptor::file(fd);
     let inlet = Terminal { descriptor: descriptor.clone(), before: None, _low_latency: None };
     Ok(link(Box::new(inlet), descriptor, Vec::new()))
+}
+
+/// Whether it is a character device, of the class `virtio-ports` (drivers/char/virtio_console.c) where sysfs says the class.
+fn is_port(fd: &OwnedFd) -> io::Result<bool> {
+    let metadata = File::from(fd.try_clone()?).metadata()?;
+    if !metadata.file_type().is_char_device() {
+        return Ok(false);
+    }
+    let number = metadata.rdev();
+    let place = format!("/sys/dev/char/{}:{}/subsystem", libc::major(number), libc::minor(number));
+    let class = std::fs::read_link(place).ok();
+    Ok(class.is_none_or(|class| class.ends_with("virtio-ports")))
 }
 
 fn link(inlet: Box<dyn Inlet>, outlet: Descriptor, facts: Vec<String>) -> Link {
