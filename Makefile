@@ -10,7 +10,7 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab lab-potential bench mutants torture kills many-runs check install uninstall
+.PHONY: help setup build hunt test lab lab-potential bench mutants torture kills many-runs dist check install uninstall
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -45,6 +45,9 @@ mutants: ## Weaken 20 lines that lead to a verdict, one after the other: does a 
 kills: ## kill -9 each long-running command 400 times: nothing is left; an hour (KILLED=NAME: one command)
 	@scripts/setup test
 	LATHUNT_KILLS=400 LATHUNT_REQUIRE=1 $(if $(KILLED),LATHUNT_KILLED=$(KILLED)) cargo test --locked --package lathunt --test killed -- --ignored --nocapture --exact kills_at_random_moments_leave_nothing
+
+dist: ## Static binaries and tarballs for x86-64 and aarch64, in target/dist (DIST_ARGS=--twice: proves that two builds are equal)
+	@scripts/dist $(DIST_ARGS)
 
 many-runs: ## Ask 1,000 run files with DuckDB (from PyPI) and check the answers: docs/howto/many-runs.md
 	@scripts/many-runs

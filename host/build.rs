@@ -29,10 +29,14 @@ fn compile(source: &str, object: &Path, headers: &str) {
         "aarch64" => "arm64",
         other => other,
     };
+    // Line numbers of BTF name files: the same names wherever it is built, so that two builds are equal.
+    let here = env::current_dir().expect("cargo runs this in the directory of the crate");
+    let map = |from: &str, to: &str| format!("-ffile-prefix-map={from}={to}");
     let output = Command::new("clang")
         // -g: BTF, by which libbpf finds the kernel's fields. v3: atomic exchange and fetch-and-add; Linux 5.12.
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-fno-stack-protector"])
         .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
+        .args([map(headers, "include"), map(&here.to_string_lossy(), "host")])
         .args([&format!("-D__TARGET_ARCH_{architecture}"), "-I", headers, "-c", source, "-o"])
         .arg(object)
         .output()
