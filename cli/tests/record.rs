@@ -12,10 +12,12 @@ mod old_files;
 mod slack;
 #[path = "record/truths.rs"]
 mod truths;
+#[path = "record/variables.rs"]
+mod variables;
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};

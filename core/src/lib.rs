@@ -13,6 +13,7 @@
 //! - [`isolate`]: which settings keep a CPU free of everything else.
 //! - [`latency_box`]: stimuli and answers of an external measurement.
 //! - [`npt`]: turns of a loop that never stops, and who interrupted it.
+//! - [`elf`]: variables of programs by their addresses.
 //! - [`explain`]: from events to a tree of causes whose parts add up.
 //! - [`stats`], [`judge`], [`verdict`]: what may be claimed, and the answer.
 //! - [`regression`]: is a run worse than another, by more than chance?
@@ -31,6 +32,7 @@ pub mod comm;
 pub mod conditions;
 pub mod cpuset;
 pub mod cyclictest;
+pub mod elf;
 pub mod explain;
 
 pub mod export;

@@ -47,7 +47,7 @@ fn a_command_is_recorded_from_its_beginning_under_its_own_name_and_its_failure_i
 }
 
 /// Builds a program of tests/record.
-pub(super) fn build(place: &Path, name: &str) -> std::path::PathBuf {
+pub(super) fn build(place: &Path, name: &str) -> PathBuf {
     let program = place.join(name);
     let source = format!("{}/tests/record/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let built =

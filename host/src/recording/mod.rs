@@ -16,17 +16,20 @@ mod jobs;
 mod late;
 mod memory;
 mod names;
+mod objects;
 mod pending;
 pub mod running;
 mod selection;
 mod settings;
 mod since_reset;
 mod snapshot;
+mod variables;
 mod waits;
 mod window;
 mod worst;
 
 use lathunt_core::application::{State, Tasks};
+use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::Mono;
@@ -36,11 +39,10 @@ use crate::clock;
 use crate::error::Result;
 use crate::recorder::{self, Recorder, Starving};
 use crate::symbols::Symbols;
-use files::Files;
 use found::Found;
 use jobs::JobBook;
 use late::Late;
-use memory::Memory;
+use objects::Objects;
 use window::{Before, Largests};
 use worst::Book;
 
@@ -66,8 +68,7 @@ pub struct Recording {
     jobs: Option<JobBook>,
     late: Late,
     tasks: Tasks,
-    files: Files,
-    memory: Memory,
+    objects: Objects,
     since_reset: Option<SinceReset>,
     later: Vec<Activation>, // of the next window
     overwritten: u64,
@@ -118,8 +119,7 @@ impl Recording {
             jobs,
             late,
             tasks,
-            files: Files::default(),
-            memory: Memory::default(),
+            objects: Objects::default(),
             since_reset,
             later: Vec::new(),
             overwritten: 0,
@@ -163,7 +163,7 @@ impl Recording {
 
     /// Counts the activations that came, but for those switched in behind `until`: they are counted next time.
     fn activations(&mut self, until: Mono) {
-        let Recording { recorder, book, late, tasks, files, memory, since_reset, later, .. } = self;
+        let Recording { recorder, book, late, tasks, objects, since_reset, later, .. } = self;
         let waited = std::mem::take(later);
         let mut count = |activation: &Activation| {
             if activation.switched_in > until {
@@ -173,10 +173,8 @@ impl Recording {
             book.activation(activation);
             late.wakeup(activation);
             since_reset.iter_mut().for_each(|since| since.activation(activation));
-            memory.see(activation);
-            if tasks.add(activation) {
-                files.see(activation);
-            }
+            let is_of_task = tasks.add(activation);
+            objects.see(activation, is_of_task);
         };
         waited.iter().for_each(&mut count);
         self.overwritten += recorder.activations(count);
@@ -237,7 +235,7 @@ impl Recording {
         let mut series: Vec<Series> = cumulative.iter().filter_map(part).filter(told).collect();
         let maximum =
             |series: &Series| self.book.peak_of((series.quantity, series.cpu?), series.histogram.max()?);
-        let maxima = series.iter().filter_map(maximum).collect();
+        let mut maxima: Vec<Peak> = series.iter().filter_map(maximum).collect();
         let (mut peaks, flight) = self.book.peaks();
         peaks.extend(self.jobs.iter().flat_map(JobBook::peaks));
         peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
@@ -250,20 +248,11 @@ impl Recording {
             };
             task.series.iter().filter_map(of_quantity)
         });
-        let of_tasks = of_tasks.collect();
-        for task in &mut tasks {
-            task.worst = self.book.worst_of(task.thread.tid).map(Box::new);
-            task.waits_in = task.waits_in.take().map(|place| self.files.describe(task.process, &place));
-            if let Some(faulting) = &mut task.faulting {
-                faulting.name(|address| self.memory.of(task.process, address));
-            }
-            for other in &mut task.other_turns {
-                other.place = self.files.describe(task.process, &other.place);
-            }
-            for wait in &mut task.blocking {
-                wait.place = self.files.describe(task.process, &wait.place);
-            }
-        }
+        let mut of_tasks: Vec<Peak> = of_tasks.collect();
+        tasks.iter_mut().for_each(|task| task.worst = self.book.worst_of(task.thread.tid).map(Box::new));
+        self.objects.collect();
+        self.objects.name_in(&tasks, peaks.iter_mut().chain(&mut of_tasks).chain(&mut maxima));
+        self.objects.describe(&mut tasks);
         let old_files = self.since_reset.as_ref();
         let old_files = old_files.map(|since| (since.part(&cumulative), since.worst())).unwrap_or_default();
         let snapshot = Snapshot {
@@ -317,6 +306,7 @@ impl Recording {
         self.tasks.end(end, recorder::blocks);
         self.late_jobs();
         self.book.close();
+        self.objects.finish();
     }
 
     /// The culprit of the latest of the worst on `cpu`, as of the last snapshot; empty: none yet.

@@ -1,0 +1,73 @@
+//! What the things are that threads wait for and touch: descriptors, memory, variables. Asked while their process lives.
+
+use std::collections::HashMap;
+
+use lathunt_core::application::Task;
+use lathunt_core::peak::Peak;
+use lathunt_core::time::Tid;
+use lathunt_core::trace::activation::Activation;
+
+use super::files::Files;
+use super::memory::Memory;
+use super::variables::Variables;
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Objects {
+    files: Files,
+    memory: Memory,
+    variables: Variables,
+}
+
+impl Objects {
+    /// Looks at what a thread did; `is_of_task`: its descriptors are asked for, too.
+    pub fn see(&mut self, a: &Activation, is_of_task: bool) {
+        self.memory.see(a);
+        if is_of_task {
+            self.files.see(a);
+            self.variables.see(a);
+        }
+    }
+
+    /// Takes what was found meanwhile.
+    pub fn collect(&mut self) {
+        self.variables.collect();
+    }
+
+    /// The same at the end: nothing is found later.
+    pub fn finish(&mut self) {
+        self.variables.finish();
+    }
+
+    /// Names what `tasks` wait for and touch.
+    pub fn describe(&self, tasks: &mut [Task]) {
+        for task in tasks {
+            let process = task.process;
+            task.waits_in = task.waits_in.take().map(|place| self.place(process, &place));
+            if let Some(faulting) = &mut task.faulting {
+                faulting.name(|address| self.memory.of(process, address));
+            }
+            task.other_turns.iter_mut().for_each(|other| other.place = self.place(process, &other.place));
+            task.blocking.iter_mut().for_each(|wait| wait.place = self.place(process, &wait.place));
+            task.worst.iter_mut().for_each(|worst| self.variables.name_in(process, worst));
+        }
+    }
+
+    /// Names them in late cases of `tasks`.
+    pub fn name_in<'p>(&self, tasks: &[Task], peaks: impl Iterator<Item = &'p mut Peak>) {
+        let processes: HashMap<Tid, Tid> = tasks.iter().map(|task| (task.thread.tid, task.process)).collect();
+        for peak in peaks {
+            if let Some(process) = processes.get(&peak.victim.tid) {
+                self.variables.name_in(*process, peak);
+            }
+        }
+    }
+
+    /// `read 5 (timerfd)`, `futex FUTEX_WAIT 0x5581 (m in loop)`.
+    fn place(&self, process: Tid, place: &str) -> String {
+        match self.variables.of_place(process, place) {
+            Some(name) => format!("{place} ({name})"),
+            None => self.files.describe(process, place),
+        }
+    }
+}
