@@ -5,6 +5,7 @@
 
 mod digest;
 mod in_order;
+mod line;
 mod reader;
 mod tasks;
 

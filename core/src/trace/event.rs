@@ -343,7 +343,7 @@ impl Kind {
     }
 }
 
-/// One event. Within a CPU times do not decrease in a [`Window`].
+/// One event. Within a CPU times do not decrease in a [`super::window::Window`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
     /// When.

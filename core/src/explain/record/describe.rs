@@ -1,7 +1,8 @@
-//! Evidence as text: the events beyond scheduler and interrupts, under the kernel's names.
+//! Evidence as text: events under the kernel's names, with the fields that matter.
 
 use super::Record;
-use crate::trace::event::{Kind, Sym};
+use crate::time::Tid;
+use crate::trace::event::{Kind, Sym, TaskRef, Vector, SOFTIRQS};
 
 /// `major:minor` of a device number as tracepoints give it.
 #[must_use]
@@ -19,8 +20,72 @@ pub fn does_softirqs(comm: &str) -> bool {
     DOERS.iter().any(|doer| comm.starts_with(doer))
 }
 
-/// The kernel's name of the event with the fields that matter.
-pub(super) fn more(record: &Record, kind: &Kind) -> String {
+impl Record<'_> {
+    fn task_text(&self, task: TaskRef) -> String {
+        if task.tid == Tid::IDLE {
+            return "idle".to_owned();
+        }
+        self.thread(task).to_string()
+    }
+
+    /// The kernel's name of the event with the fields that matter.
+    #[must_use]
+    pub fn describe(&self, kind: &Kind) -> String {
+        let name = |sym: Option<Sym>| sym.map_or("?", |sym| self.text(sym));
+        match *kind {
+            Kind::Switch { prev, left_as, next } => {
+                format!("sched_switch {} ({left_as}) => {}", self.task_text(prev), self.task_text(next))
+            }
+            Kind::Waking { task, .. } => format!("{} {}", kind.name(), self.task_text(task)),
+            Kind::Wakeup { task, .. } => format!("sched_wakeup {}", self.task_text(task)),
+            Kind::Migrate { task, from, to } => {
+                format!("sched_migrate_task {} {from} => {to}", self.task_text(task))
+            }
+            Kind::PiSetprio { task, old, new } => {
+                format!("sched_pi_setprio {} {old} => {new}", self.task_text(task))
+            }
+            Kind::IrqEntry { irq, .. } => format!("irq_handler_entry irq={irq}"),
+            Kind::IrqExit { irq } => format!("irq_handler_exit irq={irq}"),
+            Kind::VectorEntry(vector) => format!("{}_entry", vector.name()),
+            Kind::VectorExit(vector) => format!("{}_exit", vector.name()),
+            Kind::SoftirqEntry { vec } => format!("softirq_entry vec={}", softirq_name(vec)),
+            Kind::SoftirqExit { vec } => format!("softirq_exit vec={}", softirq_name(vec)),
+            Kind::Nmi { duration } => format!("nmi_handler delta={duration}"),
+            Kind::HostSteal { taken, since } => format!("steal_clock +{taken} since {since}"),
+            Kind::HrtimerStart { function, .. } => format!("hrtimer_start {}", name(function)),
+            Kind::TimerExpireEntry { function, .. } => format!("hrtimer_expire_entry {}", name(function)),
+            Kind::TimerExpireExit { .. } => "hrtimer_expire_exit".to_owned(),
+            Kind::IdleEnter { state } => format!("cpu_idle state={state}"),
+            Kind::IdleExit => "cpu_idle exit".to_owned(),
+            Kind::CsdEntry { function, .. } => format!("csd_function_entry {}", name(function)),
+            Kind::CsdExit { .. } => "csd_function_exit".to_owned(),
+            Kind::PageFault { count, .. } => format!("page_fault count={count}"),
+            Kind::Lost { count: Some(0), .. } => "switches not recorded".to_owned(),
+            Kind::Lost { count: Some(count), .. } => format!("{count} events lost"),
+            Kind::Lost { count: None, .. } => "events lost".to_owned(),
+            Kind::Other { name } => self.text(name).to_owned(),
+            ref other => more(self, other),
+        }
+    }
+}
+
+/// `NET_RX`, or the number where it is none of the kernel's.
+#[must_use]
+pub fn softirq_name(vec: u8) -> String {
+    SOFTIRQS.get(usize::from(vec)).map_or_else(|| vec.to_string(), |name| (*name).to_owned())
+}
+
+/// `vector local_timer`.
+#[must_use]
+pub fn vector_name(vector: Vector) -> String {
+    match vector {
+        Vector::Other(number) => format!("vector {number:#x}"),
+        named => format!("vector {}", named.name()),
+    }
+}
+
+/// Events beyond scheduler and interrupts.
+fn more(record: &Record, kind: &Kind) -> String {
     let name = |sym: Option<Sym>| sym.map_or("?", |sym| record.text(sym));
     match *kind {
         Kind::SysEnter { id, args } => {
@@ -78,7 +143,7 @@ pub(super) fn more(record: &Record, kind: &Kind) -> String {
         Kind::Hotplug { cpu, down } => {
             format!("cpuhp_enter cpu={cpu}, on its way {}", if down { "offline" } else { "online" })
         }
-        Kind::SoftirqRaise { vec } => format!("softirq_raise vec={}", super::softirq_name(vec)),
+        Kind::SoftirqRaise { vec } => format!("softirq_raise vec={}", softirq_name(vec)),
         Kind::Marker { text } => format!("mark: {}", record.text(text)),
         Kind::Exec { filename, .. } => format!("sched_process_exec {}", name(filename)),
         Kind::Fork { child, .. } => format!("sched_process_fork {}", record.task_text(child)),

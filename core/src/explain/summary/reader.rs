@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::digest::{Batch, Left, Step, What, MOST_CPUS};
+use super::line::Line;
 use super::tasks::{ByNumber, Doing, Tasks};
 use super::{Interrupter, OfCpu, OfThread, Summary, Wakeups};
-use crate::explain::record::{softirq_name, vector_name};
 use crate::explain::silence::{Silence, Silences};
 use crate::explain::turns::TWICE;
 use crate::histogram::{Histogram, Layout};
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Strings, Sym, Vector};
+use crate::trace::event::{Strings, Sym};
 use crate::trace::item::Damage;
 use crate::trace::source::Source;
 
@@ -20,14 +20,6 @@ const MOST_DAMAGE: usize = 20;
 
 /// Hard interrupts nested deeper are such whose exits were lost.
 const DEEPEST: usize = 8;
-
-/// An interrupt line; the name of a hard one is empty where no event says it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Line {
-    Irq(u32, Sym),
-    Vector(Vector),
-    Softirq(u8),
-}
 
 /// The thread that a switch takes the CPU from.
 struct Leaving {
@@ -357,14 +349,8 @@ impl Reader {
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));
         let comm = |tid| threads.iter().find(|thread| thread.tid == tid).map_or("", |thread| &thread.comm);
         let silent = silent.iter().map(|silence| silence.told(comm(silence.moved.0))).collect();
-        let name = |line: Line| match line {
-            Line::Irq(irq, Sym(0)) => format!("hard IRQ {irq}"),
-            Line::Irq(irq, name) => format!("hard IRQ {irq} ({})", text(name)),
-            Line::Vector(vector) => vector_name(vector),
-            Line::Softirq(vec) => format!("softirq {}", softirq_name(vec)),
-        };
         let lines = self.lines.iter().map(|(&line, sums)| Interrupter {
-            name: name(line),
+            name: line.name(&self.strings),
             count: sums.count,
             total_ns: sums.total,
             worst_ns: sums.worst,
