@@ -54,7 +54,7 @@ pub struct Options {
     pub alignment: Alignment,
     /// The first thread that sees this much time passed ends the measurement.
     pub duration: Option<Ns>,
-    /// A thread ends after this many samples; the others go on until [`Cyclic::stop`].
+    /// A thread ends after this many samples; the others go on until [`super::Cyclic::stop`].
     pub loops: Option<u64>,
     /// Samples of so long from the start are kept apart ([`super::Cyclic::warm_up`]); length and loops count from its end.
     pub warm_up: Option<Ns>,
