@@ -114,9 +114,15 @@ impl OnLate {
     }
 
     /// Whether a case that began at `begin` did so before the last action was over.
-    #[must_use]
-    pub fn is_own_doing(&self, begin: Mono) -> bool {
+    fn is_own_doing(&self, begin: Mono) -> bool {
         begin < self.until
+    }
+
+    /// Whether a case is of the process that acts, or began before the last action was over.
+    #[must_use]
+    pub fn is_own(&self, peak: &Peak) -> bool {
+        let acts = self.attendant.as_ref().map(Attendant::pid);
+        Some(peak.victim.tid.0) == acts || self.is_own_doing(peak.begin)
     }
 
     /// `cases` more were late.
@@ -198,14 +204,21 @@ impl OnLate {
         self.kept.clone()
     }
 
-    /// Waits until what runs is over, at most as long as it may take, and says all of it in `run`.
-    pub fn finish(mut self, run: &mut Run) {
+    /// Waits until what runs is over, at most as long as it may take. What was done.
+    #[must_use]
+    pub fn end(mut self) -> Kept {
         if self.running.is_some() {
             let done = self.attendant.as_mut().and_then(Attendant::wait);
             self.ended(done);
         }
-        self.kept.mark(&mut run.peaks);
-        run.on_late = Some(self.kept);
+        self.kept
+    }
+
+    /// The same, and says all of it in `run`.
+    pub fn finish(self, run: &mut Run) {
+        let kept = self.end();
+        kept.mark(&mut run.peaks);
+        run.on_late = Some(kept);
     }
 }
 

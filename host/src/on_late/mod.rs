@@ -102,6 +102,12 @@ impl Attendant {
         }
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Whether an action is still running.
     #[must_use]
     pub fn is_busy(&self) -> bool {

@@ -76,7 +76,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let listener = plan.listen.map(http::bind).transpose()?;
     let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
     found.iter().for_each(|event| say(&event.detail));
-    let on_late = OnLate::start(&plan.on_late, None, &cpus)?;
+    let on_late =
+        OnLate::start(&plan.on_late, plan.latency_deadline.filter(|_| plan.deadlines.is_empty()), &cpus)?;
     let kernel = facts::gather(Path::new(ROOT), &cpus).kernel;
     let preemption =
         if kernel.realtime == Some(true) { Some("rt".to_owned()) } else { kernel.preemption_in_force };
@@ -243,7 +244,7 @@ impl Monitor {
         let Some(on_late) = &mut self.on_late else { return };
         let (cases, worst) = lock(&self.source).take_late(on_late.is_ready());
         on_late.noticed(cases);
-        if let Some(peak) = worst.filter(|peak| !on_late.is_own_doing(peak.begin)) {
+        if let Some(peak) = worst.filter(|peak| !on_late.is_own(peak)) {
             on_late.act(&peak, |_| anyhow::bail!("a monitor keeps no traces"));
         }
     }
@@ -337,6 +338,7 @@ impl Monitor {
     /// Closes the last window.
     fn end(mut self) -> ExitCode {
         lock(&self.source).finish();
+        self.on_late.take().and_then(|on_late| on_late.end().line()).iter().for_each(|line| say(line));
         let now = clocks::wall();
         let window = self.take_window(now, false, Timepiece::wall_of);
         self.store.event(Event::new(now, Kind::Stopped, "asked to end"));

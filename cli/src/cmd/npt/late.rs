@@ -12,7 +12,7 @@ pub(super) fn act(on_late: Option<&mut OnLate>, late: Vec<Peak>) {
     let Some(on_late) = on_late else { return };
     let ready = on_late.is_ready();
     on_late.noticed(late.len() as u64);
-    let foreign = late.into_iter().filter(|peak| !on_late.is_own_doing(peak.begin));
+    let foreign = late.into_iter().filter(|peak| !on_late.is_own(peak));
     if let Some(worst) = foreign.max_by_key(|peak| peak.total_ns).filter(|_| ready) {
         on_late.act(&worst, |_| bail!("npt keeps no traces"));
     }

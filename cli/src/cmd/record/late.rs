@@ -29,7 +29,7 @@ impl Session<'_> {
         let Some(on_late) = &mut self.on_late else { return };
         let (cases, worst) = self.recording.take_late(on_late.is_ready());
         on_late.noticed(cases);
-        let Some(peak) = worst.filter(|peak| !on_late.is_own_doing(peak.begin)) else { return };
+        let Some(peak) = worst.filter(|peak| !on_late.is_own(peak)) else { return };
         let from = Mono(peak.begin.0.saturating_sub(TRACE_BEFORE.0));
         let recorder = self.recording.recorder();
         on_late
