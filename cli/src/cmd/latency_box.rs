@@ -90,7 +90,8 @@ pub struct BoxArgs {
     #[arg(long, value_name = "WHAT", value_parser = ["receive"], conflicts_with_all = ["matrix", "calibrate", "latmon", "listen"])]
     pub compare: Option<String>,
     /// Explain the worst round trips from the kernel's events (needs root): why the stimulus was received late, what the responder
-    /// did, why the answer was late. With a responder of another machine only this machine's part is known
+    /// did, why the answer was late; with --pair preempt, why a thread ran late. With a responder of another machine only this
+    /// machine's part is known
     #[arg(long, conflicts_with_all = ["matrix", "compare", "latmon"])]
     pub record: bool,
     /// Number of worst round trips to keep

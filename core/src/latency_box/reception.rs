@@ -46,7 +46,9 @@ impl fmt::Display for Reception {
 
 /// Not one of them.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a way to receive: blocking, sigio, epoll, busy-poll or io-uring")]
+#[error(
+    "'{0}' is not a way to receive: blocking, sigio, epoll, busy-poll or io-uring (AF_XDP is not built in)"
+)]
 pub struct NotAReception(String);
 
 impl FromStr for Reception {

@@ -21,6 +21,7 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 use super::sender::sleep_until;
 use super::tally::plain;
 use super::thread::{Place, Worker};
+use super::trips::{Trip, Trips};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::instrument::counters::bump;
@@ -72,11 +73,11 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Starts the threads.
+    /// Starts the threads. `trips` get each preemption: one of each thread, the lowest first, or none.
     ///
     /// # Errors
     /// When there are not enough priorities below the highest, or the CPU or a priority is refused.
-    pub fn start(options: Options) -> Result<Chain> {
+    pub fn start(options: Options, trips: &[Arc<Trips>]) -> Result<Chain> {
         let lowest = options.priority - options.levels as i32 + 1;
         if options.levels < LEVELS.0 || options.levels > LEVELS.1 || lowest < 1 {
             return Err(Error::refused(
@@ -85,7 +86,7 @@ impl Chain {
                 "each needs a SCHED_FIFO priority of its own: raise -p",
             ));
         }
-        let level = |at| Level::new(lowest + at, at == 0, &options);
+        let level = |at: i32| Level::new(lowest + at, at == 0, &options, trips.get(at as usize).cloned());
         let shared = Arc::new(Shared {
             options,
             levels: (0..options.levels as i32).map(level).collect(),
@@ -279,6 +280,10 @@ impl Shared {
         let latency = Ns(now.saturating_sub(released));
         level.counters.record(latency);
         level.last.store(latency.0, RELAXED);
+        if let Some(trips) = &level.trips {
+            let sequence = u64::from(cycle);
+            trips.push(&Trip { sequence, begin: released, end: now, ..Trip::default() });
+        }
         let second = now.saturating_sub(self.begun.load(RELAXED)) / 1_000_000_000;
         level.seconds.note(u32::try_from(second).unwrap_or(u32::MAX), latency);
         if self.options.worst > 0 {

@@ -104,6 +104,11 @@ fn ways(channel: &Channel, notes: &mut Vec<String>) -> Result<Vec<Measured>> {
             }
         }
     }
+    if matches!(channel, Channel::Udp(_)) {
+        let note = format!("{channel}: xdp is not compared: lathunt has no AF_XDP receiver");
+        eprintln!("warning: {note}");
+        notes.push(note);
+    }
     if found.len() < 2 {
         bail!("{channel} has nothing to compare: name a socket, a pipe, a pty or a message queue");
     }

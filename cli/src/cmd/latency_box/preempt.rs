@@ -14,6 +14,7 @@ use lathunt_host::latency_box::preempt::{Chain, Level, Options};
 use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
 
+use super::record::{self, Recording};
 use super::session::{output, Prepared};
 use super::table;
 use crate::cmd::latency_box::BoxArgs;
@@ -39,6 +40,7 @@ pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
     }
     let file = args.output.as_deref().map(output).transpose()?;
     let mut prepared = Prepared::new(args)?;
+    let mut recording = args.record.then(|| Recording::start(&mut prepared.conditions)).transpose()?;
     let before = crate::conditions::before_measuring(&prepared.cpus);
     let options = |&cpu| Options {
         cpu,
@@ -52,18 +54,27 @@ pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
     };
     let mut chains = Vec::new();
     for cpu in &prepared.place.cpus {
-        chains.push(Chain::start(options(cpu))?);
+        let trips: Vec<_> = match &mut recording {
+            Some(recording) => (0..levels).map(|_| recording.channel(args.worst)).collect(),
+            None => Vec::new(),
+        };
+        chains.push(Chain::start(options(cpu), &trips)?);
     }
-    let elapsed = follow(args, &chains);
+    let elapsed = follow(args, &chains, recording.as_mut());
     chains.iter_mut().for_each(Chain::stop);
     prepared.conditions.duration_s = Some(elapsed.as_secs());
     prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     let mut run = Run::new(prepared.conditions);
     run.series.extend(chains.iter().flat_map(Chain::series));
-    run.peaks = peaks(&chains, usize::from(args.worst));
+    run.peaks = peaks(&chains, usize::from(args.worst), recording.as_ref());
+    run.losses.extend(recording.iter().flat_map(Recording::losses));
     stopped::mark(&mut run, elapsed, args.duration);
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Preemption));
-    let text = if args.json { run.to_json() + "\n" } else { shown(&chains) + &table::verdict(&run) };
+    let text = if args.json {
+        run.to_json() + "\n"
+    } else {
+        shown(&chains) + &table::cases(&run) + &table::verdict(&run)
+    };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
     out::print(&text).context("cannot write to stdout")?;
     saved?;
@@ -76,7 +87,7 @@ pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
 }
 
 /// Until all chains are over. How long they went.
-fn follow(args: &BoxArgs, chains: &[Chain]) -> Ns {
+fn follow(args: &BoxArgs, chains: &[Chain], mut recording: Option<&mut Recording>) -> Ns {
     let mut display = Display::new(args.quiet || args.json);
     loop {
         let running = chains.iter().filter(|chain| chain.is_running()).count();
@@ -90,9 +101,11 @@ fn follow(args: &BoxArgs, chains: &[Chain]) -> Ns {
         if display.is_due() || signals::take_status_request() {
             display.show(&progress(args, chains));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        recording.iter_mut().for_each(|recording| recording.look());
+        std::thread::sleep(if recording.is_some() { record::TURN } else { Duration::from_millis(20) });
     }
     display.finish();
+    recording.into_iter().for_each(Recording::look);
     chains.iter().map(Chain::elapsed).max().unwrap_or_default()
 }
 
@@ -123,8 +136,9 @@ fn progress(args: &BoxArgs, chains: &[Chain]) -> Progress {
     }
 }
 
-fn peaks(chains: &[Chain], most: usize) -> Vec<Peak> {
-    let mut peaks = Vec::new();
+fn peaks(chains: &[Chain], most: usize, recording: Option<&Recording>) -> Vec<Peak> {
+    let mut peaks: Vec<(usize, u64, Peak)> = Vec::new();
+    let mut number = 0;
     for chain in chains {
         for level in chain.levels() {
             let peak = |one: &lathunt_host::latency_box::preempt::WorstPreemption| Peak {
@@ -139,12 +153,16 @@ fn peaks(chains: &[Chain], most: usize) -> Vec<Peak> {
                 context: None,
                 during_action: false,
             };
-            peaks.extend(level.worst().iter().map(peak));
+            peaks.extend(level.worst().iter().map(|one| (number, u64::from(one.cycle), peak(one))));
+            number += 1;
         }
     }
-    peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));
+    peaks.sort_by_key(|(.., peak)| (std::cmp::Reverse(peak.total_ns), peak.begin));
     peaks.truncate(most * chains.len());
-    peaks
+    for (number, cycle, peak) in &mut peaks {
+        recording.iter().for_each(|recording| recording.explain_preemption(*number, *cycle, peak));
+    }
+    peaks.into_iter().map(|(.., peak)| peak).collect()
 }
 
 fn shown(chains: &[Chain]) -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use lathunt_core::conditions::Conditions;
-use lathunt_core::explain::{explain_roundtrip, Explanation, RoundTrip};
+use lathunt_core::explain::{explain_peak, explain_roundtrip, Explanation, RoundTrip, TimerPassage};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Loss, Run};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
@@ -75,6 +75,30 @@ impl Recording {
         }
     }
 
+    /// Explains `peak`, the preemption of cycle `sequence` in channel number `at`.
+    pub fn explain_preemption(&self, at: usize, sequence: u64, peak: &mut Peak) {
+        let of = TimerPassage {
+            tid: peak.victim.tid,
+            cpu: peak.cpu,
+            begin: peak.begin,
+            end: peak.begin + peak.total_ns,
+        };
+        let found = self.books.get(at).and_then(|channel| channel.book.of(sequence));
+        enter(peak, found.map(|(_, rings)| self.evidence.explain(rings, |window| explain_peak(window, &of))));
+    }
+
+    /// What was lost of the evidence.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut losses = self.evidence.losses();
+        let count = self.books.iter().map(|channel| channel.trips.dropped()).sum();
+        let meaning =
+            "round trips that were not looked at: they are in the figures, and without a cause".to_owned();
+        let loss = Loss { counter: "trips_not_looked_at".to_owned(), count, meaning, evidence_only: true };
+        losses.extend((count > 0).then_some(loss));
+        losses
+    }
+
     /// Explains the peaks of `run`, which `finished` is of, channel by channel.
     pub fn explain<O>(&self, run: &mut Run, finished: &[(O, Finished)]) {
         for (channel, (_, finished)) in self.books.iter().zip(finished) {
@@ -94,12 +118,7 @@ impl Recording {
                 enter(peak, explained);
             }
         }
-        run.losses.extend(self.evidence.losses());
-        let count = self.books.iter().map(|channel| channel.trips.dropped()).sum();
-        let meaning =
-            "round trips that were not looked at: they are in the figures, and without a cause".to_owned();
-        let loss = Loss { counter: "trips_not_looked_at".to_owned(), count, meaning, evidence_only: true };
-        run.losses.extend((count > 0).then_some(loss));
+        run.losses.extend(self.losses());
     }
 
     fn explained(

@@ -1,7 +1,7 @@
 //! A thread of the chain: what it has counted. One thread writes each field.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::latency_box::Counts;
@@ -12,6 +12,7 @@ use super::Options;
 use crate::instrument::counters::Counters;
 use crate::instrument::cyclic::seconds::Seconds;
 use crate::latency_box::tally::plain;
+use crate::latency_box::trips::Trips;
 
 const RELAXED: Ordering = Ordering::Relaxed;
 
@@ -43,10 +44,11 @@ pub struct Level {
     pub(super) last: AtomicU64,
     pub(super) seconds: Seconds,
     worst: Mutex<Vec<WorstPreemption>>,
+    pub(super) trips: Option<Arc<Trips>>,
 }
 
 impl Level {
-    pub(super) fn new(priority: i32, is_lowest: bool, options: &Options) -> Level {
+    pub(super) fn new(priority: i32, is_lowest: bool, options: &Options, trips: Option<Arc<Trips>>) -> Level {
         Level {
             priority,
             tid: AtomicI32::new(0),
@@ -60,6 +62,7 @@ impl Level {
             last: AtomicU64::new(0),
             seconds: Seconds::new(options.duration),
             worst: Mutex::new(Vec::with_capacity(options.worst + 1)),
+            trips,
         }
     }
 
