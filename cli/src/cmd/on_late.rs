@@ -13,7 +13,7 @@ const HEADING: &str = "Actions on late cases";
 /// What is to be done on late cases.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OnLateArgs {
-    /// Act on a late case while it is measured: a shell command, signal:PID[:NAME], or trace; may be given several times
+    /// Act on a late case while it is measured: a shell command, `signal:PID[:NAME]`, or trace; may be given several times
     ///
     /// A case is late above --on-late-above, or else above its deadline. A command gets it as JSON on stdin, as in the list
     /// `peaks` of the run file, with what is known some ms later. It never runs on the measured CPUs as long as there are
