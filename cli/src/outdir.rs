@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -28,6 +29,9 @@ const FILES: [file::Left; 4] = [
     (FLIGHT_FILE, |kind| *kind == Kind::Flight),
     (KALLSYMS_FILE, |kind| *kind == Kind::Symbols),
 ];
+
+/// Numbers that are tried for the directory of a late case.
+const MOST_LATE: u32 = 10_000;
 
 /// The output directory.
 pub struct Output {
@@ -133,11 +137,14 @@ impl Output {
     /// # Errors
     /// One line: which file and why not.
     pub fn keep_late(&self, flight: &[u8], case: &str) -> anyhow::Result<PathBuf> {
-        let name = (1..).map(|n| format!("late-{n}")).find(|name| !self.path(name).exists());
-        let name = name.unwrap_or_default();
-        let path = self.path(&name);
-        let directory = file::directory(&path, Readers::Owner);
-        let directory = directory.with_context(|| format!("cannot make {}", path.display()))?;
+        let made = |n: u32| match self.directory.make_below(OsStr::new(&format!("late-{n}")), Readers::Owner)
+        {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => None, // whatever it is
+            made => Some(made),
+        };
+        let made = (1..MOST_LATE).find_map(made).unwrap_or_else(|| Err(ErrorKind::AlreadyExists.into()));
+        let directory = made.with_context(|| format!("cannot make {}", self.path("late-N").display()))?;
+        let path = directory.path().to_owned();
         file::put(&directory, "case.json", case.as_bytes(), Readers::Owner)?;
         file::put(&directory, FLIGHT_FILE, flight, Readers::Owner)?;
         if let Ok(symbols) = Symbols::read() {

@@ -1,6 +1,6 @@
 //! `lathunt cyclic` with a warm-up, a common start, a reservation: what the run says of them.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lathunt_core::run::Run;
@@ -68,6 +68,44 @@ fn a_reservation_is_admitted_and_the_thread_is_a_deadline_thread() {
     let threads: Vec<_> = run.series.iter().map(|series| series.thread.clone().unwrap().prio).collect();
     assert_eq!((threads, run.series[0].cpu), (vec![Some(Prio(-1))], None));
     assert_eq!(run.series[0].histogram.count(), 200);
+}
+
+#[test]
+#[ignore = "root"]
+fn nothing_is_claimed_of_a_reservation_that_somebody_took_away() {
+    if !may_run("nothing_is_claimed_of_a_reservation_that_somebody_took_away", lacks_root()) {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args([
+        "cyclic",
+        "--no-mlock",
+        "-l800",
+        "--deadline-policy=200us:1ms",
+        "--deadline=10s",
+        "--json",
+    ]);
+    let running = command.stdout(Stdio::piped()).spawn().unwrap();
+    let policy = |tid| unsafe { libc::sched_getscheduler(tid) }; // SAFETY: no pointers
+    let begun = std::time::Instant::now();
+    let reserved = loop {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", running.id())).into_iter().flatten().flatten();
+        let mut tids = tasks.filter_map(|task| task.file_name().to_string_lossy().parse().ok());
+        if let Some(tid) = tids.find(|&tid| policy(tid) == 6) {
+            break tid; // SCHED_DEADLINE
+        }
+        assert!(begun.elapsed().as_secs() < 20, "no thread with a reservation");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    let ordinary = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a thread of our own child; the parameters outlive the call.
+    assert_eq!(unsafe { libc::sched_setscheduler(reserved, libc::SCHED_OTHER, &ordinary) }, 0);
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let run = Run::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
+    let reasons = run.verdict.unwrap().reasons;
+    let named = |reason: &String| reason.contains("SCHED_OTHER 0 instead of SCHED_DEADLINE");
+    assert!(reasons.iter().any(named), "{reasons:?}");
 }
 
 #[test]

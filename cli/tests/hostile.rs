@@ -128,6 +128,9 @@ fn results_go_neither_through_links_nor_into_directories_of_another_user() {
     }
     let trace = lathunt(&["trace", "--user", "-D", "1", "-o", "shared/theirs"], place.path(), None);
     assert_eq!(trace.status.code(), Some(1), "{}", said(&trace));
+    // Nor is a directory made there, which its owner could put another one in the place of.
+    let trace = lathunt(&["trace", "--user", "-D", "1", "-o", "foreign/new"], place.path(), None);
+    assert!(trace.status.code() == Some(1) && !at("foreign/new").exists(), "{}", said(&trace));
     for (target, more) in
         [("own_link/ok.html", None), ("foreign/new.html", Some("--allow-foreign-directory"))]
     {

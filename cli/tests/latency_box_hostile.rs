@@ -212,3 +212,17 @@ fn a_file_that_is_no_port_is_not_written_to() {
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
+
+#[test]
+fn a_socket_that_somebody_uses_is_not_taken_away() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("log");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let channel = format!("unix:{}", path.display());
+    let output = lathunt(&["respond", &channel, "-p", "0", "-D", "200ms"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && stderr.contains("something else is there"), "{stderr}");
+    assert!(path.exists());
+    drop(socket); // what a killed one left is removed
+    assert_eq!(lathunt(&["respond", &channel, "-p", "0", "-D", "200ms"]).status.code(), Some(0));
+}

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lathunt_core::run::Run;
@@ -10,6 +11,13 @@ use lathunt_core::time::{Cpu, Ns};
 use lathunt_core::verdict::Outcome;
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::testing::{lacks_bpf, lacks_root, may_run};
+
+/// Held while threads run: chains on one CPU would be late for one another.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn start(directory: &Path, more: &[&str]) -> Child {
     let shown = directory.display().to_string();
@@ -26,14 +34,16 @@ fn last_cpu() -> Cpu {
     sched::affinity().unwrap().iter().next_back().unwrap()
 }
 
-/// The thread of the chain that has this name.
+/// The thread of this name, once it is set up: its priority is the last step.
 fn thread(process: u32, name: &str) -> libc::pid_t {
     let begun = Instant::now();
     loop {
         for entry in std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
             let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            if comm.trim_end() == name {
-                return entry.file_name().to_string_lossy().parse().unwrap();
+            let tid = entry.file_name().to_string_lossy().parse().unwrap();
+            // SAFETY: no pointers.
+            if comm.trim_end() == name && unsafe { libc::sched_getscheduler(tid) } == libc::SCHED_FIFO {
+                return tid;
             }
         }
         assert!(begun.elapsed() < Duration::from_secs(20), "no thread {name}");
@@ -52,6 +62,7 @@ fn a_hog_above_is_a_latency_and_a_hog_below_is_nothing() {
     if !may_run("a_hog_above_is_a_latency_and_a_hog_below_is_nothing", lacks_root()) {
         return;
     }
+    let _alone = alone();
     let place = tempfile::tempdir().unwrap();
     // The host may take the CPU meanwhile: then once more.
     let seen = (0..3).any(|_| {
@@ -102,6 +113,7 @@ fn a_thread_that_does_not_preempt_the_lower_one_is_counted_and_named() {
     if !may_run("a_thread_that_does_not_preempt_the_lower_one_is_counted_and_named", lacks_root()) {
         return;
     }
+    let _alone = alone();
     let place = tempfile::tempdir().unwrap();
     for (deadline, outcome, code) in
         [(&["--deadline", "1s"][..], Outcome::Fail, 2), (&[], Outcome::Inconclusive, 3)]
@@ -124,4 +136,37 @@ fn a_thread_that_does_not_preempt_the_lower_one_is_counted_and_named() {
         let named = |reason: &String| reason.contains("order violated") && reason.contains("preempt/94");
         assert!(verdict.reasons.iter().any(named), "{:?}", verdict.reasons);
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn nothing_is_claimed_of_threads_that_somebody_lowered_or_moved() {
+    if !may_run("nothing_is_claimed_of_threads_that_somebody_lowered_or_moved", lacks_root()) {
+        return;
+    }
+    let _alone = alone();
+    let place = tempfile::tempdir().unwrap();
+    let running = start(place.path(), &["-D", "800ms", "--deadline", "1s"]);
+    let lowest = thread(running.id(), "preempt/92");
+    let ordinary = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a thread of our own child; the parameters outlive the call.
+    assert_eq!(unsafe { libc::sched_setscheduler(lowest, libc::SCHED_OTHER, &ordinary) }, 0);
+    assert_eq!(running.wait_with_output().unwrap().status.code(), Some(3));
+    let reasons = measured(place.path()).verdict.unwrap().reasons;
+    let named = |reason: &String| reason.contains("preempt/92: ") && reason.contains("SCHED_OTHER");
+    assert!(reasons.iter().any(named), "{reasons:?}");
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    let shown = place.path().join("futex");
+    command.args(["box", "--pair", "futex", "-D", "800ms", "--deadline", "1s", "-q", "-o"]).arg(&shown);
+    let running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let answering = thread(running.id(), "respond");
+    let all = sched::affinity().unwrap();
+    sched::set_affinity_of(lathunt_core::time::Tid(answering), &all).unwrap();
+    assert_eq!(running.wait_with_output().unwrap().status.code(), Some(3));
+    let reasons = measured(&shown).verdict.unwrap().reasons;
+    assert!(
+        reasons.iter().any(|reason| reason.contains("respond: it was moved away from CPU")),
+        "{reasons:?}"
+    );
 }

@@ -76,8 +76,20 @@ fn nothing_of_an_action_outlives_a_measurement_that_is_killed() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("pids");
     let action = format!("setsid sleep 91 & echo $! > {0}; sleep 92 & echo $! >> {0}; wait", file.display());
+    let never = place.path().join("never");
+    let after = format!("touch {}", never.display());
     let mut child = lathunt(&ALL_LATE)
-        .args(["-D60s", "-c", &last_cpu(), "--on-late", &action, "--on-late-timeout", "60s"])
+        .args([
+            "-D60s",
+            "-c",
+            &last_cpu(),
+            "--on-late",
+            &action,
+            "--on-late",
+            &after,
+            "--on-late-timeout",
+            "60s",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -100,6 +112,8 @@ fn nothing_of_an_action_outlives_a_measurement_that_is_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     await_it("their end", &|| !pids().iter().any(is_asleep));
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!never.exists(), "an action began after the measurement was gone");
 }
 
 #[test]

@@ -149,6 +149,7 @@ impl Directory {
             }
             let mut is_new = false;
             if let (None, Some((readers, _))) = (&found, make) {
+                here = here.checked(foreign)?; // whoever owns it could put another one in its place
                 match mkdirat(&here.fd, &name, readers.of_directory()) {
                     Ok(()) => is_new = true,
                     Err(Errno::EXIST) => {}
@@ -259,6 +260,21 @@ impl Directory {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = openat(&self.fd, name, flags, Mode::empty())?;
+        let below = Directory { fd, path: self.path.join(name), for_caller: self.for_caller };
+        below.checked(Foreign::Refused)
+    }
+
+    /// A new directory `name` in this one; refused where anything has this name, a link to nowhere included.
+    ///
+    /// # Errors
+    /// As said, or it cannot be made.
+    pub fn make_below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
+        mkdirat(&self.fd, name, readers.of_directory())?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(&self.fd, name, flags, Mode::empty())?;
+        if self.for_caller {
+            give(&fd)?;
+        }
         let below = Directory { fd, path: self.path.join(name), for_caller: self.for_caller };
         below.checked(Foreign::Refused)
     }

@@ -60,7 +60,8 @@ pub fn me() -> u32 {
 pub fn sudo_caller() -> Option<(u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let caller = number("SUDO_UID").filter(|&uid| uid != 0 && me() == 0)?;
-    Some((caller, number("SUDO_GID")?))
+    // Never root, also where the group is missing: a user's own group mostly has the number of the user.
+    Some((caller, number("SUDO_GID").unwrap_or(caller)))
 }
 
 /// Opens `path` for reading. Directories on the way are followed as usual: where they are not trusted either, use
@@ -123,7 +124,7 @@ pub(crate) fn regular(stat: &Stat) -> io::Result<()> {
 }
 
 /// The file behind an `O_PATH` descriptor.
-fn reopen(found: &OwnedFd, access: Access) -> io::Result<File> {
+pub(crate) fn reopen(found: &OwnedFd, access: Access) -> io::Result<File> {
     File::options()
         .read(true)
         .write(access == Access::ReadWrite)

@@ -50,6 +50,9 @@ pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     run.series.iter().chain(run.tasks.iter().flat_map(|task| &task.series)).try_for_each(consistent)?;
     adds_up(run)?;
     let Some(stored) = run.verdict.take() else { return Ok(()) };
+    if stored.judged_by == Some(JudgedBy::Merged) && run.merged.is_empty() {
+        return Err(Contradiction("its verdict is that of merged runs, and it names none".to_owned()));
+    }
     if let Some(reason) = passed_though_late(run, &stored) {
         return Err(Contradiction(reason));
     }
@@ -81,13 +84,29 @@ fn rejudged(run: &Run, stored: &Verdict) -> Verdict {
                 Asked { is_application: true, deadline: stored.deadline_ns, command, ..Asked::default() };
             judge_recording(run, &asked)
         }
-        (Some(JudgedBy::Merged), _) => {
-            let worst = run.merged.iter().map(|one| one.outcome).max_by_key(|&outcome| badness(outcome));
-            let outcome = worst.flatten().filter(|_| badness(worst.flatten()) > badness(stored.outcome));
-            Verdict { outcome: outcome.or(stored.outcome), ..stored.clone() }
-        }
+        (Some(JudgedBy::Merged), _) => of_parts(run, stored),
         _ => stored.clone(),
     }
+}
+
+/// No better than the worst of the merged runs, and no PASS where one of them was not measured as was asked.
+fn of_parts(run: &Run, stored: &Verdict) -> Verdict {
+    let worst = run.merged.iter().map(|one| one.outcome).max_by_key(|&outcome| badness(outcome));
+    let outcome = worst.flatten().filter(|_| badness(worst.flatten()) > badness(stored.outcome));
+    let mut judged = Verdict { outcome: outcome.or(stored.outcome), ..stored.clone() };
+    let doubts = run.merged.iter().flat_map(|MergedRun { name, conditions, .. }| {
+        let during = &conditions.during;
+        let left = during.left_cpu.iter().map(ToString::to_string);
+        let others = during.neighbours.iter().map(ToString::to_string);
+        let all = during.ended_early.iter().cloned().chain(left).chain(others);
+        all.map(move |why| format!("{name}: {why}"))
+    });
+    let doubts: Vec<String> = doubts.collect();
+    if judged.outcome == Some(Outcome::Pass) && !doubts.is_empty() {
+        judged.outcome = Some(Outcome::Inconclusive);
+        judged.reasons.splice(0..0, doubts);
+    }
+    judged
 }
 
 /// Of two answers the larger one stands.
@@ -104,9 +123,15 @@ fn badness(outcome: Option<Outcome>) -> u8 {
 fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     let deadline = stored.deadline_ns?;
     let said = stored.outcome.filter(|outcome| *outcome != Outcome::Fail)?.name();
-    let quantity = stored.quantity?;
+    let first = run.series.first().map(|series| series.quantity);
+    let quantity = stored.quantity.or(first)?;
     let limited = |one: Quantity| match stored.judged_by {
         Some(JudgedBy::Tasks) => Rules::tasks(run).limited(run).any(|series| series.quantity == one),
+        // Each of them was held against the deadline, whatever the whole says that it is about.
+        Some(JudgedBy::Merged) => {
+            one == quantity
+                || run.merged.iter().any(|part| part.judged == Some(one) && part.deadline_ns.is_some())
+        }
         _ => one == quantity,
     };
     // A thread may have a deadline of its own, or none.

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use lathunt_core::conditions::LeftCpu;
+use lathunt_core::tasks::program::Rule;
 use lathunt_core::time::Cpu;
 
 use crate::sched::{self, Policy};
+use crate::tasks::policy;
 
 /// What was seen of the CPUs of one thread; the thread writes, anybody reads.
 #[derive(Debug)]
@@ -58,6 +60,11 @@ impl OwnCpu {
     /// Notes whether the calling thread is still scheduled as it was to be; two system calls, at its end.
     pub fn look_at_policy(&self, policy: Policy, priority: i32) {
         sched::changed_from(policy, priority).into_iter().for_each(|how| drop(self.changed.set(how)));
+    }
+
+    /// As [`OwnCpu::look_at_policy`], for a thread with a reservation; a system call, at its end.
+    pub fn look_at_rule(&self, rule: Rule) {
+        policy::changed_from(rule).into_iter().for_each(|how| drop(self.changed.set(how)));
     }
 
     /// What else than this process changed of how the thread is scheduled.

@@ -189,6 +189,12 @@ impl Chain {
         self.levels().iter().map(one).collect()
     }
 
+    /// What somebody else changed of where or how the threads ran; after [`Chain::stop`].
+    #[must_use]
+    pub fn changed(&self) -> Vec<String> {
+        self.workers.iter().filter_map(Worker::changed).collect()
+    }
+
     /// Ends all threads at once.
     pub fn stop(&mut self) {
         self.shared.over.store(true, Ordering::Release);

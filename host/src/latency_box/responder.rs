@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lathunt_core::latency_box::deframe::Deframer;
@@ -54,6 +54,7 @@ pub struct Served {
     /// CPU time of the answering thread in sessions that are over, ns.
     pub cpu_ns: AtomicU64,
     tid: AtomicI32,
+    changed: OnceLock<String>,
     /// Gets each stimulus that was answered.
     trips: Option<Arc<Trips>>,
     /// When something came last (ns of CLOCK_MONOTONIC).
@@ -70,6 +71,12 @@ impl Served {
     #[must_use]
     pub fn tapped(trips: Option<Arc<Trips>>) -> Served {
         Served { trips, ..Served::default() }
+    }
+
+    /// What somebody else changed of where or how the answering thread ran, in sessions that are over.
+    #[must_use]
+    pub fn changed(&self) -> Option<&str> {
+        self.changed.get().map(String::as_str)
     }
 
     /// The answering thread, once it runs; `None` in a PID namespace, too.
@@ -134,7 +141,9 @@ impl Serving {
     /// Ends it. The link and the service for the next one, and what broke; `None`: the kernel holds the thread.
     pub fn end(mut self) -> Option<(Link, Service, Option<String>)> {
         self.served.stop.store(true, Ordering::Release);
-        self.worker.end(Duration::from_millis(500))
+        let ended = self.worker.end(Duration::from_millis(500));
+        self.worker.changed().into_iter().for_each(|how| drop(self.served.changed.set(how)));
+        ended
     }
 }
 

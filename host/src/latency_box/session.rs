@@ -79,6 +79,8 @@ pub struct Finished {
     pub broke: Option<Ns>,
     /// The channel ended before the measurement did.
     pub closed: bool,
+    /// What somebody else changed of where or how its threads ran, one line each: they were not measured as was asked.
+    pub changed: Vec<String>,
     /// What went wrong with the channel, and what is known of it.
     pub trouble: Option<String>,
     /// What is known of the channel.
@@ -219,6 +221,7 @@ impl Session {
             welcomed: self.tally.welcomed.load(Ordering::Acquire),
             broke,
             closed: self.tally.closed.load(Ordering::Acquire),
+            changed: self.sender.changed().into_iter().chain(self.receiver.changed()).collect(),
             trouble: self.tally.trouble.lock().ok().and_then(|said| said.clone()),
             facts: self.facts.clone(),
         }

@@ -1,7 +1,7 @@
 //! A thread of the box or the responder: where it runs and with which priority.
 
 use std::os::unix::thread::JoinHandleExt;
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,11 +38,22 @@ impl Place {
             priority => sched::set_policy(Policy::Fifo, priority),
         }
     }
+
+    /// What somebody else changed of the calling thread since [`Place::take`]; three system calls, at its end. What was changed
+    /// and put back in between is not seen.
+    fn changed(self) -> Option<String> {
+        let bound = self.cpu.is_none_or(|cpu| sched::affinity().map_or(true, |cpus| cpus.iter().eq([cpu])));
+        let moved = self.cpu.filter(|_| !bound).map(|cpu| format!("it was moved away from CPU {cpu}"));
+        let lowered = sched::changed_from(Policy::Fifo, self.priority).filter(|_| self.priority > 0);
+        moved
+            .or_else(|| lowered.map(|how| format!("somebody changed how it is scheduled: it ended as {how}")))
+    }
 }
 
 /// A thread that can be told to end.
 pub(crate) struct Worker<T> {
     handle: Option<JoinHandle<T>>,
+    changed: Arc<OnceLock<String>>,
 }
 
 impl<T: Send + 'static> Worker<T> {
@@ -58,20 +69,31 @@ impl<T: Send + 'static> Worker<T> {
     ) -> Result<Worker<T>> {
         let _blocked = signals::Blocked::all_but_wake()?;
         let (ready, is_ready) = mpsc::sync_channel(1);
+        let changed = Arc::new(OnceLock::new());
+        let (found, own_name) = (Arc::clone(&changed), name.to_owned());
         let body = move || {
             let set_up = place.take();
             let failed = set_up.is_err();
             let _ = ready.send(set_up);
-            (!failed).then(work)
+            let done = (!failed).then(work)?;
+            if let Some(how) = place.changed() {
+                let _ = found.set(format!("{own_name}: {how}"));
+            }
+            Some(done)
         };
         let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
         let spawned =
             builder.spawn(move || body().unwrap_or_else(|| unreachable!("it was told that it failed")));
         let handle = spawned.map_err(|error| Error::new("start", format!("thread {name}"), error))?;
         match is_ready.recv() {
-            Ok(set_up) => set_up.map(|()| Worker { handle: Some(handle) }),
+            Ok(set_up) => set_up.map(|()| Worker { handle: Some(handle), changed }),
             Err(_) => Err(Error::refused("start", format!("thread {name}"), "it ended at once")),
         }
+    }
+
+    /// What somebody else changed of how or where it ran; once it has ended.
+    pub(super) fn changed(&self) -> Option<String> {
+        self.changed.get().cloned()
     }
 
     /// Whether it has ended.

@@ -124,6 +124,29 @@ pub struct Streams {
     kind: Kind,
 }
 
+/// Whether nobody listens at a socket in the file system: the kernel says so, whatever kind of socket it was.
+fn is_left_over(path: &str) -> bool {
+    // SAFETY: sockaddr_un is plain integers, for which zeros are valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if path.len() >= address.sun_path.len() {
+        return false;
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers; the descriptor is ours when the call succeeds.
+    let socket = match unsafe { libc::socket(libc::AF_UNIX, kind, 0) } {
+        -1 => return false,
+        raw => unsafe { OwnedFd::from_raw_fd(raw) },
+    };
+    let size = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: `address` is valid to read for its size.
+    let connected = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) };
+    connected != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECONNREFUSED)
+}
+
 impl Streams {
     /// TCP.
     ///
@@ -156,7 +179,7 @@ impl Streams {
         let me = unsafe { libc::geteuid() };
         if let Ok(there) = fs::symlink_metadata(path) {
             let is_ours = there.file_type().is_socket() && there.uid() == me;
-            if !is_ours || UnixStream::connect(path).is_ok() {
+            if !is_ours || !is_left_over(path) {
                 let hint = "something else is there, or another responder listens: name another path";
                 return Err(Error::refused("listen on", format!("unix:{path}"), hint));
             }

@@ -92,8 +92,9 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
         let Some((case, length)) = parts(&heard) else { continue };
         heard.drain(..length);
         let begin = mono();
-        let did: Vec<String> =
-            actions.iter().map(|action| one(action, &case, rules, &stream, stderr.as_ref())).collect();
+        let did: Vec<String> = begun(actions, &stream)
+            .map(|action| one(action, &case, rules, &stream, stderr.as_ref()))
+            .collect();
         let times = [begin, mono()].map(|at| at.0.to_string());
         if stream.write_all(&framed(&times.into_iter().chain(did).collect::<Vec<_>>())).is_err() {
             break;
@@ -102,6 +103,11 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
     until_alone();
     // SAFETY: _exit runs nothing of the parent's.
     unsafe { libc::_exit(0) }
+}
+
+/// The actions that still begin: none does once the measurement is gone.
+fn begun<'a>(actions: &'a [Action], stream: &'a UnixStream) -> impl Iterator<Item = &'a Action> {
+    actions.iter().take_while(|_| !hung_up(stream.as_raw_fd(), 0))
 }
 
 fn one(
@@ -145,7 +151,8 @@ fn run(
     // SAFETY: the closure makes plain system calls only.
     unsafe {
         program.pre_exec(move || {
-            libc::setpgid(0, 0);
+            // Without a terminal: another user's command could type into that of root.
+            libc::setsid();
             // After the change of the user, which clears it.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() as u32 != attendant {

@@ -17,6 +17,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Mono;
 
 use crate::error::{Error, Result};
+use crate::signals;
 use crate::user::User;
 pub use signal::Target;
 
@@ -169,11 +170,12 @@ impl Attendant {
         Some(done)
     }
 
-    /// Waits until the actions on the last case are over: at most as long as they may take.
+    /// Waits until the actions on the last case are over: at most as long as they may take, and [`GRACE`] after a signal to end.
     pub fn wait(&mut self) -> Option<Done> {
         let longest = self.timeout * self.actions.max(1) + GRACE;
         let begun = Instant::now();
-        while self.busy && begun.elapsed() < longest {
+        let limit = || if signals::stop_requested().is_some() { GRACE } else { longest };
+        while self.busy && begun.elapsed() < limit() {
             if let Some(done) = self.done() {
                 return Some(done);
             }

@@ -21,7 +21,8 @@ use lathunt_core::time::Tid;
 use lathunt_core::trace::activation::Activation;
 use procfs::process::{MMapPath, MemoryMap, Process};
 
-use crate::{recorder, threads};
+use crate::trusted::Access;
+use crate::{recorder, threads, trusted};
 
 /// Futexes asked for.
 const LIMIT: usize = 256;
@@ -189,13 +190,13 @@ fn variable(process: Tid, address: u64, left: &Cell<u64>) -> Option<String> {
 fn opened(process: i32, path: &Path, map: &MemoryMap) -> Option<File> {
     let seen = PathBuf::from(format!("/proc/{process}/root")).join(path.strip_prefix("/").ok()?);
     let open = |path: &Path| {
-        // Not a device or a FIFO that would act on being opened, and no terminal of ours.
-        let before = std::fs::metadata(path).ok()?;
-        (before.is_file() && before.ino() == map.inode).then_some(())?;
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-        let after = file.metadata().ok()?;
-        (after.is_file() && after.ino() == map.inode).then_some(file)
+        // Found first, and opened only where it is that very file: a device or a FIFO would act on being opened, and the
+        // process may put one there at any moment.
+        let flags = libc::O_PATH | libc::O_CLOEXEC;
+        let found = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+        let stat = found.metadata().ok()?;
+        (stat.is_file() && stat.ino() == map.inode).then_some(())?;
+        trusted::reopen(&found.into(), Access::Read).ok()
     };
     open(&seen).or_else(|| open(Path::new(&format!("/proc/{process}/exe"))))
 }

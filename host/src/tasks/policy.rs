@@ -2,9 +2,11 @@
 
 use std::mem;
 
+use lathunt_core::application::policy_name;
 use lathunt_core::tasks::outcome::scheduling;
 use lathunt_core::tasks::program::Rule;
 use lathunt_core::tasks::set::Policy;
+use lathunt_core::time::Ns;
 
 use crate::error::{Error, Result};
 use crate::sched;
@@ -45,6 +47,26 @@ pub fn set(rule: Rule) -> Result<()> {
             }
         }
     }
+}
+
+/// How the calling thread is scheduled now, where that is not the reservation of `rule` any more; `None` for other rules. One
+/// system call.
+pub(crate) fn changed_from(rule: Rule) -> Option<String> {
+    let Rule::Deadline { runtime, deadline, period } = rule else { return None };
+    // SAFETY: sched_attr is plain integers, for which zeros are valid.
+    let mut now: libc::sched_attr = unsafe { mem::zeroed() };
+    let size = size_of::<libc::sched_attr>() as u32;
+    // SAFETY: the kernel writes at most `size` bytes; 0 is the calling thread.
+    if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &mut now, size, 0) } != 0 {
+        return None;
+    }
+    let name = |number: u32| policy_name(u8::try_from(number).unwrap_or(u8::MAX));
+    if now.sched_policy != libc::SCHED_DEADLINE as u32 {
+        return Some(format!("{} {} instead of SCHED_DEADLINE", name(now.sched_policy), now.sched_priority));
+    }
+    let times = (Ns(now.sched_runtime), Ns(now.sched_deadline), Ns(now.sched_period));
+    (times != (runtime, deadline, period))
+        .then(|| format!("SCHED_DEADLINE {} of {} instead of {runtime} of {period}", times.0, times.2))
 }
 
 fn refused(rule: Rule) -> Error {

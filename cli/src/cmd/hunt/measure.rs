@@ -135,7 +135,7 @@ pub fn measure(
     actions.watch(&mut hooks);
     let cyclic = Cyclic::start(options(setting), hooks)?;
     let _ = sched::set_nice(COLLECTOR_NICE); // where it is refused, some peaks may stay without evidence, and say so
-    let begun = clock::mono();
+    let begun = cyclic.begun();
     let mut peaks = Peaks::new(victims(&cyclic, setting), setting.peaks, setting.preemption.clone());
     let mut saved = Ns::ZERO;
     let (mut is_over, mut until) = (false, setting.until);

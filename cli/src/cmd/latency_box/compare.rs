@@ -59,12 +59,12 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     }
     let before = crate::conditions::before_measuring(&prepared.cpus);
     let length = Ns(args.duration.unwrap_or(LENGTH).0 / u64::from(ROUNDS));
-    let mut complete = true;
+    let (mut complete, mut changed) = (true, Vec::new());
     'rounds: for round in 0..ROUNDS as usize {
         for at in 0..all.len() {
             let number = all.len();
             let way = &mut all[(at + round) % number];
-            complete &= measure(args, &prepared, way, length)?;
+            complete &= measure(args, &prepared, way, length, &mut changed)?;
             if signals::stop_requested().is_some() {
                 complete = false;
                 break 'rounds;
@@ -73,6 +73,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     }
     prepared.conditions.duration_s = Some(length.as_secs() * f64::from(ROUNDS) * all.len() as f64);
     prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
+    prepared.conditions.during.ended_early.append(&mut changed);
     prepared.conditions.notes.extend(all.iter().map(cost));
     let mut run = Run::new(prepared.conditions);
     run.complete = complete;
@@ -132,7 +133,13 @@ fn both(channel: &Channel) -> Result<(Link, Link, Option<Listener>)> {
 }
 
 /// One round of one way; whether it went to its end.
-fn measure(args: &BoxArgs, prepared: &Prepared, way: &mut Measured, length: Ns) -> Result<bool> {
+fn measure(
+    args: &BoxArgs,
+    prepared: &Prepared,
+    way: &mut Measured,
+    length: Ns,
+    changed: &mut Vec<String>,
+) -> Result<bool> {
     let (mine, theirs, _place) = both(&way.channel)?;
     let theirs = reception::with(way.reception, theirs)?;
     let (cpu, priority) = (prepared.place.cpus[0], prepared.place.priority);
@@ -153,6 +160,7 @@ fn measure(args: &BoxArgs, prepared: &Prepared, way: &mut Measured, length: Ns) 
     let mut whole = true;
     for (_, one) in finished {
         whole &= one.welcomed && !one.closed;
+        changed.extend(one.changed);
         add(&mut way.series, one.series)?;
     }
     way.cpu_ns += served.cpu_ns.load(Ordering::Acquire);

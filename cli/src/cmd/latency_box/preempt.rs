@@ -64,6 +64,7 @@ pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
     chains.iter_mut().for_each(Chain::stop);
     prepared.conditions.duration_s = Some(elapsed.as_secs());
     prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
+    prepared.conditions.during.ended_early.extend(chains.iter().flat_map(Chain::changed));
     let mut run = Run::new(prepared.conditions);
     run.series.extend(chains.iter().flat_map(Chain::series));
     run.peaks = peaks(&chains, usize::from(args.worst), recording.as_ref());

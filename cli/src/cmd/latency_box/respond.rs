@@ -105,7 +105,10 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
         refused.or(failed)
     });
     answers.look(clock::mono(), true);
-    if let (Some(file), Some(conditions)) = (&file, conditions) {
+    if let (Some(file), Some(mut conditions)) = (&file, conditions) {
+        let changed =
+            posts.iter().filter_map(|post| Some(format!("{}: {}", post.channel, post.served.changed()?)));
+        conditions.during.ended_early.extend(changed);
         save(file, conditions, answers, begun, &rights.lines)?;
     }
     let text = if args.json { json(&posts) } else { told(&posts) };

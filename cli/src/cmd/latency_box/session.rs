@@ -145,6 +145,10 @@ pub(super) fn to_run(conditions: Conditions, finished: &[(Options, Finished)]) -
     let mut run = Run::new(conditions);
     for (options, one) in finished {
         run.complete &= !one.closed;
+        run.conditions
+            .during
+            .ended_early
+            .extend(one.changed.iter().map(|how| format!("{}: {how}", options.name)));
         run.series.extend(one.series.iter().cloned());
         run.conditions.notes.extend(one.facts.iter().cloned());
         run.conditions.notes.extend(one.trouble.iter().map(|trouble| format!("{}: {trouble}", options.name)));

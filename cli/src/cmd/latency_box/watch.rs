@@ -1,5 +1,6 @@
 //! Follows running sessions: the live view, Ctrl-C, the pages for others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lathunt_core::conditions::Conditions;
@@ -63,8 +64,12 @@ pub fn follow(
     let elapsed = ends.iter().map(|end| end.session.elapsed()).max().unwrap_or_default();
     let finished = ends.into_iter().map(|End { session, serving }| {
         let options = session.options().clone();
-        let finished = session.finish();
-        drop(serving.map(lathunt_host::latency_box::responder::Serving::end));
+        let mut finished = session.finish();
+        if let Some(serving) = serving {
+            let served = Arc::clone(serving.served());
+            drop(serving.end());
+            finished.changed.extend(served.changed().map(str::to_owned));
+        }
         (options, finished)
     });
     (finished.collect(), elapsed)

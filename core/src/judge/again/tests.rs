@@ -122,6 +122,19 @@ fn a_merged_file_has_the_samples_and_the_worst_answer_of_its_parts() {
     assert!(said.contains("verdict is PASS"), "{said}");
     let part = |run: &mut Run| run.merged[1].outcome = Some(Outcome::Inconclusive);
     assert_eq!(read(part, merged(Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
+    let doubted = |run: &mut Run| run.merged[1].conditions.during.ended_early.push("rescheduled".to_owned());
+    assert_eq!(read(doubted, merged(Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
+    // What the whole is said to be about hides nothing, and a verdict of merged runs has some.
+    for quantity in [None, Some(Quantity::Wakeup)] {
+        let other = |run: &mut Run| {
+            let altered = verdict(run);
+            (altered.outcome, altered.quantity) = (Some(Outcome::Pass), quantity);
+        };
+        let said = read(other, merged(Ns(523_400))).unwrap_err();
+        assert!(said.contains("verdict is PASS"), "{said}");
+    }
+    let said = read(|run| run.merged.clear(), merged(Ns(60_000))).unwrap_err();
+    assert!(said.contains("merged runs, and it names none"), "{said}");
     let fewer = |run: &mut Run| run.merged[1].series[0].samples = 1;
     let said = read(fewer, merged(Ns(60_000))).unwrap_err();
     assert!(

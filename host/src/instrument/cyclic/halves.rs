@@ -1,7 +1,7 @@
-//! Samples counted twice: in the thread's own figures, and in those of the half in which they came. What takes turns while one
+//! Samples counted twice: in the thread's own figures, and in those of the half in which they were due and came. What takes turns while one
 //! set of threads goes on measuring (idle states limited and not) is compared without a difference of threads or of their start.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use lathunt_core::histogram::{Histogram, Layout};
@@ -13,20 +13,30 @@ use super::OnSample;
 /// Neither half: something is being changed.
 const NEITHER: u8 = 2;
 
-/// Which half it is now, for all threads.
+/// Which half it is now, for all threads, and since when.
 #[derive(Clone, Debug)]
-pub struct Turn(Arc<AtomicU8>);
+pub struct Turn(Arc<(AtomicU8, AtomicU64)>);
 
 impl Default for Turn {
     fn default() -> Turn {
-        Turn(Arc::new(AtomicU8::new(NEITHER)))
+        Turn(Arc::new((AtomicU8::new(NEITHER), AtomicU64::new(0))))
     }
 }
 
 impl Turn {
     /// From now on samples belong to the first or second half; `None`: to neither.
     pub fn set(&self, second: Option<bool>) {
-        self.0.store(second.map_or(NEITHER, u8::from), Ordering::Relaxed);
+        let Turn(shared) = self;
+        let (half, since) = &**shared;
+        since.store(crate::clock::mono().0, Ordering::Relaxed);
+        half.store(second.map_or(NEITHER, u8::from), Ordering::Release);
+    }
+
+    /// The half of an activation that was due at `due`; 2: of neither, because its stall began before.
+    fn of(&self, due: Mono) -> usize {
+        let (half, since) = &*self.0;
+        let half = half.load(Ordering::Acquire);
+        usize::from(if due.0 < since.load(Ordering::Relaxed) { NEITHER } else { half })
     }
 }
 
@@ -39,7 +49,8 @@ struct Halves {
 
 impl OnSample for Halves {
     fn sample(&mut self, cycle: u64, woken: Mono, latency: Ns) {
-        if let Some(counters) = self.counters.get(usize::from(self.turn.0.load(Ordering::Relaxed))) {
+        let due = Mono(woken.0.saturating_sub(latency.0));
+        if let Some(counters) = self.counters.get(self.turn.of(due)) {
             counters.record(latency);
         }
         if let Some(next) = &mut self.next {
@@ -75,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_sample_is_in_the_half_in_which_it_came_and_reaches_the_next_hook() {
+    fn each_sample_is_in_the_half_in_which_it_was_due_and_reaches_the_next_hook() {
         struct Count(Arc<AtomicU8>);
         impl OnSample for Count {
             fn sample(&mut self, _: u64, _: Mono, _: Ns) {
@@ -88,11 +99,13 @@ mod tests {
             [(None, 1_000), (Some(false), 2_000), (Some(true), 3_000), (Some(false), 4_000)]
         {
             turn.set(second);
-            hook.sample(0, Mono(0), Ns(latency));
+            hook.sample(0, crate::clock::mono() + Ns(2 * latency), Ns(latency));
         }
+        // Due before this half began: a stall of the one before.
+        hook.sample(0, crate::clock::mono(), Ns(60_000_000_000));
         let [first, second] = figures.histograms();
         assert_eq!((first.count(), first.min(), first.max()), (2, Some(Ns(2_000)), Some(Ns(4_000))));
         assert_eq!((second.count(), second.max()), (1, Some(Ns(3_000))));
-        assert_eq!(seen.load(Ordering::Relaxed), 4);
+        assert_eq!(seen.load(Ordering::Relaxed), 5);
     }
 }

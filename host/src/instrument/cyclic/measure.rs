@@ -37,6 +37,10 @@ pub(super) struct Task {
     pub(super) hooks: Hooks,
 }
 
+fn rule(Reservation { runtime, period }: Reservation) -> Rule {
+    Rule::Deadline { runtime, deadline: period, period }
+}
+
 impl Task {
     /// Runs in the new thread. Answers with the reason when it had to end early.
     pub(super) fn run(
@@ -57,8 +61,9 @@ impl Task {
         }
         let failure = self.measure(base);
         self.shared.own_cpu.look_at_affinity();
-        if self.options.reservation.is_none() {
-            self.shared.own_cpu.look_at_policy(self.options.policy, self.spec.priority);
+        match self.options.reservation {
+            Some(reservation) => self.shared.own_cpu.look_at_rule(rule(reservation)),
+            None => self.shared.own_cpu.look_at_policy(self.options.policy, self.spec.priority),
         }
         let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
         self.shared.end();
@@ -70,8 +75,8 @@ impl Task {
             sched::pin(cpu)?;
         }
         sched::prefault_stack();
-        if let Some(Reservation { runtime, period }) = self.options.reservation {
-            return policy::set(Rule::Deadline { runtime, deadline: period, period });
+        if let Some(reservation) = self.options.reservation {
+            return policy::set(rule(reservation));
         }
         sched::set_policy(self.options.policy, self.spec.priority)
     }
