@@ -86,7 +86,8 @@ fn nothing_is_claimed_of_a_reservation_that_somebody_took_away() {
         "--json",
     ]);
     let running = command.stdout(Stdio::piped()).spawn().unwrap();
-    let policy = |tid| unsafe { libc::sched_getscheduler(tid) }; // SAFETY: no pointers
+    // SAFETY: no pointers.
+    let policy = |tid| unsafe { libc::sched_getscheduler(tid) };
     let begun = std::time::Instant::now();
     let reserved = loop {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", running.id())).into_iter().flatten().flatten();

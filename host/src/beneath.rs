@@ -10,6 +10,7 @@
 //! refused unless the caller says otherwise: its owner could replace what is written before it is read.
 //! Which files may be overwritten at all is not decided here (`cli/src/file.rs`).
 
+mod below;
 mod fresh;
 
 use std::ffi::{OsStr, OsString};
@@ -247,36 +248,6 @@ impl Directory {
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// The directory `name` in this one, made where it is missing; refused where it is a link or somebody else's.
-    ///
-    /// # Errors
-    /// As said, or it cannot be made.
-    pub fn below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
-        match mkdirat(&self.fd, name, readers.of_directory()) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = openat(&self.fd, name, flags, Mode::empty())?;
-        let below = Directory { fd, path: self.path.join(name), for_caller: self.for_caller };
-        below.checked(Foreign::Refused)
-    }
-
-    /// A new directory `name` in this one; refused where anything has this name, a link to nowhere included.
-    ///
-    /// # Errors
-    /// As said, or it cannot be made.
-    pub fn make_below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
-        mkdirat(&self.fd, name, readers.of_directory())?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = openat(&self.fd, name, flags, Mode::empty())?;
-        if self.for_caller {
-            give(&fd)?;
-        }
-        let below = Directory { fd, path: self.path.join(name), for_caller: self.for_caller };
-        below.checked(Foreign::Refused)
     }
 
     /// A new file; refused where anything has this name.

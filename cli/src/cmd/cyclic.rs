@@ -207,6 +207,11 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
         None => cut_short(&args, took).into_iter().for_each(|why| run.stopped(why)),
     }
     on_late.into_iter().for_each(|on_late| on_late.finish(&mut run));
+    let broke = broke.map(|(thread, latency)| {
+        let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
+        format!("broke off: {latency} on {}, above {limit}", results[thread].series.label())
+    });
+    run.conditions.notes.extend(broke.clone());
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
     run.verdict = Some(verdict.clone());
     let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
@@ -219,12 +224,9 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
             false => _ = writeln!(text, "# {line}"), // to a String
         }
     }
-    if let Some((thread, latency)) = broke {
-        let who = results[thread].series.label();
-        let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
-        let line = format!("broke off: {latency} on {who}, above {limit}");
+    if let Some(line) = &broke {
         let explanation = watch.map(|watch| watch.explain(&results)).unwrap_or_default();
-        for line in std::iter::once(line).chain(explanation) {
+        for line in std::iter::once(line.clone()).chain(explanation) {
             if args.json {
                 eprintln!("{line}");
             } else {

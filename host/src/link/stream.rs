@@ -136,9 +136,10 @@ fn is_left_over(path: &str) -> bool {
         *to = from as libc::c_char;
     }
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; the descriptor is ours when the call succeeds.
+    // SAFETY: no pointers.
     let socket = match unsafe { libc::socket(libc::AF_UNIX, kind, 0) } {
         -1 => return false,
+        // SAFETY: just made, owned by nobody else.
         raw => unsafe { OwnedFd::from_raw_fd(raw) },
     };
     let size = size_of_val(&address) as libc::socklen_t;

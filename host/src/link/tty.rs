@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 
 use lathunt_core::latency_box::message::SIZE;
 use lathunt_core::latency_box::reception::Reception;
@@ -53,28 +53,31 @@ pub fn open(device: &str, rate: u32) -> Result<Link> {
 /// # Errors
 /// When it is absent, busy or without rights.
 pub fn open_port(device: &str) -> Result<Link> {
-    let fd = open_device(device)?;
-    // Before the first byte: the file of somebody else would be written over.
-    if !is_port(&fd).map_err(|error| Error::new("open", device, error))? {
+    // Before it is opened: a FIFO or a watchdog acts on that, and the file of somebody else would be written over.
+    let mut look = File::options();
+    look.read(true).custom_flags(libc::O_PATH);
+    let found = look.open(device).map_err(|error| refused(device, &error))?;
+    if !is_port(&found).map_err(|error| Error::new("open", device, error))? {
         return Err(Error::stated(format!(
             "cannot open {device}: it is not a port of virtio-serial; these are in /dev/virtio-ports"
         )));
     }
+    let fd = open_device(&format!("/proc/self/fd/{}", found.as_raw_fd()))?;
     let descriptor = Descriptor::file(fd);
     let inlet = Terminal { descriptor: descriptor.clone(), before: None, _low_latency: None };
     Ok(link(Box::new(inlet), descriptor, Vec::new()))
 }
 
-/// Whether it is a character device, of the class `virtio-ports` (drivers/char/virtio_console.c) where sysfs says the class.
-fn is_port(fd: &OwnedFd) -> io::Result<bool> {
-    let metadata = File::from(fd.try_clone()?).metadata()?;
+/// Whether it is a character device of the class `virtio-ports` (drivers/char/virtio_console.c).
+fn is_port(found: &File) -> io::Result<bool> {
+    let metadata = found.metadata()?;
     if !metadata.file_type().is_char_device() {
         return Ok(false);
     }
     let number = metadata.rdev();
     let place = format!("/sys/dev/char/{}:{}/subsystem", libc::major(number), libc::minor(number));
     let class = std::fs::read_link(place).ok();
-    Ok(class.is_none_or(|class| class.ends_with("virtio-ports")))
+    Ok(class.is_some_and(|class| class.ends_with("virtio-ports")))
 }
 
 fn link(inlet: Box<dyn Inlet>, outlet: Descriptor, facts: Vec<String>) -> Link {
@@ -94,25 +97,24 @@ fn open_device(device: &str) -> Result<OwnedFd> {
     // Without O_NONBLOCK the open would wait for the carrier of a line.
     let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: a NUL-terminated string.
-    let fd = done(unsafe { libc::open(path.as_ptr(), flags) }).map_err(|error| {
-        let hint = match error.raw_os_error() {
-            Some(libc::EACCES) => "no right: run as root or join the device's group (dialout)",
-            Some(libc::EBUSY) => "another program has it",
-            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => "there is no such device",
-            _ => "",
-        };
-        // What can be waited for is a network peer, not a device.
-        Error::stated(format!(
-            "cannot open {device}: {error}{}{hint}",
-            if hint.is_empty() { "" } else { "; " }
-        ))
-    })?;
+    let fd = done(unsafe { libc::open(path.as_ptr(), flags) }).map_err(|error| refused(device, &error))?;
     // SAFETY: just made, owned by nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: no pointers.
     done(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_RDWR) })
         .map_err(|error| Error::new("open", device, error))?;
     Ok(fd)
+}
+
+/// What can be waited for is a network peer, not a device.
+fn refused(device: &str, error: &io::Error) -> Error {
+    let hint = match error.raw_os_error() {
+        Some(libc::EACCES) => "; no right: run as root or join the device's group (dialout)",
+        Some(libc::EBUSY) => "; another program has it",
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => "; there is no such device",
+        _ => "",
+    };
+    Error::stated(format!("cannot open {device}: {error}{hint}"))
 }
 
 /// Raw mode, one byte a read, no flow control, modem lines ignored; what it was before.

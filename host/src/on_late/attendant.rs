@@ -21,6 +21,9 @@ use super::{Action, Case, Done, Rules};
 use crate::clock::mono;
 use crate::load::{become_ordinary, hung_up, until_alone, NICE};
 
+/// Characters of a command that are said again.
+const SHOWN: usize = 200;
+
 /// A case and its answer are lines of text: a number of bytes, and that many bytes.
 pub(super) fn message(case: &Case) -> Vec<u8> {
     let mut parts: Vec<String> = vec![case.json.to_owned()];
@@ -121,7 +124,9 @@ fn one(
         Action::Signal(target) => target.send(),
         Action::Command(command) => {
             let ended = run(command, case, rules, stderr).map(|child| wait(child, rules, stream));
-            format!("{command}: {}", ended.unwrap_or_else(|why| why))
+            let shown: String = command.chars().take(SHOWN).collect();
+            let cut = if shown.len() < command.len() { "…" } else { "" };
+            format!("{shown}{cut}: {}", ended.unwrap_or_else(|why| why))
         }
     }
 }

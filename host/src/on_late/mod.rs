@@ -170,7 +170,8 @@ impl Attendant {
         Some(done)
     }
 
-    /// Waits until the actions on the last case are over: at most as long as they may take, and [`GRACE`] after a signal to end.
+    /// Waits until the actions on the last case are over: at most as long as they may take, and some
+    /// seconds after a signal to end.
     pub fn wait(&mut self) -> Option<Done> {
         let longest = self.timeout * self.actions.max(1) + GRACE;
         let begun = Instant::now();

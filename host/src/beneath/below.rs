@@ -1,0 +1,43 @@
+//! Directories in an open directory: no link on the way, nobody else's.
+
+use std::ffi::OsStr;
+use std::io;
+
+use rustix::fs::{mkdirat, openat, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{give, Directory, Foreign, Readers};
+
+impl Directory {
+    /// The directory `name` in this one, made where it is missing; refused where it is a link or somebody else's.
+    ///
+    /// # Errors
+    /// As said, or it cannot be made.
+    pub fn below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
+        match mkdirat(&self.fd, name, readers.of_directory()) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.enter(name)
+    }
+
+    /// A new directory `name` in this one; refused where anything has this name, a link to nowhere included.
+    ///
+    /// # Errors
+    /// As said, or it cannot be made.
+    pub fn make_below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
+        mkdirat(&self.fd, name, readers.of_directory())?;
+        let below = self.enter(name)?;
+        if self.for_caller {
+            give(&below.fd)?;
+        }
+        Ok(below)
+    }
+
+    fn enter(&self, name: &OsStr) -> io::Result<Directory> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(&self.fd, name, flags, Mode::empty())?;
+        let below = Directory { fd, path: self.path.join(name), for_caller: self.for_caller };
+        below.checked(Foreign::Refused)
+    }
+}
