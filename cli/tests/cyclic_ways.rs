@@ -1,11 +1,12 @@
 //! `lathunt cyclic` with a warm-up, a common start, a reservation: what the run says of them.
 
 use std::process::{Command, Output, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lathunt_core::run::Run;
 use lathunt_core::time::{Ns, Prio};
-use lathunt_host::testing::{lacks_root, may_run};
+use lathunt_host::sched::{self, Policy};
+use lathunt_host::testing::{lacks_bpf, lacks_root, may_run};
 
 fn cyclic(arguments: &[&str]) -> (Output, Option<Run>) {
     let output = Command::new(env!("CARGO_BIN_EXE_lathunt"))
@@ -88,7 +89,7 @@ fn nothing_is_claimed_of_a_reservation_that_somebody_took_away() {
     let running = command.stdout(Stdio::piped()).spawn().unwrap();
     // SAFETY: no pointers.
     let policy = |tid| unsafe { libc::sched_getscheduler(tid) };
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     let reserved = loop {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", running.id())).into_iter().flatten().flatten();
         let mut tids = tasks.filter_map(|task| task.file_name().to_string_lossy().parse().ok());
@@ -96,7 +97,7 @@ fn nothing_is_claimed_of_a_reservation_that_somebody_took_away() {
             break tid; // SCHED_DEADLINE
         }
         assert!(begun.elapsed().as_secs() < 20, "no thread with a reservation");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     };
     let ordinary = libc::sched_param { sched_priority: 0 };
     // SAFETY: a thread of our own child; the parameters outlive the call.
@@ -107,6 +108,40 @@ fn nothing_is_claimed_of_a_reservation_that_somebody_took_away() {
     let reasons = run.verdict.unwrap().reasons;
     let named = |reason: &String| reason.contains("SCHED_OTHER 0 instead of SCHED_DEADLINE");
     assert!(reasons.iter().any(named), "{reasons:?}");
+}
+
+/// As a program that begins another one: the name at its switch-in is no longer its own.
+#[test]
+#[ignore = "root"]
+fn who_takes_another_name_while_it_has_the_cpu_is_blamed_by_that() {
+    if !may_run("who_takes_another_name_while_it_has_the_cpu_is_blamed_by_that", lacks_bpf().or(lacks_root()))
+    {
+        return;
+    }
+    let cpu = sched::affinity().unwrap().iter().next_back().unwrap();
+    let hog = move || {
+        // SAFETY: strings that end with a zero.
+        let name = |name: &std::ffi::CStr| unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+        name(c"test-before");
+        sched::pin(cpu).unwrap();
+        sched::set_policy(Policy::Fifo, 99).unwrap();
+        std::thread::sleep(Duration::from_millis(1_500));
+        name(c"test-after");
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(40) {}
+    };
+    let mut said = String::new();
+    // The host may take the CPU before the hog does: then once more.
+    let named = (0..3).any(|_| {
+        let running = std::thread::spawn(hog);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        command.args(["cyclic", "-c", &cpu.to_string(), "-D", "4s", "-b", "20ms", "-q"]);
+        said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        running.join().unwrap();
+        assert!(!said.contains("test-before"), "{said}");
+        said.contains("test-after/")
+    });
+    assert!(named, "{said}");
 }
 
 #[test]

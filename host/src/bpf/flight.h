@@ -141,6 +141,13 @@ static __always_inline void flight_name(struct cpu_block *b, __u64 at, struct ta
 	flight_close(r, stamp);
 }
 
+/* Whether a real-time task has another name than when it came: it began a program, or renamed itself. */
+static __always_inline bool flight_renamed(struct cpu_block *b, struct task_struct *prev)
+{
+	return prev->prio < MAX_RT_PRIO &&
+	       (*(__u64 *)&prev->comm[0] != b->came[0] || *(__u64 *)&prev->comm[8] != b->came[1]);
+}
+
 static __always_inline void flight_switch(struct cpu_block *b, __u64 at, bool preempt, struct task_struct *prev,
 					  struct task_struct *next, __u32 state)
 {
@@ -158,6 +165,8 @@ static __always_inline void flight_switch(struct cpu_block *b, __u64 at, bool pr
 	r->prio_b = next->prio;
 	r->word = state;
 	flight_comm(r, next);
+	b->came[0] = *(__u64 *)&next->comm[0];
+	b->came[1] = *(__u64 *)&next->comm[8];
 	flight_close(r, stamp);
 }
 

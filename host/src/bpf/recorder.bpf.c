@@ -19,6 +19,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
 {
 	struct cpu_block *b = any_block();
+	bool renamed;
 	__u64 at;
 
 	if (!b)
@@ -33,7 +34,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	windows_end(b);
 	at = bpf_ktime_get_ns();
+	renamed = flight_renamed(b, prev);
 	flight_switch(b, at, preempt, prev, next, state);
+	if (renamed)
+		flight_name(b, at, prev);
 	flight_freeze_if_asked(b, at, true);
 	if (options & OPT_SWITCH)
 		b->switch_at = 0; /* a new task leaves the scheduler elsewhere */
