@@ -46,6 +46,7 @@ fn samples_plus_missed_ones_are_the_periods_that_passed() {
     assert!(result.worst.windows(2).all(|pair| pair[0].latency >= pair[1].latency));
     assert_eq!(result.worst[0].woken.since(result.worst[0].expected), result.worst[0].latency);
     assert_eq!(result.series.seconds.iter().map(|s| s.max_ns).max(), result.series.histogram.max());
+    assert!(result.worst.iter().all(|worst| worst.cpu == any_cpu()), "the last CPU, where it is bound");
 }
 
 #[test]

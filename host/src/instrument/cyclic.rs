@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use lathunt_core::conditions::LeftCpu;
 use lathunt_core::series::{Series, Thread};
-use lathunt_core::time::{Mono, Ns, Tid};
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
 use crate::error::{Error, Result};
 use crate::sched;
@@ -71,6 +71,8 @@ pub struct WorstSample {
     pub latency: Ns,
     /// What [`OnPeak::peak`] answered.
     pub freeze: Option<u64>,
+    /// The CPU that the thread was on then.
+    pub cpu: Cpu,
 }
 
 /// Everything one thread measured.

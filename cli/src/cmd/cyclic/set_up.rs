@@ -6,7 +6,7 @@ use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 use lathunt_core::warm_up::WarmUp;
-use lathunt_host::instrument::cyclic::{Alignment, Clock, Options, ThreadResult, ThreadSpec};
+use lathunt_host::instrument::cyclic::{Alignment, Clock, Options, ThreadResult, ThreadSpec, WorstSample};
 use lathunt_host::sched;
 
 use super::late::NO_EVIDENCE;
@@ -47,12 +47,13 @@ pub(super) fn begin_at(begin: &Begin, options: &mut Options) {
 /// The worst samples of all threads, worst first.
 pub(super) fn peaks(results: &[ThreadResult]) -> Vec<Peak> {
     let of = |result: &ThreadResult| {
-        let cpu = result.series.cpu.unwrap_or_default();
         let victim = result.series.thread.clone().unwrap_or_default();
-        let peak = |(expected, latency)| {
-            Peak::without_evidence(Quantity::Cyclic, cpu, (expected, latency), victim.clone(), NO_EVIDENCE)
+        let peak = |worst: &WorstSample| {
+            let cpu = result.series.cpu.unwrap_or(worst.cpu);
+            let sample = (worst.expected, worst.latency);
+            Peak::without_evidence(Quantity::Cyclic, cpu, sample, victim.clone(), NO_EVIDENCE)
         };
-        result.worst.iter().map(|worst| peak((worst.expected, worst.latency))).collect::<Vec<_>>()
+        result.worst.iter().map(peak).collect::<Vec<_>>()
     };
     let mut peaks: Vec<Peak> = results.iter().flat_map(of).collect();
     peaks.sort_by_key(|peak| (std::cmp::Reverse(peak.total_ns), peak.begin));

@@ -168,7 +168,10 @@ impl Task {
     fn peak(&mut self, state: &mut State, now: u64, latency: Ns) -> (usize, WorstSample) {
         let (expected, woken) = self.on_mono(now, latency);
         let freeze = self.hooks.peak.as_mut().and_then(|hook| hook.peak(expected, woken, latency));
-        (state.take_slot(latency), WorstSample { expected, woken, latency, freeze })
+        (
+            state.take_slot(latency),
+            WorstSample { expected, woken, latency, freeze, cpu: sched::current_cpu() },
+        )
     }
 
     #[inline(never)]

@@ -26,6 +26,7 @@ struct Slot {
     woken: AtomicU64,
     latency: AtomicU64,
     freeze: AtomicU64, // 0: none; else id + 1
+    cpu: AtomicU64,
 }
 
 /// Everything of one thread that others may read.
@@ -111,6 +112,7 @@ impl Shared {
         slot.woken.store(sample.woken.0, RELAXED);
         slot.latency.store(sample.latency.0, RELAXED);
         slot.freeze.store(sample.freeze.map_or(0, |id| id.saturating_add(1)), RELAXED);
+        slot.cpu.store(u64::from(sample.cpu.0), RELAXED);
         let len = self.worst_len.load(RELAXED).max(at as u64 + 1);
         self.worst_len.store(len, RELAXED);
     }
@@ -208,6 +210,7 @@ impl Shared {
                 woken: Mono(slot.woken.load(RELAXED)),
                 latency: Ns(slot.latency.load(RELAXED)),
                 freeze: slot.freeze.load(RELAXED).checked_sub(1),
+                cpu: Cpu(slot.cpu.load(RELAXED) as u32),
             })
             .collect();
         samples.sort_by_key(|sample| (std::cmp::Reverse(sample.latency), sample.woken));
