@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use super::cpu::{Context, Slice};
+use super::interrupted::{interrupted_code, Code};
 use super::record::Record;
 use super::segment::{Explanation, Kind, Segment};
 use super::share::Share;
@@ -102,7 +103,11 @@ pub fn of_thread(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono)
 #[must_use]
 pub fn elsewhere_too(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Cpu> {
     let waited = |on: Cpu| {
-        let mut frames = record.stacks(on, a, b + LATEST_STACK).flat_map(|sample| &sample.frames);
+        let innermost = |sample| match interrupted_code(sample) {
+            Code::Kernel { frames } => &frames[..frames.len().min(2)],
+            Code::User | Code::Unknown => &[],
+        };
+        let mut frames = record.stacks(on, a, b + LATEST_STACK).flat_map(innermost);
         frames.any(|frame| waits_for_a_cpu(frame))
     };
     if waited(cpu) {
@@ -118,8 +123,18 @@ pub fn elsewhere_too(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Cpu>
 }
 
 /// Functions in which a CPU waits for another one with interrupts off, by parts of their names: the other one is the cause.
+/// Locks that sleep on PREEMPT_RT (`rt_spin_lock`) are none.
 fn waits_for_a_cpu(frame: &str) -> bool {
-    ["spin_lock", "queued_", "multi_cpu_stop", "csd_lock", "patch_sync", "rendezvous", "trylock_spinning"]
+    !frame.starts_with("rt_")
+        && [
+            "spin_lock",
+            "queued_",
+            "multi_cpu_stop",
+            "csd_lock",
+            "patch_sync",
+            "rendezvous",
+            "trylock_spinning",
+        ]
         .iter()
         .any(|name| frame.contains(name))
 }

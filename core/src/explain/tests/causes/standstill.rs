@@ -172,6 +172,8 @@ fn nobody_is_blamed_where_two_cpus_took_no_interrupt_at_the_same_time() {
             );
         }
     }
+    let sleeps = other(150, 1_700, "kernel schedule_rtlock rt_spin_lock vfs_write");
+    assert_eq!(case("kernel down_read", &sleeps).cause, "unexplained", "a lock that sleeps");
     let waits = case("kernel+ multi_cpu_stop cpu_stopper_thread", &other(150, 1_700, "kernel vfs_write"));
     assert!(waits.cause.starts_with("irqs off"), "{waits:#?}");
 }
