@@ -105,9 +105,12 @@ fn nobody_on_any_cpu_is_blamed_for_a_machine_that_is_stopped_from_outside() {
         let (unexplained, blamed): (Vec<&Explanation>, Vec<&Explanation>) =
             cases.iter().partition(|why| nobody.contains(&why.cause.as_str()));
         assert!(!unexplained.is_empty(), "CPU {cpu} was stopped eight times: {:#?}", run.peaks);
-        for why in blamed {
-            assert!(programs.split_whitespace().all(|program| !why.sentence.contains(program)), "{why:#?}");
-        }
+        // A machine that is stopped just within a short section with interrupts off makes that section look long (decision
+        // 0018, "To know"): one stop in eight may hit one.
+        let is_named =
+            |why: &&&Explanation| programs.split_whitespace().any(|program| why.sentence.contains(program));
+        let named: Vec<_> = blamed.iter().filter(is_named).collect();
+        assert!(named.len() <= 1, "CPU {cpu}: {named:#?}");
     }
 }
 
