@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{bail, Result};
+use lathunt_core::calendar::rfc3339;
 use lathunt_core::conditions::CommonStart;
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::clock::{mono, WallClock};
@@ -13,7 +14,7 @@ use lathunt_host::signals;
 /// What is left for the start of the threads.
 const LEAD: Ns = Ns::from_ms(200);
 const SECOND: u64 = 1_000_000_000;
-/// A later start is a slip of the pen.
+/// A later start is taken for a typing error.
 const LATEST: Ns = Ns(7 * 86_400 * SECOND);
 /// Pairs of readings of which the closest counts.
 const READINGS: usize = 16;
@@ -65,42 +66,9 @@ fn decimal(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(SECOND)?.checked_add(fraction)
 }
 
-/// RFC 3339.
 fn calendar(text: &str) -> Option<u64> {
-    let (date, time) = text.split_once('T')?;
-    let (time, east_s) = match time.strip_suffix('Z') {
-        Some(time) => (time, 0),
-        None => {
-            let at = time.rfind(['+', '-'])?;
-            let (hours, minutes) = time[at + 1..].split_once(':')?;
-            let seconds = number(hours, 2)? * 3_600 + number(minutes, 2)? * 60;
-            (&time[..at], if time[at..].starts_with('-') { -seconds } else { seconds })
-        }
-    };
-    let mut date = date.split('-');
-    let (year, month, day) = (number(date.next()?, 4)?, number(date.next()?, 2)?, number(date.next()?, 2)?);
-    let (whole, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let mut parts = whole.split(':');
-    let (hour, minute, second) =
-        (number(parts.next()?, 2)?, number(parts.next()?, 2)?, number(parts.next()?, 2)?);
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let last = *days.get(usize::try_from(month - 1).ok()?)?;
-    let fits = (1..=last).contains(&day) && hour < 24 && minute < 60 && second < 60;
-    if !fits || year < 1970 || date.next().is_some() || parts.next().is_some() {
-        return None;
-    }
-    // Days from civil, H. Hinnant, 2013: years begin in March.
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (y / 400, y % 400);
-    let of_year = (153 * m + 2) / 5 + day - 1;
-    let since_1970 = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    let seconds = since_1970 * 86_400 + hour * 3_600 + minute * 60 + second - east_s;
-    Some(decimal(&format!("0.{fraction}"))? + u64::try_from(seconds).ok()?.checked_mul(SECOND)?)
-}
-
-fn number(text: &str, digits: usize) -> Option<i64> {
-    (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+    let (seconds, ns) = rfc3339(text)?;
+    u64::try_from(seconds).ok()?.checked_mul(SECOND)?.checked_add(u64::from(ns))
 }
 
 impl fmt::Display for StartAt {

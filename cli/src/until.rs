@@ -26,7 +26,7 @@ pub struct UntilArg {
     pub until: Option<Claim>,
 }
 
-/// More is a slip of the pen.
+/// More is taken for a typing error.
 pub const LONGEST: Ns = Ns(400 * 86_400 * 1_000_000_000);
 
 /// The next look at the statement: after this much more than was measured until the last one, at least and at most.

@@ -26,6 +26,7 @@
 
 pub mod application;
 pub mod bound;
+pub mod calendar;
 pub mod check;
 pub mod clock;
 pub mod comm;

@@ -1,6 +1,7 @@
 //! Moments on the command line: absolute ones in UTC, as the history prints them, or as a time before now.
 
 use super::window::UnixMs;
+use crate::calendar;
 use crate::time::{parse_duration, Ns};
 
 /// An hour: the unit of a bare number.
@@ -30,65 +31,11 @@ pub fn parse(text: &str, now: UnixMs) -> Result<UnixMs, NotAMoment> {
         None => (Some(text), None),
     };
     let days = match date {
-        Some(date) => days(date).ok_or_else(wrong)?,
+        Some(date) => calendar::days(date).ok_or_else(wrong)?,
         None => now.0.div_euclid(DAY_MS),
     };
-    let of_day = time.map_or(Some(0), of_day).ok_or_else(wrong)?;
-    Ok(UnixMs(days * DAY_MS + of_day))
-}
-
-/// Days since 1970-01-01 of `YYYY-MM-DD` (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn days(date: &str) -> Option<i64> {
-    let mut parts = date.split('-');
-    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() || year.len() != 4 {
-        return None;
-    }
-    let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let last = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 => 28 + i64::from(leap),
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=last).contains(&day) {
-        return None;
-    }
-    let year = year - i64::from(month <= 2);
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
-}
-
-/// ms since midnight UTC of `HH:MM[:SS[.mmm]][Z|±HH:MM]`.
-fn of_day(time: &str) -> Option<i64> {
-    let time = time.strip_suffix('Z').unwrap_or(time);
-    let (time, east_ms) = match time.rfind(['+', '-']) {
-        None => (time, 0),
-        Some(at) => {
-            let (hours, minutes) = time[at + 1..].split_once(':')?;
-            let offset =
-                (digits(hours).filter(|h| *h < 24)? * 60 + digits(minutes).filter(|m| *m < 60)?) * 60_000;
-            (&time[..at], if time[at..].starts_with('-') { -offset } else { offset })
-        }
-    };
-    let mut parts = time.split(':');
-    let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next().unwrap_or("0"));
-    if parts.next().is_some() {
-        return None;
-    }
-    let (second, ms) = second.split_once('.').unwrap_or((second, "0"));
-    let ms = digits(ms.get(..3).unwrap_or(ms))? * [100, 10, 1][ms.len().min(3) - 1];
-    let (hour, minute, second) = (digits(hour)?, digits(minute)?, digits(second)?);
-    (hour < 24 && minute < 60 && second < 60)
-        .then(|| ((hour * 60 + minute) * 60 + second) * 1_000 + ms - east_ms)
-}
-
-/// A number of at most four digits, and nothing else.
-fn digits(text: &str) -> Option<i64> {
-    let plain = (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
+    let (second, ns) = time.map_or(Some((0, 0)), calendar::of_day).ok_or_else(wrong)?;
+    Ok(UnixMs(days * DAY_MS + second * 1_000 + i64::from(ns) / 1_000_000))
 }
 
 #[cfg(test)]
