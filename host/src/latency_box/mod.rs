@@ -14,6 +14,7 @@ pub mod preempt;
 mod receiver;
 pub mod relay;
 pub mod responder;
+mod ring;
 mod sender;
 pub mod session;
 pub mod tally;
