@@ -1,35 +1,21 @@
 //! `lathunt box` and `lathunt respond`: the contract for scripts, exit codes, one-line errors, the pages.
 
+mod responder;
+
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::verdict::Outcome;
 
+use responder::Responder;
+
 fn lathunt(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lathunt")).args(arguments).output().unwrap()
-}
-
-/// A process that does not outlive its test.
-struct Responder(Child);
-
-impl Responder {
-    fn start(arguments: &[&str]) -> Responder {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-        command.args(["respond", "-p", "0", "-q"]).args(arguments).stdout(Stdio::null());
-        Responder(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Responder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn measured(directory: &Path) -> (Run, Series) {
@@ -46,7 +32,7 @@ fn a_script_gets_a_run_with_counts_over_any_channel() {
     for channel in
         [socket.as_str(), "udp:127.0.0.1:47411", "tcp:127.0.0.1:47411", "pty", "mqueue", "futex-pi", "signal"]
     {
-        let _responder = Responder::start(&[channel]);
+        let _responder = Responder::start(&["-p", "0", channel]);
         let directory = place.path().join(channel.replace(['/', ':'], "-"));
         let shown = directory.display().to_string();
         let output = lathunt(&["box", channel, "-p", "0", "-D", "500ms", "-i", "2ms", "-o", &shown]);
@@ -67,7 +53,7 @@ fn a_program_of_the_user_answers_and_its_death_is_told() {
     let place = tempfile::tempdir().unwrap();
     let shown = place.path().display().to_string();
     {
-        let _responder = Responder::start(&["udp:127.0.0.1:47412", "--", "cat"]);
+        let _responder = Responder::start(&["-p", "0", "udp:127.0.0.1:47412", "--", "cat"]);
         let arguments = ["box", "udp:127.0.0.1:47412", "-p", "0", "-D", "300ms", "-i", "3ms", "-o", &shown];
         assert_eq!(lathunt(&arguments).status.code(), Some(0));
         assert_eq!(measured(place.path()).1.counts.unwrap().lost, 0);
@@ -112,7 +98,7 @@ fn lost_answers_are_never_a_pass_and_a_known_delay_is_exceeded() {
     assert_eq!(run.verdict.unwrap().outcome, Some(Outcome::Inconclusive));
     assert!(series.lost > 100 && series.histogram.count() == 0);
     silent.join().unwrap();
-    let _responder = Responder::start(&["eventfd", "--delay", "2ms"]);
+    let _responder = Responder::start(&["-p", "0", "eventfd", "--delay", "2ms"]);
     let output = box_of("eventfd", &["-i", "5ms"]);
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     let (run, series) = measured(place.path());
@@ -213,7 +199,7 @@ fn each_way_to_receive_answers_all_and_is_compared_in_turn() {
     for (at, method) in ["sigio", "epoll", "busy-poll", "io-uring"].into_iter().enumerate() {
         // Two boxes after one another: the second session gets another thread.
         let channel = format!("udp:127.0.0.1:{}", 47_420 + at);
-        let mut responder = Responder::start(&[&channel, "--receive", method]);
+        let mut responder = Responder::start(&["-p", "0", &channel, "--receive", method]);
         for _ in 0..2 {
             let output =
                 lathunt(&["box", &channel, "-p", "0", "-D", "300ms", "-i", "2ms", "-q", "-o", &shown]);

@@ -1,8 +1,10 @@
 //! What a box and a responder make of bad peers: one clear line or a counted loss, never a hang, never a wrong pairing.
 
+mod responder;
+
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,8 @@ use lathunt_core::latency_box::message::{crc32, Kind, Message, SIZE};
 use lathunt_core::latency_box::Counts;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
+
+use responder::Responder;
 
 fn lathunt(arguments: &[&str]) -> Output {
     let begun = Instant::now();
@@ -20,23 +24,6 @@ fn lathunt(arguments: &[&str]) -> Output {
 
 fn read(directory: &Path) -> Run {
     Run::from_json(&std::fs::read_to_string(directory.join("run.lathunt.json")).unwrap()).unwrap()
-}
-
-struct Responder(Child);
-
-impl Responder {
-    fn start(arguments: &[&str]) -> Responder {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-        command.args(["respond", "-p", "0", "-q"]).args(arguments).stdout(Stdio::null());
-        Responder(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Responder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// What a peer sends back for a stimulus.
@@ -131,7 +118,7 @@ fn a_third_party_neither_answers_for_a_box_nor_keeps_it_from_its_responder() {
     let place = tempfile::tempdir().unwrap();
     let shown = place.path().display().to_string();
     let channel = "udp:127.0.0.1:47451";
-    let _responder = Responder::start(&[channel]);
+    let _responder = Responder::start(&["-p", "0", channel]);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -165,7 +152,7 @@ fn either_end_survives_that_the_other_one_is_killed() {
     let shown = place.path().display().to_string();
     let socket = format!("unix:{}", place.path().join("socket").display());
     for channel in ["udp:127.0.0.1:47452", &socket, "pty", "futex-pi", "semaphore"] {
-        let mut responder = Responder::start(&[channel]);
+        let mut responder = Responder::start(&["-p", "0", channel]);
         let dying = |delay| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
             command.args(["box", channel, "-p", "0", "-q", "-D", "20s"]).stdout(Stdio::null());

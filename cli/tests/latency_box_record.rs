@@ -1,7 +1,9 @@
 //! `lathunt box --record`: the cause of a late answer is named with its size.
 
+mod responder;
+
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lathunt_core::peak::Peak;
@@ -9,23 +11,7 @@ use lathunt_core::run::Run;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::testing::{lacks_bpf, may_run};
-
-struct Responder(Child);
-
-impl Responder {
-    fn start(arguments: &[&str]) -> Responder {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-        command.args(["respond", "-q", "-c", "0"]).args(arguments).stdout(Stdio::null());
-        Responder(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Responder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use responder::Responder;
 
 /// The worst case of a measurement, while `meanwhile` goes on.
 fn worst(directory: &Path, arguments: &[&str], mut meanwhile: impl FnMut()) -> Peak {
@@ -81,7 +67,7 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
     let twenty = Ns::from_ms(20);
     // The host may take a CPU meanwhile: then once more.
     let hogged = (0..3).map(|_| {
-        let _responder = Responder::start(&[channel]);
+        let _responder = Responder::start(&["-c", "0", channel]);
         std::thread::scope(|scope| {
             let hog = scope.spawn(|| {
                 // SAFETY: a string that ends with a zero.
@@ -108,7 +94,7 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
     assert!(hogged.inspect(|peak| seen.push(peak.sentence())).any(|peak| is_named(&peak)), "{seen:#?}");
 
     let delayed = (0..3).map(|_| {
-        let _responder = Responder::start(&[channel, "--delay", "10ms"]);
+        let _responder = Responder::start(&["-c", "0", channel, "--delay", "10ms"]);
         worst(place.path(), &[channel, "-c", "1", "-i", "50ms"], || {
             std::thread::sleep(Duration::from_millis(20))
         })
@@ -126,7 +112,8 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
     // 20 ms, and not 5, for the noise of a shared machine.
     let program = "import os,time\nwhile True:\n b=b''\n while len(b)<40:\n  r=os.read(0,40-len(b))\n  if not r: raise SystemExit\n  b+=r\n e=time.thread_time()+.02\n while time.thread_time()<e: pass\n os.write(1,b)";
     let computed = (0..3).map(|_| {
-        let _responder = Responder::start(&[channel, "--", "chrt", "-f", "50", "python3", "-c", program]);
+        let _responder =
+            Responder::start(&["-c", "0", channel, "--", "chrt", "-f", "50", "python3", "-c", program]);
         std::thread::sleep(Duration::from_millis(500)); // it begins
         worst(place.path(), &[channel, "-c", "1", "-i", "200ms"], || {
             std::thread::sleep(Duration::from_millis(20))
@@ -166,7 +153,7 @@ fn the_responder_alone_names_the_hog_and_the_pair_of_runs_does_too() {
     // The host may take the CPU meanwhile: then once more.
     let mut seen: Vec<Peak> = Vec::new();
     for _ in 0..3 {
-        let mut responder = Responder::start(&[channel, "--record", "-o", &there]);
+        let mut responder = Responder::start(&["-c", "0", channel, "--record", "-o", &there]);
         let hog = std::thread::spawn(|| {
             // SAFETY: a string that ends with a zero.
             unsafe { libc::prctl(libc::PR_SET_NAME, c"test-hog".as_ptr()) };

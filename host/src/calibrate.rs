@@ -164,7 +164,7 @@ impl OnPeak for Report {
     fn peak(&mut self, expected: Mono, woken: Mono, latency: Ns) -> Option<u64> {
         let freezer = self.freezer.as_ref().filter(|_| self.schedule.holds(expected));
         let freeze = freezer.and_then(Freezer::freeze);
-        self.sender.send(NewPeak { expected, woken, latency, freeze });
+        self.sender.send(NewPeak { expected, woken, latency, freeze, cpu: crate::sched::current_cpu() });
         freeze
     }
 }
@@ -254,6 +254,7 @@ mod tests {
             woken: Mono(expected + latency),
             latency: Ns(latency),
             freeze: None,
+            cpu: Cpu(0),
         };
         let pulse = Pulse { begin: Mono(1_000_000), end: Mono(1_600_000) };
         let sight = sight(&pulse, &[peak(900_000, 80_000), peak(1_200_000, 405_000)], Tid(1), &[]).unwrap();

@@ -32,6 +32,7 @@ pub mod programs;
 pub mod recorder;
 pub mod recording;
 pub mod restrict;
+mod ring;
 pub mod sched;
 pub mod signals;
 pub mod symbols;

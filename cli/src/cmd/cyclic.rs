@@ -17,7 +17,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::report::figures::fitting;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Thread};
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::time::Ns;
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{
     Clock, Cyclic, Hooks, OnPeak, Options, ThreadResult, ThreadSpec, Wait,
@@ -178,9 +178,8 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     }
     let cyclic = Cyclic::start(options, hooks)?;
     let begun = cyclic.begun() + args.warm_up.unwrap_or_default();
-    let victims: Vec<(Cpu, Thread)> = (0..cyclic.options().threads.len())
-        .map(|index| (cyclic.options().threads[index].cpu.unwrap_or_default(), cyclic.thread(index)))
-        .collect();
+    let victims: Vec<Thread> =
+        (0..cyclic.options().threads.len()).map(|index| cyclic.thread(index)).collect();
     follow(&cyclic, until, &args, || late::act(on_late.as_mut(), &mut receivers, &victims));
     let broke = cyclic.broke();
     let (results, warm_up) = cyclic.finish_all();

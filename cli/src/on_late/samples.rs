@@ -2,9 +2,10 @@
 
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
-use lathunt_core::time::{Cpu, Mono, Ns};
+use lathunt_core::time::{Mono, Ns};
 use lathunt_host::instrument::cyclic::OnSample;
 use lathunt_host::instrument::peak_queue::{peak_queue, NewPeak, PeakReceiver, PeakSender};
+use lathunt_host::sched;
 
 /// Runs in a measuring thread: one comparison where a sample is in time, no system call where it is not.
 struct Late {
@@ -16,7 +17,7 @@ impl OnSample for Late {
     fn sample(&mut self, _cycle: u64, woken: Mono, latency: Ns) {
         if latency > self.above {
             let expected = Mono(woken.0.saturating_sub(latency.0));
-            self.sender.send(NewPeak { expected, woken, latency, freeze: None });
+            self.sender.send(NewPeak { expected, woken, latency, freeze: None, cpu: sched::current_cpu() });
         }
     }
 }
@@ -63,7 +64,8 @@ impl LateReceiver {
 impl LateSample {
     /// As a peak without evidence.
     #[must_use]
-    pub fn peak(&self, cpu: Cpu, victim: Thread, why: &str) -> Peak {
+    pub fn peak(&self, victim: Thread, why: &str) -> Peak {
+        let cpu = self.sample.cpu;
         let sample = (self.sample.expected, self.sample.latency);
         Peak::without_evidence(Quantity::Cyclic, cpu, sample, victim, why)
     }

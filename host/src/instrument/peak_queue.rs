@@ -1,14 +1,14 @@
 //! From a measuring thread to the thread that explains: new peaks, without a lock, a system call or an allocation.
 //!
-//! A bounded single-producer single-consumer ring (Lamport 1983). When it is full the newest is dropped and counted:
-//! the measuring thread never waits.
+//! When the queue is full the newest is dropped and counted: the measuring thread never waits.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use lathunt_core::time::{Mono, Ns};
+use lathunt_core::time::{Cpu, Mono, Ns};
 
-const SLOTS: usize = 256; // a power of two
+use crate::ring::Ring;
+
+const SLOTS: usize = 256;
 
 /// A sample that entered the K worst of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,73 +21,46 @@ pub struct NewPeak {
     pub latency: Ns,
     /// The flight buffer that was frozen for it; `None` when none was free.
     pub freeze: Option<u64>,
-}
-
-#[derive(Debug)]
-struct Ring {
-    slots: [[AtomicU64; 3]; SLOTS], // expected, woken, freeze id + 1 (0: none)
-    written: AtomicU64,
-    read: AtomicU64,
-    dropped: AtomicU64,
+    /// The CPU that the thread was on then.
+    pub cpu: Cpu,
 }
 
 /// The end that the measuring thread holds.
 #[derive(Debug)]
-pub struct PeakSender(Arc<Ring>);
+pub struct PeakSender(Arc<Ring<4>>); // expected, woken, freeze id + 1 (0: none), CPU
 
 /// The end that the explaining thread holds.
 #[derive(Debug)]
-pub struct PeakReceiver(Arc<Ring>);
+pub struct PeakReceiver(Arc<Ring<4>>);
 
 /// A queue of new peaks.
 #[must_use]
 pub fn peak_queue() -> (PeakSender, PeakReceiver) {
-    let ring = Arc::new(Ring {
-        slots: [const { [const { AtomicU64::new(0) }; 3] }; SLOTS],
-        written: AtomicU64::new(0),
-        read: AtomicU64::new(0),
-        dropped: AtomicU64::new(0),
-    });
+    let ring = Arc::new(Ring::new(SLOTS));
     (PeakSender(Arc::clone(&ring)), PeakReceiver(ring))
 }
 
 impl PeakSender {
     /// Hands a peak over; a few nanoseconds. Drops and counts it when nobody read for long.
     pub fn send(&mut self, peak: NewPeak) {
-        let ring = &*self.0;
-        let written = ring.written.load(Ordering::Relaxed);
-        if written - ring.read.load(Ordering::Acquire) == SLOTS as u64 {
-            ring.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let slot = &ring.slots[written as usize % SLOTS];
-        slot[0].store(peak.expected.0, Ordering::Relaxed);
-        slot[1].store(peak.woken.0, Ordering::Relaxed);
-        slot[2].store(peak.freeze.map_or(0, |id| id + 1), Ordering::Relaxed);
-        ring.written.store(written + 1, Ordering::Release);
+        let freeze = peak.freeze.map_or(0, |id| id + 1);
+        self.0.push([peak.expected.0, peak.woken.0, freeze, u64::from(peak.cpu.0)]);
     }
 }
 
 impl PeakReceiver {
     /// The oldest peak that was not yet taken.
     pub fn take(&mut self) -> Option<NewPeak> {
-        let ring = &*self.0;
-        let read = ring.read.load(Ordering::Relaxed);
-        if read == ring.written.load(Ordering::Acquire) {
-            return None;
-        }
-        let slot = &ring.slots[read as usize % SLOTS];
-        let (expected, woken) =
-            (Mono(slot[0].load(Ordering::Relaxed)), Mono(slot[1].load(Ordering::Relaxed)));
-        let freeze = slot[2].load(Ordering::Relaxed).checked_sub(1);
-        ring.read.store(read + 1, Ordering::Release);
-        Some(NewPeak { expected, woken, latency: woken.since(expected), freeze })
+        let [expected, woken, freeze, cpu] = self.0.pop()?;
+        let (expected, woken) = (Mono(expected), Mono(woken));
+        let (freeze, cpu) = (freeze.checked_sub(1), Cpu(cpu as u32));
+        Some(NewPeak { expected, woken, latency: woken.since(expected), freeze, cpu })
     }
 
     /// Peaks that were dropped because the queue was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.0.dropped.load(Ordering::Relaxed)
+        self.0.dropped()
     }
 }
 
@@ -101,6 +74,7 @@ mod tests {
             woken: Mono(n + 5),
             latency: Ns(5),
             freeze: n.is_multiple_of(2).then_some(n),
+            cpu: Cpu(n as u32),
         }
     }
 

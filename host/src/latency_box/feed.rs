@@ -2,7 +2,7 @@
 
 use lathunt_core::time::Ns;
 
-use super::ring::Ring;
+use crate::ring::Ring;
 
 /// Room: two thirds of a second at 100,000 a second.
 const ROOM: usize = 1 << 16;

@@ -14,7 +14,6 @@ pub mod preempt;
 mod receiver;
 pub mod relay;
 pub mod responder;
-mod ring;
 mod sender;
 pub mod session;
 pub mod tally;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ring::Ring;
+use crate::ring::Ring;
 
 /// Room: 0.4 s at 20,000 a second.
 const ROOM: usize = 1 << 13;

@@ -2,7 +2,6 @@
 
 use anyhow::bail;
 use lathunt_core::series::Thread;
-use lathunt_core::time::Cpu;
 use lathunt_host::instrument::cyclic::Hooks;
 
 use crate::on_late::{late_samples, LateReceiver, OnLate};
@@ -19,11 +18,11 @@ pub(super) fn watch(on_late: Option<&OnLate>, hooks: &mut [Hooks]) -> Vec<LateRe
 }
 
 /// Acts on the largest late sample since the last call, if that is allowed now.
-pub(super) fn act(on_late: Option<&mut OnLate>, late: &mut [LateReceiver], victims: &[(Cpu, Thread)]) {
+pub(super) fn act(on_late: Option<&mut OnLate>, late: &mut [LateReceiver], victims: &[Thread]) {
     let Some(on_late) = on_late else { return };
     let Some(worst) = on_late.samples(late) else { return };
-    let (cpu, victim) = victims[worst.thread].clone();
-    on_late.act(&worst.peak(cpu, victim, NO_EVIDENCE), |_| bail!(NO_EVIDENCE));
+    let victim = victims[worst.thread].clone();
+    on_late.act(&worst.peak(victim, NO_EVIDENCE), |_| bail!(NO_EVIDENCE));
 }
 
 pub(super) const NO_EVIDENCE: &str = "cyclic alone records no evidence; hunt does";

@@ -156,7 +156,13 @@ mod tests {
     use super::*;
 
     fn sight(latency: u64, recorder: Option<u64>) -> Sight {
-        let peak = NewPeak { expected: Mono(0), woken: Mono(latency), latency: Ns(latency), freeze: None };
+        let peak = NewPeak {
+            expected: Mono(0),
+            woken: Mono(latency),
+            latency: Ns(latency),
+            freeze: None,
+            cpu: Cpu(0),
+        };
         Sight { due: Ns(400_000), peak, recorder: recorder.map(Ns), window: None }
     }
 

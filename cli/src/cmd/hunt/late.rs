@@ -60,11 +60,11 @@ impl<'a> Actions<'a> {
         let (cpu, from) = (cpus[late.thread], Mono(late.sample.expected.0.saturating_sub(BEFORE.0)));
         let (peak, flight) = match peaks.find(cpu, late.sample.expected) {
             Known::Soon(_) if clock::mono().since(since) < PATIENCE => return,
-            Known::Soon(victim) => (late.peak(cpu, victim.clone(), SOON), &[][..]),
+            Known::Soon(victim) => (late.peak(victim.clone(), SOON), &[][..]),
             Known::Case(peak, flight) => (*peak, flight),
             Known::Nothing(victim) => {
                 let Some(victim) = victim else { return };
-                (late.peak(cpu, victim.clone(), LESSER), &[][..])
+                (late.peak(victim.clone(), LESSER), &[][..])
             }
         };
         self.next = None;

@@ -115,7 +115,7 @@ impl OnPeak for Report {
     fn peak(&mut self, expected: Mono, woken: Mono, latency: Ns) -> Option<u64> {
         let freezer = self.freezer.as_ref().filter(|_| latency >= self.freeze_from);
         let freeze = freezer.and_then(Freezer::freeze);
-        self.sender.send(NewPeak { expected, woken, latency, freeze });
+        self.sender.send(NewPeak { expected, woken, latency, freeze, cpu: sched::current_cpu() });
         freeze
     }
 }

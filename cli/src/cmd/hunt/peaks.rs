@@ -254,7 +254,13 @@ mod tests {
     use super::*;
 
     fn peak(freeze: u64) -> NewPeak {
-        NewPeak { latency: Ns(900), expected: Mono(100), woken: Mono(1_000), freeze: Some(freeze) }
+        NewPeak {
+            latency: Ns(900),
+            expected: Mono(100),
+            woken: Mono(1_000),
+            freeze: Some(freeze),
+            cpu: Cpu(1),
+        }
     }
 
     fn record(id: u64) -> Frozen {

@@ -1,10 +1,10 @@
 //! A bounded ring of records of `WORDS` numbers, with one writer and one reader. Neither waits; what finds no room is dropped and
-//! counted.
+//! counted (Lamport 1983).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug)]
-pub(super) struct Ring<const WORDS: usize> {
+pub(crate) struct Ring<const WORDS: usize> {
     slots: Box<[[AtomicU64; WORDS]]>,
     written: AtomicU64,
     read: AtomicU64,
