@@ -110,7 +110,7 @@ fn nothing_is_claimed_of_a_reservation_that_somebody_took_away() {
     assert!(reasons.iter().any(named), "{reasons:?}");
 }
 
-/// As a program that begins another one: the name at its switch-in is no longer its own.
+/// As after exec: the name at switch-in is out of date at switch-out.
 #[test]
 #[ignore = "root"]
 fn who_takes_another_name_while_it_has_the_cpu_is_blamed_by_that() {

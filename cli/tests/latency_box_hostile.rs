@@ -103,7 +103,7 @@ fn answers_twice_too_early_damaged_of_another_version_in_floods_or_with_impossib
         assert!(counts.sent > 5 && expected(&counts), "case {at}: {counts:?} {stderr}");
         assert_eq!(output.status.code(), Some(if counts.lost > 0 { 3 } else { 0 }), "case {at}: {stderr}");
         assert_eq!(series.histogram.count(), counts.answered);
-        // A time that contradicts the round trip is no part of it.
+        // Times that contradict the round trip are not counted as its parts.
         let impossible = at == 5;
         assert_eq!(
             run.max_of(Quantity::Turnaround).is_none(),

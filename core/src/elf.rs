@@ -1,8 +1,8 @@
-//! Which variable of a program is at an address? Reads the symbol table of an ELF file that anybody may have written.
+//! Which variable of a program is at an address? Reads the symbol table of an untrusted ELF file.
 //!
 //! Sans I/O: the caller hands in a function that reads parts of the file. Every offset and size of the file is checked, tables
-//! are read up to [`LARGEST_TABLE`] and names up to [`LONGEST_NAME`]; what does not fit, or is no little-endian 64-bit ELF, has no
-//! name. Sources: System V ABI, chapter 4 (object files), and elf(5). Not here: code, lines, DWARF.
+//! are read up to [`LARGEST_TABLE`] and names up to [`LONGEST_NAME`]; what does not fit, or is not a little-endian 64-bit ELF file, gives
+//! no name. Sources: System V ABI, chapter 4 (object files), and elf(5). Not here: code, lines, DWARF.
 
 /// Bytes of a symbol table that are looked through at most: five million symbols.
 pub const LARGEST_TABLE: u64 = 128 << 20;
@@ -38,7 +38,7 @@ pub struct Elf {
 }
 
 impl Elf {
-    /// Reads the headers; `None`: it is no such file, or is damaged.
+    /// Reads the headers; `None`: not an ELF file of that kind, or damaged.
     #[must_use]
     pub fn read(file: &ReadAt<'_>) -> Option<Elf> {
         let head = file(0, 64)?;

@@ -214,8 +214,9 @@ fn late(
     parts
 }
 
-/// Nobody's, where another CPU took no interrupt at the same time: a host or firmware stops all of them wherever they are, and
-/// where interrupts come back on, it is not said for how long they were off. But CPUs wait for one another with interrupts off.
+/// A gap instead of a culprit where another CPU took no interrupt at the same time: a host or firmware (SMI) stops all CPUs wherever
+/// they are, and the place where interrupts come back on does not tell how long they were off. CPUs that spin for one another with
+/// interrupts off are excepted.
 fn both(record: &Record, share: &Share, handler: Mono) -> Option<Segment> {
     if !matches!(share.role, Role::IrqsOff { .. }) {
         return None;

@@ -115,7 +115,7 @@ fn halves<'r>((name, run): (&str, &'r Run), end: End) -> Result<Vec<Half<'r>>, N
     Ok(found)
 }
 
-/// Nobody answers what was not asked, and no answer is received that was not sent.
+/// There are no more answers than stimuli, and none is received that was not sent.
 fn consistent(half: &Half, other: &Half, seen_all: bool) -> Result<(), NoPair> {
     let refuse = |what: String| Err(NoPair::Contradiction { key: half.mark.key.clone(), what });
     if other.counts.sent > half.counts.sent {

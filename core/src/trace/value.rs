@@ -24,7 +24,7 @@ pub enum Value<'a> {
     Signed(i64),
     /// A floating-point number.
     Float(f64),
-    /// A text up to its NUL; bytes, because nobody promises UTF-8.
+    /// A text up to its NUL; bytes, because UTF-8 is not guaranteed.
     Text(&'a [u8]),
     /// An array of numbers.
     Array(Array<'a>),
@@ -73,7 +73,7 @@ pub(super) fn number<'a>(bytes: &[u8], signed: bool, order: Order) -> Value<'a> 
 }
 
 impl Value<'_> {
-    /// The number as 64 bits, negative ones in two's complement; `None` for what is no integer.
+    /// The number as 64 bits, negative ones in two's complement; `None` if it is not an integer.
     #[must_use]
     pub fn bits(&self) -> Option<u64> {
         match *self {

@@ -1,4 +1,4 @@
-//! Directories in an open directory: no link on the way, nobody else's.
+//! Directories in an open directory: never through a link, never owned by another user.
 
 use std::ffi::OsStr;
 use std::io;

@@ -183,7 +183,7 @@ struct cpu_block {
 	__u64 asked_at;	   /* when the thread of the open activation went to sleep until a time (due.h) */
 	__u64 asked_timer; /* with this timer */
 	__u64 stack[SITE_WORDS]; /* of a thread that blocks (site.h) */
-	__u64 came[2];		 /* name of who was switched in last */
+	__u64 came[2];		 /* comm of the task switched in last */
 } __attribute__((aligned(4096)));
 
 enum option {

@@ -1,6 +1,7 @@
 //! What the kernel did while an answer was late: copied out of the flight rings of all CPUs when the round trip is over.
 //!
-//! Nothing is frozen: who measures only hands its round trips over ([`super::trips`]), and whoever watches looks a few ms later.
+//! Nothing is frozen: the measuring thread hands its round trips over ([`super::trips`]), and the collector reads the rings a few ms
+//! later.
 //! A ring holds 4096 events of a CPU; where it was overwritten by then, the explanation says from when on events are known.
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::recorder::{self, Recorder};
 use crate::recording::Packed;
 use crate::symbols::Symbols;
 
-/// What is looked at before the begin: who holds something then.
+/// How far before the begin events are read: locks may have been taken then.
 const BEFORE: Ns = Ns::from_ms(5);
 
 /// The recorder of the kernel's events.
@@ -48,7 +49,7 @@ impl Evidence {
         Ok(Evidence { recorder, symbols, preemption, overwritten: 0 })
     }
 
-    /// Reads what nobody asked for, so that the rings go on. Call it every few ms, then [`Evidence::since`].
+    /// Drains what has not been asked for, so that the rings do not fill up. Call it every few ms, then [`Evidence::since`].
     pub fn poll(&mut self) {
         self.recorder.poll_each(drop);
     }
@@ -56,7 +57,7 @@ impl Evidence {
     /// Records the activations of this thread, too.
     ///
     /// # Errors
-    /// When there is no room for another thread.
+    /// If the map of followed threads is full.
     pub fn watch(&self, tid: Tid) -> Result<()> {
         self.recorder.watch(tid).map(drop)
     }

@@ -124,7 +124,7 @@ pub struct Streams {
     kind: Kind,
 }
 
-/// Whether nobody listens at a socket in the file system: the kernel says so, whatever kind of socket it was.
+/// Whether the socket at `path` has no listener: connect() fails with ECONNREFUSED, whatever the type of the socket was.
 fn is_left_over(path: &str) -> bool {
     // SAFETY: sockaddr_un is plain integers, for which zeros are valid.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };

@@ -65,7 +65,7 @@ pub(super) fn answer(bytes: &[u8]) -> Option<(Done, usize)> {
     Some((Done { begin: Mono(begin), end: Mono(end), did: parts[2..].to_vec() }, length))
 }
 
-/// Its life.
+/// Serves cases until the socket hangs up.
 pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) -> ! {
     // SAFETY: duplicates a descriptor of this process; on failure it is -1, which nobody uses.
     let stderr = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 3) };

@@ -4,7 +4,7 @@
 //! measuring threads' priority, it still has the rights to become another user, and it ends everything below it when an
 //! action takes too long, when it is told to, or when this process is gone, be it by `kill -9` (`attendant`).
 //!
-//! Not here: which case is late, how many actions are allowed, and who else writes something down (`cli::on_late`).
+//! Not here: which case is late, how many actions are allowed, and traces (`cli::on_late`).
 
 mod attendant;
 pub mod signal;

@@ -30,7 +30,7 @@ const LIMIT: usize = 256;
 const MOST_READ: u64 = 512 << 20;
 /// How long answers are awaited at the end.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// What is smaller is no address.
+/// Smaller values are not addresses.
 const SMALLEST: u64 = 1 << 16;
 
 type Address = (Tid, u64);

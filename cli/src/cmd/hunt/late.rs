@@ -70,7 +70,9 @@ impl<'a> Actions<'a> {
         self.next = None;
         let output = self.output;
         on_late.act(&peak, |case| {
-            let Recording::On(recorder, _) = recording else { anyhow::bail!("there is no kernel recorder") };
+            let Recording::On(recorder, _) = recording else {
+                anyhow::bail!("the kernel recorder is not running")
+            };
             let rings = recorder.peek(from).bytes;
             Ok(output.keep_late(&[flight, &rings].concat(), case)?.display().to_string())
         });

@@ -9,9 +9,9 @@ use crate::trace::window::Window;
 /// An answer, in ns of the responder's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Who answers.
+    /// The responding thread.
     pub tid: Tid,
-    /// Where.
+    /// Its CPU.
     pub cpu: Cpu,
     /// When it was woken for the stimulus; when it received it, where it was not asleep.
     pub woken: Mono,
@@ -33,7 +33,7 @@ pub fn explain_answer(window: &Window, answer: &Answer) -> Explanation {
     let answered = answer.answered.clamp(received, sent);
     let root = thread_in(record, answer.tid, woken, sent);
     let mut walk = Walk::new(record, &root);
-    // What the responder does of itself makes the answer late as anything else does.
+    // What the responder does itself makes the answer late as anything else does.
     walk.clauses.of_job();
     let spans = [
         ("waking → stimulus received", woken, received),

@@ -1,7 +1,7 @@
 //! A round trip between two threads of one machine: stimulus sent, received, answered, answer received.
 //!
-//! Until the responder has answered, its life is told, from then on that of the thread that receives the answer: each waits
-//! for the other one most of the time, and what kept one that nobody waited for would be no cause.
+//! Until the answer is sent the time is the responder's, from then on that of the receiving thread: the two wait for each other most
+//! of the time, and a delay of the thread that is not waited for is not a cause.
 
 use super::{thread_in, Walk};
 use crate::explain::cpu::Context;
@@ -15,9 +15,9 @@ use crate::trace::window::Window;
 /// A round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// Who receives the answer.
+    /// The thread that receives the answer.
     pub tid: Tid,
-    /// Where it does.
+    /// The CPU it receives it on.
     pub cpu: Cpu,
     /// When the stimulus was sent.
     pub sent: Mono,
@@ -25,7 +25,7 @@ pub struct RoundTrip {
     pub there: (Mono, Mono),
     /// When the answer was received.
     pub arrived: Mono,
-    /// Who answers; `None`: whoever woke the receiver, if that is recorded.
+    /// The responding thread; `None`: the waker of the receiver, if recorded.
     pub responder: Option<Tid>,
 }
 
@@ -41,7 +41,7 @@ pub fn explain_roundtrip(window: &Window, trip: &RoundTrip) -> Explanation {
     let responder = responder.filter(|tid| *tid != trip.tid);
     let responder = responder.map(|tid| thread_in(record, tid, sent, arrived));
     let mut walk = Walk::new(record, &root);
-    // What the responder does of itself makes the answer late as anything else does.
+    // What the responder does itself makes the answer late as anything else does.
     walk.clauses.of_job();
     let who = responder.as_ref().map_or("the responder".to_owned(), Thread::to_string);
     let mut part = |label: String, of: Option<&Thread>, a: Mono, b: Mono, depth: usize| {
