@@ -53,5 +53,5 @@ pub use scene::{TimerPassage, WakePassage};
 pub use segment::{Evidence, Explanation, Gap, Kind, Segment};
 pub use standstill::Standstills;
 pub use story::{
-    explain_answer, explain_job, explain_passage, explain_roundtrip, Answer, JobPassage, RoundTrip,
+    explain_answer, explain_job, explain_passage, explain_roundtrip, Answer, JobPassage, RoundTrip, SENDING,
 };

@@ -4,7 +4,7 @@
 //! by the moment at which the responder received it, which both ends know from the responder's clock. What only one end has is
 //! counted, never guessed.
 
-use crate::explain::{Explanation, Kind, Segment};
+use crate::explain::{Explanation, Kind, Segment, SENDING};
 use crate::judge::{judge, Rules};
 use crate::latency_box::session::{End, Known, SessionMark};
 use crate::latency_box::Counts;
@@ -92,10 +92,14 @@ pub fn pair(boxed: (&str, &Run), responded: (&str, &Run)) -> Result<Run, NoPair>
         return Err(NoPair::Strangers(boxed.0.to_owned(), responded.0.to_owned()));
     }
     paired.conditions.notes.push(origin(responded.0, responded.1));
+    // A responder that was moved or lowered did not answer as was asked.
+    let doubts = responded.1.conditions.during.ended_early.iter();
+    paired.conditions.during.ended_early.extend(doubts.map(|why| format!("{}: {why}", responded.0)));
     paired.losses.extend(responded.1.losses.iter().map(|loss| of_the_responder(loss, responded.0)));
     if let Some(verdict) = &boxed.1.verdict {
         // The reasons name the causes that are known now.
-        paired.verdict = Some(judge(&paired, verdict.deadline_ns, &Rules::instrument(Quantity::Roundtrip)));
+        let judged = judge(&paired, verdict.deadline_ns, &Rules::instrument(Quantity::Roundtrip));
+        paired.verdict = Some(if verdict.strict { judged.strictly() } else { judged });
     }
     Ok(paired)
 }
@@ -223,15 +227,14 @@ fn note(peak: &mut Peak, told: &str) {
 
 /// The responder's parts up to the sending of the answer, and the rest on the way. `None`: they take longer than the whole.
 fn joined(peak: &Peak, theirs: &Explanation) -> Option<Explanation> {
-    // The last part, the sending, goes on while the answer is under way.
     let parts: Vec<Segment> =
-        theirs.tree.children.iter().filter(|part| !part.label.contains("the way out")).cloned().collect();
+        theirs.tree.children.iter().filter(|part| part.label != SENDING).cloned().collect();
     let begin = parts.first().map_or(Mono(0), |part| part.begin);
     let covered: Ns = theirs
         .tree
         .gaps
         .iter()
-        .filter(|gap| !gap.label.contains("the way out"))
+        .filter(|gap| gap.label != SENDING)
         .map(|gap| gap.duration_ns)
         .chain(parts.iter().map(|part| part.duration_ns))
         .sum();

@@ -62,7 +62,7 @@ fn explained(begin: Mono, total: Ns) -> Explanation {
     let woken =
         Segment::group(Kind::Passage, "waking → stimulus received", begin, Ns(total.0 / 2), vec![hog]);
     let own = Segment::leaf(Kind::Running, "itself", begin, Ns(total.0 - total.0 / 2 - 10));
-    let sending = Segment::leaf(Kind::Passage, "the way out: sending the answer", begin, Ns(10));
+    let sending = Segment::leaf(Kind::Passage, SENDING, begin, Ns(10));
     let tree = Segment::group(Kind::Passage, "answer", begin, total, vec![woken, own, sending]);
     Explanation {
         sentence: "it waited behind hog/9".into(),
@@ -112,6 +112,23 @@ fn a_stimulus_meets_its_own_answer_and_the_parts_add_up() {
     // The longest turnaround is of the answer that the box never got.
     assert_eq!(run.max_of(Quantity::Turnaround), Some(Ns(950_000)));
     assert!(Run::from_json(&run.to_json()).is_ok());
+}
+
+#[test]
+fn what_was_changed_at_the_responder_or_asked_of_the_box_still_counts() {
+    use crate::verdict::Outcome;
+    let (mut boxed, mut responded) = ends();
+    boxed.verdict = Some(judge(&boxed, Some(Ns(1_000_000_000)), &Rules::instrument(Quantity::Roundtrip)));
+    let reasons = |run: Run| run.verdict.unwrap().reasons;
+    let before = reasons(paired(&boxed, &responded).unwrap());
+    let said = "udp:x: respond: it was moved away from CPU 0";
+    responded.conditions.during.ended_early.push(said.to_owned());
+    let after = reasons(paired(&boxed, &responded).unwrap());
+    let names = |reasons: &[String]| reasons.iter().any(|reason| reason.contains(said));
+    assert!(names(&after) && !names(&before), "{after:?}");
+    boxed.verdict.as_mut().unwrap().strict = true;
+    let strict = paired(&boxed, &responded).unwrap().verdict.unwrap();
+    assert!(strict.strict && strict.outcome != Some(Outcome::Pass), "{strict:?}");
 }
 
 #[test]

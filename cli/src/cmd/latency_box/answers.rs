@@ -20,7 +20,7 @@ use lathunt_host::latency_box::responder::Served;
 use lathunt_host::latency_box::trips::{Trip, Trips};
 use lathunt_host::latency_box::Place;
 
-use super::record::enter;
+use super::record::{enter, NO_EVENTS};
 
 /// Sessions of a channel that are kept apart; of more only the last ones.
 const SESSIONS: usize = 64;
@@ -245,7 +245,7 @@ impl PostBook {
                 victim: thread.clone(),
                 culprit: None,
                 explanation: None,
-                no_evidence: Some(format!("{name}, stimulus {}: no events were recorded", case.sequence)),
+                no_evidence: Some(format!("{name}, stimulus {}: {NO_EVENTS}", case.sequence)),
                 context: None,
                 during_action: false,
             };

@@ -14,7 +14,7 @@ use lathunt_host::latency_box::preempt::{Chain, Level, Options};
 use lathunt_host::tree::LIVE;
 use lathunt_host::{sched, signals};
 
-use super::record::{self, Recording};
+use super::record::{self, Recording, NO_EVENTS};
 use super::session::{output, Prepared};
 use super::table;
 use crate::cmd::latency_box::BoxArgs;
@@ -150,7 +150,7 @@ fn peaks(chains: &[Chain], most: usize, recording: Option<&Recording>) -> Vec<Pe
                 victim: level.thread(),
                 culprit: None,
                 explanation: None,
-                no_evidence: Some(format!("{}, cycle {}: no events were recorded", level.step(), one.cycle)),
+                no_evidence: Some(format!("{}, cycle {}: {NO_EVENTS}", level.step(), one.cycle)),
                 context: None,
                 during_action: false,
             };

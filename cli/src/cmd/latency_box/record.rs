@@ -14,6 +14,9 @@ use lathunt_host::latency_box::Finished;
 use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
 
+/// What is said of a case until its events are looked at ([`enter`]).
+pub const NO_EVENTS: &str = "no events were recorded";
+
 /// How often the rings are looked at: they hold 4096 events of a CPU.
 pub const TURN: std::time::Duration = std::time::Duration::from_millis(5);
 
@@ -152,5 +155,5 @@ pub fn enter(peak: &mut Peak, explained: Option<Result<Explanation, String>>) {
         None => "its events were not kept, whoever reads them came too late".to_owned(),
     };
     let told = peak.no_evidence.take().unwrap_or_default();
-    peak.no_evidence = Some(told.replace("no events were recorded", &why));
+    peak.no_evidence = Some(told.replace(NO_EVENTS, &why));
 }

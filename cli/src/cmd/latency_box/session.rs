@@ -16,7 +16,7 @@ use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, sched, signals};
 
 use super::open::{self, Place};
-use super::record::Recording;
+use super::record::{Recording, NO_EVENTS};
 use super::{calibrate, serve, table, watch};
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::{target, write_atomic, RUN_FILE};
@@ -175,10 +175,7 @@ fn peak(options: &Options, victim: &Thread, trip: &lathunt_host::latency_box::ta
         victim: victim.clone(),
         culprit: None,
         explanation: None,
-        no_evidence: Some(format!(
-            "{}, stimulus {}: {parts}; no events were recorded",
-            options.name, sample.sequence
-        )),
+        no_evidence: Some(format!("{}, stimulus {}: {parts}; {NO_EVENTS}", options.name, sample.sequence)),
         context: None,
         during_action: false,
     }

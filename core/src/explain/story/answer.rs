@@ -23,6 +23,9 @@ pub struct Answer {
     pub sent: Mono,
 }
 
+/// Label of the last part, which goes on while the answer is under way.
+pub const SENDING: &str = "the way out: sending the answer";
+
 /// Where the time of an answer went in its responder: three parts, waking → received, → answer ready, → sent. Never fails:
 /// what the window does not show is unexplained.
 #[must_use]
@@ -38,7 +41,7 @@ pub fn explain_answer(window: &Window, answer: &Answer) -> Explanation {
     let spans = [
         ("waking → stimulus received", woken, received),
         ("turnaround: received → answer ready", received, answered),
-        ("the way out: sending the answer", answered, sent),
+        (SENDING, answered, sent),
     ];
     let mut part = |(label, a, b): (&str, Mono, Mono)| {
         let parts = walk.life(&root, a, b, 0);

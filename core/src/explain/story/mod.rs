@@ -41,7 +41,7 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 use crate::trace::window::Window;
-pub use answer::{explain_answer, Answer};
+pub use answer::{explain_answer, Answer, SENDING};
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
 pub use roundtrip::{explain_roundtrip, RoundTrip};
