@@ -19,9 +19,9 @@ use lathunt_host::signals;
 pub struct UntilArg {
     /// Measure until fewer than this share may exceed the deadline, or the largest seen: 1e-7@95%
     ///
-    /// Late ones that come together count once, as in the verdict, from fifty seconds on. A sample above the deadline settles
-    /// it, and ends the measurement. With -D at most so long: without the claim the result is INCONCLUSIVE then. A PASS takes at
-    /// least 1e-4@95%.
+    /// Late samples that come together count once, as in the verdict, from fifty seconds on. A sample above the deadline refutes
+    /// the claim and ends the measurement. -D limits its length: if the claim is not shown by then, the result is INCONCLUSIVE. A
+    /// PASS takes at least 1e-4@95%.
     #[arg(long, value_name = "P@CONFIDENCE%")]
     pub until: Option<Claim>,
 }

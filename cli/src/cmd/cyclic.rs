@@ -62,19 +62,19 @@ pub struct CyclicArgs {
     /// Distance of two activations (bare numbers are µs)
     #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = interval)]
     interval: Ns,
-    /// Reserve this CPU time in each period for one thread, which no CPU is named for (SCHED_DEADLINE): 200us:1ms
+    /// Measure with one SCHED_DEADLINE thread that has this runtime in each period, on any CPU: 200us:1ms
     ///
     /// The kernel admits it only for a thread that may run on all CPUs. Activations must not come more often than periods.
     #[arg(long, value_name = "RUNTIME:PERIOD", conflicts_with_all = ["cpus", "priority"])]
     deadline_policy: Option<Reserved>,
-    /// Keep the samples of so long from the start apart: in the run and in the table, but not judged
+    /// Keep the samples of this time from the start apart: in the run and in the table, but not judged
     ///
     /// Length and loops count from its end. The verdict says how large they were.
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     warm_up: Option<Ns>,
-    /// Begin at this moment, with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
+    /// Start at this time, together with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
     ///
-    /// How well the clocks of the machines agree is not known here: let ptp4l or chrony say.
+    /// How well the clocks of the machines agree is not checked: ptp4l and chrony report it.
     #[arg(long, value_name = "MOMENT")]
     start_at: Option<StartAt>,
     /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread

@@ -58,23 +58,23 @@ pub struct HuntArgs {
     /// auto: stress-ng, or builtin where it is not installed; builtin: our own; none; or a shell command that makes the load
     #[arg(long, value_name = "auto|none|CMD", default_value = "auto")]
     load: String,
-    /// Hold /dev/cpu_dma_latency at this many µs: CPUs use no idle state that takes longer to leave. 0 is what cyclictest holds
+    /// Hold /dev/cpu_dma_latency at this many µs: CPUs use no idle state with a longer exit latency. cyclictest holds 0
     ///
     /// This improves the machine under test. Without it hunt measures the machine as it runs, so cyclictest may find less.
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(i32).range(0..))]
     pm_qos: Option<i32>,
-    /// Disable idle states of the measured CPUs that take longer than this to leave, until it ends; a bare number counts in µs
+    /// Disable idle states of the measured CPUs with a longer exit latency, until it ends; a bare number counts in µs
     #[arg(long, value_name = "TIME", value_parser = idle_latency)]
     idle_latency: Option<Ns>,
-    /// Compare: leave idle states alone and limit them (to --pm-qos, or 0 µs) in rounds that take turns
+    /// Compare: measure with idle states as they are and limited (to --pm-qos, or 0 µs) in alternating rounds
     ///
-    /// The report has the latencies of both kinds of rounds beside each other. Verdict and series are of all of them.
+    /// The report shows the latencies of both kinds of rounds side by side. Verdict and series cover all rounds.
     #[arg(long, conflicts_with_all = ["idle_latency", "until"])]
     compare_idle: bool,
-    /// Begin to measure at this moment, with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
+    /// Start to measure at this time, together with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
     ///
-    /// Calibration and load come before it: leave ten seconds at least. How well the clocks of the machines agree is not known
-    /// here: let ptp4l or chrony say.
+    /// Calibration and load come before it: leave ten seconds at least. How well the clocks of the machines agree is not checked:
+    /// ptp4l and chrony report it.
     #[arg(long, value_name = "MOMENT")]
     start_at: Option<StartAt>,
     /// Explain so many worst cases of each CPU

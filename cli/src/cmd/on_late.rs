@@ -26,10 +26,10 @@ pub struct OnLateArgs {
     /// Latency above which a case is late; a bare number counts in µs; default: the deadline
     #[arg(long, value_name = "TIME", requires = "on_late", value_parser = microseconds, help_heading = HEADING)]
     on_late_above: Option<Ns>,
-    /// Late cases that are acted on per minute, at most
+    /// Act on at most this many late cases per minute
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..=600))]
     on_late_limit: u16,
-    /// Kill a command with all that it started after this time; a bare number counts in seconds
+    /// Kill a command and everything it started after this time; a bare number counts in seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = at_most_an_hour, help_heading = HEADING)]
     on_late_timeout: Ns,
     /// Run commands as this user; default: the one who called sudo, else this user

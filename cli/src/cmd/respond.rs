@@ -60,11 +60,11 @@ pub struct RespondArgs {
     /// With --latmon: write the histogram as latmus's plot file; an existing file is not overwritten
     #[arg(long, value_name = "FILE", requires = "latmon")]
     pub plot: Option<PathBuf>,
-    /// Explain the answers that took longest here, from the waking of the answering thread until they were sent, from the kernel's
-    /// events (needs root); with -o
+    /// Explain the slowest answers, from the waking of the answering thread until they were sent, from the kernel's events (needs
+    /// root); with -o
     #[arg(long, requires = "output", conflicts_with = "latmon")]
     pub record: bool,
-    /// With -o: number of the longest answers to keep by number, for `lathunt merge --pair`
+    /// With -o: keep this many of the slowest answers, by stimulus, for `lathunt merge --pair`
     #[arg(long, value_name = "K", requires = "output", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub worst: u16,
     /// Write the run, at the end, to run.lathunt.json in this directory, which is made, or to this file if its name ends in .json

@@ -56,8 +56,8 @@ impl Limit {
         let Some(limit) = wanted.latency else { return Ok(Limit { _held: held, knobs: None }) };
         let states = deeper(cpus, limit);
         let note = match states.len() {
-            0 => format!("--idle-latency {limit}: no enabled idle state of CPUs {cpus} takes longer to leave"),
-            n => format!("--idle-latency {limit}: {n} idle states of CPUs {cpus} that take longer to leave were disabled"),
+            0 => format!("--idle-latency {limit}: no enabled idle state of CPUs {cpus} has a longer exit latency"),
+            n => format!("--idle-latency {limit}: {n} idle states of CPUs {cpus} with a longer exit latency were disabled"),
         };
         conditions.notes.push(note);
         if states.is_empty() {
