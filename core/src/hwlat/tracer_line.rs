@@ -27,7 +27,9 @@ impl Sample {
     #[must_use]
     pub fn parse(line: &str) -> Option<Sample> {
         let (head, tail) = line.split_once("inner/outer(us):")?;
-        let cpu = head.split(['[', ']']).nth(1).and_then(|cpu| cpu.trim().parse().ok()).map(Cpu);
+        // The option verbose prints a time of eight hexadecimal digits in brackets.
+        let inside = head.split(['[', ']']).nth(1).filter(|inside| inside.len() < 8);
+        let cpu = inside.and_then(|cpu| cpu.trim().parse().ok()).map(Cpu);
         // The numbers are padded: "  14/1234 ".
         let (inner, rest) = tail.split_once('/')?;
         let mut words = rest.split_ascii_whitespace();
@@ -74,6 +76,8 @@ mod tests {
         assert_eq!(sample.largest(), Ns::from_us(1234));
         let old = "<...>-1 [000] .... 5.0: #1 inner/outer(us):  9999/10    ts:1.000000002";
         assert_eq!(Sample::parse(old).unwrap().count, None);
+        let verbose = "<...> 791 1 5 00000000 00000000 [13932202] 737.262ms (+3154.870ms): #1 inner/outer(us): 37140/28212 ts:1.070572098";
+        assert_eq!(Sample::parse(verbose).unwrap().cpu, None);
     }
 
     #[test]

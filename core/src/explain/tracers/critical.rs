@@ -1,4 +1,6 @@
-//! `wakeup*`, `irqsoff`, `preemptoff`, `preemptirqsoff` and `function`: one latency, and the lines within it.
+//! `wakeup*`, `irqsoff`, `preemptoff` and `preemptirqsoff`: one latency, and the lines within it.
+
+use std::collections::HashMap;
 
 use super::stack;
 use super::steps::{self, between, gaps, parts, Gap, Step};
@@ -7,6 +9,9 @@ use crate::explain::segment::{Kind, Segment};
 use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+
+/// No figure, and no two lines.
+const NONE: &str = "no latency is in the text: neither a figure in its heading, nor lines of a latency";
 
 /// Characters of a thread's name in the latency format (kernel/trace/trace_output.c, lat_print_generic).
 const CUT_AT: usize = 8;
@@ -75,13 +80,35 @@ impl Names {
 }
 
 /// Where the latency of the heading begins on the clock of the lines: the latency format counts from there.
-fn begin_of(steps: &[Step], latency: Ns) -> Mono {
+fn begin_of(steps: &[Step], latency: Option<Ns>) -> Mono {
     let first = steps.first().map_or(Mono(0), |step| step.at);
-    if first.0 > latency.0.saturating_add(1_000_000_000) {
-        first
-    } else {
-        Mono(0)
+    match latency {
+        Some(latency) if first.0 <= latency.0.saturating_add(1_000_000_000) => Mono(0),
+        _ => first,
     }
+}
+
+/// The lines of the longest wake-up: a recording of this tracer has those of all that were not lost.
+fn longest_wakeup(steps: Vec<Step>) -> Vec<Step> {
+    let crossings: Vec<(usize, Passed)> =
+        steps.iter().enumerate().filter_map(|(place, step)| Some((place, passed(&step.what)?))).collect();
+    let mut woken: HashMap<i32, usize> = HashMap::new();
+    let mut longest: Option<(usize, usize)> = None;
+    for (place, Passed { right, is_switch, .. }) in &crossings {
+        if !is_switch {
+            woken.insert(right.tid.0, *place);
+            continue;
+        }
+        let Some(from) = woken.remove(&right.tid.0) else { continue };
+        let length = |(from, to): (usize, usize)| steps[to].at.since(steps[from].at);
+        if longest.is_none_or(|known| length((from, *place)) > length(known)) {
+            longest = Some((from, *place));
+        }
+    }
+    let Some((from, switched)) = longest else { return steps };
+    let begin = if crossings.first().is_some_and(|(first, _)| *first == from) { 0 } else { from };
+    let behind = steps[switched + 1..].iter().take_while(|step| step.is_stack()).count();
+    steps.into_iter().take(switched + 1 + behind).skip(begin).collect()
 }
 
 /// What the tracer counts after its last line that belongs to the latency: it writes down stacks before it reads the clock.
@@ -93,7 +120,10 @@ fn split_at(gaps: &[Gap], at: Mono) -> (Vec<Gap>, Ns) {
 
 /// From the wake-up of a thread to its switch-in.
 pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
-    let steps = steps::read(text);
+    let mut steps = steps::read(text);
+    if heading.latency.is_none() {
+        steps = longest_wakeup(steps);
+    }
     let names = Names::read(&steps, heading);
     // Wake-ups and switches of others may be among them: the heading says whose are meant.
     let of_victim = |wanted: bool, place: usize| {
@@ -112,8 +142,11 @@ pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
         .or_else(|| heading.task.clone())
         .unwrap_or_default();
     let last = steps.last().map_or(Mono(0), |step| step.at);
-    let begin = begin_of(&steps, heading.latency.unwrap_or_default());
+    let begin = begin_of(&steps, heading.latency);
     let total = heading.latency.unwrap_or_else(|| last.since(begin));
+    if total == Ns::ZERO {
+        return finish_without(heading, &steps, NONE);
+    }
     let end = begin + total;
     let at_switch = switched.map_or(end, |place| steps[place].at.clamp(begin, end));
     let (before, own) = split_at(&gaps(&steps, begin, end), at_switch);
@@ -134,8 +167,15 @@ pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
     };
     tree.thread = Some(victim.clone());
     let cpu = heading.cpu.or(steps.first().map(|step| step.cpu)).unwrap_or_default();
-    let told = told_wakeup(&steps, &before, &names, &victim, (total, cpu), (woken, switched));
-    if !steps.iter().any(|step| step.caller().is_some()) && !steps.is_empty() {
+    let told = told_wakeup(
+        &steps,
+        &before,
+        &names,
+        &victim,
+        (total, &heading.amount(total), cpu),
+        (woken, switched),
+    );
+    if !steps.iter().any(|step| step.caller().is_some() || step.is_graph) && !steps.is_empty() {
         limits.push("no functions are in the trace: `echo 1 > options/function-trace` (or ftrace_enabled) would show where the time went".to_owned());
     }
     if switched.is_none() && !steps.is_empty() {
@@ -149,7 +189,7 @@ fn told_wakeup(
     gaps: &[Gap],
     names: &Names,
     victim: &Thread,
-    (total, cpu): (Ns, Cpu),
+    (total, amount, cpu): (Ns, &str, Cpu),
     (woken, switched): (Option<usize>, Option<usize>),
 ) -> (String, String, String) {
     let mut of: Vec<(Tid, Ns)> = Vec::new();
@@ -161,12 +201,12 @@ fn told_wakeup(
         }
     }
     let Some(&(tid, net)) = of.iter().max_by_key(|(_, net)| *net) else {
-        return (format!("{victim} waited {total} for CPU {cpu}"), "unexplained".to_owned(), String::new());
+        return (format!("{victim} waited {amount} for CPU {cpu}"), "unexplained".to_owned(), String::new());
     };
     let holder = names.of(&Thread { tid, ..Thread::default() });
     let how = woken.map_or(String::new(), |place| how_woken(steps, place));
     let longest = gaps.iter().filter(|gap| !gap.is_outside(total)).max_by_key(|gap| gap.length);
-    let mut sentence = format!("{victim} waited {total} for CPU {cpu}{how}");
+    let mut sentence = format!("{victim} waited {amount} for CPU {cpu}{how}");
     let stack = woken.and_then(|place| stack_of(steps, place));
     let was = if tid == Tid::IDLE {
         sentence.push_str(&format!(": the CPU was idle, and left that for {net} ({})", percent(net, total)));
@@ -258,8 +298,11 @@ pub(super) fn section(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let names = Names::read(&steps, heading);
     let last = steps.iter().rfind(|step| !step.is_stack()).map_or(Mono(0), |step| step.at);
-    let begin = begin_of(&steps, heading.latency.unwrap_or_default());
+    let begin = begin_of(&steps, heading.latency);
     let total = heading.latency.unwrap_or_else(|| last.since(begin));
+    if total == Ns::ZERO {
+        return finish_without(heading, &steps, NONE);
+    }
     let what = match heading.tracer.as_str() {
         "irqsoff" => "interrupts off",
         "preemptoff" => "preemption off",
@@ -283,7 +326,8 @@ pub(super) fn section(text: &str, heading: &Heading) -> Report {
     let place =
         |place: &Option<String>| place.clone().unwrap_or_else(|| "a place that is not printed".to_owned());
     let (started, ended) = (place(&heading.started), place(&heading.ended));
-    let mut sentence = format!("{what} for {total} on CPU {cpu} by {who}, from {started} to {ended}");
+    let amount = heading.amount(total);
+    let mut sentence = format!("{what} for {amount} on CPU {cpu} by {who}, from {started} to {ended}");
     sentence.push_str(&longest_step(&steps, &all, total));
     let stack = steps.iter().rev().find(|step| !step.stack.is_empty()).map(|step| step.stack.as_slice());
     if let Some(call) = stack.and_then(stack::call) {
@@ -301,48 +345,7 @@ pub(super) fn section(text: &str, heading: &Heading) -> Report {
     finish(heading, &steps, who, cpu, begin, explanation(tree, told, limits))
 }
 
-/// The longest silence between two functions of one CPU.
-pub(super) fn function(text: &str, heading: &Heading) -> Report {
-    let steps = steps::read(text);
-    let mut longest: Option<(usize, usize)> = None;
-    let mut before: Vec<(Cpu, usize)> = Vec::new();
-    let length = |(from, to): (usize, usize)| steps[to].at.since(steps[from].at);
-    for (place, step) in steps.iter().enumerate() {
-        match before.iter_mut().find(|(cpu, _)| *cpu == step.cpu) {
-            Some((_, last)) => {
-                let gap = (*last, place);
-                if has_cpu(&steps[*last], step) && longest.is_none_or(|known| length(gap) > length(known)) {
-                    longest = Some(gap);
-                }
-                *last = place;
-            }
-            None => before.push((step.cpu, place)),
-        }
-    }
-    let Some((from, to)) = longest else {
-        return finish_without(heading, &steps, "no two functions of one CPU follow each other in the text");
-    };
-    let (begin, total) = (steps[from].at, length((from, to)));
-    let gap = Gap { begin, length: total, from, to: Some(to) };
-    let task = steps[from].task.clone();
-    let label = between(&steps, &gap);
-    let tree = Segment::leaf(Kind::Thread, format!("{task}: {label}"), begin, total);
-    let sentence =
-        format!("{task} had CPU {} for {total} without calling a traced function, {label}", steps[from].cpu);
-    let advice = "a function trace alone does not show what filled it: record function_graph, or scheduler and interrupt events".to_owned();
-    let told = (sentence, format!("thread: {}", task.comm), advice);
-    let cpu = steps[from].cpu;
-    finish(heading, &steps, task, cpu, begin, explanation(tree, told, Vec::new()))
-}
-
-/// Whether the task of `from` had the CPU until `to`: not where it was idle, and not where it gave the CPU up.
-fn has_cpu(from: &Step, to: &Step) -> bool {
-    let gave_up = ["schedule", "__schedule", "do_idle"].iter().any(|name| from.function().starts_with(name));
-    from.task.tid != Tid::IDLE && !(gave_up && from.task.tid != to.task.tid) && !from.in_interrupt()
-        || from.in_interrupt() && to.in_interrupt() && from.task.tid != Tid::IDLE
-}
-
-fn finish(
+pub(super) fn finish(
     heading: &Heading,
     steps: &[Step],
     thread: Thread,
@@ -365,19 +368,19 @@ fn finish(
     Report {
         format: format!("text of the {tracer} tracer{}", heading.on()),
         question: format!("latency of the {tracer} tracer"),
-        lines: steps.len() as u64,
+        lines: steps::entries(steps),
         count: 1,
         worst: Some(Finding { thread, cpu, begin, explanation }),
-        limits: heading.missing(steps.len() as u64).into_iter().collect(),
+        limits: heading.missing(steps::entries(steps)).into_iter().collect(),
     }
 }
 
-fn finish_without(heading: &Heading, steps: &[Step], why: &str) -> Report {
+pub(super) fn finish_without(heading: &Heading, steps: &[Step], why: &str) -> Report {
     let tracer = &heading.tracer;
     Report {
         format: format!("text of the {tracer} tracer{}", heading.on()),
         question: format!("latency of the {tracer} tracer"),
-        lines: steps.len() as u64,
+        lines: steps::entries(steps),
         count: 0,
         worst: None,
         limits: vec![why.to_owned()],

@@ -94,6 +94,14 @@ impl Heading {
         }
     }
 
+    /// `12.189 ms`, or `at least 12.129 ms` where the tracer's own figure is not in the text.
+    pub(super) fn amount(&self, total: Ns) -> String {
+        match self.latency {
+            Some(_) => total.to_string(),
+            None => format!("at least {total}"),
+        }
+    }
+
     /// What is missing of the text, as far as the heading says how long it was.
     pub(super) fn missing(&self, lines: u64) -> Option<String> {
         let (printed, written) = self.entries?;

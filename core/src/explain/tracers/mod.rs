@@ -7,6 +7,7 @@
 //! filled it.
 
 mod critical;
+mod function;
 mod graph;
 mod heading;
 mod net_noise;
@@ -73,7 +74,7 @@ pub fn read(text: &str) -> Option<Report> {
         "osnoise" => noise::osnoise(text, &heading),
         "hwlat" => noise::hwlat(text, &heading),
         "function_graph" => graph::read(text, &heading),
-        "function" => critical::function(text, &heading),
+        "function" => function::read(text, &heading),
         _ => return None,
     };
     Some(report)

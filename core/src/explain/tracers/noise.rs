@@ -19,8 +19,8 @@ pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
         let at = step.as_ref().map_or(Mono(0), |step| step.at);
         let total = sample.largest();
         let (inner, outer) = (Ns::from_us(sample.inner_us), Ns::from_us(sample.outer_us));
-        // Not in brackets where the option verbose is set.
-        let known = sample.cpu.or(step.map(|step| step.cpu));
+        // With the option verbose it is not what is in brackets.
+        let known = step.map(|step| step.cpu).or(sample.cpu);
         let cpu = known.unwrap_or_default();
         let on = known.map_or("a CPU that is not printed".to_owned(), |cpu| format!("CPU {cpu}"));
         let width = sample.count.map_or("how many gaps it had is not printed".to_owned(), |count| format!("{count} gap(s) in that width"));
@@ -64,7 +64,8 @@ pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let periods: Vec<(&Step, Period)> = steps.iter().filter_map(|step| Some((step, period(step)?))).collect();
     let single = steps.iter().enumerate().filter_map(|(place, step)| Some((place, noise_at(step)?)));
-    let single = single.max_by_key(|(_, (_, length))| *length);
+    let singles: Vec<_> = single.collect();
+    let single = singles.iter().copied().max_by_key(|(_, (_, length))| *length);
     let worst = periods.iter().max_by_key(|(_, period)| period.single);
     let in_table = worst.map_or(Ns::ZERO, |(_, period)| Ns::from_us(period.single));
     let finding = match (single, worst) {
@@ -79,7 +80,7 @@ pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
         heading,
         "longest single noise of the osnoise tracer",
         steps.len() as u64,
-        periods.len() as u64,
+        periods.len().max(singles.len()) as u64,
         finding,
     )
 }
@@ -87,6 +88,11 @@ pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
 /// `sample_threshold: start 18.402544662 duration 14465989 ns interference 5`
 fn noise_at(step: &Step) -> Option<(Mono, Ns)> {
     start_and_duration(step.what.strip_prefix("sample_threshold:")?.trim().strip_prefix("start ")?)
+}
+
+/// What of the same line interrupted the loop, as the tracer counted it: `interference 5`.
+fn interference(step: &Step) -> Option<u64> {
+    step.what.split_once(" interference ")?.1.split_whitespace().next()?.parse().ok()
 }
 
 /// One noise, with what the other events say ran in it.
@@ -112,12 +118,19 @@ fn detailed(steps: &[Step], place: usize, start: Mono, total: Ns) -> Finding {
         leaf
     };
     let mut parts: Vec<Segment> = found.iter().map(leaf).collect();
-    if left > Ns::ZERO {
+    let there: u64 = found.iter().map(|(.., count)| u64::from(*count)).sum();
+    // The tracer counts what interrupted its loop: only where all of it is in the text, the rest is none of the kernel's.
+    let missing = interference(step).map(|all| all.saturating_sub(there));
+    let is_whole = missing.map_or(there > 0, |missing| missing == 0);
+    if left > Ns::ZERO && is_whole {
         let label = match found.is_empty() {
             true => "no event of the kernel is in it: firmware (SMI), a hypervisor or the hardware",
             false => "no event of the kernel accounts for it: firmware (SMI), a hypervisor or the hardware, or the switches between them",
         };
         parts.push(Segment::stood_still(Kind::Stolen, label, start, left));
+    } else if left > Ns::ZERO {
+        let label = "what interrupted the loop there is not in the text";
+        parts.push(Segment::unexplained(Kind::Passage, label, start, left));
     }
     found.sort_by_key(|(_, _, _, net, _)| std::cmp::Reverse(*net));
     let mut sentence = format!("osnoise on CPU {cpu}: the longest single noise took {total}, from {start}");
@@ -125,23 +138,31 @@ fn detailed(steps: &[Step], place: usize, start: Mono, total: Ns) -> Finding {
         let times = if *count > 1 { format!(" in {count} runs") } else { String::new() };
         sentence.push_str(&format!("; {name} took {net} ({}){times}", percent(*net, total)));
     }
-    if left.0 * 20 >= total.0 {
+    let share = percent(left, total);
+    if left.0 * 20 >= total.0 && is_whole {
         sentence.push_str(&format!(
-            "; of {left} ({}) no event of the kernel tells: firmware (SMI), a hypervisor or the hardware",
-            percent(left, total)
+            "; of {left} ({share}) no event of the kernel tells: firmware (SMI), a hypervisor or the hardware"
         ));
+    } else if left.0 * 20 >= total.0 {
+        sentence.push_str(&format!("; {left} ({share}) are not explained by the text"));
     }
+    let limit = missing.filter(|missing| *missing > 0).map(|missing| {
+        let all = missing + there;
+        format!("{missing} of the {all} interruptions that the tracer counted in it are not in the text: record all events osnoise:*, in a larger buffer")
+    });
     let (cause, advice) = match found.first() {
         Some((kind, name, _, net, _)) if *net >= left => {
             let advice = if *kind == "thread" { "keep it off this CPU (isolcpus, cpusets, affinity)" } else { "move the interrupt, or the timers behind it, to another CPU" };
             (name.clone(), advice)
         }
+        _ if !is_whole => ("unexplained".to_owned(), "record all events osnoise:* (echo 1 > events/osnoise/enable), in a larger buffer (buffer_size_kb)"),
         _ => ("hardware, firmware or hypervisor".to_owned(), "count SMIs and measure the hardware alone (lathunt hwlat); on a virtual machine look at steal time"),
     };
     let tree =
         Segment::group(Kind::Passage, format!("longest single noise on CPU {cpu}"), start, total, parts);
     let told = (sentence, cause, advice.to_owned());
-    Finding { thread: step.task.clone(), cpu, begin: start, explanation: explanation(tree, told, Vec::new()) }
+    let explanation = explanation(tree, told, limit.into_iter().collect());
+    Finding { thread: step.task.clone(), cpu, begin: start, explanation }
 }
 
 fn of_period(step: &Step, period: &Period, count: usize) -> Finding {

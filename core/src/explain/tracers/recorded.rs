@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{critical, graph, noise, timerlat, Heading, Report};
+use super::{critical, function, graph, noise, timerlat, Heading, Report};
 use crate::trace::catalogue::EventClass;
 use crate::trace::ftrace_text::line::columns_of;
 use crate::trace::item::{Item, Record, Span};
@@ -42,7 +42,7 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
         "osnoise" => noise::osnoise(&text, &heading),
         "hwlat" => noise::hwlat(&text, &heading),
         "wakeup" if !is_scheduled => critical::wakeup(&text, &heading),
-        "function" if !is_scheduled => critical::function(&text, &heading),
+        "function" if !is_scheduled => function::read(&text, &heading),
         _ => return None,
     };
     report.format = format!("{}, events of the {tracer} tracer", source.info().format);

@@ -26,6 +26,8 @@ pub(super) struct Step {
     pub omitted: bool,
     /// A line of the option display-graph: a function without its caller.
     pub is_graph: bool,
+    /// Of these, one that called nothing that is traced, with its return.
+    pub is_leaf: bool,
 }
 
 /// All of them, in the order of the text.
@@ -46,12 +48,29 @@ pub(super) fn read(text: &str) -> Vec<Step> {
             Some(_) => None,
             None => Step::of_graph(trimmed),
         };
+        // Beside lines of the option display-graph, which count from the beginning, a stack may have the time of day.
+        let after = steps.last().filter(|last| last.is_graph).map(|last| last.at);
+        let step = step.map(|step| match after {
+            Some(at) if step.is_stack() && !is_relative(trimmed) => Step { at, is_graph: true, ..step },
+            _ => step,
+        });
         match step {
             Some(step) => steps.push(Step { omitted: std::mem::take(&mut omitted), ..step }),
             None => omitted |= is_omission(trimmed),
         }
     }
     steps
+}
+
+/// Entries of the ring buffer that the lines stand for: a function without calls of its own has two, entry and return.
+pub(super) fn entries(steps: &[Step]) -> u64 {
+    steps.iter().map(|step| 1 + u64::from(step.is_leaf)).sum()
+}
+
+/// Whether a line has the time of the latency format: `dd-156  0dn.h4..   76us+: <stack trace>`.
+fn is_relative(line: &str) -> bool {
+    line.split_once(": <")
+        .is_some_and(|(head, _)| head.trim_end_matches(['+', '!', '#', '*', '@', '$', ' ']).ends_with("us"))
 }
 
 /// What people put where they leave lines out: `[...]`, `....`, `<snip>`, `[omitted for brevity]`.
@@ -81,6 +100,7 @@ impl Step {
             stack: Vec::new(),
             omitted: false,
             is_graph: false,
+            is_leaf: false,
         }
     }
 
@@ -90,11 +110,14 @@ impl Step {
         let micros: u64 = columns.next()?.strip_suffix(" us")?.trim().parse().ok()?;
         let (cpu, who) = columns.next()?.split_once(')')?;
         let (comm, tid) = who.trim().rsplit_once('-')?;
-        let flags = columns.next()?;
+        let flags = columns.next().filter(|flags| !flags.contains(' ')).unwrap_or_default();
         let code = columns.next_back().filter(|code| !code.is_empty())?;
-        let what = match code.strip_prefix('}') {
-            Some(_) => "the return of a function".to_owned(),
-            None => printable::line(stack::name(code)).into_owned(),
+        let comment = code.strip_prefix("/*").and_then(|code| code.strip_suffix("*/"));
+        let what = match (comment, code.strip_prefix('}')) {
+            // Events of others, as they are printed without this option.
+            (Some(comment), _) => printable::line(comment.trim()).into_owned(),
+            (None, Some(_)) => "the return of a function".to_owned(),
+            (None, None) => printable::line(stack::name(code)).into_owned(),
         };
         Some(Step {
             at: Mono(micros.checked_mul(1000)?),
@@ -109,6 +132,7 @@ impl Step {
             stack: Vec::new(),
             omitted: false,
             is_graph: true,
+            is_leaf: code.ends_with(");"),
         })
     }
 
@@ -120,7 +144,7 @@ impl Step {
             None if self.is_wakeup() => "the wake-up",
             None if self.is_switch() => "the switch",
             // The wakeup tracers note the address that woke: none on some machines.
-            None if self.what == "0" => "the end of the wake-up",
+            None if self.what == "0" || self.what == "0x0" => "the end of the wake-up",
             None => &self.what,
         }
     }

@@ -262,3 +262,54 @@ fn a_thread_of_timerlat_in_user_space_counts_until_it_is_back_there() {
     assert_eq!((total, report.count), (Ns(4_620), 1));
     assert!(sentence.contains("from its thread's start to user space took 3.9 µs (85 %)"), "{sentence}");
 }
+
+/// The tracer counts what interrupted its loop: what is not in the text is no hardware.
+#[test]
+fn noise_whose_events_are_not_in_the_text_is_not_the_hardwares() {
+    let text = |interference: u32| {
+        format!(
+            "# tracer: osnoise
+  <...>-9 [001] d.h.. 10.009000: irq_noise: local_timer:236 start 10.008000000 duration 1000000 ns
+osnoise/1-7 [001] ..... 10.010001: sample_threshold: start 10.000000000 duration 10000000 ns interference {interference}
+"
+        )
+    };
+    let (report, sentence, total) = pasted(&text(2));
+    assert_eq!((total, report.count), (Ns::from_ms(10), 1));
+    assert!(sentence.contains("9.000 ms (90 %) are not explained by the text"), "{sentence}");
+    let explanation = report.worst.unwrap().explanation;
+    assert_eq!((explanation.cause.as_str(), explanation.unexplained_ns), ("unexplained", Ns::from_ms(9)));
+    assert!(explanation.limits[0].starts_with("1 of the 2 interruptions"), "{:?}", explanation.limits);
+    let (_, sentence, _) = pasted(&text(1));
+    assert!(sentence.contains("of 9.000 ms (90 %) no event of the kernel tells"), "{sentence}");
+}
+
+#[test]
+fn a_heading_alone_is_no_latency_of_zero() {
+    for tracer in ["wakeup", "wakeup_rt", "wakeup_dl", "irqsoff", "preemptoff", "preemptirqsoff"] {
+        for latency in ["", "# latency: 0 us, #0/0, CPU#0 | (M:preempt VP:0, KP:0, SP:0 HP:0)\n"] {
+            let report = read(&format!("# tracer: {tracer}\n#\n{latency}")).unwrap();
+            assert_eq!((report.count, report.worst.is_none()), (0, true), "{tracer}");
+            assert!(report.limits[0].starts_with("no latency is in the text"), "{:?}", report.limits);
+        }
+    }
+}
+
+/// As recorded by trace-cmd: wake-ups one after the other, without a heading.
+#[test]
+fn of_several_wake_ups_the_longest_counts() {
+    let text = "# tracer: wakeup_rt
+a-5 [000] dN.4 10.000000: 5:120:R   + [000] 8: 19:R x
+a-5 [000] d..3 10.000100: 5:120:R ==> [000] 8: 19:R x
+b-6 [000] dN.4 20.000000: 6:120:R   + [000] 9: 29:R y
+b-6 [000] d..3 20.003000: 6:120:R ==> [000] 9: 29:R y
+b-6 [000] d..3 20.003010: <stack trace>
+a-5 [000] dN.4 30.000000: 5:120:R   + [000] 8: 19:R x
+a-5 [000] d..3 30.000200: 5:120:R ==> [000] 8: 19:R x
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!(total, Ns(3_010_000));
+    assert_eq!(report.worst.unwrap().thread.to_string(), "y/9 (RT 70)");
+    assert!(sentence.contains("waited at least 3.010 ms for CPU 0"), "{sentence}");
+    assert!(sentence.contains("b/6 (nice 0) had it for 3.000 ms"), "{sentence}");
+}
