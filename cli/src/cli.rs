@@ -6,20 +6,20 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{cmd, exit};
 
-/// Does this machine meet its deadline, how sure can I be, and when it does not, who did it?
+/// Does this machine meet its deadline, how sure can I be, and when it does not, what caused it?
 ///
-/// Exit codes of every command whose own description does not say more: 0 done, and within the deadline or the threshold
-/// where one was given; 1 could not do it, or the request makes no sense; 2 a deadline or threshold was exceeded; 3 measured,
-/// but with losses or gaps that may hide what was asked for.
+/// Exit status, unless the page of a command states more: 0 success, and within the deadline or threshold if one was given;
+/// 1 error or invalid arguments; 2 a deadline or threshold was exceeded; 3 inconclusive: losses or gaps may hide a
+/// violation.
 #[derive(Parser)]
 #[command(name = "lathunt", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Overwrite files that lathunt did not write, and earlier runs instead of renaming them to *.old
+    /// Overwrite files not written by lathunt; overwrite earlier runs instead of renaming them to *.old
     #[arg(long, global = true, help_heading = "Files")]
     force: bool,
-    /// Write results into directories that belong to another user, who can replace them
+    /// Allow output directories owned by another user, who could replace the files
     #[arg(long, global = true, help_heading = "Files")]
     allow_foreign_directory: bool,
 }
@@ -29,57 +29,61 @@ pub struct Cli {
 enum Command {
     #[command(about = "Measure this machine under load, explain its worst latencies, give a verdict")]
     Hunt(cmd::hunt::HuntArgs),
-    #[command(about = "How late does a timed thread wake up? (drop-in cyclictest when called by that name)")]
+    #[command(
+        about = "Measure cyclic latency (drop-in replacement for cyclictest when called by that name)"
+    )]
     Cyclic(cmd::cyclic::CyclicArgs),
-    #[command(about = "Is this machine set up for real time?")]
+    #[command(about = "Check whether this machine is set up for real time")]
     Check(cmd::check::CheckArgs),
     #[command(
-        about = "Does hardware, firmware or the host steal time? (hwlatdetect when called by that name)"
+        about = "Detect time taken by hardware, firmware or the hypervisor (hwlatdetect when called by that name)"
     )]
     Hwlat(cmd::hwlat::HwlatArgs),
-    #[command(about = "What interrupts a thread that must never stop?")]
+    #[command(about = "Measure interruptions of a busy loop, with the cause of each gap")]
     Npt(cmd::npt::NptArgs),
-    #[command(about = "What does reading the clock cost, by which path?")]
+    #[command(about = "Measure the cost of reading the clock, for each path")]
     Clock(cmd::clock::ClockArgs),
-    #[command(about = "Where did the time of a passage of a recorded trace go, and whose fault is it?")]
+    #[command(about = "Explain latencies in a recorded trace: where the time went, and the cause")]
     Explain(cmd::explain::ExplainArgs),
-    #[command(about = "Give CPUs to real time, prove it, put everything back")]
+    #[command(about = "Isolate CPUs for real-time work, verify the isolation, restore everything")]
     Isolate(cmd::isolate::IsolateArgs),
     #[command(
-        about = "How late is every real-time task of the production system, all the time? A daemon with a history"
+        about = "Record the latency of every real-time task of a production system, continuously (daemon with history)"
     )]
     Monitor(cmd::monitor::MonitorArgs),
-    #[command(about = "The maxima of consecutive windows that monitor has recorded")]
+    #[command(about = "Show the maxima of consecutive windows recorded by monitor")]
     History(cmd::history::HistoryArgs),
-    #[command(about = "The maxima of monitor as a plug-in for munin-node")]
+    #[command(about = "Report the maxima recorded by monitor as a plug-in for munin-node")]
     Munin(cmd::munin::MuninArgs),
-    #[command(about = "Make a known disturbance, to prove that the instruments see it")]
+    #[command(about = "Inject a known disturbance, to verify that the instruments detect it")]
     Inject(cmd::inject::InjectArgs),
-    #[command(about = "How late is every real-time task of the running system, and whose fault is it?")]
+    #[command(
+        about = "Record the latency of every real-time task of the running system, or of one program, with causes"
+    )]
     Record(cmd::record::RecordArgs),
-    #[command(about = "How long from a stimulus to its answer, seen from outside?")]
+    #[command(about = "Measure round trips from outside: from a stimulus to its answer")]
     Box(cmd::latency_box::BoxArgs),
     #[command(about = "Answer the stimuli of box, on the machine under test")]
     Respond(cmd::respond::RespondArgs),
-    #[command(about = "Draw the latency plot of one or more runs")]
+    #[command(about = "Plot the latencies of one or more runs")]
     Plot(cmd::plot::PlotArgs),
-    #[command(about = "What may still come: observed, bound by path analysis, extrapolated")]
+    #[command(about = "Estimate latencies not seen yet: observed, bounded by path analysis, extrapolated")]
     Bound(cmd::bound::BoundArgs),
     #[command(about = "Write the report of a run")]
     Report(cmd::report::ReportArgs),
-    #[command(about = "Put runs side by side")]
+    #[command(about = "Compare runs side by side")]
     Compare(cmd::compare::CompareArgs),
-    #[command(about = "Merge the runs of many machines into one")]
+    #[command(about = "Merge the runs of several machines into one")]
     Merge(cmd::merge::MergeArgs),
-    #[command(about = "Turn the result of another latency tool into a run")]
+    #[command(about = "Convert the results of another latency tool into a run")]
     Import(cmd::import::ImportArgs),
-    #[command(about = "Can a real-time task set meet its deadlines, and does it?")]
+    #[command(about = "Analyse real-time task sets, and run them")]
     Tasks(cmd::tasks::TasksArgs),
-    #[command(about = "Put back what a killed lathunt left changed")]
+    #[command(about = "Restore settings that a killed lathunt left changed")]
     Restore(cmd::restore::RestoreArgs),
-    #[command(about = "Record the kernel's events and instrumented programs on one clock, for explain")]
+    #[command(about = "Record kernel events and instrumented programs on one clock, for explain")]
     Trace(cmd::trace::TraceArgs),
-    #[command(about = "Print the completion script of a shell")]
+    #[command(about = "Print a shell completion script")]
     Completions(cmd::completions::CompletionsArgs),
 }
 

@@ -6,8 +6,8 @@ use lathunt_core::verdict::Verdict;
 /// Rules that a result must also satisfy.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Criteria {
-    /// A PASS also needs these criteria. osadl: 1e9 samples, an interval of at most twice the largest latency, a load, and a
-    /// calibration. Where one is not met, the verdict is INCONCLUSIVE
+    /// Criteria that a PASS must also meet. osadl: 1e9 samples, an interval of at most twice the largest latency, a load, and a
+    /// calibration. If one is not met, the verdict is INCONCLUSIVE
     #[arg(long = "strict", value_name = "RULES", value_enum)]
     rules: Option<Rules>,
 }
@@ -30,7 +30,7 @@ impl Criteria {
 pub struct Strict {
     #[command(flatten)]
     criteria: Criteria,
-    /// Exit with status 3 where no verdict is possible because no deadline was given (for CI)
+    /// Exit with status 3 if no verdict is possible because no deadline was given (for CI)
     #[arg(long)]
     require_verdict: bool,
 }

@@ -17,11 +17,11 @@ use lathunt_host::signals;
 /// The option.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct UntilArg {
-    /// Measure until fewer than this share may exceed the deadline, or the largest seen: 1e-7@95%
+    /// Measure until the probability of exceeding the deadline (without one: the largest sample) is below P: 1e-7@95%
     ///
-    /// Late samples that come together count once, as in the verdict, from fifty seconds on. A sample above the deadline refutes
-    /// the claim and ends the measurement. -D limits its length: if the claim is not shown by then, the result is INCONCLUSIVE. A
-    /// PASS takes at least 1e-4@95%.
+    /// A cluster of late samples counts once, as in the verdict, in runs of at least 50 s. A sample above the deadline refutes
+    /// the claim and ends the measurement. -D limits the length: if the claim is not shown by then, the result is INCONCLUSIVE.
+    /// A PASS takes at least 1e-4@95%.
     #[arg(long, value_name = "P@CONFIDENCE%")]
     pub until: Option<Claim>,
 }

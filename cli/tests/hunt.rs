@@ -66,7 +66,7 @@ fn nonsense_is_refused_in_one_line_before_anything_is_measured() {
         (&["-p", "0"], "0"),
         (&["-p", "100"], "100"),
         (&["--deadline", "soon"], "soon"),
-        (&["--peaks", "0"], "peaks"),
+        (&["--peaks", "0"], "--worst"), // an alias
         (&["--until", "1e-7"], "1e-7@95%"),
         (&["--until", "1e-12@95%"], "400 days"),
         (&["--no-such-flag"], "--no-such-flag"),

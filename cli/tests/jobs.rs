@@ -46,7 +46,7 @@ fn recorded_with(cause: &str, cycles: &str, how: &[&str]) -> Recorded {
         Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
     assert!(built.success());
     let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-    command.arg("record").args(how).args(["--peaks", "32", "-o"]).arg(&output);
+    command.arg("record").args(how).args(["--worst", "32", "-o"]).arg(&output);
     let ended = command.arg("--").arg(&program).args([cause, cycles]).current_dir(&place).output().unwrap();
     let text = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{text}\n{}", String::from_utf8_lossy(&ended.stderr));

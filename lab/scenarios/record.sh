@@ -3,7 +3,7 @@
 set +e
 lathunt cyclic -c 1 -p 80 -i 2000 -D 60s -q >/dev/null 2>&1 &
 cyclic=$!
-lathunt record -c 1 -D 60s --threshold 50ms --peaks 24 --json -o injected >injected.json 2>injected.talk &
+lathunt record -c 1 -D 60s --threshold 50ms --worst 24 --json -o injected >injected.json 2>injected.talk &
 record=$!
 # It runs when it has saved its run for the first time, after a second.
 for try in $(seq 150); do

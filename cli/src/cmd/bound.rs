@@ -29,84 +29,84 @@ use crate::file::{contents, read_run, Loaded};
 use crate::strict::Criteria;
 use crate::{exit, out};
 
-/// Says what may still come, in three answers that are never mixed: observed, bound, extrapolated.
+/// Estimate latencies not seen yet, as three separate results: observed, bound, extrapolated.
 ///
-/// Observed: the largest sample, and how rare larger ones must be, without any model of the tail; samples that come in
-/// clusters count once a cluster. Bound: a path analysis over measured terms of the kernel, where they were measured.
-/// Extrapolated: a generalised Pareto tail, printed only when every gate passes; the gate that refuses is named. No gate
-/// can see a mechanism that comes after the record, so a run is extrapolated only with --assume-no-new-mechanism.
+/// Observed: the largest sample, and an upper limit of the probability of larger ones, without a model of the tail; a cluster
+/// of samples counts once. Bound: a path analysis of measured terms of the kernel, if they were measured. Extrapolated: a
+/// generalised Pareto tail, printed only if every gate passes; a gate that refuses is named. No gate can detect a mechanism
+/// that first acts after the recording, so a run is extrapolated only with --assume-no-new-mechanism.
 ///
-/// Exit codes: 0 done, or the deadline holds for all that was observed; 1 error or invalid arguments; 2 a sample was above
-/// the deadline; 3 lost samples or missed activations may be above the deadline, or --strict asks for more.
+/// Exit status: 0 done, or the deadline holds for all observed samples; 1 error or invalid arguments; 2 a sample exceeded the
+/// deadline; 3 lost samples or missed activations may exceed the deadline, or --strict is not met.
 #[derive(Debug, clap::Args)]
 pub struct BoundArgs {
-    /// Run files of one configuration, or directories that hold run.lathunt.json
+    /// Run files of the same configuration, or directories that contain run.lathunt.json
     #[arg(value_name = "RUN", required_unless_present_any = ["values", "needed", "database"], conflicts_with_all = ["values", "needed", "database"])]
     runs: Vec<PathBuf>,
-    /// Analyse plain numbers in time order, one per line, any unit; - is stdin
+    /// Analyse plain numbers in time order, one per line, in any unit; - is stdin
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
-    /// Analyse the windows of this database of lathunt monitor; they are not extrapolated
+    /// Analyse the windows in this database of lathunt monitor; they are not extrapolated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["values", "needed", "per", "mixed", "assume_no_new_mechanism"])]
     database: Option<PathBuf>,
-    /// How far back the windows of --database go: 30h, 7d; a bare number counts in hours
+    /// Span of the windows of --database: 30h, 7d; bare numbers are hours
     #[arg(long, value_name = "TIME", default_value = "30h", value_parser = since, requires = "database")]
     since: Ns,
-    /// Of --database the tasks of this name, instead of the CPUs
+    /// With --database: analyse the tasks of this name instead of the CPUs
     #[arg(long, value_name = "NAME", requires = "database", conflicts_with = "cpus")]
     task: Option<String>,
-    /// The numbers of --values are maxima of blocks: fit a generalised extreme-value distribution
+    /// Numbers of --values are block maxima: fit a generalised extreme-value distribution
     #[arg(long, requires = "values")]
     block_maxima: bool,
-    /// The numbers of --values were rounded down to multiples of this
+    /// Numbers of --values were rounded down to multiples of this
     #[arg(long, value_name = "WIDTH", requires = "values", conflicts_with = "block_maxima")]
     class_width: Option<f64>,
-    /// Threshold of the tail, in the unit of --values or µs of runs [default: chosen]
+    /// Threshold of the tail, in the unit of --values, or in µs for runs [default: selected from the data]
     #[arg(long, value_name = "LEVEL", conflicts_with = "block_maxima", allow_negative_numbers = true)]
     threshold: Option<f64>,
-    /// One-sided confidence of limits, from 0.5 to below 1
+    /// One-sided confidence of the limits, from 0.5 to below 1
     #[arg(long, default_value_t = 0.95)]
     confidence: f64,
-    /// Probability per activation at which to extrapolate [default: 1e-9, or two decades beyond the data]
+    /// Probability per activation to extrapolate to [default: 1e-9, or two decades beyond the data]
     #[arg(long, value_name = "P", conflicts_with = "per")]
     exceedance: Option<f64>,
     /// Extrapolate to one exceedance per hour, day, year, or life=20y, at the interval of the run
     #[arg(long, value_name = "TIME", conflicts_with = "values")]
     per: Option<String>,
-    /// Extrapolate further than two decades beyond the data
+    /// Extrapolate more than two decades beyond the data
     #[arg(long)]
     beyond: bool,
-    /// Extrapolate a run: take as given that no mechanism comes that is not in it, which no test can see
+    /// Extrapolate a run, on the assumption that no mechanism absent from it will act; no test can verify that
     #[arg(long, conflicts_with = "values")]
     assume_no_new_mechanism: bool,
-    /// Deadline to hold observations against; a bare number counts in µs
+    /// Deadline to compare the samples with; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "values")]
     deadline: Option<Ns>,
     #[command(flatten)]
     strict: Criteria,
-    /// Which quantity (cyclic, timer, wakeup, …) [default: the first run's main one]
+    /// Quantity to analyse: cyclic, timer, wakeup, … [default: the main quantity of the first run]
     #[arg(long, value_name = "NAME", conflicts_with = "values")]
     quantity: Option<String>,
-    /// Only these CPUs
+    /// Analyse only these CPUs
     #[arg(short, long, value_name = "LIST", conflicts_with = "values")]
     cpus: Option<String>,
-    /// Accept runs of different configurations; each is analysed by itself
+    /// Accept runs of different configurations; each is analysed separately
     #[arg(long, conflicts_with = "values")]
     mixed: bool,
-    /// Print the number of samples and hours that a claim needs, without measuring
+    /// Print the number of samples and hours that a claim needs, without a measurement
     #[arg(long)]
     needed: bool,
-    /// Interval for --needed; a bare number counts in µs
+    /// Interval for --needed; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::interval, default_value = "1ms", requires = "needed")]
     interval: Ns,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-    /// Directory for bound.json and bound.html, the plots
+    /// Directory for bound.json and bound.html (plots)
     #[arg(short, long, value_name = "DIR", conflicts_with = "needed")]
     output: Option<PathBuf>,
-    /// Draw how often each level is exceeded, observed and extrapolated; the ending decides: .svg, .png, or .html with the
-    /// plots that speak for and against the fit
+    /// Plot the exceedance probability of each level, observed and extrapolated; the extension selects the format: .svg, .png,
+    /// or .html with diagnostic plots of the fit
     #[arg(long, value_name = "FILE", conflicts_with_all = ["needed", "block_maxima"])]
     plot: Option<PathBuf>,
 }

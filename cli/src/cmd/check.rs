@@ -17,44 +17,44 @@ use lathunt_host::tree::LIVE;
 use crate::file::write_atomic;
 use crate::{exit, out};
 
-/// Is this machine set up for real time?
+/// Check whether this machine is set up for real time.
 ///
-/// Looks at kernel, clocks, scheduling, isolation, power, hardware, memory and what else runs; changes nothing. Each
-/// rule is good, to mend (with the command), reported (it depends on the workload), or unknown with the reason.
-/// `--snapshot` takes a machine along; `--root` looks at it elsewhere.
+/// Examines kernel, clocks, scheduling, isolation, power, hardware, memory and running programs; changes nothing. The result of
+/// each rule is good, a finding (with the command that fixes it), reported (it depends on the workload), or unknown with the
+/// reason. `--snapshot` saves the facts about a machine; `--root` checks such a snapshot on another machine.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
-    /// CPUs of the real-time work; default: the isolated ones, else all
+    /// CPUs of the real-time work [default: the isolated CPUs, else all]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// What the machine is for: periodic, busy-poll, audio or network
+    /// Workload of the machine: periodic, busy-poll, audio or network
     #[arg(long, value_name = "PROFILE", default_value = "periodic")]
     profile: Profile,
-    /// Look at another machine: a snapshot file, or a directory with its /proc and /sys
+    /// Check another machine: a snapshot file, or a directory with its /proc and /sys
     #[arg(long, value_name = "PATH", conflicts_with_all = ["kconfig", "snapshot"])]
     root: Option<PathBuf>,
-    /// Judge a kernel configuration alone, and print the lines to add
+    /// Check only a kernel configuration, and print the lines to add
     #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
     kconfig: Option<PathBuf>,
-    /// Write what the rules need of this machine to FILE, and judge nothing
+    /// Write the facts that the rules need to FILE, without evaluating them
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Watch counters (steal, SMIs, interrupts, heat) for this long
+    /// Time for which counters (steal, SMIs, interrupts, temperature) are watched
     #[arg(short = 'D', long, value_name = "TIME", default_value = "1s", value_parser = watch)]
     duration: Duration,
-    /// Exit with 2 when something at least this bad is found: fatal, high, medium or info
+    /// Exit with status 2 if there is a finding of at least this severity: fatal, high, medium or info
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
-    /// Print the commands, boot parameters and build options that mend it, as a script; runs nothing
+    /// Print the commands, boot parameters and build options that fix the findings, as a script; nothing is executed
     #[arg(long, conflicts_with = "json")]
     fix_script: bool,
-    /// Show everything: also what is good, what does not apply, and where each rule comes from
+    /// Show all rules, also good and inapplicable ones, with the source of each
     #[arg(short = 'a', long)]
     all: bool,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Print only what is to mend
+    /// Print only the findings
     #[arg(short, long)]
     quiet: bool,
 }

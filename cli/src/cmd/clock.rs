@@ -12,26 +12,26 @@ use lathunt_host::tree::LIVE;
 use super::units;
 use crate::{exit, out};
 
-/// What does reading the clock cost, by which path?
+/// Measure the cost of reading the clock, for each path.
 ///
-/// Each path is read in pairs: the table shows the differences (max, avg, min, standard deviation), what a read takes
-/// by another clock, the smallest step and the share of differences that are 0. Which reads enter the kernel is proved
-/// with seccomp. Then the CPUs' clocks are compared with each other. Exit code 2 when a clock went backwards.
+/// Each path is read in pairs. The table shows the differences (max, avg, min, standard deviation), the duration of a read by
+/// another clock, the smallest step and the share of differences that are 0. Reads that enter the kernel are detected with
+/// seccomp. Then the clocks of the CPUs are compared with each other. Exit status 2 if a clock went backwards.
 #[derive(Debug, clap::Args)]
 pub struct ClockArgs {
-    /// Pairs of reads of each path; 1e8 takes some ten minutes
+    /// Pairs of reads per path; 1e8 takes about ten minutes
     #[arg(short = 'n', long, value_name = "N", default_value = "1e6", value_parser = units::count)]
     count: u64,
-    /// CPUs to compare; the costs are measured on the last of them
+    /// CPUs to compare; the cost is measured on the last of them
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// Measure under SCHED_FIFO at this priority, with a pause in every 20 ms
+    /// Measure with SCHED_FIFO at this priority, with a pause every 20 ms
     #[arg(short = 'p', long, value_name = "PRIO", value_parser = clap::value_parser!(i32).range(1..=99))]
     priority: Option<i32>,
     /// Also read on a thread of lathunt-runtime (see `lathunt tasks run --scheduler fiber-fp`)
     #[arg(long)]
     runtime: bool,
-    /// Put published figures beside
+    /// Also print published figures for comparison
     #[arg(long)]
     compare: bool,
     /// Print JSON

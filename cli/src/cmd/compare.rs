@@ -15,15 +15,15 @@ use lathunt_host::restrict::{to_reading, Programs};
 use crate::exit::{EXCEEDED, INCONCLUSIVE};
 use crate::file::{read_run, Loaded};
 
-/// Compares runs; the first is the reference.
+/// Compare runs; the first is the reference.
 ///
-/// With --fail-on a run fails where a figure is above the reference's by more than is allowed and by more than chance
-/// would do it. Seconds of both runs are held against one another, because late ones come in bursts: of the seconds
-/// with a larger latency, too many must be of one run. A figure beyond what is allowed in a second or two may be chance;
-/// that is said, and fails nothing.
+/// With --fail-on, a run fails if a figure exceeds that of the reference by more than the limit, and by more than chance
+/// explains. The test compares seconds, not samples, because late activations come in bursts: the run fails if too many of the
+/// seconds with a larger latency are its own. An excess in only one or two seconds may be chance; it is reported, and does not
+/// fail the run.
 ///
-/// Exit status: 0 compared, and no figure is worse than allowed; 1 a run cannot be read; 2 a figure is worse; 3 it cannot
-/// be told: a run is too short, incomplete, inconclusive by itself, or lost samples that may be larger.
+/// Exit status: 0 compared, and no figure is worse than allowed; 1 a run cannot be read; 2 a figure is worse; 3 undecided: a
+/// run is too short, incomplete, itself inconclusive, or lost samples that may be larger.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
     /// Run files, or directories that hold run.lathunt.json
@@ -32,13 +32,13 @@ pub struct CompareArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Also draw the runs over each other: FILE.svg, .png or .html; - writes SVG to stdout, and no table
+    /// Also plot the runs over each other: FILE.svg, .png or .html; - writes SVG to stdout, and no table
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Exit with 2 where a run is worse than the first by more than this: 'max +20%, p99.99 +10%, median +5us'
+    /// Exit with status 2 if a run is worse than the first by more than these limits: 'max +20%, p99.99 +10%, median +5us'
     #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
     fail_on: Vec<Limit>,
-    /// With --fail-on: at most 1 - this is the probability that a run is called worse by chance
+    /// With --fail-on: confidence of the test; 1 - LEVEL limits the probability that a run fails by chance
     #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = level, requires = "fail_on")]
     confidence: f64,
 }

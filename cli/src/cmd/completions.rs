@@ -6,13 +6,13 @@ use clap_complete::Shell;
 
 use crate::out;
 
-/// Print the completion script of a shell.
+/// Print a shell completion script.
 ///
-/// `make install` puts those of bash, zsh and fish where they look for them. By hand:
-/// `lathunt completions bash >/etc/bash_completion.d/lathunt`.
+/// `make install` installs the scripts for bash, zsh and fish. Manually: `lathunt completions bash
+/// >/etc/bash_completion.d/lathunt`.
 #[derive(clap::Args, Debug)]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell to complete for
     shell: Shell,
 }
 

@@ -51,67 +51,68 @@ pub type Attach<'a> = dyn FnMut(&[ThreadSpec]) -> Option<Box<dyn BreakWatch>> + 
 /// Arguments of `lathunt cyclic`.
 #[derive(Args)]
 pub struct CyclicArgs {
-    /// CPUs to measure, one thread each [default: all that this process may use]
+    /// CPUs to measure, one thread each [default: all CPUs that this process may use]
     #[arg(short, long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// Length of the measurement (60s, 5m, 2h); without it until Ctrl-C
+    /// Length of the measurement: 60s, 5m, 2h [default: until Ctrl-C]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
     duration: Option<Ns>,
     #[command(flatten)]
     until: UntilArg,
-    /// Distance of two activations (bare numbers are µs)
+    /// Period of the measuring threads; bare numbers are µs
     #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = interval)]
     interval: Ns,
-    /// Measure with one SCHED_DEADLINE thread that has this runtime in each period, on any CPU: 200us:1ms
+    /// Measure with one SCHED_DEADLINE thread of this runtime and period, on any CPU: 200us:1ms
     ///
-    /// The kernel admits it only for a thread that may run on all CPUs. Activations must not come more often than periods.
+    /// The kernel admits such a thread only if it may run on all CPUs. --interval must be at least the period.
     #[arg(long, value_name = "RUNTIME:PERIOD", conflicts_with_all = ["cpus", "priority"])]
     deadline_policy: Option<Reserved>,
-    /// Keep the samples of this time from the start apart: in the run and in the table, but not judged
+    /// Exclude the samples of this time at the start from the verdict; the run and the table show them separately
     ///
-    /// Length and loops count from its end. The verdict says how large they were.
+    /// The duration and --loops count from the end of the warm-up. The verdict states the largest latency of the warm-up.
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     warm_up: Option<Ns>,
-    /// Start at this time, together with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
+    /// Start the measurement at this time, together with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or
+    /// tai:@SECONDS
     ///
-    /// How well the clocks of the machines agree is not checked: ptp4l and chrony report it.
-    #[arg(long, value_name = "MOMENT")]
+    /// The offset between the clocks of the machines is not checked; ptp4l and chrony report it.
+    #[arg(long, value_name = "TIME")]
     start_at: Option<StartAt>,
-    /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
+    /// Real-time priority (SCHED_FIFO); 0: measure with ordinary threads
     #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
     priority: i32,
-    /// End after this many activations of each thread
+    /// Number of activations of each thread, after which the measurement ends
     #[arg(short, long, value_name = "N", conflicts_with = "until", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
-    /// Latency that must not be exceeded; exit code 2 when it is
+    /// Latency that must not be exceeded (else exit status 2); bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
     #[command(flatten)]
     strict: Strict,
-    /// Stop at the first latency above this, and say who; exit code 2
+    /// Stop at the first latency above this and report its cause; exit status 2; bare numbers are µs
     #[arg(short, long, visible_alias = "stop-at", value_name = "TIME", value_parser = microseconds)]
     break_at: Option<Ns>,
     #[command(flatten)]
     on_late: OnLateArgs,
-    /// With --break-at: write a mark into the kernel's trace
+    /// With --break-at: write a mark into the kernel trace
     #[arg(long, requires = "break_at")]
     tracemark: bool,
-    /// How many of the worst samples to keep per thread
+    /// Number of worst samples to keep per thread
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     worst: u16,
-    /// Hold /dev/cpu_dma_latency at this many µs (this improves the machine under test)
+    /// Limit the exit latency of idle states to this many µs, by holding /dev/cpu_dma_latency (improves the machine under test)
     #[arg(long, value_name = "US")]
     pm_qos: Option<i32>,
-    /// Clock of the activations
+    /// Clock that the activations are programmed on
     #[arg(long, value_enum, default_value = "monotonic")]
     clock: ClockName,
     /// Do not lock memory
     #[arg(long)]
     no_mlock: bool,
-    /// Print the histogram (occupied rows of 1 µs)
+    /// Print the histogram (non-empty buckets of 1 µs)
     #[arg(long)]
     histogram: bool,
-    /// Show the view without coordinated omission: missed activations count at the latency they would have had
+    /// Show the distribution corrected for coordinated omission: missed activations count at the latency they would have had
     #[arg(long)]
     replayed: bool,
     /// Write the run to this file, or to run.lathunt.json in this directory
@@ -120,7 +121,7 @@ pub struct CyclicArgs {
     /// Print the run as JSON instead of the table
     #[arg(long)]
     json: bool,
-    /// No progress, only the result
+    /// Print only the result, no progress
     #[arg(short, long)]
     quiet: bool,
 }

@@ -31,29 +31,31 @@ use crate::trace_file::{TraceFile, WithSymbols};
 use exports::{Drawing, Exports};
 
 /// What stands below the options.
-const AFTER: &str = "Without a question, explain prints the summary of a directory, and answers the obvious question: the latency of a kernel tracer's text (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that hit cyclictest's threshold, else the worst wake-up of a real-time thread.
+const AFTER: &str = "Without a query, explain prints the summary of a directory and explains one latency: that in the output of a kernel tracer (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that exceeded cyclictest's threshold, else the worst wake-up of a real-time thread.
 
-In a tree, ~ marks a part that is concluded from other events and was not recorded itself; `inferred` in the JSON.
+In a tree, ~ marks a part that is inferred from other events, not recorded (`inferred` in the JSON).
 
-Exit status: 0 where the question was answered, also where passages reach --threshold, or none was found; 1 where it could not be; 3 where it was, but the trace is damaged (what is missing may be worse), or does not hold what would answer.";
+Exit status: 0 answered, also if intervals reach --threshold or none was found; 1 error or invalid arguments; 3 inconclusive: the trace is damaged (missing intervals may be worse), or lacks the events that the query needs.";
 
-/// Explains passages of a recorded trace: where their time went, and whose fault it is.
+/// Explain latencies in a recorded trace: where the time went, and the cause.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub struct ExplainArgs {
-    /// What `lathunt trace` left (its directory), a trace.dat, a directory of CTF traces, a perf.data, or text of ftrace; also through a pipe (-). Of a run file (run.lathunt.json) the flight recording beside it
+    /// Directory written by `lathunt trace`, a trace.dat, a directory of CTF traces, a perf.data, or ftrace text; - is stdin.
+    /// For a run file (run.lathunt.json): the flight recording beside it
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Passages from marker A to marker B: sys:600, mark:TEXT (a text that contains TEXT), event:NAME or event:NAME[field==value]
+    /// Intervals from marker A to marker B: sys:600, mark:TEXT (marks that contain TEXT), event:NAME or
+    /// event:NAME[field==value]
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     between: Option<Vec<Marker>>,
-    /// Pair A with B by the value of this field (arg0… of system calls), not by thread
+    /// Pair A with B by the value of this field (arg0… for system calls) instead of by thread
     #[arg(long, value_name = "FIELD", requires = "between")]
     pair: Option<String>,
-    /// Every wake-up, from waking to switched in
+    /// Every wake-up: from waking to switch-in
     #[arg(long)]
     wakeups: bool,
-    /// What happened to the thread at this moment (seconds, as traces print them)
+    /// The interval of the thread at this time (seconds, as printed in traces)
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// Every call of this system call (name or number)
@@ -62,7 +64,7 @@ pub struct ExplainArgs {
     /// From interrupt line IRQ to the switch-in of thread TID
     #[arg(long, num_args = 2, value_names = ["IRQ", "TID"])]
     irq_to_thread: Option<Vec<i32>>,
-    /// The whole trace at a glance: CPUs, threads, interrupters, wake-ups
+    /// Summary of the trace: CPUs, threads, interruptions, wake-ups
     #[arg(long)]
     summary: bool,
     /// Periodic threads: release, start and end of their jobs, missed periods
@@ -71,22 +73,22 @@ pub struct ExplainArgs {
     /// Only this thread
     #[arg(long, value_name = "TID")]
     tid: Option<i32>,
-    /// Only threads whose name matches: * any characters, ? one
+    /// Only threads with a matching name: * any characters, ? one
     #[arg(long, value_name = "GLOB")]
     comm: Option<String>,
-    /// How many of the worst passages are explained [default: 1]
+    /// Number of worst intervals to explain [default: 1]
     #[arg(long, value_name = "N")]
     worst: Option<usize>,
-    /// Only passages at least this long; a bare number counts in µs
+    /// Only intervals of at least this length; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = |text: &str| parse_duration(text, Ns::from_us(1)))]
     threshold: Option<Ns>,
     /// Show the events that prove each part
     #[arg(long)]
     evidence: bool,
-    /// Names files behind page faults: a saved /proc/PID/maps, or a PID of this machine
+    /// Memory maps, to name the files of page faults: a saved /proc/PID/maps, or a PID on this machine
     #[arg(long, value_name = "FILE|PID")]
     maps: Option<String>,
-    /// Names files behind page faults: the file tree of the traced machine
+    /// Root of the file tree of the traced machine, to name the files of page faults
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Kernel symbols of the traced machine: a saved /proc/kallsyms

@@ -19,35 +19,38 @@ use super::units;
 use crate::file::write_atomic;
 use crate::out;
 
-/// The maxima of consecutive windows that `lathunt monitor` has recorded.
+/// Show the maxima of consecutive windows recorded by `lathunt monitor`.
 ///
-/// A table of each series with its worst windows, or the same as JSON, CSV or plot. The monitor may be running. Quantiles are
-/// of all samples; where lost ones could hide one, it is not told. Damaged records are named and left out.
+/// Prints each series with its worst windows, as a table, JSON, CSV or plot. The monitor may be running. Quantiles cover all
+/// samples; a quantile that lost samples could change is not printed. Damaged records are named and skipped.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
-    /// From when on: how long ago (30h, 7d; a bare number counts in hours), or when in UTC (2026-11-26T07:30, 2026-11-26, 07:30)
+    /// Start of the time range: how long ago (30h, 7d; bare numbers are hours), or a time in UTC (2026-11-26T07:30, 2026-11-26,
+    /// 07:30)
     #[arg(long, value_name = "TIME", default_value = "30h", value_parser = moment)]
     since: UnixMs,
-    /// Until when, in the same forms [default: now]
+    /// End of the time range, in the same forms [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<UnixMs>,
-    /// Only this series: timer, wakeup, timer+wakeup, sharedprio, response; of one CPU (wakeup@1), or of the tasks of one name
-    /// (wakeup@task:NAME); may be repeated
+    /// Show only this series: timer, wakeup, timer+wakeup, sharedprio, response; of one CPU (wakeup@1), or of the tasks of one
+    /// name (wakeup@task:NAME); can be repeated
     #[arg(long, value_name = "SERIES")]
     series: Vec<Wanted>,
     /// Database of the monitor
     #[arg(long, value_name = "FILE", default_value = DATABASE)]
     database: PathBuf,
-    /// Print for each series how rare latencies above this are; a bare number counts in µs. Jobs are held to their own deadline
+    /// Print the exceedance probability of this latency for each series; bare numbers are µs. Jobs are judged by their own
+    /// deadline
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     deadline: Option<Ns>,
     /// Print everything as JSON, with histograms and explanations
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print one line a window and series as CSV
+    /// Print one line per window and series as CSV
     #[arg(long)]
     csv: bool,
-    /// Draw the maxima instead; the ending decides: .svg or .png (one quantity, the first that has samples), or .html (all, with the worst cases)
+    /// Plot the maxima instead; the file extension selects the format: .svg or .png (the first quantity that has samples), or
+    /// .html (all quantities, with the worst cases)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
     plot: Option<PathBuf>,
 }

@@ -24,64 +24,66 @@ use session::Plan;
 
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
 ///
-/// What is stated without any model counts late activations that come together once, as far as the maxima of the seconds tell
-/// (from fifty seconds on); in shorter runs it holds if they come independently, and is optimistic where they come in bursts.
+/// The model-free bound counts a cluster of late activations once. Clusters are detected from the maximum of each second, in
+/// runs of at least 50 s. In shorter runs the bound assumes independent late activations, and is optimistic if they come in
+/// bursts.
 ///
-/// Exit status: 0 within the deadline (or none given), 1 could not measure, 2 deadline exceeded, 3 measured but
-/// inconclusive.
+/// Exit status: 0 within the deadline (or none given); 1 could not measure; 2 deadline exceeded; 3 inconclusive.
 #[derive(Args, Debug)]
 pub struct HuntArgs {
-    /// How long to measure: 60s, 10m, 2h [default: 60s, or as long as --until takes]
+    /// Length of the measurement: 60s, 10m, 2h [default: 60s, or as long as --until takes]
     #[arg(short = 'D', long, value_parser = seconds)]
     duration: Option<Ns>,
     #[command(flatten)]
     until: UntilArg,
-    /// CPUs to measure, as a list (0-3,6); default: all online ones
+    /// CPUs to measure, as a list: 0-3,6 [default: all online CPUs]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Real-time priority of the measuring threads (SCHED_FIFO)
     #[arg(short = 'p', long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(1..=99))]
     priority: i32,
-    /// Distance of two activations; a bare number counts in µs
+    /// Period of the measuring threads; bare numbers are µs
     #[arg(short = 'i', long, default_value = "1000", value_parser = interval)]
     interval: Ns,
-    /// Latency that must not be exceeded; a bare number counts in µs
+    /// Latency that must not be exceeded; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     deadline: Option<Ns>,
     #[command(flatten)]
     strict: Strict,
-    /// End the measurement at the first latency above this, with exit code 2; a bare number counts in µs
+    /// Stop the measurement at the first latency above this, with exit status 2; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     stop_at: Option<Ns>,
     #[command(flatten)]
     on_late: OnLateArgs,
-    /// auto: stress-ng, or builtin where it is not installed; builtin: our own; none; or a shell command that makes the load
+    /// Load: auto (stress-ng, or builtin if it is not installed), builtin, none, or a shell command that generates the load
     #[arg(long, value_name = "auto|none|CMD", default_value = "auto")]
     load: String,
-    /// Hold /dev/cpu_dma_latency at this many µs: CPUs use no idle state with a longer exit latency. cyclictest holds 0
+    /// Limit the exit latency of idle states to this many µs, by holding /dev/cpu_dma_latency (cyclictest holds 0)
     ///
-    /// This improves the machine under test. Without it hunt measures the machine as it runs, so cyclictest may find less.
+    /// This improves the latency of the machine under test. Without it, hunt measures the machine as configured, so cyclictest
+    /// may report lower latencies.
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(i32).range(0..))]
     pm_qos: Option<i32>,
-    /// Disable idle states of the measured CPUs with a longer exit latency, until it ends; a bare number counts in µs
+    /// Disable idle states with a longer exit latency on the measured CPUs, until the measurement ends; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = idle_latency)]
     idle_latency: Option<Ns>,
-    /// Compare: measure with idle states as they are and limited (to --pm-qos, or 0 µs) in alternating rounds
+    /// Measure in alternating rounds with idle states as configured and limited (to --pm-qos, or 0 µs)
     ///
-    /// The report shows the latencies of both kinds of rounds side by side. Verdict and series cover all rounds.
+    /// The report compares the latencies of both kinds of rounds. Verdict and series cover all rounds.
     #[arg(long, conflicts_with_all = ["idle_latency", "until"])]
     compare_idle: bool,
-    /// Start to measure at this time, together with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or tai:@SECONDS
+    /// Start the measurement at this time, together with other machines: 2026-11-26T13:00:00Z, @SECONDS since 1970, or
+    /// tai:@SECONDS
     ///
-    /// Calibration and load come before it: leave ten seconds at least. How well the clocks of the machines agree is not checked:
-    /// ptp4l and chrony report it.
-    #[arg(long, value_name = "MOMENT")]
+    /// Calibration and load start before that time: allow at least ten seconds. The offset between the clocks of the machines
+    /// is not checked; ptp4l and chrony report it.
+    #[arg(long, value_name = "TIME")]
     start_at: Option<StartAt>,
-    /// Explain so many worst cases of each CPU
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
-    peaks: u16,
-    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME. A run that
-    /// lies there already is set aside, as run.lathunt.json.old
+    /// Number of worst cases to explain per CPU
+    #[arg(long, alias = "peaks", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    worst: u16,
+    /// Directory for run.lathunt.json and report.html [default: lathunt-DATE-TIME]. An existing run is renamed to
+    /// run.lathunt.json.old
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the run file on stdout instead of the summary
@@ -112,7 +114,7 @@ pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
         start_at: args.start_at,
         on_late,
         load: args.load,
-        peaks: usize::from(args.peaks),
+        peaks: usize::from(args.worst),
         output: args.output,
         json: args.json,
         quiet: args.quiet,

@@ -23,41 +23,41 @@ use crate::file::{target, write_atomic, RUN_FILE};
 use crate::live::ticker::Ticker;
 use crate::{exit, out, stopped};
 
-/// Does hardware, firmware or the host steal time?
+/// Detect time taken by hardware, firmware or the hypervisor.
 ///
-/// Uses the kernel's hwlat tracer in an instance of its own where there is one, else a loop on every CPU whose gaps are
-/// held against a record of the kernel, SMI counts and stolen time. The answer for each gap is who took it, or "cannot
-/// tell". Not for a machine at work: both keep CPUs busy for --width of every --window.
+/// Uses the hwlat tracer of the kernel, in a private instance, if there is one. Otherwise a loop runs on every CPU, and its
+/// gaps are matched with a kernel recording, SMI counts and steal time. Each gap is reported with its cause, or as "cannot
+/// tell". Do not run this on a production system: both methods keep CPUs busy for --width of every --window.
 #[derive(Debug, clap::Args)]
 pub struct HwlatArgs {
-    /// How long
+    /// Length of the measurement
     #[arg(short = 'D', long, value_name = "TIME", default_value = "120s", value_parser = units::seconds)]
     duration: Ns,
-    /// Length of a cycle
+    /// Length of a window
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::microseconds)]
     window: Ns,
-    /// Watched part of it
+    /// Time per window spent sampling
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::microseconds)]
     width: Ns,
-    /// Gaps from here on
+    /// Shortest gap to report
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::microseconds)]
     threshold: Ns,
-    /// Exit with 2 when a gap that is not this kernel's own doing is longer, with 3 when that cannot be told of all
+    /// Exit with status 2 if a gap not caused by this kernel is longer than this, with 3 if that cannot be decided for all gaps
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     hardlimit: Option<Ns>,
-    /// CPUs to watch; default: all
+    /// CPUs to watch [default: all]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// Which detector: tracer, spin, both, or auto (the tracer where there is one)
-    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = ["auto", "tracer", "spin", "both"])]
+    /// Detector: tracer, spin, both, or auto (the tracer if there is one)
+    #[arg(long, value_name = "DETECTOR", default_value = "auto", value_parser = ["auto", "tracer", "spin", "both"])]
     detector: String,
-    /// The tracer on all CPUs at the same time, as the loop always does, instead of one after the other
+    /// Run the tracer on all CPUs at the same time, as the loop always does, instead of on one CPU after the other
     #[arg(long)]
     per_cpu: bool,
-    /// Print the histogram of the gaps, too (occupied rows)
+    /// Also print the histogram of the gaps (non-empty buckets)
     #[arg(long)]
     histogram: bool,
-    /// Write the gaps as a run to this file, or to run.lathunt.json in this directory: `lathunt plot` draws it
+    /// Write the gaps as a run to this file, or to run.lathunt.json in this directory, for `lathunt plot`
     #[arg(short = 'o', long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Print JSON

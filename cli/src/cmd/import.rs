@@ -15,15 +15,15 @@ use crate::file::{contents, write_atomic, Loaded};
 /// Arguments of `lathunt import`.
 #[derive(Args)]
 pub struct ImportArgs {
-    /// Results of cyclictest or another program of rt-tests (oslat, hwlatdetect, ptsematest, pmqtest, svsematest,
-    /// sigwaittest, signaltest, cyclicdeadline), of rtla timerlat or osnoise hist, rtla timerlat top, jitterdebugger, Xenomai's
-    /// latency or EVL's latmus, as text or JSON; `-` is stdin. Several files become one run
+    /// Results of cyclictest or another program of rt-tests (oslat, hwlatdetect, ptsematest, pmqtest, svsematest, sigwaittest,
+    /// signaltest, cyclicdeadline), of rtla timerlat or osnoise hist, rtla timerlat top, jitterdebugger, Xenomai's latency or
+    /// EVL's latmus, as text or JSON; - is stdin. Several files become one run
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Where to write the run file
+    /// File for the run
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// The latencies of a text are ns (cyclictest -N); without this it is guessed, and is µs in doubt
+    /// Latencies in text files are in ns (cyclictest -N) [default: the unit is detected, and µs if in doubt]
     #[arg(long)]
     ns: bool,
 }

@@ -9,33 +9,33 @@ use lathunt_core::time::{parse_duration, Cpu, Ns};
 use lathunt_host::inject::{inject, Kind, Options, Report};
 use lathunt_host::{signals, threads};
 
-/// A known disturbance on one CPU, to prove that instruments see it.
+/// Inject a known disturbance on one CPU, to verify that the instruments detect it.
 ///
 /// Needs root (or CAP_BPF, CAP_PERFMON and CAP_SYS_NICE). Every pulse ends by itself.
 #[derive(Debug, clap::Args)]
 pub struct InjectArgs {
-    /// What holds the CPU: irqoff, preemptoff, softirq, thread (FIFO hog) or pagefault
+    /// Disturbance: irqoff, preemptoff, softirq, thread (SCHED_FIFO hog) or pagefault
     #[arg(value_name = "KIND")]
     pub kind: Kind,
-    /// CPU to hold
+    /// CPU to disturb
     #[arg(short = 'c', long, value_name = "CPU", value_parser = cpu)]
     pub cpu: Cpu,
-    /// Length of each pulse
+    /// Length of each pulse; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = micros)]
     pub length: Ns,
-    /// From the beginning of one pulse to the next
+    /// Time from the start of one pulse to the start of the next; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = micros)]
     pub every: Ns,
     /// Number of pulses
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     pub count: u32,
-    /// FIFO priority of the kinds thread and pagefault
+    /// SCHED_FIFO priority of the kinds thread and pagefault
     #[arg(short = 'p', long, value_name = "PRIO", default_value_t = 98, value_parser = clap::value_parser!(i32).range(1..=99))]
     pub priority: i32,
     /// Allow pulses longer than one second
     #[arg(long)]
     pub yes_really: bool,
-    /// Print the report as JSON, with every pulse
+    /// Print the report of every pulse as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -21,11 +21,11 @@ use crate::out;
 
 const NONE_YET: &str = "no CPU is isolated yet: give those to isolate with -c";
 
-/// Give CPUs to real time, prove it, put everything back
+/// Isolate CPUs for real-time work, verify the isolation, restore everything
 ///
-/// Interrupts, work queues, packet steering, kernel threads and programs are kept off the CPUs given with -c. Every
-/// change is written down before it is made, so that nothing is left behind, not even after kill -9: the next lathunt
-/// puts back what a killed one had changed. What somebody else has changed since is reported and left alone.
+/// Moves interrupts, work queues, packet steering, kernel threads and programs away from the CPUs given with -c. Every change
+/// is written to a journal before it is made. After kill -9, the next lathunt command restores the settings. Settings that
+/// somebody else has changed since are reported and not touched.
 #[derive(Debug, clap::Args)]
 pub struct IsolateArgs {
     #[command(subcommand)]
@@ -34,7 +34,7 @@ pub struct IsolateArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Show what would change, what cannot be changed while the system runs, and the boot parameters for that
+    /// Show the planned changes, the settings that cannot be changed at run time, and the boot parameters for these
     Plan {
         #[command(flatten)]
         what: What,
@@ -44,38 +44,38 @@ enum Action {
         #[command(flatten)]
         what: What,
     },
-    /// Isolate while COMMAND runs on these CPUs, or without COMMAND until a signal; newcomers are moved away
+    /// Isolate while COMMAND runs on these CPUs, or without COMMAND until a signal; new threads are moved away
     ///
-    /// Where CPUs are isolated already (`isolate apply`), COMMAND runs on those and they stay isolated. The exit code is
-    /// that of COMMAND, or 128 and the signal that ended it.
+    /// If CPUs are already isolated (`isolate apply`), COMMAND runs on those, and they stay isolated. The exit status is that
+    /// of COMMAND, or 128 plus the number of the signal that ended it.
     Run {
         #[command(flatten)]
         what: Optional,
-        /// What to run on the isolated CPUs
+        /// Command to run on the isolated CPUs
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
-    /// Watch what comes to the isolated CPUs under load: counts by class, gaps, a verdict for each cause, and its remedy
+    /// Verify the isolation under load: interruptions by class, gaps, a verdict and a remedy for each cause
     ///
-    /// With -c it measures `cyclic` before, isolates for the time, watches, measures again, and restores. Without -c it
-    /// watches what is isolated already, and compares with other CPUs. Exit code 2 when interrupts that can be moved or foreign
-    /// threads came; 3 when none came, but nothing ran there all the time that was to be watched.
+    /// With -c: measures `cyclic` latency, isolates the CPUs, watches them, measures again, and restores the settings. Without
+    /// -c: watches the CPUs isolated already, and compares them with other CPUs. Exit status: 2 if movable interrupts or
+    /// foreign threads ran there; 3 if none ran there, but the watching loop did not run all the time.
     Verify {
         #[command(flatten)]
         what: Optional,
         #[command(flatten)]
         how: verify::How,
     },
-    /// What is isolated, what has come there since, what somebody else has changed
+    /// Show the isolated CPUs, interruptions since the isolation, and settings changed by somebody else
     Status {
         #[command(flatten)]
         common: Common,
     },
-    /// Put everything back
+    /// Restore everything
     ///
-    /// An interrupt moves only when it comes: for those that are not where they were, this waits.
+    /// The kernel moves an interrupt only when it next fires. This waits for interrupts that have not moved back yet.
     Restore {
-        /// How long to wait for interrupts to come where they came before
+        /// Maximum time to wait for interrupts to move back
         #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::seconds)]
         patience: Ns,
         #[command(flatten)]
@@ -103,19 +103,19 @@ struct Optional {
 
 #[derive(Debug, clap::Args)]
 struct More {
-    /// CPUs for everything else [default: all others]
+    /// CPUs for all other work [default: all other CPUs]
     #[arg(long, value_name = "LIST")]
     housekeeping: Option<CpuSet>,
-    /// How threads are kept away: cgroup2, cpuset1, affinity [default: the best that works]
-    #[arg(long, value_name = "HOW", value_parser = ["cgroup2", "cpuset1", "affinity"])]
+    /// Mechanism that keeps threads away: cgroup2, cpuset1, affinity [default: the best one available]
+    #[arg(long, value_name = "METHOD", value_parser = ["cgroup2", "cpuset1", "affinity"])]
     by: Option<String>,
     /// Set the frequency governor of the isolated CPUs
     #[arg(long, value_name = "NAME")]
     governor: Option<String>,
-    /// Disable idle states of the isolated CPUs that take longer than this to leave (bare numbers are µs)
+    /// Disable idle states of the isolated CPUs with a longer exit latency; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::idle_latency)]
     idle_latency: Option<Ns>,
-    /// Leave this process where it is (name or process id; can be repeated)
+    /// Process not to be moved (name or PID; can be repeated)
     #[arg(long, value_name = "PROCESS")]
     keep: Vec<String>,
     #[command(flatten)]
@@ -127,10 +127,10 @@ struct Common {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print only what went wrong
+    /// Print only failures
     #[arg(short, long)]
     quiet: bool,
-    /// Where the journal lies, if not in /run/lathunt/isolate
+    /// Directory of the journal [default: /run/lathunt/isolate]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 }

@@ -27,97 +27,102 @@ use lathunt_host::latency_box::preempt::LEVELS;
 
 use super::units::{interval, microseconds, seconds};
 
-/// Sends stimuli on an absolute schedule and measures the time until `lathunt respond` answers, on the same machine or
-/// another one.
+/// Measure round trips from outside: from a stimulus to its answer.
 ///
-/// CHANNEL is the same at both ends: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, vsock:CID:PORT, tty:DEVICE@RATE,
-/// virtio:DEVICE, ether:INTERFACE, gpio:CHIP:OUT,IN; on one machine pipe, pty, mqueue, eventfd, futex, futex-pi, mutex, semaphore,
-/// semaphore:sysv, signal, condvar. Answers pair with their stimuli by a random session key and a sequence number; late,
-/// lost, duplicated, out-of-order and damaged ones are counted.
+/// Sends stimuli on an absolute schedule and measures the time until `lathunt respond` answers, on the same machine or another
+/// one.
 ///
-/// Exit codes: 0 measured, and within the deadline where one was given; 1 could not measure; 2 deadline or -b exceeded; 3 answers
-/// were lost, or the responder went away: the worst may be among them.
+/// CHANNEL is the same at both ends: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, vsock:CID:PORT, tty:DEVICE@RATE, virtio:DEVICE,
+/// ether:INTERFACE, gpio:CHIP:OUT,IN; on one machine also pipe, pty, mqueue, eventfd, futex, futex-pi, mutex, semaphore,
+/// semaphore:sysv, signal, condvar. Answers are matched with stimuli by a random session key and a sequence number; late, lost,
+/// duplicated, out-of-order and damaged answers are counted.
+///
+/// Exit status: 0 measured, and within the deadline if one was given; 1 could not measure; 2 deadline or -b exceeded; 3
+/// inconclusive: answers were lost, or the responder disappeared.
 #[derive(Args)]
 pub struct BoxArgs {
     /// Channels to measure, all at the same time
     #[arg(value_name = "CHANNEL", required_unless_present = "pair")]
     pub channels: Vec<Channel>,
-    /// Interval of the stimuli of a channel (bare numbers are µs)
+    /// Interval of the stimuli of each channel; bare numbers are µs
     #[arg(short, long, value_name = "TIME", default_value = "1000us", value_parser = interval)]
     pub interval: Ns,
-    /// How stimuli follow each other: periodic, random (0.5 to 1.5 intervals), `swept[:STEPS]` (0.5 to 1.5 intervals again and
-    /// again), burst:N (N at once each interval)
+    /// Timing of the stimuli: periodic, random (0.5 to 1.5 intervals), `swept[:STEPS]` (a repeated sweep from 0.5 to 1.5
+    /// intervals), burst:N (N at once in each interval)
     #[arg(long, value_name = "PATTERN", default_value = "periodic", value_parser = pattern)]
     pub pattern: Pattern,
-    /// Length of the measurement (60s, 5m, 2h); without it until Ctrl-C
+    /// Length of the measurement: 60s, 5m, 2h [default: until Ctrl-C]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<Ns>,
-    /// CPUs of the box's own threads, one channel after the other [default: the last CPU that this process may use]
+    /// CPUs of the threads of the box, one channel after the other [default: the last CPU that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<CpuSet>,
-    /// Real-time priority (SCHED_FIFO) of the thread that receives, the one that sends has one less; 0 measures as ordinary
-    /// threads
+    /// Real-time priority (SCHED_FIFO) of the receiving thread; the sending thread runs one below. 0: ordinary threads
     #[arg(short, long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(0..=99))]
     pub priority: i32,
-    /// Round trip that must not be exceeded; exit code 2 when it is
+    /// Round trip that must not be exceeded (else exit status 2); bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     pub deadline: Option<Ns>,
-    /// Stop at the first round trip above this; exit code 2
+    /// Stop at the first round trip above this, with exit status 2; bare numbers are µs
     #[arg(short, long, value_name = "TIME", value_parser = microseconds)]
     pub break_at: Option<Ns>,
-    /// How long an answer is waited for at the end, and on a channel that carries one stimulus at a time
+    /// Maximum time to wait for an answer, at the end and on channels that carry one stimulus at a time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]
     pub timeout: Ns,
-    /// How long the responder is waited for at the start
+    /// Maximum time to wait for the responder at the start
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
     pub wait: Ns,
-    /// Before the measurement, ask the responder for known delays and check that each is seen at its size
+    /// Before the measurement, request known delays from the responder and check that each is measured correctly
     #[arg(long)]
     pub calibrate: bool,
     /// Measure between two threads of this process instead, one waking the other: pipe, pty, mqueue, eventfd, futex, futex-pi,
     /// mutex, semaphore, semaphore:sysv, signal, condvar. `preempt[:N]`: N threads [default: 8] of rising priority on one CPU,
     /// the highest at -p, each released while the next lower one computes; verifies the order and measures each preemption
+    /// latency
     #[arg(long, value_name = "KIND", value_parser = pair, conflicts_with = "channels")]
     pub pair: Vec<Pair>,
-    /// With --pair: both threads on one CPU, a pair on each CPU [default: on two CPUs]
+    /// With --pair: both threads on one CPU, one pair per CPU [default: on two CPUs]
     #[arg(short = 'S', long, requires = "pair")]
     pub smp: bool,
-    /// With --pair: each CPU to each CPU, one after the other; -D is the length of each
+    /// With --pair: measure each pair of CPUs, one after the other; -D is the length of each measurement
     #[arg(long, requires = "pair", conflicts_with = "smp")]
     pub matrix: bool,
-    /// Compare the ways to receive (blocking, sigio, epoll, busy-poll, io-uring) in alternating rounds, with the CPU time of each;
-    /// the responder is a thread of this process, on the address of CHANNEL or with --pair; -D is the length of each way
+    /// Compare the methods to receive (blocking, sigio, epoll, busy-poll, io-uring) in alternating rounds, with the CPU time of
+    /// each. The responder is a thread of this process, on the address of CHANNEL or with --pair; -D is the length of each
+    /// method
     #[arg(long, value_name = "WHAT", value_parser = ["receive"], conflicts_with_all = ["matrix", "calibrate", "latmon", "listen"])]
     pub compare: Option<String>,
-    /// Explain the worst round trips from the kernel's events (needs root): why the stimulus was received late, what the responder
-    /// did, why the answer was late; with --pair preempt, why a thread ran late. With a responder of another machine only this
-    /// machine's part is known
+    /// Explain the worst round trips from kernel events (needs root): late reception of the stimulus, processing in the
+    /// responder, late answer; with --pair preempt, late threads. With a responder on another machine, only the part of this
+    /// machine is explained
     #[arg(long, conflicts_with_all = ["matrix", "compare", "latmon"])]
     pub record: bool,
     /// Number of worst round trips to keep
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub worst: u16,
-    /// While measuring, serve /histogram (1000 lines), /metrics and /run over HTTP; a port alone is of 127.0.0.1. With --latmon:
-    /// where latmus connects
+    /// While measuring, serve /histogram (1000 lines), /metrics and /run over HTTP; a bare port is on 127.0.0.1. With --latmon:
+    /// address that latmus connects to
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<String>,
-    /// Write the histogram as 1000 lines: line N counts the round trips from N-1 to N µs, the last line the rest
+    /// Write the histogram as 1000 lines: line N is the number of round trips from N-1 to N µs, the last line the number of all
+    /// longer ones
     #[arg(long, value_name = "FILE")]
     pub lines: Option<PathBuf>,
-    /// Be latmon: wait on TCP port 2306 of 127.0.0.1, or on --listen, for latmus of EVL or `lathunt respond --latmon`, which
-    /// chooses the interval and gets the latencies; ends after -D or with Ctrl-C
+    /// Act as latmon: wait on TCP port 2306 of 127.0.0.1, or on --listen, for latmus of EVL or `lathunt respond --latmon`,
+    /// which selects the interval and receives the latencies; ends after -D or on Ctrl-C
     #[arg(long, conflicts_with_all = ["pair", "calibrate"])]
     pub latmon: bool,
     /// Do not lock memory
     #[arg(long)]
     pub no_mlock: bool,
-    /// Write the run to run.lathunt.json in this directory, which is made, or to this file if its name ends in .json
+    /// Write the run to run.lathunt.json in this directory, which is created if needed, or to this file if its name ends in
+    /// .json
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// Print the run as JSON instead of the table
     #[arg(long)]
     pub json: bool,
-    /// No progress, only the result
+    /// Print only the result, no progress
     #[arg(short, long)]
     pub quiet: bool,
 }

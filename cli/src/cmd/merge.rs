@@ -14,19 +14,19 @@ use crate::conditions;
 use crate::file::{read_run, write_atomic, Loaded};
 use crate::{exit, out};
 
-/// Merges runs into one: histograms add exactly, the conditions of each stay listed.
+/// Merge runs into one: histograms add exactly, the conditions of each run are kept.
 ///
-/// `report`, `plot` and `compare` take the result. Its verdict is that of the worst run, never better.
+/// `report`, `plot` and `compare` accept the result. Its verdict is that of the worst run.
 #[derive(Debug, clap::Args)]
 pub struct MergeArgs {
     /// Run files, or directories that hold run.lathunt.json
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     runs: Vec<PathBuf>,
-    /// Join the run of `lathunt box` and that of `lathunt respond -o`, in this order: one measurement at both ends, by its session
-    /// and the numbers of the stimuli
+    /// Join a run of `lathunt box` and a run of `lathunt respond -o`, in this order, into one measurement of both ends, by
+    /// session and stimulus number
     #[arg(long)]
     pair: bool,
-    /// Where the merged run goes
+    /// File for the merged run
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Print only the verdict and its reasons

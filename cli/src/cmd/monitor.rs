@@ -22,65 +22,66 @@ use session::Plan;
 /// Where windows are kept unless told otherwise.
 pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
 
-/// How late is every real-time task of the production system, all the time?
+/// Record the latency of every real-time task of a production system, continuously.
 ///
-/// Records in the kernel (root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for names in stacks; all but the first two are
-/// given up once attached, and these two cannot be used to gain more). Every five minutes of the wall clock a window is
-/// closed: for each CPU the histograms of `timer`, `wakeup`, `timer+wakeup` and `sharedprio` (waits behind a task of the
-/// same priority), for each name of tasks those but `timer` (with a deadline also `response`), the exact maximum, who suffered it and who did it, and the
-/// explanation. `lathunt history` shows them; metrics for Prometheus are on 127.0.0.1:9745/metrics. Ends with SIGTERM or
-/// Ctrl-C after closing the last window. It takes 2.8 MB of memory for each CPU that this machine could ever have
-/// (/sys/devices/system/cpu/possible), and some 30 MB. Exit status: 0, or 1 when it could not record or could not keep every window.
+/// Records in the kernel (root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for symbols in stacks; after attaching, all
+/// capabilities except the first two are dropped, and these two cannot be used to gain others). A window ends every five
+/// minutes of the wall clock. It holds the histograms of `timer`, `wakeup`, `timer+wakeup` and `sharedprio` (waits behind a
+/// task of the same priority) for each CPU, and the same without `timer` (with a deadline also `response`) for each task name,
+/// each with its exact maximum, the victim, the culprit and the explanation. `lathunt history` shows them; Prometheus metrics
+/// are on 127.0.0.1:9745/metrics. SIGTERM or Ctrl-C ends the monitor after it has closed the last window. Memory: 2.8 MB for
+/// each possible CPU (/sys/devices/system/cpu/possible), plus about 30 MB. Exit status: 0, or 1 if it could not record or could
+/// not store every window.
 #[derive(Debug, clap::Args)]
 pub struct MonitorArgs {
-    /// Length of a window: 5m, 30s; a bare number counts in seconds. Windows end on its multiples of the wall clock (UTC)
+    /// Length of a window: 5m, 30s; bare numbers are seconds. Windows end at multiples of it in UTC
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = window)]
     window: Ns,
     /// Database for the windows (SQLite)
     #[arg(long, value_name = "FILE", default_value = DATABASE)]
     database: PathBuf,
-    /// Delete windows and events older than this: 400d, 12h; it needs a unit
+    /// Delete windows and events older than this: 400d, 12h; a unit is required
     #[arg(long, value_name = "TIME", default_value = "400d", value_parser = keep)]
     keep: Ns,
-    /// Delete the oldest windows when the database grows above this: 500M, 2G
+    /// Size of the database above which the oldest windows are deleted: 500M, 2G
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size)]
     size: u64,
-    /// CPUs to record, as a list (0-3,6); default: all, also those that come online later
+    /// CPUs to record, as a list: 0-3,6 [default: all, including CPUs that come online later]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH
+    /// Tasks to record: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH
     ///
-    /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
-    /// is, also a comma. A thread is recorded from when it takes such a name until it gives it up, or from when its program
-    /// begins in the control group (of version 2); who comes into one otherwise is looked up once a second.
-    #[arg(long, value_name = "WHO", default_value = "rt")]
+    /// GLOB is a shell pattern (*, ?, [a-z], [!a-z]) for thread names; a \ makes the next character literal, also a comma. A
+    /// thread is recorded while its name matches, or from the start of its program in the control group (version 2). Threads
+    /// that enter a control group in another way are found by a scan once a second.
+    #[arg(long, value_name = "TASKS", default_value = "rt")]
     tasks: Selection,
-    /// Response time that jobs must not exceed; a bare number counts in µs. `period`: that of the thread, which is detected
+    /// Response time that jobs must not exceed; bare numbers are µs. `period`: the period of the thread, which is detected
     ///
-    /// A job is what a thread does from its release to its next wait for one. It is that of real-time threads, or of all where
-    /// none is real time. Patterns of the shell name threads, and the first that fits decides:
-    /// `control=500us,io-*=10ms,*=none`. With deadlines, each window also has the response times of these tasks, how many of
-    /// their jobs were late, and the worst of them with its explanation.
+    /// A job is the work of a thread from its release until it waits for the next one. Jobs of real-time threads are judged, or
+    /// of all threads if none is real-time. Shell patterns select threads by name, and the first match decides:
+    /// `control=500us,io-*=10ms,*=none`. With deadlines, each window also holds the response times of these tasks, the number
+    /// of late jobs, and the worst job with its explanation.
     #[arg(long, value_name = "TIME", value_parser = deadlines)]
     deadline: Option<Deadlines>,
-    /// Read the deadlines from this file: one a line, as for --deadline; # begins a comment
+    /// Read the deadlines from this file: one per line, in the syntax of --deadline; # starts a comment
     #[arg(long, value_name = "FILE", conflicts_with = "deadline")]
     deadlines: Option<PathBuf>,
-    /// Latency that wake-ups must not exceed; a bare number counts in µs
+    /// Latency that wake-ups must not exceed; bare numbers are µs
     ///
-    /// The metric `lathunt_exceedance_probability_upper` is the upper limit of the probability that one does, for each series
-    /// of latencies. Jobs have it for their own deadline.
+    /// The metric `lathunt_exceedance_probability_upper` is the upper limit of the probability that a wake-up exceeds it, for
+    /// each latency series. For jobs, the metric refers to their own deadline.
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     latency_deadline: Option<Ns>,
     #[command(flatten)]
     on_late: OnLateArgs,
-    /// How far back the completed windows go that these limits rest on: 24h, 30d; it needs a unit
+    /// Span of completed windows that these probabilities are computed from: 24h, 30d; a unit is required
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = keep)]
     exceedance_span: Ns,
-    /// Names of tasks that have series of their own; those of tasks that come later are counted as "(others)"
+    /// Maximum number of task names with series of their own; further names are aggregated as "(others)"
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(0..=1024))]
     task_names: u16,
-    /// Where to serve metrics for Prometheus (path /metrics); "off": nowhere. Anybody who reaches it may read it
+    /// Address of the Prometheus metrics (path /metrics), or "off". Anyone who can connect can read them
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9745", value_parser = listen)]
     listen: Listen,
 }

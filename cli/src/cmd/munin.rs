@@ -16,17 +16,17 @@ use crate::out;
 /// Names the database in munin-node's configuration of the plug-in.
 const VARIABLE: &str = "LATHUNT_DATABASE";
 
-/// A Munin plug-in: the maxima that `lathunt monitor` records.
+/// Report the maxima recorded by `lathunt monitor` as a Munin plug-in.
 ///
-/// munin-node calls it with `config` or nothing; it knows multigraph and dirtyconfig. To install it, link the
-/// script munin/lathunt of lathunt's documentation folder (share/doc/lathunt) into /etc/munin/plugins. The database is that
-/// of the monitor, or the one that `env.LATHUNT_DATABASE` names in the plug-in's configuration.
+/// munin-node calls it with `config` or without an argument; multigraph and dirtyconfig are supported. To install it, link the
+/// script munin/lathunt from the documentation directory of lathunt (share/doc/lathunt) into /etc/munin/plugins. The database
+/// is that of the monitor, or the one named by `env.LATHUNT_DATABASE` in the configuration of the plug-in.
 #[derive(Debug, clap::Args)]
 pub struct MuninArgs {
-    /// What munin-node asks for; nothing: the values
+    /// Request of munin-node [default: fetch]
     #[arg(value_enum)]
     question: Option<Question>,
-    /// Database of the monitor [default: LATHUNT_DATABASE of the environment, else /var/lib/lathunt/monitor.sqlite]
+    /// Database of the monitor [default: LATHUNT_DATABASE from the environment, else /var/lib/lathunt/monitor.sqlite]
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ enum Question {
     Fetch,
     /// Titles and fields
     Config,
-    /// Whether the plug-in can work here
+    /// Whether the plug-in can run here
     Autoconf,
 }
 

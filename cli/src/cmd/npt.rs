@@ -28,71 +28,71 @@ use crate::on_late::OnLate;
 use crate::own;
 use crate::{exit, out, stopped};
 
-/// What interrupts a thread that must never stop?
+/// Measure interruptions of a busy loop, with the cause of each gap.
 ///
-/// A pinned real-time thread reads the clock in a loop; a turn at or above --threshold is a gap, and each gap is held
-/// against a record of the kernel: which interrupt, softirq, thread, page fault or throttling took the time, which SMI or
-/// the host, and what stays unexplained. With --probe each turn goes through one event of a tracer, to see what that costs.
+/// A pinned real-time thread reads the clock in a loop. An iteration of at least --threshold is a gap. Each gap is matched with
+/// a kernel recording: time taken by interrupts, softirqs, threads, page faults, throttling, SMIs and the hypervisor, and the
+/// time that remains unexplained. With --probe, each iteration emits one event of a tracer, to measure its cost.
 #[derive(Debug, clap::Args)]
 pub struct NptArgs {
-    /// CPUs to measure, one thread each [default: the isolated ones, else the last]
+    /// CPUs to measure, one thread each [default: the isolated CPUs, else the last CPU]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// Turns of the loop, of each thread
+    /// Number of loop iterations per thread
     #[arg(short = 'n', long, value_name = "N", default_value = "1e8", value_parser = units::count)]
     count: u64,
-    /// Real-time priority (SCHED_FIFO); 0 measures as an ordinary thread
+    /// Real-time priority (SCHED_FIFO); 0: measure with ordinary threads
     #[arg(short = 'p', long, value_name = "PRIO", default_value_t = 99, value_parser = clap::value_parser!(i32).range(0..=99))]
     priority: i32,
-    /// What each turn goes through
+    /// Event emitted in each iteration
     #[arg(long, value_enum, default_value = "none")]
     probe: Probe,
-    /// With --probe lathunt: all events to disk; what the consumer cannot keep up with is discarded and counted
+    /// With --probe lathunt: write all events to disk; events that the consumer is too slow for are discarded and counted
     #[arg(long)]
     drain: bool,
-    /// With --probe lttng: its consumer polls every 5 ms instead of being woken
+    /// With --probe lttng: let its consumer poll every 5 ms instead of being woken
     #[arg(long)]
     read_timer: bool,
-    /// Trace the kernel by ftrace as well, into a private instance
+    /// Also trace the kernel with ftrace, into a private instance
     #[arg(long)]
     trace_kernel: bool,
-    /// Compare tracers: none, kernel, user and both kinds of tracing, this tracer and each installed peer, in
-    /// alternating rounds; -o names a directory for table, plot and CSV
+    /// Compare tracers in alternating rounds: none, kernel, user and both kinds of tracing, with the tracer of lathunt and each
+    /// installed peer; -o names a directory for table, plot and CSV
     #[arg(long, conflicts_with_all = ["probe", "drain", "read_timer", "trace_kernel", "no_record", "gaps", "deadline", "on_late"])]
     matrix: bool,
-    /// With --matrix: rounds into which the turns are divided
+    /// With --matrix: number of rounds that the iterations are divided into
     #[arg(long, value_name = "N", default_value_t = 5, requires = "matrix", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// A turn this long is a gap
+    /// Shortest iteration that counts as a gap; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = units::microseconds)]
     threshold: Ns,
-    /// How a turn reads the clock
+    /// Clock read by the loop
     #[arg(long, value_enum, default_value = "auto")]
     clock: Clock,
-    /// Measure in bursts of this length, so that real-time throttling never fires
+    /// Measure in bursts of this length, to avoid real-time throttling; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     burst: Option<Ns>,
-    /// Pause after each burst, which is not measured
+    /// Pause after each burst, not measured; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::microseconds, requires = "burst")]
     pause: Ns,
-    /// Do not record the kernel: nothing but the loop runs, and gaps have no name
+    /// Do not record the kernel: only the loop runs, and gaps have no cause
     #[arg(long)]
     no_record: bool,
-    /// How many of the worst gaps to keep, per CPU
+    /// Number of worst gaps to keep per CPU
     #[arg(long, value_name = "K", default_value_t = 10)]
     worst: usize,
-    /// Print the histogram (occupied classes, ns)
+    /// Print the histogram (non-empty buckets, ns)
     #[arg(long, conflicts_with = "json")]
     histogram: bool,
-    /// Turn that must not be exceeded; exit code 2 when it is
+    /// Iteration time that must not be exceeded (else exit status 2); bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     deadline: Option<Ns>,
-    /// End the measurement at the first turn longer than this, with exit code 2
+    /// Stop the measurement at the first iteration longer than this, with exit status 2; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "matrix")]
     stop_at: Option<Ns>,
     #[command(flatten)]
     on_late: OnLateArgs,
-    /// Write every gap with its time and who took it to this file, as CSV, or to gaps.csv in this directory
+    /// Write every gap with its time and cause to this file, as CSV, or to gaps.csv in this directory
     #[arg(long, value_name = "PATH")]
     gaps: Option<PathBuf>,
     /// Write the run to this file, or to run.lathunt.json in this directory
@@ -101,7 +101,7 @@ pub struct NptArgs {
     /// Print the run as JSON
     #[arg(long)]
     json: bool,
-    /// No progress, only the result
+    /// Print only the result, no progress
     #[arg(short = 'q', long)]
     quiet: bool,
 }
@@ -109,9 +109,9 @@ pub struct NptArgs {
 /// Names of the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Probe {
-    /// Nothing: the loop alone
+    /// No event, the loop alone
     None,
-    /// An event of this tool's tracer, kept in memory as a flight recorder does
+    /// An event of lathunt's tracer, kept in memory by a flight recorder
     Lathunt,
     /// An event of LTTng-UST
     Lttng,
@@ -119,19 +119,19 @@ enum Probe {
     Marker,
     /// A uprobe
     Uprobe,
-    /// Nothing, while ftrace records scheduler, interrupts and timers
+    /// No event, while ftrace records scheduler, interrupts and timers
     Kernel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Clock {
-    /// The processor's counter where it can be trusted, else clock_gettime
+    /// The counter of the CPU if it is reliable, else clock_gettime
     Auto,
-    /// The counter as it comes (x86: rdtsc)
+    /// The counter, unordered (x86: rdtsc)
     Plain,
-    /// The counter after all that precedes it (rdtscp)
+    /// The counter, after all preceding instructions (rdtscp)
     Ordered,
-    /// The counter with fences around it
+    /// The counter, with fences around it
     Fenced,
     /// clock_gettime(CLOCK_MONOTONIC)
     Gettime,

@@ -13,26 +13,26 @@ const HEADING: &str = "Actions on late cases";
 /// What is to be done on late cases.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OnLateArgs {
-    /// Act on a late case while it is measured: a shell command, `signal:PID[:NAME]`, or trace; may be given several times
+    /// Action on a late case, during the measurement: a shell command, `signal:PID[:NAME]`, or trace; can be repeated
     ///
-    /// A case is late above --on-late-above, or else above its deadline. A command gets it as JSON on stdin, as in the list
-    /// `peaks` of the run file, with what is known some ms later. It never runs on the measured CPUs as long as there are
-    /// others, and under sudo it runs as the user who called sudo. What it prints goes to stderr. signal:PID sends SIGUSR1 to
-    /// that process, signal:PID:TERM another signal (USR1, USR2, HUP, INT, TERM, QUIT, STOP, CONT, KILL). trace (of hunt and
-    /// record) keeps what the flight recorder holds of all recorded CPUs in DIR/late-N, for lathunt explain. An action
-    /// disturbs the machine: while one runs no other begins, and worst cases that it overlaps are marked.
+    /// A case is late above --on-late-above, or above its deadline if that is not given. A command reads the case as JSON from
+    /// stdin, in the form of an entry of `peaks` in the run file, with the context known some ms later. It runs on CPUs that
+    /// are not measured, if there are any, and under sudo as the user who called sudo. Its output goes to stderr. signal:PID
+    /// sends SIGUSR1 to that process, signal:PID:TERM another signal (USR1, USR2, HUP, INT, TERM, QUIT, STOP, CONT, KILL).
+    /// trace (hunt and record) saves the flight recorder of all recorded CPUs to DIR/late-N, for lathunt explain. An action
+    /// disturbs the machine: only one runs at a time, and worst cases that overlap it are marked.
     #[arg(long, value_name = "CMD|signal:PID|trace", value_parser = what, help_heading = HEADING)]
     on_late: Vec<What>,
-    /// Latency above which a case is late; a bare number counts in µs; default: the deadline
+    /// Latency above which a case is late [default: the deadline]; bare numbers are µs
     #[arg(long, value_name = "TIME", requires = "on_late", value_parser = microseconds, help_heading = HEADING)]
     on_late_above: Option<Ns>,
-    /// Act on at most this many late cases per minute
+    /// Maximum number of late cases acted on per minute
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..=600))]
     on_late_limit: u16,
-    /// Kill a command and everything it started after this time; a bare number counts in seconds
+    /// Kill a command and its descendants after this time; bare numbers are seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = at_most_an_hour, help_heading = HEADING)]
     on_late_timeout: Ns,
-    /// Run commands as this user; default: the one who called sudo, else this user
+    /// Run commands as this user [default: the user who called sudo, else the current user]
     #[arg(long, value_name = "NAME", requires = "on_late", help_heading = HEADING)]
     on_late_user: Option<String>,
 }

@@ -15,35 +15,35 @@ use lathunt_host::restrict::{to_reading, Programs};
 use crate::file::{read_run, write_atomic, Loaded};
 use crate::own::{PICTURE_HEAD, PICTURE_MARK};
 
-/// Draws runs as SVG, PNG or HTML; several runs are laid over each other.
+/// Plot the latencies of one or more runs as SVG, PNG or HTML; several runs are overlaid.
 #[derive(Debug, clap::Args)]
 pub struct PlotArgs {
     /// Run files, or directories that hold run.lathunt.json
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Where the plot goes; the ending decides: .svg, .png or .html; - writes SVG to stdout
+    /// File for the plot; the extension selects the format: .svg, .png or .html; - writes SVG to stdout
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// What to draw
+    /// Kind of plot
     #[arg(long, value_enum, default_value_t = Kind::Latency)]
     kind: Kind,
-    /// Which quantity (cyclic, timer, wakeup, timer+wakeup, npt, …); default: the first run's main one
+    /// Quantity to plot: cyclic, timer, wakeup, timer+wakeup, npt, … [default: the main quantity of the first run]
     #[arg(long, value_name = "NAME")]
     quantity: Option<String>,
     /// Scale of the latency axis
     #[arg(long, value_enum, default_value_t = Axis::Auto)]
     axis: Axis,
-    /// One line a run: all its CPUs or threads together
+    /// Draw one line per run, with all its CPUs or threads together
     #[arg(long)]
     merge_cpus: bool,
-    /// Title instead of the names of the runs
+    /// Title [default: the names of the runs]
     #[arg(long)]
     title: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
-    /// How often each latency occurred
+    /// Number of samples at each latency
     Latency,
     /// The largest latency of each second
     Seconds,
@@ -51,11 +51,11 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Axis {
-    /// Linear unless that would hide the body of the distribution
+    /// Linear, unless that would hide the body of the distribution
     Auto,
-    /// Linear in any case
+    /// Always linear
     Linear,
-    /// Logarithmic in any case
+    /// Always logarithmic
     Log,
 }
 

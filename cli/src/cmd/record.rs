@@ -26,101 +26,100 @@ use crate::strict::Strict;
 use crate::until::UntilArg;
 use session::Plan;
 
-/// How late is every real-time task of the running system, and whose fault is it?
+/// Record the latency of every real-time task of the running system, with causes.
 ///
-/// Records until it is stopped (Ctrl-C), the duration is over, or COMMAND ends. With COMMAND or --tasks pid:… each
-/// thread's period, response times and unexpected waits are reported as well.
+/// Records until Ctrl-C, until the duration is over, or until COMMAND exits. With COMMAND or --tasks pid:…, the period,
+/// response times and unexpected waits of each thread are reported as well.
 ///
-/// Exit status: 0 within the deadline (or none given), 1 could not record, 2 deadline exceeded, 3 recorded but
-/// inconclusive.
+/// Exit status: 0 within the deadline (or none given); 1 could not record; 2 deadline exceeded; 3 inconclusive.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Whose latencies: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH; default: rt, or COMMAND alone
+    /// Tasks to record: rt, all, pid:N,…, comm:GLOB,… or cgroup:PATH [default: rt, or COMMAND only]
     ///
-    /// With a COMMAND, the recording lasts as long as it does, and these are recorded, in COMMAND or anywhere else: its other
-    /// threads are not.
+    /// With COMMAND, only the selected tasks are recorded, inside and outside of COMMAND, for as long as it runs; its other
+    /// threads are not recorded.
     ///
-    /// A GLOB is a pattern of the shell (*, ?, [a-z], [!a-z]) for names of threads; a \ before a character takes it as it
-    /// is, also a comma. comm:a,comm:b is comm:a,b. A thread is recorded from when it takes such a name until it gives it up, or from when its program
-    /// begins in the control group (of version 2). Who is moved into one later, or into one of version 1, is looked up
-    /// once a second: what a thread did before it was found is counted as lost.
-    #[arg(long, value_name = "WHO")]
+    /// GLOB is a shell pattern (*, ?, [a-z], [!a-z]) for thread names; a \ makes the next character literal, also a comma.
+    /// comm:a,comm:b is the same as comm:a,b. A thread is recorded while its name matches, or from the start of its program in
+    /// the control group (version 2). Threads moved into a control group later, and all threads of a version 1 control group,
+    /// are found by a scan once a second; activations before discovery are counted as lost.
+    #[arg(long, value_name = "TASKS")]
     tasks: Option<Selection>,
-    /// CPUs to record, as a list (0-3,6); default: all online ones
+    /// CPUs to record, as a list: 0-3,6 [default: all online CPUs]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// How long to record: 60s, 10m, 2h; default: until stopped. A COMMAND that still runs then is ended
+    /// Length of the recording: 60s, 10m, 2h [default: until stopped]. COMMAND is terminated if it is still running then
     #[arg(short = 'D', long, value_parser = seconds)]
     duration: Option<Ns>,
     #[command(flatten)]
     until: UntilArg,
-    /// Keep so many worst cases of each CPU
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
-    peaks: u16,
-    /// Explain worst cases from this latency on; a bare number counts in µs
+    /// Number of worst cases to keep per CPU
+    #[arg(long, alias = "peaks", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    worst: u16,
+    /// Explain worst cases of at least this latency; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = microseconds)]
     threshold: Ns,
-    /// Latency (of an application: response time) that must not be exceeded; a bare number counts in µs
+    /// Latency (for an application: response time) that must not be exceeded; bare numbers are µs
     ///
-    /// Of a task that a timer wakes it counts from the programmed expiry, of others from the waking. A wait behind a task
-    /// of the same priority counts, too. Of an application it is the deadline of its real-time threads, or of all where none
-    /// is real time. Patterns of the shell name threads, and the first that fits decides:
-    /// `control=500us,io-*=10ms,*=none`. `period` stands for the period of the thread, which is detected. Threads without a
-    /// deadline are not judged, and the verdict lists them.
+    /// Latency starts at the programmed expiry for a task woken by a timer, else at the waking; time behind a task of the same
+    /// priority is included. For an application, the deadline applies to its real-time threads, or to all threads if none is
+    /// real-time. Shell patterns select threads by name, and the first match decides: `control=500us,io-*=10ms,*=none`.
+    /// `period` stands for the period of the thread, which is detected. Threads without a deadline are not judged; the verdict
+    /// lists them.
     #[arg(long, value_name = "TIME", value_parser = deadlines)]
     deadline: Option<Deadlines>,
-    /// Read the deadlines from this file: one a line, as for --deadline; # begins a comment
+    /// Read the deadlines from this file: one per line, in the syntax of --deadline; # starts a comment
     #[arg(long, value_name = "FILE", conflicts_with = "deadline")]
     deadlines: Option<PathBuf>,
     #[command(flatten)]
     strict: Strict,
-    /// End the recording at the first latency (of an application: response time) above this, with exit code 2; a bare number
-    /// counts in µs
+    /// Stop the recording at the first latency (for an application: response time) above this, with exit status 2; bare numbers
+    /// are µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]
     stop_at: Option<Ns>,
     #[command(flatten)]
     on_late: OnLateArgs,
-    /// Where jobs begin: a pattern of the shell for a wait, as the table of threads names it
+    /// Wait that starts a job: a shell pattern for a wait, as printed in the table of threads
     ///
-    /// `clock_nanosleep*`, `read 7`, `epoll_wait*`. A job is what a thread does from the end of a wait there to its next wait
-    /// there. Where several calls of a program wait in one place, the verdict names them with a number that is the same in each run of that
-    /// program: `clock_nanosleep TIMER_ABSTIME@721d3c89` is one of them alone. Without it, that is inferred from how often a thread waits where, and who ends the wait; other places
-    /// that may begin jobs make a PASS impossible where the jobs would be longer than the deadline. For threads that
-    /// never wait there it is inferred. From one event or marker of a program to another one, also across threads: lathunt
-    /// trace, then lathunt explain --between.
+    /// Examples: `clock_nanosleep*`, `read 7`, `epoll_wait*`. A job extends from the end of such a wait to the next one of the
+    /// thread. If several call sites of a program wait in the same place, the verdict gives each a number that is the same in
+    /// every run of that program; `clock_nanosleep TIMER_ABSTIME@721d3c89` selects one of them. Without this option, and for
+    /// threads that never wait there, the wait is inferred from how often a thread waits in each place and from its waker; a
+    /// PASS is then not possible if other places may also start jobs and these jobs would exceed the deadline. For an interval
+    /// between two events or markers of a program, also across threads, use lathunt trace, then lathunt explain --between.
     #[arg(long, value_name = "PLACE")]
     activation: Option<String>,
-    /// Also write the files of the PREEMPT_RT patch's latency histograms here, every second and at the end
+    /// Also write the latency histogram files of the PREEMPT_RT patch to this directory, every second and at the end
     ///
-    /// DIR may be that of an earlier recording, whose files are written over; others by these names are not, and nothing is
-    /// recorded then. All that the patch had, of every possible CPU; irqsoff and its relatives where --potential asks for them. They are
-    /// plain files: writing to a file `reset` empties the histograms and worst cases of its directory within a second, and
-    /// takes nothing from what lathunt itself reports. Writing to `pid` and `enable/*` changes nothing: they show what
-    /// --tasks and --potential ask for, and the run notes that somebody tried.
+    /// DIR may hold the files of an earlier recording, which are overwritten; if it holds other files of these names, nothing
+    /// is recorded. All histograms of the patch are written, for every possible CPU; irqsoff, preemptoff and preemptirqsoff
+    /// only with --potential. They are plain files: writing to a file `reset` clears the histograms and worst cases of its
+    /// directory within a second, and does not affect the results of lathunt itself. Writing to `pid` and `enable/*` has no
+    /// effect: they show the settings of --tasks and --potential, and the run notes the attempt.
     #[arg(long, value_name = "DIR")]
     latency_hist: Option<PathBuf>,
-    /// Potential latencies too: irqsoff, preemptoff, preemptirqsoff, or estimate
+    /// Also record potential latencies: irqsoff, preemptoff, preemptirqsoff, or estimate
     ///
-    /// How long interrupts, preemption, or both at once were off, on each CPU, with the longest of each, who ended it, and
-    /// where in the kernel it began and ended; without idle, and without the time in which a CPU is offline. That needs a
-    /// kernel with CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER. Their events are the most frequent ones that a kernel
-    /// has, and being told of each makes everything slower: --penalty says how much.
+    /// Times with interrupts, preemption, or both disabled, on each CPU; for the longest of each, the task at its end and the
+    /// kernel functions at its start and end. Idle and offline times are excluded. This needs a kernel with
+    /// CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER. Their tracepoints are the most frequent ones of a kernel, so recording
+    /// slows down the whole machine; --penalty measures by how much.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     potential: Vec<potential::Potential>,
-    /// Measure first what recording costs on this machine, and store it in the run
+    /// Measure the overhead of recording on this machine first, and store it in the run
     #[arg(long)]
     penalty: bool,
-    /// Show tasks and CPUs while recording, the worst first; q ends
+    /// Show tasks and CPUs while recording, worst first; q quits
     #[arg(long, conflicts_with = "json")]
     live: bool,
-    /// Measure the context switch itself, too (one more program on the way of every switch)
+    /// Also measure the context switch itself (one more BPF program on every switch)
     #[arg(long)]
     switch: bool,
-    /// Directory for run.lathunt.json and report.html; default: lathunt-DATE-TIME. A run that
-    /// lies there already is set aside, as run.lathunt.json.old
+    /// Directory for run.lathunt.json and report.html [default: lathunt-DATE-TIME]. An existing run is renamed to
+    /// run.lathunt.json.old
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print the run file on stdout instead of the summary; what COMMAND prints goes to stderr then
+    /// Print the run file to stdout instead of the summary; the output of COMMAND goes to stderr
     #[arg(long)]
     json: bool,
     /// Print only the verdict and its reasons
@@ -129,10 +128,10 @@ pub struct RecordArgs {
     /// Print every case and reason, also those beyond the height of the terminal
     #[arg(long)]
     all: bool,
-    /// Run COMMAND as this user; default: the one who called sudo, else this user
+    /// Run COMMAND as this user [default: the user who called sudo, else the current user]
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
-    /// Start this program and record it
+    /// Program to start and record
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -172,7 +171,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         cpus: args.cpus,
         duration: args.duration,
         until: args.until.until,
-        peaks: usize::from(args.peaks),
+        peaks: usize::from(args.worst),
         threshold: args.threshold,
         deadlines,
         strict: args.strict,

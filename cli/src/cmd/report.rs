@@ -10,30 +10,30 @@ use lathunt_host::restrict::{to_reading, Programs};
 use crate::file::{read_run, write_atomic};
 use crate::out;
 
-/// Builds the report of a run.
+/// Write the report of a run.
 ///
-/// Exit status: 0 whatever the verdict of the run is, 1 when the run cannot be read or the report cannot be written.
+/// Exit status: 0 whatever the verdict of the run; 1 the run cannot be read or the report cannot be written.
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
     /// A run file, or a directory that holds run.lathunt.json
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Where the HTML goes; default: report.html beside the run file
+    /// File for the HTML report [default: report.html in the directory of the run file]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the summary on the terminal; writes no HTML unless -o is given
+    /// Print the summary to the terminal; no HTML is written unless -o is given
     #[arg(long)]
     text: bool,
-    /// Print every case and reason, also those beyond the height of the terminal
+    /// Print all cases and reasons, also those that do not fit the height of the terminal
     #[arg(long)]
     all: bool,
     /// Print only the verdict and its reasons
     #[arg(short, long)]
     quiet: bool,
-    /// Write the verdict and each judged series as tests in JUnit's XML ('-': on stdout); INCONCLUSIVE is an error
+    /// Write the verdict and each judged series as tests in JUnit XML (- for stdout); INCONCLUSIVE is an error
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Print the verdict and its reasons as GitHub's annotations
+    /// Print the verdict and its reasons as GitHub annotations
     #[arg(long)]
     annotations: bool,
 }

@@ -13,26 +13,25 @@ use lathunt_host::tracefs::{self, Tracefs};
 
 use crate::out;
 
-/// Put back what a killed lathunt left changed.
+/// Restore settings that a killed lathunt left changed.
 ///
-/// Every start that changes something does this first by itself. Whatever somebody else has changed since is
-/// reported and left alone. CPUs that were isolated to stay so (`lathunt isolate apply`) do, until
-/// `lathunt isolate restore`.
+/// Every command that changes settings does this first. Settings that somebody else has changed since are reported and not
+/// touched. CPUs isolated by `lathunt isolate apply` stay isolated until `lathunt isolate restore`.
 #[derive(clap::Args, Debug)]
 pub struct RestoreArgs {
-    /// Only list what is changed, touch nothing.
+    /// List the changed settings, and change nothing
     #[arg(long)]
     list: bool,
-    /// Discard the journal: nothing in it is put back, also what cannot be read.
+    /// Discard the journal, also if it cannot be read; nothing in it is restored
     #[arg(long, conflicts_with = "list")]
     forget: bool,
-    /// Print JSON: an array of {path, outcome}, or with --list of the journalled changes.
+    /// Print JSON: an array of {path, outcome}, or with --list an array of the changes in the journal
     #[arg(long)]
     json: bool,
-    /// Print only what could not be put back.
+    /// Print only the settings that could not be restored
     #[arg(short, long)]
     quiet: bool,
-    /// Where the journal lies, if not in /run/lathunt (root) or the user's runtime directory.
+    /// Directory of the journal [default: /run/lathunt (root), or the runtime directory of the user]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 }

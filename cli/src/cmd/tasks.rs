@@ -15,12 +15,11 @@ use lathunt_core::tasks::set::{TaskSet, Warning};
 
 use crate::file;
 
-/// Can a real-time task set meet its deadlines, and does it?
+/// Analyse real-time task sets, and run them.
 ///
-/// A task set is a file in the JSON grammar of rt-app. Every unknown key is an error; what rt-app would drop silently, or
-/// takes for something else, is a named warning on stderr. Extensions: the event cputime (work counted in CPU time), and
-/// the keys deadline, period, wcet, jitter and blocking of a task (µs), and protocol (none, inherit, ceiling) of a mutex
-/// in resources.
+/// A task set is a file in the JSON grammar of rt-app. An unknown key is an error; a key that rt-app would ignore or
+/// misinterpret gives a warning on stderr. Extensions: the event cputime (work in CPU time), the keys deadline, period, wcet,
+/// jitter and blocking of a task (µs), and protocol (none, inherit, ceiling) of a mutex in resources.
 #[derive(Debug, clap::Args)]
 pub struct TasksArgs {
     #[command(subcommand)]
@@ -30,16 +29,18 @@ pub struct TasksArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     #[command(
-        about = "Run the set under a scheduler of the kernel or in user space: response times, missed deadlines, the analysis beside"
+        about = "Run the set under a kernel or user-space scheduler: response times, missed deadlines, and the analysis"
     )]
     Run(run::RunArgs),
-    #[command(about = "Run the set under every scheduler that this machine allows, in turn")]
+    #[command(about = "Run the set under every scheduler that this machine supports, one after the other")]
     Compare(compare::CompareArgs),
-    #[command(about = "Is the set schedulable under fixed priorities and under EDF? (without running it)")]
+    #[command(
+        about = "Analyse the schedulability of the set under fixed priorities and EDF (without running it)"
+    )]
     Analyse(analyse::AnalyseArgs),
-    #[command(about = "Write a random task set of a given utilisation")]
+    #[command(about = "Generate a random task set of a given utilisation")]
     Generate(generate::GenerateArgs),
-    #[command(about = "Write a set as strict JSON for rt-app, each key once")]
+    #[command(about = "Convert a set to strict JSON for rt-app, without repeated keys")]
     Convert(convert::ConvertArgs),
 }
 

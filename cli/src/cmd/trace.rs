@@ -18,39 +18,39 @@ use super::{units, user};
 use programs::{SessionArgs, Verb};
 use session::Plan;
 
-/// Record the kernel's events, and instrumented programs, on one clock, for `lathunt explain`.
+/// Record kernel events, and instrumented programs, on one clock, for `lathunt explain`.
 ///
-/// Without --user the kernel is recorded: DIR/trace.dat (which trace-cmd and KernelShark read too), with the memory
-/// maps, kernel symbols and conditions that are needed later; `lathunt explain DIR` takes it whole. With --user alone
-/// instrumented programs are recorded as CTF 1.8, which babeltrace2 and Trace Compass open; --user with --events or
-/// --function records both. Programs use `lathunt/trace.h` or the crate lathunt-tracer; they may run already, or start
-/// later. Without a subcommand the recording lasts until COMMAND ends, -D is over, or Ctrl-C.
+/// Without --user, the kernel is recorded to DIR/trace.dat (readable by trace-cmd and KernelShark), with the memory maps,
+/// kernel symbols and conditions needed to explain it later; pass the whole directory to `lathunt explain`. With only --user,
+/// instrumented programs are recorded as CTF 1.8, readable by babeltrace2 and Trace Compass; --user with --events or --function
+/// records both. Programs use `lathunt/trace.h` or the crate lathunt-tracer; they may be running already, or start later.
+/// Without a subcommand, the recording ends when COMMAND exits, after -D, or on Ctrl-C.
 ///
-/// The kernel's events go through a private instance of the trace buffer; nothing else of the machine's tracing is
-/// touched. Exit code 3: events were lost; how many, and where, is in the trace.
+/// Kernel events are recorded in a private tracefs instance; other users of tracing are not affected. Exit status 3: events
+/// were lost; the trace states their number and position.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct TraceArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Which kernel events: rt (the default; what explain needs), min (switches, wake-ups, interrupts), or full
-    /// (every system call too); with --flight only which system calls: rt those that are markers, futexes, and those
-    /// that set priorities and CPUs of threads
+    /// Kernel events to record: rt (default; the events that explain needs), min (switches, wake-ups, interrupts), or full
+    /// (also all system calls). With --flight, this selects only system calls: rt selects markers, futexes, and calls that set
+    /// priorities and CPUs of threads
     #[arg(long = "events", value_name = "SET")]
     kernel_events: Option<EventSet>,
-    /// Record every kernel function too: where the kernel spends its time, at several times the cost; latencies are
-    /// then not those of the machine as it is
+    /// Also record every kernel function, to see where the kernel spends its time. This costs several times as much and changes
+    /// the latencies of the machine
     #[arg(long)]
     function: bool,
-    /// Record instrumented programs; with --events or --function the kernel too
+    /// Record instrumented programs; with --events or --function also the kernel
     #[arg(long)]
     user: bool,
     #[command(flatten)]
     session: Option<SessionArgs>,
-    /// How long; without it until COMMAND ends or Ctrl-C
+    /// Length of the recording [default: until COMMAND exits, or Ctrl-C]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::seconds)]
     duration: Option<Ns>,
-    /// Run COMMAND as this user; default: the one who called sudo, else this user
+    /// Run COMMAND as this user [default: the user who called sudo, else the current user]
     #[arg(long, value_name = "NAME", requires = "command")]
     run_as: Option<String>,
     /// Program to start

@@ -19,7 +19,7 @@ fn recorded_beside_pulses(kind: &str, length: Ns) -> (Run, Vec<(Pulse, Mono, Ns)
     let place = tempfile::tempdir().unwrap();
     let victim = CyclicThread::start(Cpu(1), 80);
     let directory = place.path().to_str().unwrap();
-    let record = command(&["record", "-D", "3s", "--peaks", &PEAKS.to_string(), "-o", directory, "-q"])
+    let record = command(&["record", "-D", "3s", "--worst", &PEAKS.to_string(), "-o", directory, "-q"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()

@@ -24,13 +24,13 @@ use crate::file::{self, write_atomic};
 /// Files to write beside the answer.
 #[derive(Debug, clap::Args)]
 pub struct Exports {
-    /// Write the explained passages as a page for the browser: timeline and tree, self-contained
+    /// Write the explained intervals as a self-contained HTML page: timeline and tree
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write the explained passages for ui.perfetto.dev: threads, interrupts, the critical path as its own tracks
+    /// Write the explained intervals for ui.perfetto.dev: threads, interrupts, and the critical path as separate tracks
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
-    /// Write the whole trace as CTF 1.8, for Trace Compass and babeltrace2, into a new directory
+    /// Write the whole trace as CTF 1.8 to a new directory, for Trace Compass and babeltrace2
     #[arg(long, value_name = "DIR")]
     pub ctf: Option<PathBuf>,
 }

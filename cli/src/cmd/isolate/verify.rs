@@ -28,13 +28,13 @@ use crate::{exit, out};
 /// How long and under which load.
 #[derive(Debug, clap::Args)]
 pub struct How {
-    /// How long to watch; half as long each goes to `cyclic` before (or on other CPUs), and after
+    /// Time to watch; cyclic measurements of half that time each run before it (or on other CPUs) and after it
     #[arg(short = 'D', long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     duration: Ns,
-    /// Load on the other CPUs: auto (stress-ng where installed), builtin, none, or a command
+    /// Load on the other CPUs: auto (stress-ng if installed), builtin, none, or a command
     #[arg(long, value_name = "LOAD", default_value = "auto")]
     load: LoadSpec,
-    /// Gaps of the spinning loop count from here (bare numbers are µs)
+    /// Shortest gap of the spinning loop that counts; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = crate::cmd::units::microseconds)]
     threshold: Ns,
 }

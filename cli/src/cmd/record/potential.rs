@@ -13,13 +13,13 @@ use lathunt_host::recorder::potential::{self, Potentials};
 /// A potential latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Potential {
-    /// Interrupts were off.
+    /// Interrupts disabled
     Irqsoff,
-    /// Preemption was off.
+    /// Preemption disabled
     Preemptoff,
-    /// Both were off.
+    /// Both disabled
     Preemptirqsoff,
-    /// Observed blocking: need_resched → scheduler entry.
+    /// Estimate: from need_resched to the scheduler entry, as observed
     Estimate,
 }
 

@@ -14,24 +14,24 @@ use super::super::units;
 use super::{read, warn};
 use crate::{exit, out};
 
-/// Is the set schedulable under fixed priorities and under EDF?
+/// Analyse the schedulability of a task set under fixed priorities and EDF.
 ///
 /// Fixed priorities: response-time analysis with blocking, release jitter and arbitrary deadlines. EDF: processor demand by
-/// QPA, with the blocking of the stack resource policy. The work of a job is what its events state; a period is that of its
-/// timer. Without real-time priorities in the file they are assigned deadline-monotonically. What cannot be bounded is
-/// "not bounded" (null), never a number. Threads that are each bound to one CPU are analysed CPU by CPU.
+/// QPA, with the blocking of the stack resource policy. The work of a job is the work stated by its events; its period is that
+/// of its timer. If the file has no real-time priorities, they are assigned deadline-monotonically. An unbounded response is
+/// reported as "not bounded" (null). If every thread is bound to one CPU, the analysis is done per CPU.
 ///
-/// Exit codes: 0 every deadline is met under fixed priorities; 1 error; 2 a response exceeds its deadline; 3 none does, but
-/// a response is not bounded.
+/// Exit status: 0 every deadline is met under fixed priorities; 1 error; 2 a response exceeds its deadline; 3 no response
+/// exceeds its deadline, but one is not bounded.
 #[derive(Debug, clap::Args)]
 pub struct AnalyseArgs {
     /// Task set in rt-app's JSON; - is stdin
     #[arg(value_name = "SET.json")]
     set: PathBuf,
-    /// Cost of one context switch; each job pays two [default: 0]
+    /// Cost of one context switch; each job is charged two [default: 0]
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     switch_cost: Option<Ns>,
-    /// Also: how much longer may each task become?
+    /// Also print by how much the work of each task can grow
     #[arg(long)]
     sensitivity: bool,
     /// Print the analysis as JSON

@@ -17,14 +17,14 @@ use super::{read, warn};
 use crate::outdir::Output;
 use crate::{exit, out};
 
-/// Run a task set under every scheduler that this machine allows, one after the other.
+/// Run a task set under every scheduler that this machine supports, one after the other.
 ///
-/// The table has the longest response of each thread under each scheduler, and its misses. With -o, DIR holds the run of each
-/// scheduler (fifo.lathunt.json, …) and in report.html all of them side by side. A scheduler that cannot run the set is
-/// named with the reason.
+/// The table shows the longest response of each thread under each scheduler, and its missed deadlines. With -o, DIR contains
+/// the run of each scheduler (fifo.lathunt.json, …), and report.html compares them. A scheduler that cannot run the set is
+/// listed with the reason.
 ///
-/// Exit codes: 0 under one scheduler at least no deadline was missed; 2 under each of them one was; 1 error, or the set
-/// cannot be run at all.
+/// Exit status: 0 under at least one scheduler no deadline was missed; 2 under each of them a deadline was missed; 1 error, or
+/// no scheduler can run the set.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
     /// Task set in rt-app's JSON; - is stdin

@@ -9,16 +9,16 @@ use lathunt_host::restrict::{to_reading, Programs};
 use super::{read, warn};
 use crate::{file, out};
 
-/// Write a set as strict JSON for rt-app, each key once.
+/// Convert a set to strict JSON for rt-app, without repeated keys.
 ///
-/// Repeated keys, as workgen takes them, get a number, so that json-c loses none; comments are dropped. A finite loop of a
-/// task without phases gets a phase, because rt-app 1.0 would ignore it.
+/// Repeated keys, as accepted by workgen, get a number, because json-c would drop all but one; comments are dropped. A finite
+/// loop of a task without phases becomes a phase, because rt-app 1.0 would ignore the loop.
 #[derive(Debug, clap::Args)]
 pub struct ConvertArgs {
     /// Task set in rt-app's JSON; - is stdin
     #[arg(value_name = "SET.json")]
     set: PathBuf,
-    /// Keep lathunt's extensions, which rt-app ignores or refuses [default: cputime becomes run, others are left out]
+    /// Keep lathunt's extensions, which rt-app ignores or rejects [default: cputime becomes run, others are dropped]
     #[arg(long)]
     extensions: bool,
     /// Write the set to this file [default: stdout]

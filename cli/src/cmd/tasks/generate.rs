@@ -10,31 +10,31 @@ use lathunt_core::time::Ns;
 use super::super::units;
 use crate::{file, out};
 
-/// Write a random task set of a given utilisation.
+/// Generate a random task set of a given utilisation.
 ///
-/// Periodic SCHED_FIFO tasks with deadlines equal to their periods and rate-monotonic priorities; the same seed gives the
-/// same set on every machine. Periods are log-uniform.
+/// Periodic SCHED_FIFO tasks with deadlines equal to their periods and rate-monotonic priorities. The same seed gives the same
+/// set on every machine. Periods are log-uniform.
 #[derive(Debug, clap::Args)]
 pub struct GenerateArgs {
     /// Number of tasks
     #[arg(long, value_name = "N", default_value_t = 10)]
     tasks: usize,
-    /// Sum of C / T
+    /// Total utilisation (sum of C / T)
     #[arg(long, value_name = "U", default_value_t = 0.8)]
     utilisation: f64,
-    /// Which set
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How utilisations are drawn
+    /// Distribution of the utilisations
     #[arg(long, value_enum, default_value = "uunifast")]
     method: How,
-    /// Shortest period
+    /// Shortest period; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::microseconds)]
     period_min: Ns,
-    /// Longest period
+    /// Longest period; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::microseconds)]
     period_max: Ns,
-    /// Periods are multiples of this
+    /// Granularity of the periods; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = units::microseconds)]
     granularity: Ns,
     /// Write the set to this file [default: stdout]
@@ -44,9 +44,9 @@ pub struct GenerateArgs {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum How {
-    /// UUniFast; sets with a task above a whole processor are discarded
+    /// UUniFast; sets with a task utilisation above 1 are discarded
     Uunifast,
-    /// Randfixedsum, which also reaches high utilisations of few tasks
+    /// Randfixedsum, which also covers high utilisations of few tasks
     Randfixedsum,
 }
 

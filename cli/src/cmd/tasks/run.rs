@@ -30,40 +30,40 @@ use log::Logs;
 use places::Places;
 use watch::Display;
 
-/// Run a task set: one thread for each task instance, with rt-app's meaning of every event.
+/// Run a task set: one thread per task instance, with rt-app's semantics of every event.
 ///
-/// The response time of each job counts from its nominal release, however late its thread was woken; a job that has not
-/// ended when the run ends counts with what it has taken so far, and one that was released and not started with its delay.
-/// The deadline of a job is "deadline" or "dl-deadline", else "period" or "dl-period", else the period of its timer.
+/// The response time of a job counts from its nominal release, however late its thread was woken. A job still running at the
+/// end of the run counts with the time it has taken so far, a job released but not started with its delay. The deadline of a
+/// job is "deadline" or "dl-deadline", else "period" or "dl-period", else the period of its timer.
 ///
-/// By default each thread has the policy that the file gives it. --scheduler gives all of them one: fifo and rr take the
-/// priorities of the file, or deadline-monotonic ones where a thread has none; deadline takes dl-runtime, dl-deadline and
+/// By default, each thread has the policy given in the file. --scheduler sets one policy for all threads: fifo and rr use the
+/// priorities of the file, or deadline-monotonic ones if a thread has none; deadline uses dl-runtime, dl-deadline and
 /// dl-period, or derives them from work and period. fiber-fp and fiber-edf schedule in user space: all threads are fibers of
-/// one thread of the kernel, on one CPU, which has SCHED_FIFO 90 where that is allowed and is an ordinary thread elsewhere. The
-/// result says how long the kernel ran something else: that time is not the fibers' own.
+/// one kernel thread, on one CPU, with SCHED_FIFO 90 if permitted, else SCHED_OTHER. The result reports the time away, in which
+/// the kernel ran something else than the fibers.
 ///
-/// One CPU is left free where there are two, for everything else. Ctrl-C ends the run with its summary.
+/// On a machine with two or more CPUs, one CPU is left free. Ctrl-C ends the run and prints its summary.
 ///
-/// Exit codes: 0 no deadline was missed, and there were enough jobs for that claim, or no task has a deadline; 1 error;
-/// 2 a deadline was missed; 3 none was, but the run does not show much: too few jobs, ordinary priorities, ended early.
+/// Exit status: 0 no deadline was missed in enough jobs to claim that, or no task has a deadline; 1 error; 2 a deadline was
+/// missed; 3 inconclusive: none was missed, but there were too few jobs, priorities were ordinary, or the run ended early.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     /// Task set in rt-app's JSON; - is stdin
     #[arg(value_name = "SET.json")]
     set: PathBuf,
-    /// Who schedules the threads [default: each as its file says]
+    /// Scheduler of all threads [default: the policy of each thread in the file]
     #[arg(short = 's', long, value_enum, value_name = "NAME")]
     scheduler: Option<Chosen>,
     #[command(flatten)]
     common: Common,
-    /// Directory for a log of each thread in rt-app's columns; a line is a job
+    /// Directory for a log of each thread in the columns of rt-app, one line per job
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
-    /// How a running fiber is interrupted; with fiber-fp and fiber-edf
-    #[arg(long, value_enum, value_name = "HOW", default_value = "measured")]
+    /// Interruption of a running fiber; with fiber-fp and fiber-edf
+    #[arg(long, value_enum, value_name = "METHOD", default_value = "measured")]
     preemption: Interrupt,
-    /// Write what the scheduler of the fibers did, up to the first late job, for `lathunt explain FILE --between
-    /// event:job_release event:job_done --pair job`; with fiber-fp and fiber-edf
+    /// Write the events of the fiber scheduler up to the first late job, for `lathunt explain FILE --between event:job_release
+    /// event:job_done --pair job`; with fiber-fp and fiber-edf
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print the run as JSON instead of the table
@@ -74,16 +74,16 @@ pub struct RunArgs {
 /// Options that `compare` has as well.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Common {
-    /// Length of the run (10s, 5m) [default: "duration" of the file; without it until the tasks end, or Ctrl-C]
+    /// Length of the run: 10s, 5m [default: "duration" of the file, else until the tasks end or Ctrl-C]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<Ns>,
-    /// CPUs of the threads that name none [default: all that this process may use, but one]
+    /// CPUs of threads without CPUs in the file [default: all that this process may use, minus one]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<CpuSet>,
-    /// Directory for run.lathunt.json and report.html [default: none is written]
+    /// Directory for run.lathunt.json and report.html [default: none]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// No progress, only the result
+    /// Print only the result, no progress
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -91,12 +91,12 @@ pub(super) struct Common {
 /// How a running fiber is interrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Interrupt {
-    /// By the better of the two, which is measured at the start
+    /// The better of the two, measured at the start
     #[default]
     Measured,
-    /// By a POSIX timer, which a PREEMPT_RT kernel expires in a thread
+    /// A POSIX timer, which a PREEMPT_RT kernel expires in a thread
     Timer,
-    /// By a thread that sleeps and sends the signal
+    /// A helper thread that sleeps and sends the signal
     Helper,
 }
 
@@ -121,7 +121,7 @@ pub(super) enum Chosen {
     Deadline,
     /// SCHED_OTHER for all threads
     Other,
-    /// Fixed priorities in user space: all threads are fibers of one thread of the kernel; needs no right
+    /// Fixed priorities in user space: all threads are fibers of one kernel thread; needs no privileges
     FiberFp,
     /// Earliest deadline first in user space, the same way
     FiberEdf,

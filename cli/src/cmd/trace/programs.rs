@@ -24,23 +24,23 @@ pub struct SessionArgs {
     /// Directory of the trace: trace.dat, and one directory per instrumented program
     #[arg(short = 'o', long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Only programs of this name (shell pattern; may be repeated)
+    /// Only programs of this name (shell pattern; can be repeated)
     #[arg(long, value_name = "NAME")]
     pub comm: Vec<String>,
-    /// Only this process (may be repeated)
+    /// Only this process (can be repeated)
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
-    /// Only events of this name (shell pattern, for example 'control:*'; may be repeated)
+    /// Only events of this name (shell pattern, for example 'control:*'; can be repeated)
     #[arg(short = 'e', long = "event", value_name = "PATTERN", value_parser = pattern)]
     pub events: Vec<String>,
-    /// Flight recorder: keep the newest events in memory, write them at the end (programs: also at a snapshot, and
-    /// when one dies). The kernel's go into a ring of BPF programs, at a fifth of the cost
+    /// Flight recorder: keep the newest events in memory and write them at the end (programs: also on a snapshot, and when a
+    /// program dies). Kernel events go to a ring filled by BPF programs, at a fifth of the cost
     #[arg(long)]
     pub flight: bool,
-    /// Memory per thread of programs that start from now on, and per CPU for the kernel
+    /// Size of the ring of each thread of programs started from now on, and of each CPU for the kernel
     #[arg(long, value_name = "BYTES", value_parser = ring_bytes)]
     pub ring: Option<u64>,
-    /// End when so much is written; what is in memory by then is written, too
+    /// Stop after writing this many bytes; buffered events are written as well
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub limit: Option<u64>,
 }
@@ -48,31 +48,31 @@ pub struct SessionArgs {
 /// What to do with a session.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Start a session that outlives this terminal (and continue one whose consumer has died)
+    /// Start a session in the background, or continue one whose consumer has died
     Start(SessionArgs),
-    /// End the session; waits until everything is written
+    /// End the session, after all events have been written
     Stop,
-    /// What the session records, from whom, and what was lost
+    /// Show the events recorded, the programs, and the number of lost events
     Status {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write what the rings hold now into DIR/snapshot-N
+    /// Write the current contents of the rings to DIR/snapshot-N
     Snapshot,
-    /// Write what dead programs, or a dead consumer, have left in memory
+    /// Write the events that dead programs, or a dead consumer, left in memory
     Recover {
-        /// Where, when no session is left to continue
+        /// Directory of the trace, if there is no session to continue
         #[arg(short = 'o', long, value_name = "DIR")]
         output: Option<PathBuf>,
     },
-    /// Switch events on, in running programs and in those that start later
+    /// Enable events, in running programs and in those that start later
     Enable {
         /// Shell patterns, for example 'control:*'
         #[arg(required = true, value_name = "PATTERN", value_parser = pattern)]
         events: Vec<String>,
     },
-    /// Switch events off
+    /// Disable events
     Disable {
         /// Shell patterns, for example 'control:*'
         #[arg(required = true, value_name = "PATTERN", value_parser = pattern)]
