@@ -10,7 +10,7 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab lab-potential bench mutants torture kills many-runs dist check install uninstall
+.PHONY: help setup build hunt test lab lab-potential bench fuzz mutants torture kills many-runs dist check install uninstall
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -41,6 +41,9 @@ lab-potential: ## Potential latencies on a kernel with their tracepoints, which 
 
 mutants: ## Weaken 20 lines that lead to a verdict, one after the other: does a test fail?
 	@scripts/mutants
+
+fuzz: ## Feed decoders and parsers what coverage-guided mutation makes, a minute each (SECONDS=600; TARGET=ctf: one of them)
+	@scripts/fuzz $(or $(SECONDS),60) $(TARGET)
 
 kills: ## kill -9 each long-running command 400 times: nothing is left; an hour (KILLED=NAME: one command)
 	@scripts/setup test
