@@ -146,4 +146,3 @@ pub fn ctf(parts: &[Vec<u8>]) -> Option<Met> {
     let bytes = parts.iter().map(Vec::len).sum();
     Ctf::open(&[files]).ok().map(|trace| walk(&trace, bytes))
 }
-
