@@ -91,13 +91,13 @@ enum Command {
 const FIRST_HOUR: &str = "\
 lathunt: does this Linux machine meet its deadline, how sure can I be, and what caused each late case?
 
-  lathunt check                               is this machine set up for real time?
+  lathunt check                               check whether this machine is set up for real time
   lathunt hunt -D 60s --deadline 100us        measure it under load, explain the worst cases, give a verdict
-  lathunt record --deadline 1ms -- ./app      which threads of a program are late, and why?
-  lathunt explain trace.dat                   where did the time go in a recorded trace?
-  lathunt monitor --help                      watch a production system for months
+  lathunt record --deadline 1ms -- ./app      find late threads of a program, and the causes
+  lathunt explain trace.dat                   explain the worst wake-up in a recorded trace
+  lathunt monitor --help                      monitor a production system for months
 
-All commands: lathunt --help. Options of one: lathunt COMMAND --help. Measuring as intended needs root or capabilities.
+All commands: lathunt --help. Options of a command: lathunt COMMAND --help. Full results need root or capabilities.
 ";
 
 /// Parses the process's arguments and runs the command.

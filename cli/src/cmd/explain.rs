@@ -55,7 +55,7 @@ pub struct ExplainArgs {
     /// Every wake-up: from waking to switch-in
     #[arg(long)]
     wakeups: bool,
-    /// The interval of the thread at this time (seconds, as printed in traces)
+    /// The interval of a thread on a CPU (with --tid or --comm also off it) at this time (seconds, as printed in traces)
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// Every call of this system call (name or number)

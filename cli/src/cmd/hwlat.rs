@@ -33,16 +33,16 @@ pub struct HwlatArgs {
     /// Length of the measurement
     #[arg(short = 'D', long, value_name = "TIME", default_value = "120s", value_parser = units::seconds)]
     duration: Ns,
-    /// Length of a window
+    /// Period of the sampling windows
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::microseconds)]
     window: Ns,
-    /// Time per window spent sampling
+    /// Sampling time in each window; must be shorter than --window
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::microseconds)]
     width: Ns,
     /// Shortest gap to report
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::microseconds)]
     threshold: Ns,
-    /// Exit with status 2 if a gap not caused by this kernel is longer than this, with 3 if that cannot be decided for all gaps
+    /// Exit with status 2 if a gap above this was not caused by the kernel, with 3 if the cause of a gap above this is unknown
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     hardlimit: Option<Ns>,
     /// CPUs to watch [default: all]

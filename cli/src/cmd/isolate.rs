@@ -94,7 +94,7 @@ struct What {
 
 #[derive(Debug, clap::Args)]
 struct Optional {
-    /// CPUs to isolate
+    /// CPUs to isolate [default: the CPUs isolated already]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     #[command(flatten)]

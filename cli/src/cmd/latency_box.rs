@@ -84,7 +84,7 @@ pub struct BoxArgs {
     /// With --pair: both threads on one CPU, one pair per CPU [default: on two CPUs]
     #[arg(short = 'S', long, requires = "pair")]
     pub smp: bool,
-    /// With --pair: measure each pair of CPUs, one after the other; -D is the length of each measurement
+    /// With --pair: measure every ordered pair of CPUs, one after the other; -D is the length of each measurement
     #[arg(long, requires = "pair", conflicts_with = "smp")]
     pub matrix: bool,
     /// Compare the methods to receive (blocking, sigio, epoll, busy-poll, io-uring) in alternating rounds, with the CPU time of
