@@ -17,13 +17,13 @@ use crate::file::{read_run, Loaded};
 
 /// Compare runs; the first is the reference.
 ///
-/// With --fail-on, a run fails if a figure exceeds that of the reference by more than the limit, and by more than chance
-/// explains. The test compares seconds, not samples, because late activations come in bursts: the run fails if too many of the
-/// seconds with a larger latency are its own. An excess in only one or two seconds may be chance; it is reported, and does not
-/// fail the run.
+/// With --fail-on, a run fails if a figure exceeds that of the reference by more than the limit and by more than chance
+/// explains. The test compares seconds, not samples, because late activations come in bursts: the run fails if it has too large
+/// a share of the seconds with a larger latency. An excess in only one or two seconds may be chance; it is reported, and does
+/// not fail the run.
 ///
 /// Exit status: 0 compared, and no figure is worse than allowed; 1 a run cannot be read; 2 a figure is worse; 3 undecided: a
-/// run is too short, incomplete, itself inconclusive, or lost samples that may be larger.
+/// run is too short, incomplete, itself inconclusive, or has lost samples that may be larger.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
     /// Run files, or directories that hold run.lathunt.json

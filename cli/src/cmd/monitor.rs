@@ -24,14 +24,16 @@ pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
 
 /// Record the latency of every real-time task of a production system, continuously.
 ///
-/// Records in the kernel (root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for symbols in stacks; after attaching, all
-/// capabilities except the first two are dropped, and these two cannot be used to gain others). A window ends every five
-/// minutes of the wall clock. It holds the histograms of `timer`, `wakeup`, `timer+wakeup` and `sharedprio` (waits behind a
-/// task of the same priority) for each CPU, and the same without `timer` (with a deadline also `response`) for each task name,
-/// each with its exact maximum, the victim, the culprit and the explanation. `lathunt history` shows them; Prometheus metrics
-/// are on 127.0.0.1:9745/metrics. SIGTERM or Ctrl-C ends the monitor after it has closed the last window. Memory: 2.8 MB for
-/// each possible CPU (/sys/devices/system/cpu/possible), plus about 30 MB. Exit status: 0, or 1 if it could not record or could
-/// not store every window.
+/// A window ends every five minutes of the wall clock (--window). For each CPU, it contains the histograms of `timer`,
+/// `wakeup`, `timer+wakeup` and `sharedprio` (waits behind a task of the same priority); for each task name, the same except
+/// `timer`, and with a deadline also `response`; for each histogram, the exact maximum with victim, culprit and explanation.
+/// `lathunt history` shows them; Prometheus metrics are on 127.0.0.1:9745/metrics. SIGTERM or Ctrl-C ends the monitor after it
+/// has closed the last window.
+///
+/// Needs root, or CAP_BPF and CAP_PERFMON, and CAP_SYSLOG for symbols in stacks; after attaching, all capabilities except the
+/// first two are dropped, and these two cannot be used to gain others. Memory: 2.8 MB per possible CPU
+/// (/sys/devices/system/cpu/possible), plus about 30 MB. Exit status: 0, or 1 if it could not record or could not store every
+/// window.
 #[derive(Debug, clap::Args)]
 pub struct MonitorArgs {
     /// Length of a window: 5m, 30s; bare numbers are seconds. Windows end at multiples of it in UTC

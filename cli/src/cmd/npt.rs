@@ -47,7 +47,7 @@ pub struct NptArgs {
     /// Event emitted in each iteration
     #[arg(long, value_enum, default_value = "none")]
     probe: Probe,
-    /// With --probe lathunt: write all events to disk; events that the consumer is too slow for are discarded and counted
+    /// With --probe lathunt: write all events to disk; events lost because the consumer is too slow are counted
     #[arg(long)]
     drain: bool,
     /// With --probe lttng: let its consumer poll every 5 ms instead of being woken

@@ -28,7 +28,7 @@ use crate::{exit, out};
 /// How long and under which load.
 #[derive(Debug, clap::Args)]
 pub struct How {
-    /// Time to watch; cyclic measurements of half that time each run before it (or on other CPUs) and after it
+    /// Time to watch; `cyclic` also runs for half of it before (without -c: on other CPUs) and after
     #[arg(short = 'D', long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     duration: Ns,
     /// Load on the other CPUs: auto (stress-ng if installed), builtin, none, or a command

@@ -11,7 +11,7 @@ use crate::{file, out};
 
 /// Convert a set to strict JSON for rt-app, without repeated keys.
 ///
-/// Repeated keys, as accepted by workgen, get a number, because json-c would drop all but one; comments are dropped. A finite
+/// Repeated keys, which workgen accepts, get a number, because json-c keeps only one of them; comments are dropped. A finite
 /// loop of a task without phases becomes a phase, because rt-app 1.0 would ignore the loop.
 #[derive(Debug, clap::Args)]
 pub struct ConvertArgs {
