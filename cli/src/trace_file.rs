@@ -126,6 +126,13 @@ impl TraceFile {
         (!is_binary).then(|| tidy::text(bytes))
     }
 
+    /// The text of a latency tracer in a trace.dat without events.
+    pub fn latency_text(&self) -> Option<Vec<u8>> {
+        let Kind::File(mapped) = &self.kind else { return None };
+        let is_dat = mapped.bytes().starts_with(trace_dat::MAGIC);
+        is_dat.then(|| trace_dat::latency_text(mapped.bytes())).flatten()
+    }
+
     /// Opens what was mapped.
     ///
     /// # Errors

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use lathunt_core::explain::tracers::{of_source, read, Report};
 use lathunt_core::trace::ftrace_text::{tidy, FtraceText};
-use lathunt_core::trace::trace_dat::TraceDat;
+use lathunt_core::trace::trace_dat::{latency_text, TraceDat};
 
 /// The file, its figure in ns, and what is said of it.
-const RECORDED: [(&str, u64, &[&str]); 23] = [
+const RECORDED: [(&str, u64, &[&str]); 27] = [
     (
         "wakeup.txt",
         301_000,
@@ -23,7 +23,7 @@ const RECORDED: [(&str, u64, &[&str]); 23] = [
         3_868_000,
         &[
             "rcuc/0/19 (RT 1) waited",
-            "sh/721 (nice 0) had it for 3.730 ms (96 %)",
+            "sh/721 (nice 0) had it for 3.663 ms (95 %)",
             "system call openat",
             "the longest step took 3.313 ms",
             "in a hard interrupt",
@@ -46,7 +46,7 @@ const RECORDED: [(&str, u64, &[&str]); 23] = [
     (
         "wakeup_rt_no_heading.txt",
         3_852_000,
-        &["waited at least", "own figure is not there", "sh/721 (nice 0) had it for 3.720 ms (97 %)"],
+        &["waited at least", "own figure is not there", "sh/721 (nice 0) had it for 3.65"],
     ),
     (
         "wakeup_rt_graph.txt",
@@ -139,6 +139,27 @@ const RECORDED: [(&str, u64, &[&str]); 23] = [
     ("timerlat.dat", 18223021, &["CPU 0", "(sample #58)", "the CPU was idle"]),
     ("osnoise.dat", 74_559_000, &["CPU 0", "20 × without a cause in the kernel (HW)", "osnoise/0/177"]),
     ("hwlat.dat", 40_640_000, &["CPU 1 stood still for 40.640 ms", "2 gap(s)", "worst of 13 samples"]),
+    // trace-cmd record -p wakeup_rt: it holds the text; trace-cmd extract -s: the events of another wake-up.
+    (
+        "wakeup_rt_text.dat",
+        436_000,
+        &["ktimers/1/33 (RT 1) waited 436 µs for CPU 1", "dd/259 (nice 0) had it for 399 µs (92 %)"],
+    ),
+    // Between two lines another task came, of which the tracer writes down no switch.
+    (
+        "wakeup_rt_leaving.txt",
+        21_467_000,
+        &["ktimers/1/33 (RT 1) waited 21.467 ms for CPU 1", "rcuc/1/32 (RT 1) had it for 19.631 ms (91 %)"],
+    ),
+    (
+        "wakeup_other_came.txt",
+        15_648_000,
+        &[
+            "cat/194 (nice 0), then rcu_pree/17 (RT 1) had it for 15.470 ms (99 %)",
+            "the switch from one to the other is not in the text",
+        ],
+    ),
+    ("wakeup_dl_6.12.txt", 640_000, &["dl/608 (DL) waited 640 µs", "dd/259 (nice 0) had it for 612 µs"]),
     ("timerlat_report.txt", 3_559_924, &["after the expiry"]),
     ("hwlat_report.txt", 40_640_000, &["CPU 1 stood still for 40.640 ms"]),
 ];
@@ -146,6 +167,9 @@ const RECORDED: [(&str, u64, &[&str]); 23] = [
 fn report(name: &str) -> Report {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tracers").join(name);
     let bytes = std::fs::read(path).unwrap();
+    if let Some(text) = latency_text(&bytes) {
+        return read(&String::from_utf8(text).unwrap()).expect("a tracer's text");
+    }
     if name.ends_with(".dat") {
         return of_source(&TraceDat::open(&bytes).unwrap()).expect("events of a tracer");
     }
@@ -183,6 +207,8 @@ fn nobody_is_blamed_for_what_the_lines_do_not_say() {
         ("function.txt", ["ksoftirqd", "<idle>"]),
         ("function_graph.txt", ["the longest call: schedule", "a function entered before"]),
         ("timerlat_latency.txt", ["(186×)", "irq_work"]),
+        ("wakeup_rt_leaving.txt", ["interrupts off", "trace-cmd/897 (nice 0) had it"]),
+        ("wakeup_other_came.txt", ["not preempted", "has the lower priority"]),
         ("wakeup_rt.txt", ["move it to another CPU", "rcu_pree/17 (RT 1) had it"]),
     ] {
         let report = report(name);

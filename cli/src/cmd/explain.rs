@@ -128,7 +128,14 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if let Some(report) = file.text().filter(|_| asks_nothing).and_then(|text| tracers::read(&text)) {
         return tracer(&args, report);
     }
-    let mut source = file.source()?;
+    let source = file.source();
+    if source.is_err() && asks_nothing {
+        let text = file.latency_text();
+        if let Some(report) = text.and_then(|text| tracers::read(&String::from_utf8_lossy(&text))) {
+            return tracer(&args, report);
+        }
+    }
+    let mut source = source?;
     if let Some(path) = &args.kallsyms {
         source = Box::new(WithSymbols::new(source, input::symbols_of(path)?));
     }

@@ -9,8 +9,8 @@
 //! the top buffer even where the instance has another, so the TRACECLOCK option counts; version 7 compresses CPU data
 //! in independent chunks, which are decompressed one at a time and per CPU.
 //!
-//! Not here: guests synchronised with their host (refused by name), `latency` files, which hold text
-//! ([`super::ftrace_text`]).
+//! Not here: guests synchronised with their host (refused by name); the text in the files of `trace-cmd record -p
+//! wakeup_rt` and other latency tracers, which hold no events ([`latency_text`]).
 
 pub(crate) mod metadata;
 mod options;
@@ -47,6 +47,13 @@ pub struct TraceDat<'a> {
     end: OnceLock<Option<u64>>,
 }
 
+/// The text of a latency tracer (`wakeup_rt`, `irqsoff`), which trace-cmd records in place of its events; `None` for all
+/// other files.
+#[must_use]
+pub fn latency_text(file: &[u8]) -> Option<Vec<u8>> {
+    Metadata::read(file).ok()?.text
+}
+
 /// From ring-buffer stamps to nanoseconds (options TSC2NSEC and OFFSET).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct TimeScale {
@@ -77,6 +84,10 @@ impl<'a> TraceDat<'a> {
     /// The file is of another kind, needs what is not supported, or is broken before its event formats.
     pub fn open(file: &'a [u8]) -> Result<Self, OpenError> {
         let mut metadata = Metadata::read(file)?;
+        if metadata.text.is_some() {
+            let text = "a trace.dat that holds the text of a latency tracer and no events: explain reads it without a question";
+            return Err(OpenError::Unsupported(text.into()));
+        }
         metadata.tells_time()?;
         let buffers = std::mem::take(&mut metadata.buffers);
         let mut cpus = Vec::new();

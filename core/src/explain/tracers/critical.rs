@@ -1,9 +1,9 @@
-//! `wakeup*`, `irqsoff`, `preemptoff` and `preemptirqsoff`: one latency, and the lines within it.
+//! `wakeup*`: from the wake-up of a thread to its switch-in, and the lines in between.
 
 use std::collections::HashMap;
 
 use super::stack;
-use super::steps::{self, between, gaps, parts, Gap, Step};
+use super::steps::{self, between, gaps, parts, Gap, Owner, Step};
 use super::{explanation, Finding, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
 use crate::printable;
@@ -11,7 +11,8 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// No figure, and no two lines.
-const NONE: &str = "no latency is in the text: neither a figure in its heading, nor lines of a latency";
+pub(super) const NONE: &str =
+    "no latency is in the text: neither a figure in its heading, nor lines of a latency";
 
 /// Characters of a thread's name in the latency format (kernel/trace/trace_output.c, lat_print_generic).
 const CUT_AT: usize = 8;
@@ -43,7 +44,7 @@ fn ranked(text: &str) -> Option<Thread> {
 }
 
 /// What is known of the threads of a text: names and priorities from wherever they stand.
-struct Names(Vec<Thread>);
+pub(super) struct Names(Vec<Thread>);
 
 impl Names {
     fn add(&mut self, thread: &Thread) {
@@ -55,11 +56,11 @@ impl Names {
         known.prio = known.prio.or(thread.prio);
     }
 
-    fn of(&self, thread: &Thread) -> Thread {
+    pub(super) fn of(&self, thread: &Thread) -> Thread {
         self.0.iter().find(|known| known.tid == thread.tid).unwrap_or(thread).clone()
     }
 
-    fn read(steps: &[Step], heading: &Heading) -> Names {
+    pub(super) fn read(steps: &[Step], heading: &Heading) -> Names {
         let mut names = Names(Vec::new());
         heading.task.iter().for_each(|task| names.add(task));
         for step in steps {
@@ -80,7 +81,7 @@ impl Names {
 }
 
 /// Where the latency of the heading begins on the clock of the lines: the latency format counts from there.
-fn begin_of(steps: &[Step], latency: Option<Ns>) -> Mono {
+pub(super) fn begin_of(steps: &[Step], latency: Option<Ns>) -> Mono {
     let first = steps.first().map_or(Mono(0), |step| step.at);
     match latency {
         Some(latency) if first.0 <= latency.0.saturating_add(1_000_000_000) => Mono(0),
@@ -192,47 +193,72 @@ fn told_wakeup(
     (total, amount, cpu): (Ns, &str, Cpu),
     (woken, switched): (Option<usize>, Option<usize>),
 ) -> (String, String, String) {
-    let mut of: Vec<(Tid, Ns)> = Vec::new();
-    for gap in gaps.iter().filter(|gap| !gap.is_outside(total)) {
-        let tid = steps[gap.from].task.tid;
-        match of.iter_mut().find(|(known, _)| *known == tid) {
+    let inside = || gaps.iter().filter(|gap| !gap.is_outside(total));
+    let mut of: Vec<(Owner, Ns)> = Vec::new();
+    for gap in inside() {
+        let owner = gap.owner(steps);
+        match of.iter_mut().find(|(known, _)| *known == owner) {
             Some((_, net)) => *net = *net + gap.length,
-            None => of.push((tid, gap.length)),
+            None => of.push((owner, gap.length)),
         }
     }
-    let Some(&(tid, net)) = of.iter().max_by_key(|(_, net)| *net) else {
+    let Some(&(owner, net)) = of.iter().max_by_key(|(_, net)| *net) else {
         return (format!("{victim} waited {amount} for CPU {cpu}"), "unexplained".to_owned(), String::new());
     };
-    let holder = names.of(&Thread { tid, ..Thread::default() });
+    let named = |tid: Tid| names.of(&Thread { tid, ..Thread::default() });
     let how = woken.map_or(String::new(), |place| how_woken(steps, place));
-    let longest = gaps.iter().filter(|gap| !gap.is_outside(total)).max_by_key(|gap| gap.length);
     let mut sentence = format!("{victim} waited {amount} for CPU {cpu}{how}");
-    let stack = woken.and_then(|place| stack_of(steps, place));
-    let was = if tid == Tid::IDLE {
-        sentence.push_str(&format!(": the CPU was idle, and left that for {net} ({})", percent(net, total)));
-        "idle exit".to_owned()
-    } else {
-        let code = stack.map(stack::interrupted).filter(|code| !code.is_empty());
-        let code = code.map_or(String::new(), |code| {
-            let first = code.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(" ← ");
-            let call = stack::call(code).map_or(String::new(), |call| format!(", system call {call}"));
-            format!(", which was in {first}{call} when it was interrupted")
-        });
-        sentence.push_str(&format!(": {holder} had it for {net} ({}){code}", percent(net, total)));
-        match (holder.prio, victim.prio) {
-            (Some(having), Some(wanting)) if having > wanting => format!("not preempted: {}", holder.comm),
-            _ => format!("thread: {}", holder.comm),
+    let share = percent(net, total);
+    let was = match owner {
+        Owner::One(Tid::IDLE) => {
+            sentence.push_str(&format!(": the CPU was idle, and left that for {net} ({share})"));
+            "idle exit".to_owned()
+        }
+        Owner::One(tid) => {
+            let holder = named(tid);
+            let stack = woken.filter(|place| steps[*place].task.tid == tid);
+            let stack = stack.and_then(|place| stack_of(steps, place));
+            let code = stack.map_or(String::new(), interrupted);
+            sentence.push_str(&format!(": {holder} had it for {net} ({share}){code}"));
+            match (holder.prio, victim.prio) {
+                (Some(having), Some(wanting)) if having > wanting => {
+                    format!("not preempted: {}", holder.comm)
+                }
+                _ => format!("thread: {}", holder.comm),
+            }
+        }
+        Owner::Either(before, after) => {
+            let (before, after) = (named(before), named(after));
+            sentence.push_str(&format!(": {before}, then {after} had it for {net} ({share}); the switch from one to the other is not in the text"));
+            "unexplained".to_owned()
         }
     };
     sentence.push_str(&longest_step(steps, gaps, total));
     let gave_up = switched.and_then(|place| stack_of(steps, place)).and_then(stack::gave_up);
     if let (Some(gave_up), Some(place)) = (gave_up, switched) {
         let left = names.of(&steps[place].task);
-        let who = if left.tid == tid { "it".to_owned() } else { left.to_string() };
+        let who = if owner == Owner::One(left.tid) { "it".to_owned() } else { left.to_string() };
         sentence.push_str(&format!("; {}", gave_up.replacen("when it gave", &format!("when {who} gave"), 1)));
     }
-    let advice = advise(steps, longest, &holder, victim);
+    let advice = match owner {
+        Owner::One(tid) => {
+            let longest = inside().filter(|gap| gap.owner(steps) == owner).max_by_key(|gap| gap.length);
+            advise(steps, longest, &named(tid), victim)
+        }
+        Owner::Either(..) => "record the switches beside it (events/sched/sched_switch/enable): this tracer writes down that to its victim alone".to_owned(),
+    };
     (sentence, was, advice)
+}
+
+/// `, which was in clear_user ← read_zero ← vfs_read, system call read when it was interrupted`
+fn interrupted(stack: &[String]) -> String {
+    let code = stack::interrupted(stack);
+    if code.is_empty() {
+        return String::new();
+    }
+    let first = code.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(" ← ");
+    let call = stack::call(code).map_or(String::new(), |call| format!(", system call {call}"));
+    format!(", which was in {first}{call} when it was interrupted")
 }
 
 /// The stack printed at `place` or behind it, before another crossing.
@@ -242,7 +268,7 @@ fn stack_of(steps: &[Step], place: usize) -> Option<&[String]> {
 }
 
 /// `; the longest step took …`, and how much of the latency the text does not hold.
-fn longest_step(steps: &[Step], gaps: &[Gap], total: Ns) -> String {
+pub(super) fn longest_step(steps: &[Step], gaps: &[Gap], total: Ns) -> String {
     let mut told = String::new();
     let inside = gaps.iter().filter(|gap| !gap.is_outside(total));
     let longest = inside.max_by_key(|gap| gap.length).filter(|gap| gap.length.0 * 20 >= total.0);
@@ -291,58 +317,6 @@ fn advise(steps: &[Step], longest: Option<&Gap>, holder: &Thread, victim: &Threa
 /// Whether a line is within the CPU's own timer interrupt.
 fn is_timers(step: &Step) -> bool {
     ["apic_timer_interrupt", "hrtimer", "arch_timer", "tick_"].iter().any(|name| step.what.contains(name))
-}
-
-/// A stretch with interrupts or preemption off.
-pub(super) fn section(text: &str, heading: &Heading) -> Report {
-    let steps = steps::read(text);
-    let names = Names::read(&steps, heading);
-    let last = steps.iter().rfind(|step| !step.is_stack()).map_or(Mono(0), |step| step.at);
-    let begin = begin_of(&steps, heading.latency);
-    let total = heading.latency.unwrap_or_else(|| last.since(begin));
-    if total == Ns::ZERO {
-        return finish_without(heading, &steps, NONE);
-    }
-    let what = match heading.tracer.as_str() {
-        "irqsoff" => "interrupts off",
-        "preemptoff" => "preemption off",
-        _ => "interrupts or preemption off",
-    };
-    let all = gaps(&steps, begin, begin + total);
-    let inside = parts(&steps, &all, total, |task| names.of(task));
-    let who =
-        heading.task.clone().or_else(|| steps.first().map(|step| names.of(&step.task))).unwrap_or_default();
-    let kind = if heading.tracer == "preemptoff" { Kind::Thread } else { Kind::IrqsOff };
-    let mut limits = Vec::new();
-    let inside = if steps.is_empty() {
-        limits.push("the text has a heading and no line: what happened meanwhile is not in it".to_owned());
-        vec![Segment::unexplained(kind, "no line of the trace is there", begin, total)]
-    } else {
-        inside
-    };
-    let mut tree = Segment::group(kind, format!("{what} in {who}"), begin, total, inside);
-    tree.thread = Some(who.clone());
-    let cpu = heading.cpu.or(steps.first().map(|step| step.cpu)).unwrap_or_default();
-    let place =
-        |place: &Option<String>| place.clone().unwrap_or_else(|| "a place that is not printed".to_owned());
-    let (started, ended) = (place(&heading.started), place(&heading.ended));
-    let amount = heading.amount(total);
-    let mut sentence = format!("{what} for {amount} on CPU {cpu} by {who}, from {started} to {ended}");
-    sentence.push_str(&longest_step(&steps, &all, total));
-    let stack = steps.iter().rev().find(|step| !step.stack.is_empty()).map(|step| step.stack.as_slice());
-    if let Some(call) = stack.and_then(stack::call) {
-        sentence.push_str(&format!("; in system call {call}"));
-    }
-    tree.stack = stack.unwrap_or_default().to_vec();
-    if !steps.iter().skip(1).any(|step| step.caller().is_some() || step.is_graph) {
-        limits.push(
-            "no functions are in the trace: `echo 1 > options/function-trace` would show where the time went"
-                .to_owned(),
-        );
-    }
-    let advice = format!("between {started} and {ended} a real-time thread cannot run on this CPU: bound what is done there, or keep {} off it", who.comm);
-    let told = (sentence, format!("{what}: {}", who.comm), advice);
-    finish(heading, &steps, who, cpu, begin, explanation(tree, told, limits))
 }
 
 pub(super) fn finish(

@@ -115,6 +115,25 @@ impl Heading {
     }
 }
 
+/// The reports in `text`: each from its heading to the next one. The second line of a heading may begin one, too, where
+/// the first was left out.
+pub(super) fn each(text: &str) -> Vec<&str> {
+    let mut starts: Vec<usize> = Vec::new();
+    let (mut at, mut has_release) = (0, false);
+    for line in text.split_inclusive('\n') {
+        let said = line.trim_start().strip_prefix('#').map(str::trim_start);
+        let is_release = line.contains(" latency trace v1");
+        if said.is_some_and(|said| said.starts_with("tracer:")) || is_release && has_release {
+            starts.push(at);
+            has_release = false;
+        }
+        has_release |= is_release;
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &text[*start..end]).collect()
+}
+
 /// A line of the heading that no event looks like.
 fn is_of_old_kernel(line: &str) -> bool {
     let starts = ["| task:", "=> started at:", "=> ended at:"];

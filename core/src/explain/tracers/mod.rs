@@ -14,6 +14,7 @@ mod net_noise;
 mod noise;
 mod recorded;
 mod rtla;
+mod section;
 mod stack;
 mod steps;
 #[cfg(test)]
@@ -57,19 +58,48 @@ pub struct Report {
     pub limits: Vec<String>,
 }
 
-/// The tracer that wrote `text`, and what it found; `None` for any other text.
+/// The tracer that wrote `text`, and what it found; of several reports in it, that of the largest latency. `None` for any
+/// other text.
 #[must_use]
 pub fn read(text: &str) -> Option<Report> {
     if let Some(report) = rtla::read(text) {
         return Some(report);
     }
     let heading = Heading::read(text)?;
+    if !is_known(&heading.tracer) {
+        return None;
+    }
+    let texts = heading::each(text);
+    if texts.len() < 2 {
+        return read_one(text);
+    }
+    let mut reports: Vec<Report> = texts.into_iter().filter_map(read_one).collect();
+    let total = |report: &Report| report.worst.as_ref().map(|worst| worst.explanation.total_ns);
+    let largest = (0..reports.len()).max_by_key(|at| total(&reports[*at]))?;
+    let count = reports.len();
+    let mut report = reports.swap_remove(largest);
+    if count > 1 {
+        report.limits.push(format!("the text has {count} reports of tracers: that of the largest latency is explained here, put the others in files of their own"));
+    }
+    Some(report)
+}
+
+/// The tracers whose text is read here.
+fn is_known(tracer: &str) -> bool {
+    let tracers =
+        ["wakeup", "wakeup_rt", "wakeup_dl", "irqsoff", "preemptoff", "preemptirqsoff", "preemption"];
+    let others = ["timerlat", "osnoise", "hwlat", "function_graph", "function"];
+    tracers.contains(&tracer) || others.contains(&tracer)
+}
+
+fn read_one(text: &str) -> Option<Report> {
+    let heading = Heading::read(text)?;
     let report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
-        "irqsoff" | "preemptoff" | "preemptirqsoff" => critical::section(text, &heading),
+        "irqsoff" | "preemptoff" | "preemptirqsoff" => section::read(text, &heading),
         // The latency tracer of the -rt patches before 2.6.27 has one name for both.
         "preemption" if text.contains("trace_start_sched_wakeup") => critical::wakeup(text, &heading),
-        "preemption" => critical::section(text, &heading),
+        "preemption" => section::read(text, &heading),
         "timerlat" => timerlat::read(text, &heading),
         "osnoise" => noise::osnoise(text, &heading),
         "hwlat" => noise::hwlat(text, &heading),

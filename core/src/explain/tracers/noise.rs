@@ -68,21 +68,15 @@ pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
     let single = singles.iter().copied().max_by_key(|(_, (_, length))| *length);
     let worst = periods.iter().max_by_key(|(_, period)| period.single);
     let in_table = worst.map_or(Ns::ZERO, |(_, period)| Ns::from_us(period.single));
-    let finding = match (single, worst) {
+    let (count, finding) = match (single, worst) {
         // The table has whole microseconds.
         (Some((place, (start, length))), _) if length + Ns::from_us(1) > in_table => {
-            Some(detailed(&steps, place, start, length))
+            (singles.len(), Some(detailed(&steps, place, start, length)))
         }
-        (_, Some((step, period))) => Some(of_period(step, period, periods.len())),
-        _ => None,
+        (_, Some((step, period))) => (periods.len(), Some(of_period(step, period, periods.len()))),
+        _ => (0, None),
     };
-    report(
-        heading,
-        "longest single noise of the osnoise tracer",
-        steps.len() as u64,
-        periods.len().max(singles.len()) as u64,
-        finding,
-    )
+    report(heading, "longest single noise of the osnoise tracer", steps.len() as u64, count as u64, finding)
 }
 
 /// `sample_threshold: start 18.402544662 duration 14465989 ns interference 5`

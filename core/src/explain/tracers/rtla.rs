@@ -15,14 +15,38 @@ pub(super) fn read(text: &str) -> Option<Report> {
     if text.len() > LONGEST {
         return None;
     }
-    if let Some(at) = text.find("hit stop tracing, analyzing it") {
-        let from = text[..at].rfind('\n').map_or(0, |at| at + 1);
-        return Some(analysis(&text[from..]));
+    if let Some(report) = analyses(text) {
+        return Some(report);
     }
     let is_top = text.contains("IRQ Timer Latency") && text.contains("Thread Timer Latency");
     let is_hist = text.contains("# RTLA timerlat histogram") || text.contains("# RTLA osnoise histogram");
     let is_noise = text.contains("Operating System Noise") && text.contains("Max Single");
     (is_top || is_hist || is_noise).then(|| table(text, is_hist))
+}
+
+/// The analysis of the CPU with the largest latency: each that was over the limit has one.
+fn analyses(text: &str) -> Option<Report> {
+    const EACH: &str = "hit stop tracing, analyzing it";
+    // Where one CPU alone is over it, some versions print the analysis without that line.
+    let alone =
+        || text.find("rtla timerlat hit stop tracing").filter(|at| text[*at..].contains("IRQ latency:"));
+    let line_of = |at: usize| text[..at].rfind('\n').map_or(0, |at| at + 1);
+    let mut starts: Vec<usize> = text.match_indices(EACH).map(|(at, _)| line_of(at)).collect();
+    if starts.is_empty() {
+        starts.push(line_of(alone()?));
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let mut reports: Vec<Report> =
+        starts.iter().zip(ends).map(|(start, end)| analysis(&text[*start..end])).collect();
+    let total = |report: &Report| report.worst.as_ref().map(|worst| worst.explanation.total_ns);
+    let (largest, count) = ((0..reports.len()).max_by_key(|at| total(&reports[*at]))?, reports.len());
+    let mut report = reports.swap_remove(largest);
+    if count > 1 {
+        report
+            .limits
+            .push(format!("the text has {count} analyses: that of the largest latency is explained"));
+    }
+    Some(report)
 }
 
 /// `IRQ handler delay:  (exit from idle)   27.49 us (65.52 %)`: name, time.
@@ -49,7 +73,12 @@ fn analysis(text: &str) -> Report {
             stack.push(printable::line(frame.trim()).into_owned());
             continue;
         }
+        if trimmed.starts_with("Max timerlat") || trimmed.starts_with("Printing CPU tasks") {
+            break;
+        }
         let Some((name, net)) = item(trimmed) else { continue };
+        // Versions before 6.4 print no end of line between these two.
+        let name = name.find("IRQ handler delay").map_or(name, |at| &name[at..]);
         let label = printable::line(name.trim_end_matches(':').trim()).into_owned();
         let mut take = |kind: Kind, label: String| parts.push((kind, label, net));
         match name {

@@ -159,6 +159,17 @@ impl Step {
         self.what.contains(" ==> [")
     }
 
+    /// The scheduler is about to take the CPU from the task of the line.
+    fn is_leaving(&self) -> bool {
+        let places =
+            ["schedule", "schedule_idle", "schedule_rtlock", "schedule_preempt_disabled", "__schedule"];
+        let starts = ["preempt_schedule", "__traceiter_sched_switch", "sched_switch: "];
+        let function = self.function();
+        self.is_switch()
+            || places.contains(&function)
+            || starts.iter().any(|start| function.starts_with(start))
+    }
+
     /// `shrink_inactive_list`, who called the function.
     pub(super) fn caller(&self) -> Option<&str> {
         self.what.split_once(" <-").map(|(_, caller)| stack::name(caller))
@@ -225,6 +236,8 @@ pub(super) fn state(from: &Step, to: &Step) -> &'static str {
         ["__schedule", "__traceiter_sched_switch"].iter().any(|name| to.function().starts_with(name));
     match () {
         () if scheduler || to.is_switch() || to.omitted || to.columns.is_empty() => "",
+        // In between another task came, or the interrupt did, which needs them on.
+        () if from.task.tid != to.task.tid || to.in_interrupt() && !from.in_interrupt() => "",
         () if from.in_interrupt() && to.in_interrupt() => ", in a hard interrupt",
         () if from.irqs_off() && to.irqs_off() => ", interrupts off at both ends",
         () if from.in_softirq() && to.in_softirq() => ", in a softirq",
@@ -243,7 +256,29 @@ pub(super) struct Gap {
     pub to: Option<usize>,
 }
 
+/// Whose a gap is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The task that both lines name, or the one that came as the first was leaving.
+    One(Tid),
+    /// Another task came in between, and no line says when: the tracers write down the switch to the victim alone.
+    Either(Tid, Tid),
+}
+
 impl Gap {
+    pub(super) fn owner(&self, steps: &[Step]) -> Owner {
+        let from = &steps[self.from];
+        let before = from.task.tid;
+        // The switch itself is the last of the one that leaves, though in the other's name.
+        let switches = ["__switch_to", "finish_task_switch", "schedule_tail"];
+        let to = self.to.map(|to| &steps[to]).filter(|to| !switches.contains(&to.function()));
+        match to.map(|to| to.task.tid).filter(|after| *after != before) {
+            Some(after) if from.is_leaving() => Owner::One(after),
+            Some(after) => Owner::Either(before, after),
+            None => Owner::One(before),
+        }
+    }
+
     /// The text does not hold it: it is before the first line, or after the last.
     pub(super) fn is_outside(&self, total: Ns) -> bool {
         let is_edge = self.to.is_none_or(|to| to == self.from);
@@ -299,12 +334,12 @@ pub(super) fn parts(
             rest = &rest[1..];
             continue;
         }
-        let tid = steps[first.from].task.tid;
-        let ends = |gap: &Gap| steps[gap.from].task.tid != tid || gap.is_outside(total);
+        let owner = first.owner(steps);
+        let ends = |gap: &Gap| gap.owner(steps) != owner || gap.is_outside(total);
         let until = rest.iter().position(ends).unwrap_or(rest.len());
         let (turn, behind) = rest.split_at(until);
         rest = behind;
-        let task = name(&steps[first.from].task);
+        let of = |tid: Tid| name(&Thread { tid, ..Thread::default() });
         let net: Ns = turn.iter().map(|gap| gap.length).sum();
         let cpu = steps[first.from].cpu;
         let mut inside = Vec::new();
@@ -320,9 +355,15 @@ pub(super) fn parts(
             let label = format!("{} shorter steps of its lines", short.1);
             inside.push(Segment::leaf(Kind::Thread, label, short.2, short.0));
         }
-        let label = format!("{task} has CPU {cpu}");
+        let (task, label) = match owner {
+            Owner::One(tid) => (Some(of(tid)), format!("{} has CPU {cpu}", of(tid))),
+            Owner::Either(before, after) => (
+                None,
+                format!("{}, then {} has CPU {cpu}: the switch is not in the text", of(before), of(after)),
+            ),
+        };
         let mut group = Segment::group(Kind::Thread, label, first.begin, net, inside);
-        group.thread = Some(task);
+        group.thread = task;
         parts.push(group);
     }
     parts

@@ -16,7 +16,7 @@ const LARGEST_PASTED: usize = 1 << 20;
 /// `bytes` as text that can be read.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    let text = out_of_page(printable_decoded(spaced(decoded(bytes))));
+    let text = out_of_page(spaced(printable_decoded(decoded(bytes))));
     let first = || text.lines().take(LOOKED_AT);
     let plainly = first().filter(|line| is_known(line) && quoted(line.trim_start()).is_none()).count();
     let cleaned = first().filter(|line| is_known(&bare(line))).count();
@@ -157,8 +157,8 @@ fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
 
 /// Mail that is encoded as quoted-printable (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` goes on.
 fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
-    // Names of threads may begin with 3D: an arrow has to be encoded.
-    if !["=3D> ", "=3D=3D>"].iter().any(|arrow| text.contains(arrow)) {
+    // Names of threads may begin with 3D: an arrow has to be encoded, or many blanks.
+    if !["=3D> ", "=3D=3D>", "=C2=A0=C2=A0"].iter().any(|arrow| text.contains(arrow)) {
         return text;
     }
     let mut bytes = Vec::with_capacity(text.len());
@@ -233,11 +233,17 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// An event, or the heading of a tracer.
+/// An event, or the heading of a tracer or of rtla.
 fn is_known(line: &str) -> bool {
     // Kernels before 2.6.29 print the second without a '#'.
     let heading = line.trim_start().starts_with("# tracer:") || line.contains(" latency trace v1");
-    heading || matches!(parse(line), Some(Line::Event(_)))
+    heading || is_of_rtla(line) || matches!(parse(line), Some(Line::Event(_)))
+}
+
+/// A line at which rtla's analysis or a table of it begins.
+fn is_of_rtla(line: &str) -> bool {
+    line.len() < 200
+        && ["hit stop tracing", "# RTLA ", "IRQ Timer Latency"].iter().any(|begin| line.contains(begin))
 }
 
 /// The line without what was put before it.

@@ -33,6 +33,8 @@ pub(crate) struct Metadata {
     pub page_size: u32,
     pub compression: Compression,
     pub formats: Vec<Format>,
+    /// In place of events: the text of a latency tracer.
+    pub text: Option<Vec<u8>>,
     pub symbols: Symbols,
     pub(super) buffers: Vec<Buffer>,
     pub(super) time: TimeScale,
@@ -118,6 +120,7 @@ impl Metadata {
             compression: Compression::None,
             formats: Vec::new(),
             symbols: Symbols::default(),
+            text: None,
             buffers: Vec::new(),
             time: TimeScale::default(),
             info: Info { format: format.to_owned(), ..Info::default() },
@@ -139,7 +142,7 @@ impl Metadata {
         Ok(())
     }
 
-    fn cpus(&self) -> usize {
+    pub(super) fn cpus(&self) -> usize {
         self.buffers.iter().map(|buffer| buffer.cpus.len()).sum()
     }
 
@@ -178,9 +181,8 @@ impl Metadata {
         };
         self.apply(&options)?;
         if kind == b"latency  \0" {
-            let text =
-                "a trace.dat that holds text of a latency tracer: give that text instead (trace-cmd report)";
-            return Err(OpenError::Unsupported(text.into()));
+            self.text = reader.take(reader.left() as u64, "text of a tracer").ok().map(<[u8]>::to_vec);
+            return Ok(Ok(()));
         }
         if kind != b"flyrecord\0" {
             return Ok(Err(Damage::new(

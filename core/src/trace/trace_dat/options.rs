@@ -45,8 +45,8 @@ pub(super) struct Options {
     pub v7_buffers: Vec<(u64, Buffer)>,
     /// Version 7: id and offset of sections.
     pub sections: Vec<(u16, u64)>,
-    /// Version 7: names of buffers that hold text.
-    pub text_buffers: Vec<String>,
+    /// Version 7: where buffers are that hold text.
+    pub text_buffers: Vec<u64>,
 }
 
 /// Options of version 6, up to their end mark.
@@ -84,8 +84,7 @@ pub(super) fn read_v7(options: &mut Options, reader: &mut Reader<'_>) -> Result<
                 options.v7_buffers.push(buffer);
             }
             id::BUFFER_TEXT => {
-                body.u64("offset of a text buffer")?;
-                options.text_buffers.push(body.text("name of a text buffer")?.to_owned());
+                options.text_buffers.push(body.u64("offset of a text buffer")?);
             }
             id::HEADER_INFO..=id::CMDLINES => {
                 options.sections.push((option, body.u64("offset of a section")?))

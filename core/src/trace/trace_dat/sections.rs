@@ -75,12 +75,35 @@ pub(super) fn read_v7(
             Err(damage) => metadata.info.damage.push(damage),
         }
     }
-    if metadata.buffers.iter().all(|buffer| buffer.cpus.is_empty()) && !options.text_buffers.is_empty() {
-        let text =
-            "a trace.dat that holds text of a latency tracer: give that text instead (trace-cmd report)";
-        return Err(OpenError::Unsupported(text.into()));
+    let texts = options.text_buffers.first().filter(|_| metadata.cpus() == 0);
+    if let Some(&offset) = texts {
+        metadata.text = Some(text(metadata, file, offset)?);
     }
     Ok(())
+}
+
+/// The section of a latency tracer's text: as it is, or in chunks, each compressed by itself.
+fn text(metadata: &mut Metadata, file: &[u8], at: u64) -> Result<Vec<u8>, Damage> {
+    let (section_id, flags, offset, size) = header(metadata, file, at)?;
+    if section_id != id::BUFFER_TEXT {
+        return Err(Damage::new(at, format!("section {section_id} where a tracer's text should be")));
+    }
+    let mut reader = Reader::new(&file[offset as usize..], offset, metadata.order);
+    let stored = reader.take(size, "text of a tracer")?;
+    if flags & COMPRESSED == 0 {
+        return Ok(stored.to_vec());
+    }
+    let mut reader = Reader::new(stored, offset, metadata.order);
+    let mut text = Vec::new();
+    for _ in 0..reader.u32("number of compressed chunks")? {
+        let packed_size = reader.u32("size of a compressed chunk")?;
+        let unpacked_size = reader.u32("size of a chunk")?;
+        metadata.charge(unpacked_size.into(), reader.offset())?;
+        let packed = reader.take(packed_size.into(), "compressed chunk")?;
+        let chunk = unpack_once(metadata.compression, packed, unpacked_size.into());
+        text.extend_from_slice(&chunk.map_err(|what| Damage::new(offset, what))?);
+    }
+    Ok(text)
 }
 
 /// The buffers of a file whose end is cut off, and with it the options that say where each CPU's data lie: sections
