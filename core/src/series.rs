@@ -2,9 +2,11 @@
 
 mod in_time;
 pub mod labels;
+mod quantity;
 mod sum;
 
 pub use in_time::maxima_in_time;
+pub use quantity::{Facts, Quantity};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,88 +14,6 @@ use crate::histogram::Histogram;
 use crate::latency_box::session::SessionMark;
 use crate::latency_box::Counts;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-
-/// What was measured, from which moment to which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Quantity {
-    /// Programmed wake-up time → first instruction of the thread in user space (what cyclictest prints).
-    Cyclic,
-    /// Programmed expiry → timer handler.
-    Timer,
-    /// sched_waking → switched in.
-    Wakeup,
-    /// Programmed expiry → switched in.
-    #[serde(rename = "timer+wakeup")]
-    TimerWakeup,
-    /// sched_waking → switched in, while a task of equal real-time priority had the CPU: FIFO order, no latency.
-    #[serde(rename = "sharedprio")]
-    SharedPrio,
-    /// Switched in → out of the scheduler.
-    Switch,
-    /// Programmed expiry or waking of an activation → the thread waits for its next one.
-    Response,
-    /// need_resched → scheduler entry: an estimate of blocking, no bound of it.
-    Blocking,
-    /// Interrupts off → on, whether anybody waited or not.
-    Irqsoff,
-    /// Preemption off → on.
-    Preemptoff,
-    /// Both off → the first of them on.
-    Preemptirqsoff,
-    /// One turn of a loop that never stops: the loop itself, or a gap.
-    Npt,
-    /// Gap that no software explains.
-    Hardware,
-    /// Stimulus → response seen from outside.
-    Roundtrip,
-    /// Part of a round trip: stimulus sent → received by the responder's thread, where both have one clock.
-    Outward,
-    /// Part of a round trip: stimulus received → answer sent, in the responder.
-    Turnaround,
-    /// Part of a round trip: answer sent → received by the box, where both have one clock.
-    Return,
-    /// Part of a round trip: both ways together, the round trip without the turnaround, where the ends have different clocks.
-    Ways,
-    /// Release of a thread (by a timer, or by the next lower thread, which computes) → its first instruction.
-    Preemption,
-}
-
-impl Quantity {
-    /// Interrupts or preemption were off, whether anybody waited or not: nobody's latency, and no case of one.
-    #[must_use]
-    pub fn is_potential(self) -> bool {
-        matches!(self, Quantity::Irqsoff | Quantity::Preemptoff | Quantity::Preemptirqsoff)
-    }
-
-    /// The name in files and tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Quantity::Cyclic => "cyclic",
-            Quantity::Timer => "timer",
-            Quantity::Wakeup => "wakeup",
-            Quantity::TimerWakeup => "timer+wakeup",
-            Quantity::SharedPrio => "sharedprio",
-            Quantity::Switch => "switch",
-            Quantity::Response => "response",
-            Quantity::Blocking => "blocking",
-            Quantity::Irqsoff => "irqsoff",
-            Quantity::Preemptoff => "preemptoff",
-            Quantity::Preemptirqsoff => "preemptirqsoff",
-            Quantity::Npt => "npt",
-            Quantity::Hardware => "hardware",
-            Quantity::Roundtrip => "roundtrip",
-            Quantity::Outward => "outward",
-            Quantity::Turnaround => "turnaround",
-            Quantity::Return => "return",
-            Quantity::Ways => "ways",
-            Quantity::Preemption => "preemption",
-        }
-    }
-}
 
 /// A thread as it was when seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,16 +26,7 @@ pub struct File {
 /// Their name for a quantity; `None` for what they did not have.
 #[must_use]
 pub fn directory(quantity: Quantity) -> Option<&'static str> {
-    match quantity {
-        Quantity::Wakeup => Some("wakeup"),
-        Quantity::SharedPrio => Some("wakeup/sharedprio"),
-        Quantity::Timer => Some("missed_timer_offsets"),
-        Quantity::TimerWakeup => Some("timerandwakeup"),
-        Quantity::Irqsoff => Some("irqsoff"),
-        Quantity::Preemptoff => Some("preemptoff"),
-        Quantity::Preemptirqsoff => Some("preemptirqsoff"),
-        _ => None,
-    }
+    quantity.facts().latency_hist
 }
 
 /// The directories with figures: of them, each has a file `reset`.

@@ -42,8 +42,8 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let quantities = || merged.series.iter().map(|series| series.quantity);
     let judged = quantities().filter(|&quantity| runs.iter().all(|(_, run)| is_judged(run, quantity)));
     let main = judged
-        .min_by_key(|&quantity| order(quantity))
-        .or_else(|| quantities().min_by_key(|&quantity| order(quantity)));
+        .min_by_key(|&quantity| quantity.facts().rank)
+        .or_else(|| quantities().min_by_key(|&quantity| quantity.facts().rank));
     let sum = main.and_then(|main| merged.of(main).next());
     let model_free = sum.and_then(|sum| {
         let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
@@ -83,7 +83,8 @@ fn of_one(run: &Run) -> Verdict {
     if let Some(verdict) = &run.verdict {
         return verdict.clone();
     }
-    let quantity = run.series.iter().map(|series| series.quantity).min_by_key(|&quantity| order(quantity));
+    let quantity =
+        run.series.iter().map(|series| series.quantity).min_by_key(|&quantity| quantity.facts().rank);
     let judged = quantity.map(|quantity| judge(run, None, &Rules::instrument(quantity)));
     let void = judged.filter(|verdict| verdict.outcome.is_some());
     void.unwrap_or(Verdict {
@@ -106,8 +107,9 @@ pub(super) fn judged(run: &Run) -> Option<Quantity> {
         return Some(quantity);
     }
     let all = || all_series(run).map(|series| series.quantity);
-    let told = all().filter(|&quantity| is_judged(run, quantity)).min_by_key(|&quantity| order(quantity));
-    told.or_else(|| all().min_by_key(|&quantity| order(quantity)))
+    let told =
+        all().filter(|&quantity| is_judged(run, quantity)).min_by_key(|&quantity| quantity.facts().rank);
+    told.or_else(|| all().min_by_key(|&quantity| quantity.facts().rank))
 }
 
 /// Whether the samples of `quantity` may be those that the run's verdict speaks of.
@@ -116,13 +118,4 @@ fn is_judged(run: &Run, quantity: Quantity) -> bool {
     let activations = Activations::of(of_it, Ns::ZERO).all;
     let said = run.verdict.as_ref().and_then(|verdict| verdict.model_free.as_ref());
     said.is_some_and(|said| said.samples == activations)
-}
-
-/// What an instrument measured says more than what a recorder saw.
-fn order(quantity: Quantity) -> u8 {
-    match quantity {
-        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip | Quantity::Preemption => 0,
-        Quantity::TimerWakeup => 1,
-        _ => 2,
-    }
 }

@@ -40,7 +40,7 @@ pub fn config(history: &History, node: Node, now: UnixMs) -> String {
             "graph_title Largest {} latency\ngraph_category system\ngraph_vlabel seconds\ngraph_args --base 1000 -l 0\n\
              graph_info {} Maxima of completed windows of lathunt monitor.\n",
             quantity.name(),
-            meaning(quantity)
+            quantity.facts().monitor.unwrap_or_default()
         );
         if quantity == Quantity::Response {
             jobs::fields(&mut text, history);
@@ -103,16 +103,6 @@ fn cpus(history: &History, quantity: Quantity) -> Vec<Cpu> {
 /// Letters, digits and `_`.
 fn name(quantity: Quantity) -> String {
     format!("lathunt_{}", quantity.name().replace('+', "_"))
-}
-
-fn meaning(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Response => "Release of a job to its end, of tasks with a deadline.",
-        Quantity::Timer => "Programmed expiry of a timer to its handler.",
-        Quantity::Wakeup => "Waking of a real-time task to its run.",
-        Quantity::SharedPrio => "Waking of a real-time task to its run, behind one of the same priority.",
-        _ => "Programmed expiry of a timer to the run of the real-time task it wakes.",
-    }
 }
 
 #[cfg(test)]

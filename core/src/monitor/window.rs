@@ -159,7 +159,8 @@ impl Wanted {
     }
 }
 
-/// The quantities that a monitor records; `response` only of tasks, and of those that have a deadline.
+/// The quantities that a monitor records (those with [`crate::series::Facts::monitor`]), in the order in which a verdict is about
+/// them: a task woken by a timer is late from its expiry. `response` only of tasks, and of those that have a deadline.
 pub const QUANTITIES: [Quantity; 5] =
     [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer, Quantity::SharedPrio, Quantity::Response];
 
@@ -264,6 +265,11 @@ mod tests {
         ] {
             assert_eq!(UnixMs(ms).to_string(), text);
         }
+    }
+
+    #[test]
+    fn every_quantity_of_a_monitor_has_the_help_of_its_graph() {
+        assert!(QUANTITIES.into_iter().all(|quantity| quantity.facts().monitor.is_some()));
     }
 
     #[test]

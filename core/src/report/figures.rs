@@ -89,47 +89,14 @@ fn total(series: &[&Series], field: impl Fn(&Series) -> u64) -> u64 {
 /// The quantities of a run, the one the verdict is about first: what a thread saw before what the kernel saw.
 #[must_use]
 pub fn quantities(run: &Run) -> Vec<Quantity> {
-    let weight = |quantity: &Quantity| match quantity {
-        Quantity::Cyclic | Quantity::Npt | Quantity::Roundtrip | Quantity::Preemption => 0,
-        Quantity::TimerWakeup => 1,
-        Quantity::Timer => 2,
-        Quantity::Wakeup => 3,
-        _ => 4,
-    };
     let mut found: Vec<Quantity> = Vec::new();
     for series in &run.series {
         if !found.contains(&series.quantity) {
             found.push(series.quantity);
         }
     }
-    found.sort_by_key(weight);
+    found.sort_by_key(|quantity| quantity.facts().rank);
     found
-}
-
-/// What a quantity is, from which moment to which.
-#[must_use]
-pub fn meaning(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Cyclic => "programmed wake-up → first instruction in user space",
-        Quantity::Timer => "programmed expiry → timer handler",
-        Quantity::Wakeup => "waking → switched in",
-        Quantity::TimerWakeup => "programmed expiry → switched in",
-        Quantity::SharedPrio => "waking → switched in, behind a task of equal priority",
-        Quantity::Switch => "switched in → out of the scheduler",
-        Quantity::Response => "programmed expiry or waking → the thread waits for its next activation",
-        Quantity::Blocking => "need_resched → scheduler entry (an observed-blocking estimate, no bound)",
-        Quantity::Irqsoff => "interrupts off → on (potential: nobody need have waited)",
-        Quantity::Preemptoff => "preemption off → on (potential: nobody need have waited)",
-        Quantity::Preemptirqsoff => "both off → the first of them on (potential: nobody need have waited)",
-        Quantity::Npt => "one turn of a loop that never stops",
-        Quantity::Hardware => "gap that no software explains",
-        Quantity::Roundtrip => "stimulus → response, seen from outside",
-        Quantity::Outward => "stimulus sent → received by the responder",
-        Quantity::Turnaround => "stimulus received → answer sent, in the responder",
-        Quantity::Return => "answer sent → received by the box",
-        Quantity::Ways => "round trip without the turnaround: both ways together",
-        Quantity::Preemption => "release by a timer or a lower thread → running",
-    }
 }
 
 /// `1 response`, `1 234 responses`.

@@ -9,7 +9,7 @@ use askama::Template;
 
 use super::causes;
 use super::facts::{facts, Fact};
-use super::figures::{mean, meaning, quantities, Figures};
+use super::figures::{mean, quantities, Figures};
 use super::lanes;
 use super::late::{self, Late, LateRow};
 use super::plot::{Plot, Wanted};
@@ -247,7 +247,7 @@ fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
         ];
         Section {
             name: quantity.name(),
-            meaning: meaning(quantity),
+            meaning: quantity.facts().meaning,
             rows: run
                 .of(quantity)
                 .map(|series| FigureRow::of(series, limit(run, series, deadline)))

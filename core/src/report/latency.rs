@@ -3,7 +3,6 @@
 //! The form is OSADL's (`mklatencyplot`): 1 µs classes, log count, maxima in the legend, because every engineer of the
 //! field reads it at a glance. Unlike there the range follows the data: no value is left out.
 
-use super::figures::meaning;
 use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP};
 use super::scale::{Kind, Scale};
 use crate::numbers::{grouped, quantile};
@@ -110,7 +109,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
         id: format!("latency-{}", quantity.name().replace('+', "-")),
         title: format!("Latency: {}", quantity.name()),
         subtitle: String::new(),
-        x: Axis { label: format!("latency [{unit}]: {}", meaning(quantity)), unit, scale: x },
+        x: Axis { label: format!("latency [{unit}]: {}", quantity.facts().meaning), unit, scale: x },
         y: Axis {
             label: format!("samples per class of {}", whole(width)),
             unit: "",

@@ -56,11 +56,9 @@ pub(super) fn of_database(path: &Path, args: &BoundArgs) -> Result<Analysed> {
         (None, None) => "all CPUs".to_owned(),
     };
     // What a verdict is about: who was woken by a timer is late from its expiry.
-    let order =
-        [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer, Quantity::SharedPrio, Quantity::Response];
     let sampled = |quantity: &Quantity| found.get(quantity).is_some_and(|windows| windows.samples() > 0);
     let Some((quantity, windows)) =
-        order.into_iter().find(sampled).and_then(|quantity| Some((quantity, found.remove(&quantity)?)))
+        QUANTITIES.into_iter().find(sampled).and_then(|quantity| Some((quantity, found.remove(&quantity)?)))
     else {
         let what = asked.map_or_else(String::new, |quantity| format!(" of {}", quantity.name()));
         bail!("{shown}: no sample{what} of {of_whom} since {from}; lathunt history --database {shown} lists what there is");

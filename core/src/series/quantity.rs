@@ -1,0 +1,256 @@
+//! The quantities, and the one table of what differs between them. A new one is a variant, a row, and the instrument that
+//! measures it: whatever lists, ranks, names or exports quantities reads the table.
+
+use serde::{Deserialize, Serialize};
+
+/// What was measured, from which moment to which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Quantity {
+    /// Programmed wake-up time → first instruction of the thread in user space (what cyclictest prints).
+    Cyclic,
+    /// Programmed expiry → timer handler.
+    Timer,
+    /// sched_waking → switched in.
+    Wakeup,
+    /// Programmed expiry → switched in.
+    #[serde(rename = "timer+wakeup")]
+    TimerWakeup,
+    /// sched_waking → switched in, while a task of equal real-time priority had the CPU: FIFO order, no latency.
+    #[serde(rename = "sharedprio")]
+    SharedPrio,
+    /// Switched in → out of the scheduler.
+    Switch,
+    /// Programmed expiry or waking of an activation → the thread waits for its next one.
+    Response,
+    /// need_resched → scheduler entry: an estimate of blocking, no bound of it.
+    Blocking,
+    /// Interrupts off → on, whether anybody waited or not.
+    Irqsoff,
+    /// Preemption off → on.
+    Preemptoff,
+    /// Both off → the first of them on.
+    Preemptirqsoff,
+    /// One turn of a loop that never stops: the loop itself, or a gap.
+    Npt,
+    /// Gap that no software explains.
+    Hardware,
+    /// Stimulus → response seen from outside.
+    Roundtrip,
+    /// Part of a round trip: stimulus sent → received by the responder's thread, where both have one clock.
+    Outward,
+    /// Part of a round trip: stimulus received → answer sent, in the responder.
+    Turnaround,
+    /// Part of a round trip: answer sent → received by the box, where both have one clock.
+    Return,
+    /// Part of a round trip: both ways together, the round trip without the turnaround, where the ends have different clocks.
+    Ways,
+    /// Release of a thread (by a timer, or by the next lower thread, which computes) → its first instruction.
+    Preemption,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The name in files and tables.
+    pub name: &'static str,
+    /// From which moment to which, for plots and reports.
+    pub meaning: &'static str,
+    /// Order in reports, and of the quantity that a verdict is about, 0 first: what a thread saw before what the kernel saw.
+    pub rank: u8,
+    /// Directory of the latency histograms of the PREEMPT_RT patch; `None`: they had no such histogram.
+    pub latency_hist: Option<&'static str>,
+    /// Help of the graph, for a quantity that `monitor` records; `None`: it does not.
+    pub monitor: Option<&'static str>,
+    /// Interrupts or preemption were off, whether a task waited or not: not a latency of any task, and not a late case.
+    pub is_potential: bool,
+}
+
+impl Quantity {
+    /// The row of this quantity.
+    #[must_use]
+    pub fn facts(self) -> &'static Facts {
+        match self {
+            Quantity::Cyclic => &Facts {
+                name: "cyclic",
+                meaning: "programmed wake-up → first instruction in user space",
+                rank: 0,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Timer => &Facts {
+                name: "timer",
+                meaning: "programmed expiry → timer handler",
+                rank: 2,
+                latency_hist: Some("missed_timer_offsets"),
+                monitor: Some("Programmed expiry of a timer to its handler."),
+                is_potential: false,
+            },
+            Quantity::Wakeup => &Facts {
+                name: "wakeup",
+                meaning: "waking → switched in",
+                rank: 3,
+                latency_hist: Some("wakeup"),
+                monitor: Some("Waking of a real-time task to its run."),
+                is_potential: false,
+            },
+            Quantity::TimerWakeup => &Facts {
+                name: "timer+wakeup",
+                meaning: "programmed expiry → switched in",
+                rank: 1,
+                latency_hist: Some("timerandwakeup"),
+                monitor: Some("Programmed expiry of a timer to the run of the real-time task it wakes."),
+                is_potential: false,
+            },
+            Quantity::SharedPrio => &Facts {
+                name: "sharedprio",
+                meaning: "waking → switched in, behind a task of equal priority",
+                rank: 4,
+                latency_hist: Some("wakeup/sharedprio"),
+                monitor: Some("Waking of a real-time task to its run, after one of the same priority."),
+                is_potential: false,
+            },
+            Quantity::Switch => &Facts {
+                name: "switch",
+                meaning: "switched in → out of the scheduler",
+                rank: 4,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Response => &Facts {
+                name: "response",
+                meaning: "programmed expiry or waking → the thread waits for its next activation",
+                rank: 4,
+                latency_hist: None,
+                monitor: Some("Release of a job to its end, of tasks with a deadline."),
+                is_potential: false,
+            },
+            Quantity::Blocking => &Facts {
+                name: "blocking",
+                meaning: "need_resched → scheduler entry (an observed-blocking estimate, no bound)",
+                rank: 4,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Irqsoff => &Facts {
+                name: "irqsoff",
+                meaning: "interrupts off → on (potential: nobody need have waited)",
+                rank: 4,
+                latency_hist: Some("irqsoff"),
+                monitor: None,
+                is_potential: true,
+            },
+            Quantity::Preemptoff => &Facts {
+                name: "preemptoff",
+                meaning: "preemption off → on (potential: nobody need have waited)",
+                rank: 4,
+                latency_hist: Some("preemptoff"),
+                monitor: None,
+                is_potential: true,
+            },
+            Quantity::Preemptirqsoff => &Facts {
+                name: "preemptirqsoff",
+                meaning: "both off → the first of them on (potential: nobody need have waited)",
+                rank: 4,
+                latency_hist: Some("preemptirqsoff"),
+                monitor: None,
+                is_potential: true,
+            },
+            Quantity::Npt => &Facts {
+                name: "npt",
+                meaning: "one turn of a loop that never stops",
+                rank: 0,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Hardware => &Facts {
+                name: "hardware",
+                meaning: "gap that no software explains",
+                rank: 4,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Roundtrip => &Facts {
+                name: "roundtrip",
+                meaning: "stimulus → response, seen from outside",
+                rank: 0,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Outward => &Facts {
+                name: "outward",
+                meaning: "stimulus sent → received by the responder",
+                rank: 4,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Turnaround => &Facts {
+                name: "turnaround",
+                meaning: "stimulus received → answer sent, in the responder",
+                rank: 4,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Return => &Facts {
+                name: "return",
+                meaning: "answer sent → received by the box",
+                rank: 4,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Ways => &Facts {
+                name: "ways",
+                meaning: "round trip without the turnaround: both ways together",
+                rank: 4,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+            Quantity::Preemption => &Facts {
+                name: "preemption",
+                meaning: "release by a timer or a lower thread → running",
+                rank: 0,
+                latency_hist: None,
+                monitor: None,
+                is_potential: false,
+            },
+        }
+    }
+
+    /// The name in files and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Interrupts or preemption were off, whether a task waited or not.
+    #[must_use]
+    pub fn is_potential(self) -> bool {
+        self.facts().is_potential
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_in_tables_is_the_name_in_files() {
+        for quantity in
+            [Quantity::Cyclic, Quantity::TimerWakeup, Quantity::SharedPrio, Quantity::Preemptirqsoff]
+        {
+            assert_eq!(serde_json::to_string(&quantity).unwrap(), format!("\"{}\"", quantity.name()));
+        }
+    }
+}
