@@ -71,6 +71,6 @@ fn a_merged_run_is_taken_by_report_plot_and_compare_and_names_its_machines() {
 
     let refused = lathunt(place.path(), &["merge", "half.json", "1.json", "-o", "fleet.lathunt.json"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("not complete"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is incomplete"));
     assert_eq!(fs::read(place.path().join("fleet.lathunt.json")).unwrap(), before);
 }

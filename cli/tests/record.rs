@@ -80,7 +80,7 @@ fn where_nobody_is_recorded_the_tasks_there_are_are_named_and_no_directory_stays
         .unwrap();
     assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
     let text = String::from_utf8(ended.stdout.clone()).unwrap();
-    assert!(text.contains("none of them woke up") && !text.contains("report.html"), "{text}");
+    assert!(text.contains("none of these tasks woke up") && !text.contains("report.html"), "{text}");
     let told = said(&ended);
     assert!(told.contains("no sample was taken") && told.contains("--tasks pid:"), "{told}");
     // This test itself is a task that runs.
@@ -357,7 +357,7 @@ fn the_tasks_of_a_control_group_of_version_2_are_found_by_either_of_its_names() 
         place.path().to_str().unwrap(),
     ]);
     let text = String::from_utf8_lossy(&nobody.stdout).into_owned();
-    assert!(text.contains("tasks comm:no-such-name: none of them woke up"), "{text}");
+    assert!(text.contains("tasks comm:no-such-name: none of these tasks woke up"), "{text}");
     for run in &found {
         let process = |task: &lathunt_core::application::Task| task.process.0 as u32 == victim.id();
         assert!(!run.tasks.is_empty() && run.tasks.iter().all(process), "{:?}", run.tasks);

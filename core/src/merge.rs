@@ -25,7 +25,7 @@ const PEAKS: usize = 64;
 #[non_exhaustive]
 pub enum CannotMerge {
     /// Classes of different widths.
-    #[error("'{name}' counted {quantity} in other classes than the runs before it: {source}")]
+    #[error("'{name}' has different histogram classes of {quantity} than the runs before it: {source}")]
     Layout {
         /// The run.
         name: String,
@@ -35,7 +35,7 @@ pub enum CannotMerge {
         source: NoSum,
     },
     /// A file that was saved on the way.
-    #[error("'{0}' is not complete: its measurement was going on, or was killed")]
+    #[error("'{0}' is incomplete: its measurement was still running, or was killed")]
     Incomplete(String),
     /// What was measured once would count twice.
     #[error("'{0}' and '{1}' are the same run")]

@@ -166,8 +166,8 @@ impl ModelFree {
     #[must_use]
     pub fn rests_on(&self) -> &'static str {
         match self.theta {
-            Some(_) => "late ones that come together counted once",
-            None => "if late ones come independently",
+            Some(_) => "clustered late activations counted once",
+            None => "assuming independent late activations",
         }
     }
 
@@ -176,7 +176,7 @@ impl ModelFree {
     pub fn caveat(&self) -> String {
         match self.theta {
             Some(theta) => format!("({}: theta {theta:.3})", self.rests_on()),
-            None => format!("({}; optimistic where they come in bursts)", self.rests_on()),
+            None => format!("({}; optimistic if they come in bursts)", self.rests_on()),
         }
     }
 }

@@ -263,7 +263,7 @@ fn is_multiple(value: f64, width: f64) -> bool {
 fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
     if let Some(part) = loaded.iter().find(|one| one.run.is_unfinished()) {
-        bail!("{} is not complete: its measurement was going on, or was killed", part.path.display());
+        bail!("{} is incomplete: its measurement was still running, or was killed", part.path.display());
     }
     let first = loaded.first().ok_or_else(|| anyhow!("no run given"))?;
     let quantity = match &args.quantity {
@@ -281,7 +281,7 @@ fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
     for other in loaded.iter().skip(1).filter(|_| !args.mixed) {
         let differ = of_run::differences(&first.run, &other.run, quantity);
         if !differ.is_empty() {
-            bail!("{} and {} are of different configurations ({}): their samples are not of one distribution; give --mixed to analyse each by itself", first.path.display(), other.path.display(), differ.join(", "));
+            bail!("{} and {} are of different configurations ({}): their samples are not of one distribution; give --mixed to analyse each separately", first.path.display(), other.path.display(), differ.join(", "));
         }
     }
     let pairs = loaded
@@ -290,7 +290,7 @@ fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
         .flat_map(|(at, one)| loaded[at + 1..].iter().map(move |other| (one, other)));
     for (one, other) in pairs.filter(|_| !args.mixed) {
         if let Some(why) = twice(&one.run, &other.run) {
-            bail!("{} and {} {why}: their samples would count twice, and each may have disturbed the other; name one of them, or give --mixed to analyse each by itself", one.path.display(), other.path.display());
+            bail!("{} and {} {why}: their samples would count twice, and each may have disturbed the other; name one of them, or give --mixed to analyse each separately", one.path.display(), other.path.display());
         }
     }
     let groups: Vec<Vec<&Loaded>> = match args.mixed {

@@ -155,7 +155,7 @@ fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
     }
     if let Some(worst) = report.worst_not_software().filter(|&worst| worst > limit) {
         let (worst, limit) = worst.told_apart(limit);
-        eprintln!("lathunt: inconclusive: it cannot be told who took {worst}, more than {limit}");
+        eprintln!("lathunt: inconclusive: the source of {worst}, more than {limit}, cannot be identified");
         return exit::INCONCLUSIVE.into();
     }
     match report.not_judged_above(limit) {

@@ -227,7 +227,7 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
     for (option, limit) in [("--on-late-above", late), ("--stop-at", args.stop_at)] {
         if limit.is_some_and(|limit| limit < args.threshold) {
             bail!(
-                "{option}: turns below --threshold {} are no gaps and would not be seen; lower that",
+                "{option}: iterations below --threshold {} are not gaps and would be missed; lower the threshold",
                 args.threshold
             );
         }
@@ -352,17 +352,14 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
         let _ = write!(how, ", bursts of {burst} with pauses of {pause} that are not measured");
     }
     if let Some(entry) = found.entry_ns {
-        let _ = write!(
-            how,
-            "; leaving the loop for the kernel and coming back takes {entry} where it is cheapest"
-        );
+        let _ = write!(how, "; entering and leaving the kernel takes {entry} at least");
     }
     conditions.notes.push(how);
     if let Some(share) = found.attributed_of_large {
         let share = 100.0 * share;
         let dropped = found.losses.iter().any(|loss| loss.counter == text::GAPS_DROPPED);
         let taken = if dropped { " that were taken" } else { "" };
-        conditions.notes.push(format!("of the time of gaps above 5 µs{taken}, {share:.1} % has a name"));
+        conditions.notes.push(format!("of the time of gaps above 5 µs{taken}, {share:.1} % has a cause"));
     }
     conditions.notes.extend(found.notes);
     conditions.during.ended_early.extend(found.ended_early);

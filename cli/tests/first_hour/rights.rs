@@ -50,7 +50,7 @@ fn without_rights_each_refusal_names_the_right_and_a_hunt_says_first_what_it_mea
     let first = text.lines().find(|line| line.starts_with("  · ")).unwrap();
     assert!(first.contains("measured as an ordinary task at nice 0"), "{first}");
     let cases =
-        on_one_line(text.split("Worst cases").nth(1).unwrap().split("Without any model").next().unwrap());
+        on_one_line(text.split("Worst cases").nth(1).unwrap().split("Model-free bound").next().unwrap());
     assert_eq!(cases.matches("not explained").count(), 0, "{text}");
     assert_eq!(cases.matches("none is explained: no kernel recorder").count(), 1, "{text}");
 }

@@ -47,7 +47,7 @@ fn without_number(cause: &str) -> String {
 }
 
 /// Condition of every extrapolation: no test of a record shows what it does not hold.
-pub const ASSUMES: &str = "no mechanism comes later that this record does not hold: no test can see one";
+pub const ASSUMES: &str = "no mechanism appears later that is not in this record (no test can detect one)";
 
 /// Several causes among the peaks refuse; a level of a run needs the user's word that no further mechanism comes.
 ///
@@ -64,13 +64,13 @@ pub(super) fn gates(input: &Input, assumed: bool) -> Vec<Gate> {
         _ => gates.push(condition(
             "one cause",
             false,
-            format!("the largest samples come from several mechanisms, each with a tail of its own: {}; remove them, or measure each by itself", all.join(", ")),
+            format!("the largest samples come from several mechanisms, each with a tail of its own: {}; remove them, or measure each separately", all.join(", ")),
         )),
     }
     if input.unit == "ns" {
         gates.push(condition("no new mechanism", assumed, match assumed {
-            true => format!("taken as given: {ASSUMES}"),
-            false => format!("an extrapolation is true only if {ASSUMES}. Where that is known of this machine, give --assume-no-new-mechanism; else measure until the observed statement is enough (--needed)"),
+            true => format!("assumed: {ASSUMES}"),
+            false => format!("an extrapolation is valid only if {ASSUMES}. If this is known for the machine, give --assume-no-new-mechanism; otherwise measure until the observed bound is sufficient (--needed)"),
         }));
     }
     gates

@@ -39,9 +39,9 @@ pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> 
         _ => (samples, above),
     };
     let reason = match &input.order {
-        Order::Unknown(why) => format!("if late samples come independently, which cannot be tested: {why}"),
+        Order::Unknown(why) => format!("assuming independent late samples, which cannot be tested: {why}"),
         _ if theta.is_none() => {
-            "if late samples come independently: too few exceedances to test it".to_owned()
+            "assuming independent late samples: too few exceedances to test it".to_owned()
         }
         _ => {
             "for this workload and this configuration; clusters of late samples counted once each".to_owned()
@@ -49,8 +49,8 @@ pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> 
     };
     let reason = match input.unknown {
         0 => reason,
-        1 => format!("{reason}; 1 of those above was lost or missed, and its latency is not known"),
-        n => format!("{reason}; {n} of those above were lost or missed, and their latencies are not known"),
+        1 => format!("{reason}; 1 of those above was lost or missed; its latency is unknown"),
+        n => format!("{reason}; {n} of those above were lost or missed; their latencies are unknown"),
     };
     Observed {
         samples,

@@ -116,14 +116,14 @@ pub(super) fn rate_gates(input: &Input, threshold: f64, theta: Option<f64>) -> V
             "rate",
             &counts,
             |at| format!("tenth {} of the time", at + 1),
-            "explain the samples of that time, or measure it by itself",
+            "explain the samples of that time, or measure it separately",
         ));
     }
     if input.cpus.len() > 1 {
         let one = |(_, all): &(Cpu, Distribution)| (total(&all.excesses(threshold)), all.samples as f64);
         let counts: Vec<(u64, f64)> = input.cpus.iter().map(one).collect();
         let name = |at: usize| format!("CPU {}", input.cpus[at].0);
-        gates.push(rate("one kind of CPU", &counts, name, "analyse it by itself with -c"));
+        gates.push(rate("one kind of CPU", &counts, name, "analyse it separately with -c"));
     }
     gates
 }

@@ -78,7 +78,7 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
     };
     let effective = match (o.effective_samples, o.theta) {
         (Some(n), Some(theta)) if theta < 1.0 => {
-            format!(" (as good as {n} independent ones, theta {theta:.3})")
+            format!(" (equivalent to {n} independent ones, theta {theta:.3})")
         }
         _ => String::new(),
     };

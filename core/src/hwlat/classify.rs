@@ -134,13 +134,13 @@ fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
     if evidence.interrupts_off {
         reasons.push("interrupts were off".to_owned());
         if let Some(nmi) = evidence.nmi.filter(|&nmi| nmi > 0) {
-            reasons.push(format!("{nmi} NMIs came, of unknown length"));
+            reasons.push(format!("{nmi} NMIs ran, of unknown length"));
             return None;
         }
         return Some(Ns::ZERO);
     }
     let Some(all) = &evidence.software else {
-        reasons.push(evidence.unrecorded.unwrap_or("there is no record of the kernel").to_owned());
+        reasons.push(evidence.unrecorded.unwrap_or("no kernel record is available").to_owned());
         return None;
     };
     let sum = all.iter().fold(Ns::ZERO, |sum, (_, ns)| Ns(sum.0.saturating_add(ns.0)));
@@ -148,7 +148,7 @@ fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
     largest.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     largest.truncate(3);
     match largest.is_empty() {
-        true => reasons.push("the kernel's record shows nobody else on the CPU".to_owned()),
+        true => reasons.push("the kernel's record shows no other task or interrupt on the CPU".to_owned()),
         false => {
             reasons.push(largest.iter().map(|(who, ns)| format!("{who} {ns}")).collect::<Vec<_>>().join(", "))
         }
@@ -159,7 +159,7 @@ fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
 /// Who outside this kernel.
 fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>) -> Cause {
     if let Some((gaps, watched)) = evidence.together.filter(|&(gaps, watched)| gaps > 1 && watched > 1) {
-        reasons.push(format!("{gaps} of {watched} CPUs stood still together"));
+        reasons.push(format!("{gaps} of {watched} CPUs stalled at the same time"));
     }
     if let Some(count) = evidence.smi.filter(|&count| count > 0) {
         reasons.push(format!("{count} SMIs were counted"));
@@ -171,15 +171,15 @@ fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>)
         // The clock of steal has steps of 10 ms: it may show more than a gap has, hardly less, and of short ones nothing.
         const STEP_NS: u64 = 10_000_000;
         const SHORTEST_NS: u64 = 1_000_000;
-        reasons.push(format!("the host stole {steal} about then"));
+        reasons.push(format!("the host stole {steal} at about that time"));
         if remainder.is_some() && steal.0 + STEP_NS >= rest.0 && rest.0 >= SHORTEST_NS {
             return Cause::Host;
         }
     }
     if guest {
         let name =
-            evidence.hypervisor.as_deref().unwrap_or("the processor does not say whether it is virtual");
-        reasons.push(format!("which of hardware and host cannot be told in a guest ({name})"));
+            evidence.hypervisor.as_deref().unwrap_or("the processor does not report whether it is virtual");
+        reasons.push(format!("hardware and host cannot be distinguished in a guest ({name})"));
     }
     // No software of one CPU stops the others at the same time without a trace in the record.
     let all_stood = evidence.together.is_some_and(|(gaps, watched)| watched > 1 && gaps == watched);

@@ -60,7 +60,9 @@ pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
     }
     let first = verdict.failures.min(verdict.reasons.len());
     if run.tasks.is_empty() {
-        verdict.reasons.insert(first, format!("{}: none of them woke up while it was recorded", asked.tasks));
+        verdict
+            .reasons
+            .insert(first, format!("{}: none of these tasks woke up during the recording", asked.tasks));
     }
     if let Some(ending) = asked.ending.filter(|ending| *ending != Ending::Exited(0)) {
         let program = asked.command.as_deref().unwrap_or("the program");
@@ -68,9 +70,7 @@ pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
             Ending::Killed(signal) => format!("was killed by signal {signal}"),
             Ending::Exited(code) => format!("ended with exit code {code}"),
         };
-        verdict
-            .reasons
-            .insert(first, format!("{program} {how}: it may not have done what was to be measured"));
+        verdict.reasons.insert(first, format!("{program} {how}: its work may be incomplete"));
         if verdict.outcome != Some(Outcome::Fail) {
             verdict.outcome = Some(Outcome::Inconclusive);
         }
@@ -89,13 +89,13 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     let mut verdict = of_groups.reduce(together).unwrap_or_else(|| judge_group(run, &[], asked.deadline));
     if is_asked && verdict.deadline_ns.is_none() {
         verdict.outcome = Some(Outcome::Inconclusive);
-        verdict.reasons.insert(0, "no thread that was recorded has a deadline".to_owned());
+        verdict.reasons.insert(0, "no recorded thread has a deadline".to_owned());
     }
     let waits_there = run.tasks.iter().any(|task| task.is_chosen);
     if let Some(place) = asked.activation.as_deref().filter(|_| !waits_there) {
         doubt(
             &mut verdict,
-            format!("no thread that was recorded waits in '{place}', where jobs begin (--activation)"),
+            format!("no recorded thread waits in '{place}', where jobs start (--activation)"),
         );
     }
     for reason in coverage::ordinary_threads(run) {
@@ -108,13 +108,13 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
         doubt(
             &mut verdict,
             format!(
-                "the deadline for '{pattern}' is that of no thread that was recorded: none is called so, or an earlier \
-                 pattern fits it"
+                "the deadline for '{pattern}' applies to no recorded thread: no thread has that name, or an earlier \
+                 pattern matches it"
             ),
         );
     }
     for pattern in &asked.absent {
-        doubt(&mut verdict, format!("no thread called '{pattern}' (--tasks) woke up while it was recorded"));
+        doubt(&mut verdict, format!("no thread named '{pattern}' (--tasks) woke up during the recording"));
     }
     if verdict.deadline_ns.is_some() && run.tasks.iter().any(|task| task.held_to.is_some()) {
         verdict.reasons.push(held_to(&groups, without.as_deref().unwrap_or_default()));
@@ -143,10 +143,10 @@ fn lacks_period(task: &Task) -> String {
     let name = &task.thread;
     match task.period {
         Some(_) => format!(
-            "{name}: its deadline is its period, and that changed: each job was in time by the period of its time, which is no \
-             one deadline. Give it a time"
+            "{name}: its deadline is its period, and the period changed: each job met the deadline of its own period, so there \
+             is no single deadline. Give the deadline as a time"
         ),
-        None => format!("{name}: its deadline is its period, and it was released at no regular times. Give it a time"),
+        None => format!("{name}: its deadline is its period, but it was not released periodically. Give the deadline as a time"),
     }
 }
 
@@ -218,7 +218,7 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> 
     let certain = |task: &&Task| task.misses > 0 && !task.is_late_by_doubt_alone(deadline);
     for task in tasks.iter().filter(certain).filter(|task| !seen_late(task)) {
         let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
-        verdict.fails(format!("{}: {} turns were not over in time{most}", task.thread, task.misses));
+        verdict.fails(format!("{}: {} jobs missed their deadline{most}", task.thread, task.misses));
     }
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);
@@ -232,7 +232,7 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> 
     let woken = |task: &Task| task.of(Quantity::Wakeup).map_or(0, |series| series.histogram.count());
     let is_real_time = |task: &Task| task.thread.prio.is_some_and(Prio::is_realtime);
     for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
-        doubt(&mut verdict, format!("{}: no turn of it was recorded from begin to end", task.thread));
+        doubt(&mut verdict, format!("{}: no complete job was recorded", task.thread));
     }
     coverage::doubts(run, tasks, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
     verdict

@@ -78,7 +78,7 @@ pub(super) fn violated<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = 
         };
         let whom = series.thread.as_ref().map_or("the released thread".to_owned(), ToString::to_string);
         Some(format!(
-            "{}: order violated {times} in {} releases: the lower thread went on before {whom} was done",
+            "{}: order violated {times} in {} releases: the lower-priority thread continued before {whom} had finished",
             series.label(),
             counts.sent
         ))
@@ -92,7 +92,7 @@ fn cut_off(run: &Run, _: &Rules) -> Vec<Doubt> {
 fn calibration_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let absent = rules.require_calibration && run.calibration.is_empty();
     absent
-        .then(|| weak("not calibrated: nothing shows that the instrument sees a disturbance (needs root or CAP_BPF)"))
+        .then(|| weak("not calibrated: no known disturbance was injected to check the instrument (needs root or CAP_BPF)"))
         .into_iter()
         .collect()
 }
@@ -101,7 +101,11 @@ fn calibration_failed(run: &Run, _: &Rules) -> Vec<Doubt> {
     let failed = run.calibration.iter().filter(|calibration| !calibration.passed);
     failed
         .map(|c| {
-            let note = if c.note.is_empty() { "what was injected was not seen at its size" } else { &c.note };
+            let note = if c.note.is_empty() {
+                "the injected disturbance was not measured at its size"
+            } else {
+                &c.note
+            };
             void(format!("calibration with {} failed on CPU {}: {note}", c.kind, c.cpu))
         })
         .collect()
@@ -124,7 +128,7 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
         let without = wanted.iter().filter(|&cpu| !judged(run, rules).any(|series| series.cpu == Some(cpu)));
         silent.extend(without.filter(|_| by_cpu).map(|cpu| format!("CPU {cpu}")));
     }
-    silent.into_iter().map(|label| void(format!("{label} was to be measured and gave no sample"))).collect()
+    silent.into_iter().map(|label| void(format!("{label} was requested but has no sample"))).collect()
 }
 
 /// Samples that were lost, but for those that were in time by what was recorded around them.
@@ -173,12 +177,12 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     let (taken, percent) = (said.effective_samples.unwrap_or(said.samples), rules.confidence * 100.0);
     let clustered = match said.theta.filter(|_| taken < said.samples) {
         Some(theta) => format!(
-            " (as good as {taken} independent ones, because late ones come in clusters: theta {theta:.3})"
+            " (equivalent to {taken} independent ones, because late ones come in clusters: theta {theta:.3})"
         ),
         None => String::new(),
     };
     vec![too_few(format!(
-        "too few samples: {}{clustered}; {needed} without an exceedance are the least that show, with {percent} % confidence, \
+        "too few samples: {}{clustered}; at least {needed} without an exceedance are needed to show, with {percent} % confidence, \
          fewer than 1 late activation in {one_in}: measure longer{}",
         said.samples,
         longer(run, taken, needed)
@@ -199,7 +203,7 @@ fn releases_missed(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt>
         };
         let (most, sampled) = (all.max()?, series.histogram.max()?);
         let late = deadline.is_some_and(|deadline| sampled <= deadline && most > deadline);
-        late.then(|| weak(format!("{label}: {missed}; what was due then may have come up to {most} late")))
+        late.then(|| weak(format!("{label}: {missed}; those jobs may have been up to {most} late")))
     };
     rules.limited(run).filter_map(doubt).collect()
 }
@@ -248,7 +252,7 @@ fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
             let short = taken > 0 && (taken as f64) < due * rules.least_share;
             short.then(|| {
                 weak(format!(
-                    "{}: {taken} samples where {due} activations were due ({} known as missed)",
+                    "{}: {taken} samples of {due} expected activations ({} counted as missed)",
                     series.label(),
                     series.missed.map_or("an unknown number".to_owned(), |missed| missed.to_string())
                 ))
@@ -268,10 +272,10 @@ fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
         let said = match rules.quantity {
             // The application's own choice.
             Quantity::Response => {
-                format!("runs at {prio}, no real-time priority: any other program may delay it")
+                format!("runs at {prio}, not a real-time priority: any other program may delay it")
             }
             _ => format!(
-                "measured as an ordinary task at {prio}, which says nothing about a real-time one (needs CAP_SYS_NICE: \
+                "measured as an ordinary task at {prio}: not valid for real-time tasks (needs CAP_SYS_NICE: \
                  `sudo lathunt …`, or docs/howto/without-root.md)"
             ),
         };
@@ -286,8 +290,8 @@ fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
 fn load_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let reason = match run.conditions.load.as_deref() {
         _ if !rules.require_load => None,
-        None => Some("it is not known whether there was a load"),
-        Some("none" | "") => Some("measured without a load: an idle machine shows its latencies rarely"),
+        None => Some("it is unknown whether the machine was under load"),
+        Some("none" | "") => Some("measured without load: an idle machine rarely shows its worst latencies"),
         Some(_) => None,
     };
     reason.map(weak).into_iter().collect()
@@ -295,7 +299,7 @@ fn load_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
 
 fn load_died(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let ended = run.conditions.during.load_ended_early.as_ref().filter(|_| rules.require_load);
-    ended.map(|how| weak(format!("the load did not last: {how}"))).into_iter().collect()
+    ended.map(|how| weak(format!("the load ended early: {how}"))).into_iter().collect()
 }
 
 /// Least share of one CPU that a load takes.
@@ -310,7 +314,7 @@ fn load_idle(run: &Run, rules: &Rules) -> Vec<Doubt> {
     };
     let idle = used.as_secs() < seconds * LEAST_LOAD;
     idle.then(|| {
-        let why = "measured without a load: an idle machine shows its latencies rarely";
+        let why = "measured without load: an idle machine rarely shows its worst latencies";
         weak(format!("the load used {used} of CPU time in {seconds:.1} s: {why}"))
     })
     .into_iter()
@@ -328,8 +332,8 @@ fn steal(run: &Run, rules: &Rules) -> Vec<Doubt> {
                 .max()?;
             (on.steal_ns > Ns::ZERO && on.steal_ns >= worst).then(|| {
                 weak(format!(
-                    "the host took {} from CPU {} during the run: how late it may become is the host's decision, measure on \
-                     bare metal or with this CPU dedicated",
+                    "the host stole {} from CPU {} during the run, and nothing bounds steal time: measure on bare metal, or \
+                     dedicate a host CPU to this CPU",
                     on.steal_ns, on.cpu
                 ))
             })
@@ -348,8 +352,8 @@ fn fibers_away(run: &Run, _: &Rules) -> Vec<Doubt> {
     let doubt = (longest > slack).then(|| {
         let (longest, slack) = longest.told_apart(slack);
         weak(format!(
-            "the kernel kept the thread of the fibers from running, or woke it late, by up to {longest}, more than the {slack} \
-             that a job had left: at another moment it would have been late"
+            "the kernel delayed the thread that carries the fibers by up to {longest}, more than the slack of {slack} that a \
+             job had: at another moment that job would have been late"
         ))
     });
     doubt.into_iter().collect()
@@ -359,11 +363,11 @@ fn fibers_away(run: &Run, _: &Rules) -> Vec<Doubt> {
 fn overheated(run: &Run, _: &Rules) -> Vec<Doubt> {
     let throttled = run.conditions.during.thermal_throttle.iter().flatten().filter(|on| on.count > 0);
     throttled
-        .map(|on| weak(format!("CPU {} was slowed down {} times because it was too hot", on.cpu, on.count)))
+        .map(|on| weak(format!("CPU {} was throttled {} times by overheating", on.cpu, on.count)))
         .collect()
 }
 
 fn kernel_trouble(run: &Run, _: &Rules) -> Vec<Doubt> {
     let messages = run.conditions.during.kernel_messages.iter().flatten();
-    messages.map(|message| weak(format!("the kernel said during the run: {message}"))).collect()
+    messages.map(|message| weak(format!("kernel message during the run: {message}"))).collect()
 }

@@ -59,8 +59,8 @@ fn a_good_run_passes_and_says_what_it_rests_on() {
     assert_eq!(verdict.outcome, Some(Outcome::Pass));
     assert_eq!(
         verdict.reasons,
-        ["40000 samples, none above 60.0 µs: with 95 % confidence fewer than 1 in 13352, if late ones come \
-          independently"]
+        ["40000 samples, none above 60.0 µs: with 95 % confidence fewer than 1 in 13352, assuming independent \
+          late activations"]
     );
     assert_eq!(exit_code(&verdict), 0);
     let rule = verdict.rule_of_thumb.unwrap();
@@ -204,27 +204,27 @@ const SPOILT: [Case; 26] = [
         true,
     ),
     (|run| run.series.clear(), "no cyclic sample", true),
-    (|run| run.series[1].histogram = Histogram::new(Layout::LATENCY), "CPU 1 was to be measured", true),
-    (|run| drop(run.series.pop()), "CPU 1 was to be measured", true),
+    (|run| run.series[1].histogram = Histogram::new(Layout::LATENCY), "CPU 1 was requested but has no sample", true),
+    (|run| drop(run.series.pop()), "CPU 1 was requested but has no sample", true),
     (|run| run.series[0].lost = 3, "CPU 0: 3 samples were lost", true),
     (lose_records, "lost 4 ring_overrun: peaks without evidence", true),
     (|run| run.series = vec![series(0, 100, Ns(9)), series(1, 100, Ns(9))], "29956", false),
     (
         |run| run.series[1] = Series { missed: Some(10_001), ..series(1, 9_999, Ns(9)) },
-        "CPU 1: 9999 samples where 20000 activations were due",
+        "CPU 1: 9999 samples of 20000 expected activations",
         false,
     ),
     (|run| run.series[0].thread.as_mut().unwrap().prio = Some(Prio(120)), "at nice 0", false),
-    (|run| run.conditions.load = Some("none".into()), "without a load", false),
-    (|run| run.conditions.load = None, "not known whether there was a load", false),
+    (|run| run.conditions.load = Some("none".into()), "without load", false),
+    (|run| run.conditions.load = None, "unknown whether the machine was under load", false),
     (|run| run.conditions.during.load_ended_early = Some("exit status 3".into()), "exit status 3", false),
-    (|run| stolen(run, Ns::from_ms(10)), "the host took 10.000 ms from CPU 1", false),
+    (|run| stolen(run, Ns::from_ms(10)), "the host stole 10.000 ms from CPU 1", false),
     (
         |run| run.conditions.during.thermal_throttle = Some(vec![CpuCount { cpu: Cpu(0), count: 2 }]),
-        "too hot",
+        "by overheating",
         false,
     ),
-    (|run| run.conditions.during.kernel_messages = Some(vec!["RT throttling".into()]), "said during", false),
+    (|run| run.conditions.during.kernel_messages = Some(vec!["RT throttling".into()]), "kernel message during the run", false),
     (|run| run.series[1].missed = Some(12), "CPU 1: 12 releases were missed; their latencies are not known", false),
     (|run| run.series[1].missed = None, "CPU 1: the number of missed releases is not known", false),
     (|run| run.conditions.during.load_cpu_ns = Some(Ns::from_ms(3)), "used 3.000 ms of CPU time in 20.0 s", false),
@@ -241,7 +241,7 @@ const SPOILT: [Case; 26] = [
         "3009 above 60.0 µs or not known: with 95 % confidence fewer than 1 in 13: a PASS claims fewer than 1 in 10000",
         true,
     ),
-    (|run| run.conditions.duration_s = Some(41.0), "where 41000 activations were due", false),
+    (|run| run.conditions.duration_s = Some(41.0), "of 41000 expected activations", false),
 ];
 
 fn neighbour() -> crate::conditions::Neighbour {

@@ -24,7 +24,7 @@ pub enum NoPair {
     #[error("'{0}' is not the run of `lathunt box`: name that of the box first, then that of `lathunt respond -o`")]
     NotOfABox(String),
     /// No session of a responder.
-    #[error("'{0}' is not the run of `lathunt respond -o`, or no box came to it")]
+    #[error("'{0}' is not the run of `lathunt respond -o`, or no box connected to it")]
     NotOfAResponder(String),
     /// No key in common.
     #[error("'{0}' and '{1}' do not belong together: they have no session in common")]
@@ -33,7 +33,7 @@ pub enum NoPair {
     #[error("'{0}' has the session {1} twice: it was altered or is damaged")]
     Twice(String, String),
     /// A file that was saved on the way.
-    #[error("'{0}' is not complete: its measurement was going on, or was killed")]
+    #[error("'{0}' is incomplete: its measurement was still running, or was killed")]
     Incomplete(String),
     /// The ends exclude one another.
     #[error("session {key}: {what}: one of the files was altered or is damaged")]
@@ -186,8 +186,8 @@ fn explain(run: &mut Run, half: &Half, known: &Known, other: &Half, responded: &
     let Some(there) = other.mark.worst.iter().find(|there| there.sequence == known.sequence) else {
         let bound = other.mark.worst.last().filter(|_| !other.mark.all_kept).map(|least| least.total_ns);
         let told = match bound {
-            Some(most) => format!("the responder took at most {most} for it: it is not among its longest"),
-            None => "the responder did not answer it as far as its run says".to_owned(),
+            Some(most) => format!("the responder took at most {most}: this answer is not among its longest"),
+            None => "the run of the responder contains no answer to it".to_owned(),
         };
         note(peak, &told);
         return Ok(());
@@ -244,7 +244,7 @@ fn joined(peak: &Peak, theirs: &Explanation) -> Option<Explanation> {
     let mut there =
         Segment::group(Kind::Passage, "in the responder, by its own clock", begin, covered, parts);
     there.thread = theirs.tree.thread.clone();
-    let label = "on the way there and back, with what waited in front of the responder";
+    let label = "on the way there and back, including queueing in front of the responder";
     let way = peak.total_ns.saturating_sub(covered);
     let way_node = Segment::unexplained(Kind::Blocked, label, peak.begin, way);
     let whole = "round trip: stimulus sent → answer received";
@@ -253,9 +253,10 @@ fn joined(peak: &Peak, theirs: &Explanation) -> Option<Explanation> {
     let unexplained_ns = tree.total_unexplained();
     let is_way = way.0 * 2 > peak.total_ns.0;
     let (cause, advice) = match is_way {
-        true => {
-            ("on the way".to_owned(), "record the box and what is between: `lathunt box --record`".to_owned())
-        }
+        true => (
+            "on the way".to_owned(),
+            "record the box and the path between: `lathunt box --record`".to_owned(),
+        ),
         false => (theirs.cause.clone(), theirs.advice.clone()),
     };
     let mut limits = theirs.limits.clone();

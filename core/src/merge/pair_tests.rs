@@ -155,7 +155,7 @@ fn what_is_no_pair_is_refused_in_one_line() {
     let other_key = spoilt(|run| run.series[0].session.as_mut().unwrap().key = "1".into());
     assert!(other_key.contains("no session in common"), "{other_key}");
     assert!(spoilt(|run| run.series.push(run.series[0].clone())).contains("twice"));
-    assert!(spoilt(|run| run.complete = false).contains("not complete"));
+    assert!(spoilt(|run| run.complete = false).contains("is incomplete"));
     assert!(spoilt(|run| run.series[0].counts.as_mut().unwrap().sent = 5).contains("saw stimulus 5"));
     assert!(
         spoilt(|run| run.series[0].counts.as_mut().unwrap().answered = 1).contains("the responder sent 1")
@@ -164,7 +164,7 @@ fn what_is_no_pair_is_refused_in_one_line() {
     assert!(moved.contains("stimulus 2 was received at"), "{moved}");
     let mut without = responded.clone();
     let _ = mark(&mut without);
-    assert!(says(&boxed, &without).contains("no box came to it"));
+    assert!(says(&boxed, &without).contains("no box connected to it"));
 }
 
 #[test]

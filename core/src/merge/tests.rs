@@ -241,7 +241,7 @@ fn what_cannot_be_added_exactly_is_refused_by_name() {
     let error = merge(&[run("a", &[5], None, None), other]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "'b' counted cyclic in other classes than the runs before it: \
+        "'b' has different histogram classes of cyclic than the runs before it: \
          classes of 1 µs (wider above 10.240 ms) and of 10 ns (wider above 10.0 µs) do not add up exactly"
     );
     let mut half = run("b", &[7], None, None);

@@ -32,7 +32,7 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let mut reasons = Vec::new();
     if !same {
         reasons.push(
-            "the runs have different deadlines: what they met is not claimed of all of them".to_owned(),
+            "the runs have different deadlines: no single deadline is claimed for all of them".to_owned(),
         );
     }
     for ((name, _), verdict) in runs.iter().zip(&verdicts) {

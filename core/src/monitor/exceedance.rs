@@ -78,8 +78,8 @@ pub struct Limit {
     pub samples: u64,
     /// Those that were later or lost.
     pub above: u64,
-    /// Extremal index: what comes together counts once. `None`: too few windows have late ones, or all do; the limit holds if
-    /// late ones come independently then.
+    /// Extremal index: what comes together counts once. `None`: too few windows have late ones, or all do; the limit then
+    /// assumes independent late activations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theta: Option<f64>,
     /// Upper limit of the probability that one is later, at [`CONFIDENCE`].

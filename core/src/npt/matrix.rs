@@ -224,7 +224,7 @@ impl Matrix {
             .map(|(index, (label, series))| Curve { label: label.clone(), series, run: 0, index })
             .collect();
         let mut plot = latency::plot(Quantity::Npt, &curves, None, Wanted::Log)?;
-        plot.title = "Non-preempt test: turns of the loop by tracer".to_owned();
+        plot.title = "Non-preempt test: iterations of the loop by tracer".to_owned();
         Some(plot)
     }
 }

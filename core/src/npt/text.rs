@@ -97,12 +97,12 @@ fn sources(text: &mut String, run: &Run) {
     let open = |name: &str| [OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
     let unknown: Ns = run.interference.iter().filter(|row| open(&row.source)).map(|row| row.total_ns).sum();
     let which = match run.losses.iter().any(|loss| loss.counter == GAPS_DROPPED) {
-        true => "the gaps that were taken (others were lost, see below)",
+        true => "the recorded gaps (others were lost, see below)",
         false => "the gaps",
     };
     let _ = writeln!(
         text,
-        "\nTime of {which}: {total}, of which {:.1} % has a name",
+        "\nTime of {which}: {total}, of which {:.1} % has a cause",
         100.0 * (1.0 - unknown.0 as f64 / total.0 as f64)
     );
     let _ =
@@ -142,10 +142,7 @@ mod tests {
         let (counter, meaning) = (GAPS_DROPPED.to_owned(), "came too fast".to_owned());
         run.losses.push(Loss { counter, count: 12_345, meaning, evidence_only: true });
         let lossy = text(&run, 1, &[]);
-        assert!(
-            lossy.contains("Time of the gaps that were taken (others were lost, see below): 9.0 µs"),
-            "{lossy}"
-        );
+        assert!(lossy.contains("Time of the recorded gaps (others were lost, see below): 9.0 µs"), "{lossy}");
         assert!(lossy.contains("! lost: 12 345 gap_queue_full (came too fast)"), "{lossy}");
     }
 }

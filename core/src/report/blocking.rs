@@ -16,7 +16,7 @@ pub fn text(run: &Run, width: usize) -> String {
     let estimated: Vec<Cpu> = run.of(Quantity::Blocking).filter_map(|series| series.cpu).collect();
     if !estimated.is_empty() {
         lines.push(
-            "Observed-blocking estimate (longest of each; seen when somebody waited or something ran: no bound)"
+            "Observed-blocking estimate (longest of each; observed only where a task waited or code ran: not a bound)"
                 .to_owned(),
         );
         lines.extend(estimated.into_iter().flat_map(|cpu| estimate(run, cpu)));
@@ -35,7 +35,7 @@ fn potential(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
     for peak in run.peaks.iter().filter(|peak| peak.quantity.is_potential()) {
         if lines.is_empty() {
-            lines.push("Potential latencies (the longest of each; nobody need have waited)".to_owned());
+            lines.push("Potential latencies (the longest of each; possibly no task waited)".to_owned());
         }
         // Who, and a line each for where it was switched off and on: functions are long, and the end is cut.
         let culprit = peak.culprit.as_deref().unwrap_or_default();
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(text(&run, 200), "");
         run.series.push(series(Quantity::Blocking, 200));
         let said = text(&run, 200);
-        assert!(said.contains("no bound") && said.ends_with("\n\n"), "{said}");
+        assert!(said.contains("not a bound") && said.ends_with("\n\n"), "{said}");
         let words: Vec<&str> = said.split_whitespace().collect();
         let said = words.join(" ");
         let parts =

@@ -19,12 +19,9 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     lines.extend(spread(run).filter(|_| has_room).iter().flat_map(|text| wrap(text, screen.width)));
     if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
         lines.extend(
-            wrap(
-                &format!("Without any model: {} {}", model_free.sentence, model_free.caveat()),
-                screen.width,
-            )
-            .into_iter()
-            .take(3),
+            wrap(&format!("Model-free bound: {} {}", model_free.sentence, model_free.caveat()), screen.width)
+                .into_iter()
+                .take(3),
         );
     }
     let criteria = run.verdict.iter().flat_map(|verdict| &verdict.criteria);
@@ -47,7 +44,7 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
 fn idle(run: &Run) -> Vec<String> {
     let held = run.conditions.knobs.cpu_dma_latency_held_us;
     let held = held.map(|us| {
-        format!("Idle states were limited for this run: /dev/cpu_dma_latency held at {us} µs; without that it may be worse.")
+        format!("Idle states were limited for this run: /dev/cpu_dma_latency held at {us} µs; without this limit latencies may be higher.")
     });
     held.into_iter().chain(run.idle.iter().flat_map(crate::idle::IdleComparison::lines)).collect()
 }

@@ -152,7 +152,7 @@ impl Comparison {
         let (circumstances, real): (Vec<_>, Vec<_>) = self.differing.iter().partition(|d| d.circumstance);
         let unknown = match self.unknown {
             0 => String::new(),
-            unknown => format!("{unknown} are known of no run"),
+            unknown => format!("{unknown} are unknown in all runs"),
         };
         match (real.len(), self.same, self.unknown) {
             (0, same, 0) => lines.push(format!("All {same} other conditions are the same.")),
@@ -207,7 +207,7 @@ fn row_lines(row: &Row, width: usize) -> Vec<String> {
     let lost: Vec<(usize, u64)> = lost.collect();
     if lost.iter().any(|&(_, lost)| lost > 0) {
         let each: Vec<String> = lost.iter().map(|&(i, n)| format!("{} {}", letter(i), grouped(n))).collect();
-        lines.push(format!("{:<18}    ! lost samples, their values are not known: {}", "", each.join(", ")));
+        lines.push(format!("{:<18}    ! lost samples of unknown value: {}", "", each.join(", ")));
     }
     for (i, ratios) in row.ratios.iter().enumerate().skip(1) {
         if let Some(r) = ratios {
@@ -353,7 +353,7 @@ mod tests {
         let (counter, meaning) = ("ring_overrun".to_owned(), String::new());
         lossy.losses.push(Loss { counter, count: 4, meaning, evidence_only: true });
         let text = Comparison::of(&[("a", &whole), ("b", &lossy)]).to_text(80);
-        assert!(text.contains("! lost samples, their values are not known: A 0, B 1 200"), "{text}");
+        assert!(text.contains("! lost samples of unknown value: A 0, B 1 200"), "{text}");
         assert!(text.contains("9.0 µs         0\n") && !text.contains('…'), "{text}");
         assert!(text.contains("B  b  (start unknown; no verdict; largest cyclic latency 9.0 µs)\n   ! lost: 4 ring_overrun\n"), "{text}");
     }
@@ -381,7 +381,7 @@ mod tests {
         let (a, mut b) = (run(0), run(0));
         let text = Comparison::of(&[("a", &a), ("b", &a)]).to_text(100);
         assert!(
-            text.contains("other conditions are the same; ") && text.contains("are known of no run."),
+            text.contains("other conditions are the same; ") && text.contains("are unknown in all runs."),
             "{text}"
         );
         let all = Comparison::of(&[("a", &a), ("a", &a)]);
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!((some.same, some.unknown), (all.same + 1, all.unknown - 1));
         let text = Comparison::of(&[("a", &a), ("b", &b)]).to_text(100);
         assert!(
-            text.contains("Conditions that differ (1; ") && text.contains(" are known of no run):"),
+            text.contains("Conditions that differ (1; ") && text.contains(" are unknown in all runs):"),
             "{text}"
         );
     }

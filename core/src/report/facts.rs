@@ -91,7 +91,7 @@ fn during_facts(during: &During) -> Vec<Fact> {
     let messages =
         during.kernel_messages.as_ref().and_then(|all| or_none(all.join("; "), "none that matters"));
     vec![
-        fact("meanwhile", "time the host took (steps of 10 ms)", steal),
+        fact("meanwhile", "steal time (resolution 10 ms)", steal),
         fact("meanwhile", "system management interrupts", counts(&during.smi)),
         fact("meanwhile", "thermal throttling events", counts(&during.thermal_throttle)),
         fact("meanwhile", "kernel messages", messages),

@@ -52,9 +52,8 @@ pub fn chart(run: &Run) -> String {
         }
     }
     axis(&mut svg, begin, end, set, &at, height);
-    svg.push_str("</svg></div>\n<p class=\"note\">Light: released and not started; dark: from its first instruction to its end, \
-                  preempted or not; red: later than its deadline, which the small mark shows. Where less than the whole run \
-                  is shown, it is what surrounds the worst job.</p>\n");
+    svg.push_str("</svg></div>\n<p class=\"note\">Light: released and not started; dark: from the first instruction of the job \
+                  to its end, including preemption; red: after its deadline (the small mark). If not the whole run is shown, these are the jobs around the worst one.</p>\n");
     svg
 }
 

@@ -56,7 +56,7 @@ impl Look {
             Look::Running => "runs",
             Look::Ready => "waits for a CPU",
             Look::Blocked => "blocked",
-            Look::Holds => "has what the other waits for",
+            Look::Holds => "holds the resource waited for",
             Look::Interrupt => "interrupt",
             Look::Unexplained => "unexplained",
         }

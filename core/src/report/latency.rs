@@ -86,7 +86,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     let body = curves.iter().filter_map(|c| c.series.histogram.quantile(0.999)).max()?;
     let mut notes = vec![classes_note(curves, max, width)];
     if curves.iter().any(|curve| curve.series.lost > 0) {
-        notes.push("Lost samples are not shown: their values are not known.".to_owned());
+        notes.push("Lost samples are not shown: their values are unknown.".to_owned());
     }
     let x = if logarithmic(wanted, max, body, width) {
         // Withheld as in the table, where lost samples may be the larger ones.

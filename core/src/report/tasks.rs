@@ -52,7 +52,7 @@ fn block(task: &Task) -> Vec<String> {
     let max = |quantity| task.of(quantity).and_then(|series| series.histogram.max());
     let latency = max(Quantity::TimerWakeup).max(max(Quantity::Wakeup));
     let mut first = match task.thread.comm == OTHERS {
-        true => format!("{OTHERS}, threads that are not kept apart"),
+        true => format!("{OTHERS}, threads not tracked separately"),
         false => format!("{} {}: {}", task.thread, task.policy, counted(task.activations, "activation")),
     };
     if let Some(period) = &task.period {
@@ -63,7 +63,7 @@ fn block(task: &Task) -> Vec<String> {
         );
     }
     if task.period.as_ref().is_some_and(|period| period.changed) {
-        first += ", another one for a while";
+        first += ", a different period for a while";
     }
     if let Some(place) = &task.waits_in {
         let timer = if task.timer_driven { " on a timer" } else { "" };
@@ -103,7 +103,7 @@ fn in_all(task: &Task) -> String {
         let _ = write!(line, ", by {most} at most");
     }
     if task.late_sleeps > 0 {
-        let _ = write!(line, "; {} (its next time had passed)", counted(task.late_sleeps, "overrun"));
+        let _ = write!(line, "; {} (its next expiry had passed)", counted(task.late_sleeps, "overrun"));
     }
     if let Some(slack) = task.slack_max_ns {
         let _ = write!(line, "; up to {slack} of timer slack in its latencies");

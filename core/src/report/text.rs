@@ -161,7 +161,7 @@ fn headline(run: &Run, screen: &Screen, late: Option<&Late>) -> Vec<String> {
     }
     if !run.complete {
         let why = run.conditions.during.ended_early.first().map(String::as_str);
-        said.push(format!("INCOMPLETE: {}", why.unwrap_or("the measurement did not end by itself")));
+        said.push(format!("INCOMPLETE: {}", why.unwrap_or("the measurement did not finish")));
     }
     let mut lines = crate::printable::hanging(&format!("{word}  "), &said.join(", "), screen.width);
     if screen.colour {

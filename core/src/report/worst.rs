@@ -17,7 +17,7 @@ pub fn text(run: &Run, width: usize) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = String::from("Who was in the worst cases\n");
+    let mut text = String::from("Tasks in the worst cases\n");
     for line in lines {
         let _ = writeln!(text, "{}", cut(&line, width).trim_end());
     }

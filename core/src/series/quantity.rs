@@ -131,7 +131,7 @@ impl Quantity {
             },
             Quantity::Blocking => &Facts {
                 name: "blocking",
-                meaning: "need_resched → scheduler entry (an observed-blocking estimate, no bound)",
+                meaning: "need_resched → scheduler entry (an observed-blocking estimate, not a bound)",
                 rank: 4,
                 latency_hist: None,
                 monitor: None,
@@ -139,7 +139,7 @@ impl Quantity {
             },
             Quantity::Irqsoff => &Facts {
                 name: "irqsoff",
-                meaning: "interrupts off → on (potential: nobody need have waited)",
+                meaning: "interrupts off → on (potential: possibly no task waited)",
                 rank: 4,
                 latency_hist: Some("irqsoff"),
                 monitor: None,
@@ -147,7 +147,7 @@ impl Quantity {
             },
             Quantity::Preemptoff => &Facts {
                 name: "preemptoff",
-                meaning: "preemption off → on (potential: nobody need have waited)",
+                meaning: "preemption off → on (potential: possibly no task waited)",
                 rank: 4,
                 latency_hist: Some("preemptoff"),
                 monitor: None,
@@ -155,7 +155,7 @@ impl Quantity {
             },
             Quantity::Preemptirqsoff => &Facts {
                 name: "preemptirqsoff",
-                meaning: "both off → the first of them on (potential: nobody need have waited)",
+                meaning: "both off → one of them on (potential: possibly no task waited)",
                 rank: 4,
                 latency_hist: Some("preemptirqsoff"),
                 monitor: None,
@@ -163,7 +163,7 @@ impl Quantity {
             },
             Quantity::Npt => &Facts {
                 name: "npt",
-                meaning: "one turn of a loop that never stops",
+                meaning: "one iteration of a busy loop",
                 rank: 0,
                 latency_hist: None,
                 monitor: None,

@@ -93,7 +93,7 @@ pub(crate) fn statement(
         missed => format!("{samples} activations ({missed} missed)"),
     };
     let of = match effective_samples.filter(|n| *n < samples) {
-        Some(n) => format!("{of} (as good as {n} independent ones)"),
+        Some(n) => format!("{of} (equivalent to {n} independent ones)"),
         None => of,
     };
     let unknown = if unknown > 0 { " or not known" } else { "" };
@@ -336,7 +336,9 @@ mod tests {
         let said = statement(counted(1_000_000, 50), Some(0.1), Ns(85_300), 0.95).unwrap();
         assert_eq!((said.samples, said.above, said.effective_samples), (1_000_000, 50, Some(100_000)));
         close(said.probability_below, upper_limit(100_000, 5, 0.95).unwrap(), 1e-12);
-        assert!(said.sentence.starts_with("1000000 samples (as good as 100000 independent ones), 50 above"));
+        assert!(said
+            .sentence
+            .starts_with("1000000 samples (equivalent to 100000 independent ones), 50 above"));
         let lost = Activations { all: 1_010, missed: 0, above: 30, unknown: 10 };
         let said = statement(lost, Some(0.5), Ns(85_300), 0.95).unwrap();
         close(said.probability_below, upper_limit(510, 20, 0.95).unwrap(), 1e-12);

@@ -10,16 +10,16 @@ use super::block::CpuBlock;
 
 /// `enum loss` of src/bpf/block.h, in its order.
 const MEANINGS: [(&str, &str); 10] = [
-    ("no_flight_buffer", "a late task crossed the threshold while all flight buffers waited to be read, and was not the worst of those: that peak has no evidence"),
-    ("no_flight_buffer_asked", "a measuring thread asked for a freeze while all flight buffers waited to be read: that peak has no evidence"),
-    ("waking_not_remembered", "no free slot for a thread (there are 8192, and four where each may sit): some wake-ups were not measured"),
-    ("irq_number_too_high", "interrupts numbered above 1023 were counted together under 1023"),
-    ("interrupt_end_unmatched", "interrupts of which only the beginning or the end was seen (usually one per CPU at the start): not accounted"),
-    ("negative_latency", "an event lay before what it follows (clocks of two CPUs differ, or a clock was set): that sample was dropped"),
-    ("stack_not_taken", "the kernel could not take a stack: that peak names no code"),
-    ("switches_not_seen", "times that this kernel did not report context switches (the task that left was not the one last switched in): who ran meanwhile is not known, and nobody is blamed for that time"),
-    ("nmi_not_recorded", "more than eight NMIs came before anything else was recorded: their time is counted, the evidence of peaks lacks them"),
-    ("wakeups_not_seen", "times that a measured thread got the CPU by a switch that this kernel did not report, or is one whose switches it does not report: wake-ups are missing"),
+    ("no_flight_buffer", "tasks above the threshold while all flight buffers were waiting to be read, and not worse than the cases in them: these peaks have no evidence"),
+    ("no_flight_buffer_asked", "freezes that a measuring thread requested while all flight buffers were waiting to be read: these peaks have no evidence"),
+    ("waking_not_remembered", "wake-ups that were not measured: no free slot for the thread in the recorder's table (8192 slots, 4 for each thread to choose from)"),
+    ("irq_number_too_high", "interrupts with a number above 1023: counted together as 1023"),
+    ("interrupt_end_unmatched", "interrupts with only an entry or only an exit event (usually one per CPU at the start): their time is not counted"),
+    ("negative_latency", "samples dropped because an event was earlier than its cause (clocks of two CPUs differ, or a clock was set)"),
+    ("stack_not_taken", "kernel stacks that could not be taken: these peaks name no code"),
+    ("switches_not_seen", "context switches not reported by this kernel (the task that left was not the one last switched in): the task that ran in between is unknown, and no task is blamed for that time"),
+    ("nmi_not_recorded", "NMIs beyond eight with no other event in between: their time is counted, but they are missing from the evidence of peaks"),
+    ("wakeups_not_seen", "switch-ins of measured threads not reported by this kernel (single ones, or all of a thread): their wake-ups are missing"),
 ];
 
 /// The place of `no_flight_buffer_asked`, which user space counts.
@@ -53,16 +53,16 @@ pub(super) fn of(
     let recursion = [
         (
             "wakeups_in_recorder",
-            "wakings, switches or timers that fell into the recorder's own program for such: their latencies are missing",
+            "wakings, switches or timer expiries that happened inside the recorder's own program for them: their latencies are missing",
         ),
-        ("program_recursion", "events that fell into the recorder's own program and were not recorded"),
+        ("program_recursion", "events that happened inside the recorder's own program and were not recorded"),
     ];
     let names: Vec<String> = hidden.iter().map(|&tid| named(tid)).collect();
     let loss = |((counter, meaning), count): ((&str, &str), u64)| Loss {
         counter: counter.to_owned(),
         count,
         meaning: match counter == MEANINGS[SWITCHES].0 && !names.is_empty() {
-            true => format!("{meaning}; the last away from {}", names.join(" and ")),
+            true => format!("{meaning}; the last ones switched out: {}", names.join(" and ")),
             false => meaning.to_owned(),
         },
         evidence_only: true, // the recorder's own series say themselves what they lack

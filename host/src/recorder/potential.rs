@@ -170,8 +170,8 @@ impl Potentials {
             counter: "potential_latencies_in_recorder".to_owned(),
             count,
             meaning:
-                "interrupts or preemption that were switched while the program for it ran: those potential \
-                      latencies are missing, or last until the next time"
+                "interrupts or preemption disabled or enabled while the recorder's own program ran: these \
+                      potential latencies are missing, or extend to the next event"
                     .to_owned(),
             evidence_only: true,
         };

@@ -23,5 +23,5 @@ pub(super) fn above(lanes: &[Live], limit: Option<Ns>) -> Option<String> {
     let limit = limit?;
     let lane = lanes.iter().filter(|lane| lane.longest > Some(limit)).max_by_key(|lane| lane.longest)?;
     let (longest, limit) = lane.longest?.told_apart(limit);
-    Some(format!("ended by --stop-at: a turn of {longest} on CPU {}, above {limit}", lane.cpu))
+    Some(format!("ended by --stop-at: an iteration of {longest} on CPU {}, above {limit}", lane.cpu))
 }

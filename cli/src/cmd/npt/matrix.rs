@@ -76,7 +76,7 @@ pub(super) fn run(args: &NptArgs, cpus: &CpuSet) -> Result<ExitCode> {
     }
     out::print(&if args.json { matrix.to_json() + "\n" } else { matrix.text() })?;
     if matrix.rows().is_empty() {
-        bail!("nothing was measured: why is said beside each cell");
+        bail!("nothing was measured: each cell states the reason");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -88,15 +88,17 @@ impl Watched {
 
     fn gaps_text(&self, text: &mut String) {
         if self.cut_short {
-            text.push_str("\nA loop that never stops was to run there; it was ended before its time.\n");
+            text.push_str("\nA busy loop should have run there; it ended early.\n");
         }
         let Some(gaps) = &self.gaps else {
-            text.push_str("\nNo loop ran there: what comes to a CPU at work was not seen (see the notes).\n");
+            text.push_str(
+                "\nNo busy loop ran there: disturbances of a busy CPU were not measured (see the notes).\n",
+            );
             return;
         };
         match gaps.first() {
-            None => text.push_str("\nA loop that never stops ran there without a gap above its threshold.\n"),
-            Some(_) => text.push_str("\nGaps of a loop that never stops\n"),
+            None => text.push_str("\nA busy loop ran there without a gap above its threshold.\n"),
+            Some(_) => text.push_str("\nGaps of a busy loop\n"),
         }
         for gap in gaps.iter().take(5) {
             let (length, reasons) = (gap.gap_ns.to_string(), printable::line(&gap.reasons));

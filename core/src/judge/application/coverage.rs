@@ -42,8 +42,8 @@ pub(super) fn covers<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option<String
     }
     (!told.is_empty()).then(|| {
         format!(
-            "a job is all between two waits, as was inferred: {}. If one job has several of these waits, it took longer \
-             (--activation)",
+            "a job is assumed to last from one wait to the next: {}. If one job contains several of these waits, it took \
+             longer (--activation)",
             told.join("; ")
         )
     })
@@ -56,8 +56,8 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let shown = |longer: Ns| longer.told_apart(deadline).0;
     if let Some(outside) = task.outside_ns.filter(|&outside| outside > deadline).map(shown) {
         doubts.push(format!(
-            "{name}: up to {outside} is in no response time: before its first wait in {wait}, after its last, or where \
-             activations were lost"
+            "{name}: up to {outside} is not part of any response time: before its first wait in {wait}, after its last, \
+             or while activations were lost"
         ));
     }
     // The rest is about where jobs begin.
@@ -73,18 +73,18 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         };
         let longest = shown(several.longest_ns);
         doubts.push(format!(
-            "{name}: timers end its wait in {wait} {how}: if these waits are of one job, one took up to {longest}"
+            "{name}: timers end its wait in {wait} {how}: if these waits belong to one job, a job took up to {longest}"
         ));
     }
     let off_period = inferred.filter(|task| task.period.is_some()).and_then(|task| task.off_period_ns);
     if let Some(longest) = off_period.filter(|&longest| longest > deadline).map(shown) {
         doubts.push(format!(
-            "{name}: its wait in {wait} ended off its period: if that was a wait within a job, the job took up to {longest}"
+            "{name}: a wait in {wait} did not end at its period: if that wait was inside a job, the job took up to {longest}"
         ));
     }
     if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every > deadline) {
         doubts.push(format!(
-            "{name}: it sleeps {every} between its jobs; the release of what it polls for is not visible"
+            "{name}: it sleeps {every} between its jobs; the release of the event that it polls for is not visible"
         ));
     }
     if let Some(several) = task.several_jobs.filter(|several| several.longest_ns > deadline) {
@@ -98,7 +98,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         ));
     }
     if task.not_recorded > 0 && task.of(Quantity::Response).is_none() {
-        doubts.push(format!("{name}: {} activations of it were not recorded", task.not_recorded));
+        doubts.push(format!("{name}: {} of its activations were not recorded", task.not_recorded));
     }
     doubts
 }
@@ -110,28 +110,28 @@ fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
     let mut doubts = Vec::new();
     for other in task.other_turns.iter().filter(unsaid) {
         let (place, longest) = (&other.place, other.longest_ns.told_apart(deadline).0);
-        let by = if other.after_timer { "timers" } else { "others than timers" };
+        let by = if other.after_timer { "timers" } else { "sources other than timers" };
         let plain = place.split_once(" (").map_or(place.as_str(), |(place, _)| place);
         if let Some(source) = &other.source {
             if calls.insert(plain) {
                 doubts.push(format!(
-                    "{name}: several sources end its wait in {place}: if jobs begin with one of them alone ({source}), one took \
-                     up to {longest}. If each begins a job, say so (--activation '{plain}')"
+                    "{name}: several sources end its wait in {place}: if only one of them ({source}) starts a job, a job took up \
+                     to {longest}. If each of them starts a job, give --activation '{plain}'"
                 ));
             }
             continue;
         }
         let Some(call) = &other.call else {
             doubts.push(format!(
-                "{name}: if its jobs begin when {by} end its wait in {place}, one took up to {longest}: it is not known which \
-                 wait begins a job"
+                "{name}: if its jobs start when {by} end its wait in {place}, a job took up to {longest}: it is unknown which \
+                 wait starts a job"
             ));
             continue;
         };
         if calls.insert(plain) {
             doubts.push(format!(
-                "{name}: several calls of its program wait in {place}: if jobs begin at one of them alone, one took up to \
-                 {longest}. Choose that one (--activation '{plain}@{call}'), or all of them (--activation '{plain}')"
+                "{name}: several call sites wait in {place}: if jobs start at only one of them, a job took up to {longest}. \
+                 Choose that one (--activation '{plain}@{call}'), or all of them (--activation '{plain}')"
             ));
         }
     }
@@ -143,8 +143,9 @@ fn not_recorded(machine: &Machine) -> Option<String> {
     let cpus = |list: &Option<String>| list.as_deref()?.parse::<CpuSet>().ok();
     let (online, measured) = (cpus(&machine.cpus_online)?, cpus(&machine.cpus_measured)?);
     let left_out: CpuSet = online.iter().filter(|&cpu| !measured.contains(cpu)).collect();
-    (!left_out.is_empty())
-        .then(|| format!("CPU {left_out} was not recorded: what the application did there is in no figure"))
+    (!left_out.is_empty()).then(|| {
+        format!("CPU {left_out} was not recorded: the activity of the application there is not measured")
+    })
 }
 
 /// Who sleeps until a time of the clock that was set is released at another time than its program meant. Sleeps on
@@ -160,8 +161,8 @@ fn clock_set(run: &Run) -> Option<String> {
     let times = if steps.len() == 1 { "once".to_owned() } else { format!("{} times", steps.len()) };
     let most = steps.iter().map(|step| step.unsigned_abs()).max().map(Ns).unwrap_or_default();
     Some(format!(
-        "{name}: CLOCK_REALTIME was set {times}, by {most} at most: if it waits for a time of that clock, its releases \
-         moved"
+        "{name}: CLOCK_REALTIME was set {times}, by at most {most}: if the thread waits for a time of that clock, its \
+         releases moved"
     ))
 }
 
@@ -178,13 +179,13 @@ pub(super) fn ordinary_threads(run: &Run) -> Vec<String> {
         let longer = longest.told_apart(others).0;
         if comm == OTHERS && longest > others {
             return Some(format!(
-                "{name}: one of the threads that are not kept apart took up to {longer}; which deadline it had is not known"
+                "{name}: one of the threads that are not tracked separately took up to {longer}; its deadline is unknown"
             ));
         }
         (longest > others).then(|| {
             format!(
-                "{name}: an ordinary thread, worked for up to {longer} in one go and has no deadline: give it one \
-                 (--deadline '…,{comm}=10ms'), or say that it needs none ('…,{comm}=none')"
+                "{name}: an ordinary thread, worked for up to {longer} without waiting and has no deadline: set \
+                 one (--deadline '…,{comm}=10ms'), or state that it has none ('…,{comm}=none')"
             )
         })
     };

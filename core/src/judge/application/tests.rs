@@ -53,9 +53,12 @@ fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
     assert_eq!(judged(task(DEADLINE)).0, Some(Outcome::Pass));
     let (outcome, reasons) = judged(task(DEADLINE + Ns(1)));
     assert_eq!(outcome, Some(Outcome::Fail));
-    assert!(reasons.iter().all(|reason| !reason.contains("not over in time")), "said already: {reasons:?}");
+    assert!(
+        reasons.iter().all(|reason| !reason.contains("missed their deadline")),
+        "said already: {reasons:?}"
+    );
     let overran = |task: Task| Task { misses: 2, miss_max_ns: Some(Ns::from_ms(40)), ..task };
-    let told = "control/7 (RT 80): 2 turns were not over in time, by 40.000 ms at most";
+    let told = "control/7 (RT 80): 2 jobs missed their deadline, by 40.000 ms at most";
     let silent = Task { activations: 0, series: vec![series(Quantity::Wakeup, Ns(9))], ..task(DEADLINE) };
     for task in [overran(task(DEADLINE)), overran(silent.clone())] {
         let (outcome, reasons) = judged(task);
@@ -66,7 +69,10 @@ fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
     let verdict = judge_recording(&run, &asked(true));
     assert_eq!(verdict.outcome, Some(Outcome::Inconclusive), "nobody saw a turn of it");
     assert!(
-        verdict.reasons.iter().any(|reason| reason.starts_with("control/8 (RT 80): no turn of it")),
+        verdict
+            .reasons
+            .iter()
+            .any(|reason| reason.starts_with("control/8 (RT 80): no complete job was recorded")),
         "{verdict:?}"
     );
 }
@@ -78,7 +84,7 @@ fn work_that_is_in_no_response_time_is_a_doubt_where_it_may_be_longer_than_the_d
     let (outcome, reasons) = judged(outside(Ns::from_ms(7)));
     assert_eq!(outcome, Some(Outcome::Inconclusive));
     assert!(
-        reasons[0].starts_with("control/7 (RT 80): up to 7.000 ms is in no response time"),
+        reasons[0].starts_with("control/7 (RT 80): up to 7.000 ms is not part of any response time"),
         "{reasons:?}"
     );
 }
@@ -167,13 +173,13 @@ fn work_that_no_response_time_covers_is_a_doubt() {
         "CPU 1-2 was not recorded",
     );
     let set = |run: &mut Run| run.conditions.during.clock_set_ns = Some(vec![-1_500_000_000, 0]);
-    doubted(set, "CLOCK_REALTIME was set 2 times, by 1.500 s at most");
+    doubted(set, "CLOCK_REALTIME was set 2 times, by at most 1.500 s");
     let several = |longest_ns| Some(SeveralWaits { waits: Some(2), longest_ns });
     doubted(
         |run| {
             run.tasks[0].several_waits = Some(SeveralWaits { waits: Some(2), longest_ns: DEADLINE + Ns(1) })
         },
-        "at regular times only every 2 waits: if these waits are of one job, one took up to 1000.001 µs",
+        "at regular times only every 2 waits: if these waits belong to one job, a job took up to 1000.001 µs",
     );
     whole.tasks[0].several_waits = several(DEADLINE);
     (whole.tasks[0].waits_in, whole.conditions.during.clock_set_ns) =
@@ -292,7 +298,7 @@ fn several_calls_in_one_place_are_one_doubt_that_says_how_to_choose() {
     let verdict = judge_recording(&run, &asked(true));
     assert_eq!(verdict.outcome, Some(Outcome::Inconclusive));
     let told: Vec<&String> =
-        verdict.reasons.iter().filter(|reason| reason.contains("several calls")).collect();
+        verdict.reasons.iter().filter(|reason| reason.contains("several call sites")).collect();
     let choice = "(--activation 'read 5@00000001'), or all of them (--activation 'read 5')";
     assert!(told.len() == 1 && told[0].contains(choice), "{told:?}");
 }

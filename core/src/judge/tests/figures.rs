@@ -6,7 +6,7 @@ use super::*;
 fn without_a_deadline_there_is_no_answer_but_the_model_free_statement() {
     let verdict = judged(|run| run.conditions.load = Some("none".into()), None);
     assert_eq!((verdict.outcome, exit_code(&verdict)), (None, 0));
-    assert!(verdict.reasons[0].contains("without a load"));
+    assert!(verdict.reasons[0].contains("without load"));
     assert!(verdict.model_free.unwrap().sentence.starts_with("40000 samples, none above 60.0 µs"));
 }
 
@@ -75,7 +75,7 @@ fn time_away_from_fibers_is_held_against_the_least_slack_of_the_run() {
     }
     for doubtful in [with(501, 0, Some(500)), with(0, 501, Some(500))] {
         assert_eq!(doubtful.outcome, Some(Outcome::Inconclusive));
-        assert!(doubtful.reasons[0].contains("the thread of the fibers"), "{:?}", doubtful.reasons);
+        assert!(doubtful.reasons[0].contains("the thread that carries the fibers"), "{:?}", doubtful.reasons);
     }
 }
 

@@ -27,9 +27,9 @@ impl History {
         };
         let known = limits.iter().filter(|limit| limit.theta.is_some()).count();
         let rests_on = match known {
-            0 => ", if late ones come independently; lost ones count as late",
-            n if n == limits.len() => "; late ones that come together count once, lost ones as late",
-            _ => " (* if late ones come independently); lost ones are late",
+            0 => ", assuming independent late activations; lost ones are late",
+            n if n == limits.len() => "; clustered late ones count once, lost ones count as late",
+            _ => " (* assuming independence); lost ones count as late",
         };
         let is_mixed = known > 0 && known < limits.len();
         let mut text = format!("\nWith {} % confidence{rests_on}\n", CONFIDENCE * 100.0);

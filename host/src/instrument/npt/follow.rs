@@ -88,7 +88,7 @@ fn start_recorder(options: &Options, notes: &mut Vec<String>) -> Option<Recorder
             Some(recorder)
         }
         Err(error) => {
-            notes.push(format!("no record of the kernel, so gaps have no name: {error}"));
+            notes.push(format!("no record of the kernel, so gaps have no cause: {error}"));
             None
         }
     }

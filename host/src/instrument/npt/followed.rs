@@ -68,7 +68,7 @@ impl Lane {
             if self.worst.iter().any(|(_, peak)| same(peak)) || !self.worst.would_keep(length) {
                 continue;
             }
-            let reason = "it came while more gaps waited than there is room for: nobody is named";
+            let reason = "the queue of gaps was full: no cause is known";
             let peak = self.peak(begin, length, Err(reason), priority);
             self.worst.offer(length, peak);
         }
@@ -89,7 +89,7 @@ impl Lane {
     pub(super) fn late(&self, seen: &Seen, options: &Options) -> Option<Peak> {
         let length = seen.gap.length();
         options.late.filter(|&late| length > late)?;
-        let unseen = "it is none of the worst gaps, or the kernel's record does not hold it";
+        let unseen = "it is not one of the worst gaps, or it is not in the kernel's record";
         let told = seen.explanation.clone().ok_or(unseen);
         let mut peak = self.peak(seen.gap.begin, length, told, options.priority);
         peak.culprit = peak.explanation.as_ref().map(|told| told.cause.clone());

@@ -53,8 +53,8 @@ pub(super) fn dropped(count: u64) -> Option<Loss> {
     (count > 0).then(|| Loss {
         counter: GAPS_DROPPED.to_owned(),
         count,
-        meaning: "gaps that came faster than they could be taken: counted as turns, but nobody is named for them, and \
-                  only the largest of each second can be among the worst"
+        meaning: "gaps that came faster than they could be read: counted as iterations, but without a cause, and only \
+                  the largest of each second can be among the worst"
             .to_owned(),
         evidence_only: true,
     })

@@ -51,7 +51,7 @@ pub(super) fn peak(
         victim: Thread::default(),
         culprit: Some(format!("{thread}: off {begun}; on {ended}")),
         explanation: None,
-        no_evidence: Some("a potential latency: nobody need have waited".to_owned()),
+        no_evidence: Some("a potential latency: possibly no task waited".to_owned()),
         context: None,
         during_action: false,
     }
