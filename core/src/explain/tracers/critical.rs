@@ -182,7 +182,8 @@ pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
     if switched.is_none() && !steps.is_empty() {
         limits.push("the switch to the woken thread is not in the text: it was cut".to_owned());
     }
-    finish(heading, &steps, victim, cpu, begin, explanation(tree, told, limits))
+    limits.extend(of_lines(&steps, heading));
+    finish(heading, steps::entries(&steps), victim, cpu, begin, explanation(tree, told, limits))
 }
 
 fn told_wakeup(
@@ -319,9 +320,21 @@ fn is_timers(step: &Step) -> bool {
     ["apic_timer_interrupt", "hrtimer", "arch_timer", "tick_"].iter().any(|name| step.what.contains(name))
 }
 
+/// What limits the lines themselves.
+pub(super) fn of_lines(steps: &[Step], heading: &Heading) -> Vec<String> {
+    let mut limits = Vec::new();
+    if steps.iter().any(|step| step.omitted) {
+        limits.push("lines were left out of the text: who ran there is not known".to_owned());
+    }
+    if heading.latency.is_some() && steps.iter().any(|step| step.task.comm.len() == CUT_AT) {
+        limits.push("this format cuts names of threads to 8 characters".to_owned());
+    }
+    limits
+}
+
 pub(super) fn finish(
     heading: &Heading,
-    steps: &[Step],
+    lines: u64,
     thread: Thread,
     cpu: Cpu,
     begin: Mono,
@@ -330,22 +343,17 @@ pub(super) fn finish(
     let tracer = &heading.tracer;
     let rule = "who had the CPU is the task that the lines name; what filled the time between two lines is not recorded";
     explanation.limits.push(rule.to_owned());
-    if steps.iter().any(|step| step.omitted) {
-        explanation.limits.push("lines were left out of the text: who ran there is not known".to_owned());
-    }
     if heading.latency.is_none() && tracer != "function" {
         let limit = "the tracer's own figure is not there (its text has it with the option latency-format, and tracing_max_latency): the total is that from the first line to the last";
         explanation.limits.push(limit.to_owned());
-    } else if heading.latency.is_some() && steps.iter().any(|step| step.task.comm.len() == CUT_AT) {
-        explanation.limits.push("this format cuts names of threads to 8 characters".to_owned());
     }
     Report {
         format: format!("text of the {tracer} tracer{}", heading.on()),
         question: format!("latency of the {tracer} tracer"),
-        lines: steps::entries(steps),
+        lines,
         count: 1,
         worst: Some(Finding { thread, cpu, begin, explanation }),
-        limits: heading.missing(steps::entries(steps)).into_iter().collect(),
+        limits: heading.missing(lines).into_iter().collect(),
     }
 }
 

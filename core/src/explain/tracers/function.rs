@@ -4,45 +4,48 @@ use super::critical::{finish, finish_without};
 use super::steps::{self, between, Gap, Step};
 use super::{explanation, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
-use crate::time::{Cpu, Tid};
+use crate::time::Tid;
 
-/// The longest silence between two functions of one CPU.
+/// The longest silence between two functions of one CPU. Keeps two lines of each CPU: these texts are long.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
-    let steps = steps::read(text);
-    let mut longest: Option<(usize, usize)> = None;
-    let mut before: Vec<(Cpu, usize)> = Vec::new();
-    let length = |(from, to): (usize, usize)| steps[to].at.since(steps[from].at);
-    for (place, step) in steps.iter().enumerate() {
-        match before.iter_mut().find(|(cpu, _)| *cpu == step.cpu) {
-            Some((_, last)) => {
-                let gap = (*last, place);
-                if has_cpu(&steps[*last], step) && longest.is_none_or(|known| length(gap) > length(known)) {
-                    longest = Some(gap);
-                }
-                *last = place;
-            }
-            None => before.push((step.cpu, place)),
+    let mut longest: Option<[Step; 2]> = None;
+    let mut before: Vec<Step> = Vec::new();
+    let (mut lines, mut is_omitted) = (0, false);
+    let length = |from: &Step, to: &Step| to.at.since(from.at);
+    for step in steps::without_stacks(text) {
+        lines += 1;
+        is_omitted |= step.omitted;
+        let Some(last) = before.iter_mut().find(|last| last.cpu == step.cpu) else {
+            before.push(step);
+            continue;
+        };
+        let is_longest = longest.as_ref().is_none_or(|[from, to]| length(last, &step) > length(from, to));
+        if is_longest && has_cpu(last, &step) {
+            longest = Some([last.clone(), step.clone()]);
         }
+        *last = step;
     }
-    let Some((from, to)) = longest else {
-        return finish_without(heading, &steps, "no two functions of one CPU follow each other in the text");
+    let Some([from, to]) = longest else {
+        let why = "no two functions of one task follow each other on a CPU in the text";
+        return Report { lines, ..finish_without(heading, &[], why) };
     };
-    let (begin, total) = (steps[from].at, length((from, to)));
-    let gap = Gap { begin, length: total, from, to: Some(to) };
-    let task = steps[from].task.clone();
+    let (cpu, begin, total, task) = (from.cpu, from.at, length(&from, &to), from.task.clone());
+    let steps = [from, to];
+    let gap = Gap { begin, length: total, from: 0, to: Some(1) };
     let label = between(&steps, &gap);
     let tree = Segment::leaf(Kind::Thread, format!("{task}: {label}"), begin, total);
-    let sentence =
-        format!("{task} had CPU {} for {total} without calling a traced function, {label}", steps[from].cpu);
+    let sentence = format!("{task} had CPU {cpu} for {total} without calling a traced function, {label}");
     let advice = "a function trace alone does not show what filled it: record function_graph, or scheduler and interrupt events".to_owned();
     let told = (sentence, format!("thread: {}", task.comm), advice);
-    let cpu = steps[from].cpu;
-    finish(heading, &steps, task, cpu, begin, explanation(tree, told, Vec::new()))
+    let mut limits = Vec::new();
+    if is_omitted {
+        limits.push("lines were left out of the text: who ran there is not known".to_owned());
+    }
+    finish(heading, lines, task, cpu, begin, explanation(tree, told, limits))
 }
 
-/// Whether the task of `from` had the CPU until `to`: not where it was idle, and not where it gave the CPU up.
+/// Whether the task of `from` had the CPU until `to`: not where it was idle, gave the CPU up, or another one came.
 fn has_cpu(from: &Step, to: &Step) -> bool {
-    let gave_up = ["schedule", "__schedule", "do_idle"].iter().any(|name| from.function().starts_with(name));
-    from.task.tid != Tid::IDLE && !(gave_up && from.task.tid != to.task.tid) && !from.in_interrupt()
-        || from.in_interrupt() && to.in_interrupt() && from.task.tid != Tid::IDLE
+    let is_same = from.task.tid == to.task.tid && from.task.tid != Tid::IDLE;
+    is_same && (from.in_interrupt() && to.in_interrupt() || !from.in_interrupt() && !from.is_leaving())
 }

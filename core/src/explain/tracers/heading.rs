@@ -115,10 +115,14 @@ impl Heading {
     }
 }
 
-/// The reports in `text`: each from its heading to the next one. The second line of a heading may begin one, too, where
+/// The reports in `text` where it may hold several: each from its heading to the next one. The second line of a heading may begin one, too, where
 /// the first was left out.
 pub(super) fn each(text: &str) -> Vec<&str> {
     let mut starts: Vec<usize> = Vec::new();
+    let count = |begin: &str| text.matches(begin).take(2).count();
+    if count("tracer:") < 2 && count(" latency trace v1") < 2 {
+        return Vec::new();
+    }
     let (mut at, mut has_release) = (0, false);
     for line in text.split_inclusive('\n') {
         let said = line.trim_start().strip_prefix('#').map(str::trim_start);

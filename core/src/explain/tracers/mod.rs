@@ -2,9 +2,9 @@
 //! `preemptirqsoff`, `timerlat`, `osnoise`, `hwlat`, `function`, `function_graph`; and the reports of rtla.
 //!
 //! The total is the figure of the tracer itself. Its parts are the times between the lines; each belongs to the task that
-//! the earlier line names as running. That is the rule by which a culprit is named, and the text states it. What lies
-//! between two lines is not recorded by a tracer: the functions around the gap are evidence of where it is, not of what
-//! filled it.
+//! both lines name, or to one of two where another came in between. That is the rule by which a culprit is named, and the
+//! text states it. A tracer does not record what is between two lines: the functions around the gap are evidence of where
+//! it is, not of what filled it.
 
 mod critical;
 mod function;

@@ -1,5 +1,7 @@
 //! `hwlat` and `osnoise`: how long a loop that does nothing was held up.
 
+use std::borrow::Cow;
+
 use super::critical::percent;
 use super::net_noise::{base, kind_of, start_and_duration, Noise};
 use super::steps::{self, Step};
@@ -11,8 +13,16 @@ use crate::time::{Mono, Ns};
 
 /// The largest gap of the hwlat tracer.
 pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
-    let samples: Vec<(&str, Sample)> =
-        text.lines().filter_map(|line| Some((line, Sample::parse(line)?))).collect();
+    // A mail program may have broken a line before its figures.
+    let lines = || text.lines().map(str::trim);
+    let whole = lines().zip(std::iter::once("").chain(lines())).map(|(line, before)| {
+        match line.starts_with("inner/outer(us):") {
+            true => Cow::Owned(format!("{before} {line}")),
+            false => Cow::Borrowed(line),
+        }
+    });
+    let samples: Vec<(Cow<'_, str>, Sample)> =
+        whole.filter_map(|line| Sample::parse(&line).map(|sample| (line, sample))).collect();
     let worst = samples.iter().max_by_key(|(_, sample)| sample.largest());
     let finding = worst.map(|(line, sample)| {
         let step = steps::read(line).into_iter().next();

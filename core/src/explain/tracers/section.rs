@@ -1,6 +1,6 @@
 //! `irqsoff`, `preemptoff` and `preemptirqsoff`: the longest section, from where it started to where it ended.
 
-use super::critical::{begin_of, finish, finish_without, longest_step, Names, NONE};
+use super::critical::{begin_of, finish, finish_without, longest_step, of_lines, Names, NONE};
 use super::stack;
 use super::steps::{self, gaps, parts};
 use super::{explanation, Heading, Report};
@@ -56,5 +56,6 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
     }
     let advice = format!("between {started} and {ended} a real-time thread cannot run on this CPU: bound what is done there, or keep {} off it", who.comm);
     let told = (sentence, format!("{what}: {}", who.comm), advice);
-    finish(heading, &steps, who, cpu, begin, explanation(tree, told, limits))
+    limits.extend(of_lines(&steps, heading));
+    finish(heading, steps::entries(&steps), who, cpu, begin, explanation(tree, told, limits))
 }

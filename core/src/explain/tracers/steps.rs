@@ -73,6 +73,19 @@ fn is_relative(line: &str) -> bool {
         .is_some_and(|(head, _)| head.trim_end_matches(['+', '!', '#', '*', '@', '$', ' ']).ends_with("us"))
 }
 
+/// The same one by one, without their stacks and without lines of graphs.
+pub(super) fn without_stacks(text: &str) -> impl Iterator<Item = Step> + '_ {
+    let mut omitted = false;
+    text.lines().filter_map(move |line| match parse(line) {
+        Some(Line::Event(event)) => Some(Step { omitted: std::mem::take(&mut omitted), ..Step::of(&event) }),
+        Some(_) => None,
+        None => {
+            omitted |= is_omission(line.trim());
+            None
+        }
+    })
+}
+
 /// What people put where they leave lines out: `[...]`, `....`, `<snip>`, `[omitted for brevity]`.
 fn is_omission(line: &str) -> bool {
     const LONGEST: usize = 48;
@@ -160,7 +173,7 @@ impl Step {
     }
 
     /// The scheduler is about to take the CPU from the task of the line.
-    fn is_leaving(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         let places =
             ["schedule", "schedule_idle", "schedule_rtlock", "schedule_preempt_disabled", "__schedule"];
         let starts = ["preempt_schedule", "__traceiter_sched_switch", "sched_switch: "];

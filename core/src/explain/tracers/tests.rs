@@ -400,3 +400,27 @@ Max timerlat IRQ latency from idle: 41.00 us in cpu 2
     assert!(sentence.starts_with("rtla timerlat stopped on CPU 3"), "{sentence}");
     assert!(report.limits.iter().any(|limit| limit.contains("2 analyses")));
 }
+
+#[test]
+fn a_silence_in_which_another_task_came_is_nobodys() {
+    let text = "# tracer: function
+ a-5 [000] d..2 1.000000: f <-g
+ b-6 [000] d..2 1.900000: f <-g
+ b-6 [000] ...1 1.900100: schedule <-h
+ b-6 [000] ...1 2.900100: f <-g
+ b-6 [000] ...1 2.900300: f <-g
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!((total, report.lines), (Ns::from_us(200), 5));
+    assert!(sentence.starts_with("b/6 had CPU 0 for 200 µs"), "{sentence}");
+}
+
+#[test]
+fn the_cpu_of_a_broken_line_of_hwlat_is_that_before_the_break() {
+    let text = "# tracer: hwlat
+ <...>-791 [001] dn..... 328.409602: #1
+inner/outer(us): 37140/28212 ts:1795710083.070572098 count:20
+";
+    let (report, _, total) = pasted(text);
+    assert_eq!((total, report.worst.unwrap().cpu), (Ns::from_us(37_140), Cpu(1)));
+}

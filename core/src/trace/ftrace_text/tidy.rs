@@ -237,7 +237,12 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
 fn is_known(line: &str) -> bool {
     // Kernels before 2.6.29 print the second without a '#'.
     let heading = line.trim_start().starts_with("# tracer:") || line.contains(" latency trace v1");
-    heading || is_of_rtla(line) || matches!(parse(line), Some(Line::Event(_)))
+    heading || is_of_rtla(line) || is_of_graph(line) || matches!(parse(line), Some(Line::Event(_)))
+}
+
+/// ` 3750 us |   0)   bash-1507    |  d..1 |   0.516 us    |  _raw_spin_lock();` of the option display-graph.
+fn is_of_graph(line: &str) -> bool {
+    line.split_once(" us |").is_some_and(|(time, _)| time.trim().bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A line at which rtla's analysis or a table of it begins.
