@@ -28,6 +28,11 @@ pub(super) fn main_wait(
         *blocked += 1;
         *timed += usize::from(woken_by_timer);
     }
+    // Nobody waits for a job in a page fault or in a call that moves it to another CPU, however often.
+    let may_begin = |place: &Id| !matches!(places.get(*place).class, Class::Other | Class::PageFault);
+    if chosen.is_none() && count.keys().any(may_begin) {
+        count.retain(|place, _| may_begin(place));
+    }
     let most = count.values().map(|&(blocked, _)| blocked).max()?;
     // A thread that is behind sleeps until what has passed, and does not block.
     let late =

@@ -22,6 +22,15 @@ pub(super) struct Finished {
     pub last: Option<Ns>,
 }
 
+impl Finished {
+    /// Whether the last time that had passed is one at which the next turn may be due. A time within the period of this one is
+    /// in the midst of its job.
+    fn asked_for_next(&self, period: Ns) -> bool {
+        let asked_after = self.response.zip(self.last).map(|(response, last)| response.saturating_sub(last));
+        asked_after.is_none_or(|after| after.0 as f64 >= period.0 as f64 * (1.0 - super::sums::PERIODIC))
+    }
+}
+
 /// The count so far.
 #[derive(Clone, Default)]
 pub(super) struct Misses {
@@ -68,7 +77,9 @@ impl Misses {
 
     fn judge(&mut self, turn: Finished, given: Option<Ns>, period: Option<Ns>) {
         let Some(deadline) = given.or(period) else { return };
-        let overrun = turn.late.filter(|_| period.is_some_and(|period| deadline <= period));
+        let overrun = turn
+            .late
+            .filter(|_| period.is_some_and(|period| deadline <= period && turn.asked_for_next(period)));
         match (overrun, period) {
             (Some(late), Some(period)) => {
                 self.count += u64::from(late.count);
@@ -108,6 +119,28 @@ mod tests {
         };
         assert_eq!(told(300_000), (0, None));
         assert_eq!(told(300_001), (1, Some(Ns(1))));
+    }
+
+    #[test]
+    fn a_sleep_until_a_time_that_had_passed_in_the_midst_of_a_job_is_no_overrun() {
+        let told = |after: u64| {
+            let mut misses = Misses::default();
+            let late = LateSleeps { count: 1, last: Mono(after), most: Ns(100_000) };
+            let turn = Finished {
+                response: Some(Ns(1_200_000)),
+                late: Some(late),
+                last: Some(Ns(1_200_000 - after)),
+            };
+            misses.finished(turn, Some(Ns(1_000_000)), PERIOD);
+            misses.finished(
+                Finished { response: Some(Ns(1)), late: None, last: None },
+                Some(Ns(1_000_000)),
+                PERIOD,
+            );
+            misses.report(Some(Ns(1_000_000)), PERIOD)
+        };
+        assert_eq!(told(1_000_000), (1, Some(Ns(100_000))));
+        assert_eq!(told(50_000), (1, Some(Ns(200_000))), "by its response");
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Via};
 
 /// Kinds of parts that are kept apart in a sum.
+/// SCHED_DEADLINE (include/uapi/linux/sched.h).
+const DEADLINE: u8 = 6;
 const APART: usize = 64;
 /// A part below this share of the whole is left out of the sentence.
 const TOLD: f64 = 0.05;
@@ -126,7 +128,15 @@ pub(super) fn step(
         1 => "preempted once, waits for a CPU".to_owned(),
         times => format!("preempted {times} times, waits for a CPU"),
     };
-    push(parts, cursor, a.blocked, What::Preempted, times, "preempted".to_owned());
+    // Whoever has a reservation is preempted by earlier deadlines alone; else the budget of its period was used up.
+    let (times, cause) = match a.policy {
+        DEADLINE => (
+            format!("{times}, or for the next period of its SCHED_DEADLINE budget"),
+            "SCHED_DEADLINE budget used up, or preempted by an earlier deadline",
+        ),
+        _ => (times, "preempted"),
+    };
+    push(parts, cursor, a.blocked, What::Preempted, times, cause.to_owned());
 }
 
 /// From where `before` blocked to the waking of `a`.
@@ -277,7 +287,8 @@ fn leaf(part: &Part) -> Segment {
 fn clause(part: &Part, net: Ns) -> String {
     match part.what {
         What::Runs => part.label.replacen("runs", &format!("ran {net} itself"), 1),
-        What::Preempted => format!("was preempted for {net}"),
+        What::Preempted if part.cause == "preempted" => format!("was preempted for {net}"),
+        What::Preempted => format!("could not run for {net} ({})", part.cause),
         What::Sleeps => part.label.replacen("sleeps", &format!("slept {net}"), 1),
         What::Blocked => part.label.replacen("blocked", &format!("was blocked {net}"), 1),
         What::TimerLate => format!("its timer was {net} late"),
@@ -295,6 +306,9 @@ fn advice(part: &Part, thread: &Thread) -> String {
             "lock and touch memory before it is needed (mlockall, MAP_POPULATE): each page that is touched first costs a fault".to_owned()
         }
         What::Runs => format!("the time is {comm}'s own: shorten what it does in a job"),
+        What::Preempted if part.cause != "preempted" => {
+            format!("give {comm} a runtime (sched_setattr) that covers its longest job, or a shorter period")
+        }
         What::Preempted => format!("raise the priority of {comm}, or keep other real-time tasks and interrupts off its CPU"),
         What::Sleeps => format!("{comm} sleeps within its job: let it wait once for each job"),
         What::Blocked if part.cause.starts_with("mutex without") => format!(
