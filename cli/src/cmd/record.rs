@@ -89,6 +89,14 @@ pub struct RecordArgs {
     /// between two events or markers of a program, also across threads, use lathunt trace, then lathunt explain --between.
     #[arg(long, value_name = "PLACE")]
     activation: Option<String>,
+    /// Also measure end to end: from the release of the first thread to the end of the last one's job
+    ///
+    /// A,B,C are thread names or shell patterns for them; A wakes B in its job, and B wakes C. --deadline applies to the chain as
+    /// to each of its threads; under its name, `A>B>C`, the chain can have its own (`A>B>C=40ms,*=10ms`). Only wake-ups link
+    /// jobs: if B does not wait for A (it polls, or is still busy), the activation is counted as not followed, and a PASS is not
+    /// possible.
+    #[arg(long, value_name = "A,B,C", value_parser = chain)]
+    chain: Option<Chain>,
     /// Also write the latency histogram files of the PREEMPT_RT patch to this directory, every second and at the end
     ///
     /// DIR may hold the files of an earlier recording, which are overwritten; if it holds other files of these names, nothing
@@ -149,6 +157,10 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         is_application || args.activation.is_none(),
         "--activation needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
     );
+    anyhow::ensure!(
+        is_application || args.chain.is_none(),
+        "--chain needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
+    );
     if let Some((kind @ ("event" | "mark"), name)) =
         args.activation.as_deref().and_then(|place| place.split_once(':'))
     {
@@ -178,6 +190,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         stop_at: args.stop_at,
         on_late,
         activation: args.activation.map(|place| without_detail(&place)),
+        chain: args.chain.map(|chain| chain.0).unwrap_or_default(),
         latency_hist: args.latency_hist,
         potential: args.potential,
         penalty: args.penalty,
@@ -190,6 +203,22 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         user: user::of_command(args.user.as_deref(), "--user", &args.command)?,
         command: args.command,
     })
+}
+
+/// Patterns for names of threads, at least two.
+#[derive(Clone, Debug)]
+struct Chain(Vec<String>);
+
+fn chain(text: &str) -> Result<Chain, String> {
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    match names.iter().enumerate().find(|(nth, name)| name.is_empty() || names[..*nth].contains(name)) {
+        Some((_, name)) if name.is_empty() => Err("a name is empty".to_owned()),
+        Some((_, name)) => Err(format!("'{name}' is there twice: each thread is one link of the chain")),
+        None if names.len() < 2 => {
+            Err("name at least two threads, the first of which is released (A,B,C)".to_owned())
+        }
+        None => Ok(Chain(names)),
+    }
 }
 
 /// Reports add what a descriptor is: `read 7 (timerfd)` is the place `read 7`.

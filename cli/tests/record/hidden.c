@@ -332,6 +332,7 @@ static const struct {
 	{"stoptimer", stoptimer}, {"relay", relay}, {"forkrelay", forkrelay}, {"reserved", reserved},
 	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf}, {"sigfdhalf", sigfdhalf},
 	{"aiohalf", aiohalf}, {"uringhalf", uringhalf}, {"tracewait", tracewait}, {"sibling", sibling},
+	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating},
 };
 
 static void ignored(int signal) { (void)signal; }

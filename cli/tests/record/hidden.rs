@@ -140,11 +140,35 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
         let wrong: Vec<Told> = told.take_while(|told| !right(told)).collect();
         assert!(wrong.len() < TRIES, "{mode}: {wrong:#?}");
     }
-    for mode in ["good alone", "restful"] {
+    for mode in ["good alone", "restful", "restarted", "rearmed", "migrating"] {
         let good = recorded(&program, place.path(), &[mode]);
         assert_eq!(good.late, 0, "{mode} itself was late");
         assert_ne!(good.outcome, Some(Outcome::Fail), "{mode}: {:?}", good.reasons);
     }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_chain_of_threads_is_measured_from_end_to_end_and_one_that_is_not_seen_does_not_pass() {
+    let one_cpu = || (std::thread::available_parallelism().unwrap().get() < 2).then_some("needs two CPUs");
+    if !may_run("a_chain_of_threads_is_measured", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = build(place.path(), "hidden");
+    let of = |chain: &str| recorded_with(&program, place.path(), &["chain"], &["--chain", chain]);
+    let right = |told: &Told| {
+        let whole = told.reasons.iter().any(|reason| reason.starts_with("first>second>last/0: "));
+        told.outcome == Some(Outcome::Fail) && whole && told.longest.0.abs_diff(told.max.0) * 20 <= told.max.0
+    };
+    let tries = (0..TRIES).map(|_| of("first,second,last"));
+    let wrong: Vec<Told> = tries.take_while(|told| !right(told)).collect();
+    assert!(wrong.len() < TRIES, "{wrong:#?}");
+    let told = of("first,last");
+    assert_ne!(told.outcome, Some(Outcome::Pass));
+    let named =
+        told.reasons.iter().any(|reason| reason.contains("no wake-up of 'last' by 'first' shows the link"));
+    assert!(named, "{:?}", told.reasons);
 }
 
 #[test]

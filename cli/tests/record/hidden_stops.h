@@ -179,3 +179,57 @@ static void *exechalf(void *unused)
 		 wait(0))
 	return unused;
 }
+
+/* In time: stopped in the wait for its release, which goes on; no release passes meanwhile. */
+static void *restarted(void *unused)
+{
+	struct timespec pause = at(80 * MS);
+	pid_t child = fork();
+
+	if (!child) {
+		init("restarted");
+		while (now() < truth->end) {
+			nanosleep(&pause, 0);
+			ns r = now();
+			work(MS);
+			job(r);
+		}
+		_exit(0);
+	}
+	for (ns r = now() + 50 * MS; r < truth->end - PERIOD; r += 131 * MS) {
+		until(r);
+		kill(child, SIGSTOP);
+		until(r + 2 * MS);
+		kill(child, SIGCONT);
+	}
+	waitpid(child, 0, 0);
+	return unused;
+}
+
+/* In time: it arms its timer for times that have passed by then, and takes up the next job without a wait. */
+static void *rearmed(void *unused)
+{
+	int t = timerfd_create(CLOCK_MONOTONIC, 0);
+	ns r = now() + MS, every = 20 * MS;
+	unsigned long long times;
+
+	init("rearmed");
+	for (int k = 0; r < truth->end; k++, r += every) {
+		struct itimerspec once = {{0, 0}, at(r)};
+
+		timerfd_settime(t, TFD_TIMER_ABSTIME, &once, 0);
+		if (read(t, &times, 8) != 8)
+			break;
+		work(k % 12 == 3 ? 30 * MS : k % 12 > 3 && k % 12 < 8 ? 16 * MS : MS);
+		job(r);
+	}
+	return unused;
+}
+
+/* In time: it waits for its moves to another CPU much more often than for its releases. */
+static void *migrating(void *unused)
+{
+	init("migrating");
+	PERIODIC((void)w; for (int i = 0; i < 50; i++) { pin(i % 2); work(MS / 20); } pin(1); job(r))
+	return unused;
+}

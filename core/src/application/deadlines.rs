@@ -179,7 +179,7 @@ impl Deadlines {
             }
             let limit = match (self.named(&task.thread.comm), self.default) {
                 (Some(limit), _) => limit,
-                (None, Some(default)) if !any || is_real_time(task) => default,
+                (None, Some(default)) if !any || is_real_time(task) || task.chain.is_some() => default,
                 _ => Limit::None,
             };
             let deadline_ns = match limit {

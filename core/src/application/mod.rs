@@ -12,6 +12,7 @@
 //! what is not kept apart is added up as [`OTHERS`] (`others`).
 
 mod candidates;
+mod chain;
 mod cycles;
 mod deadlines;
 mod faulting;
@@ -33,6 +34,7 @@ mod turn;
 mod unfinished;
 mod waiting;
 
+pub use chain::Followed;
 pub use deadlines::{Deadlines, HeldTo, Limit};
 pub use faulting::{FaultPlace, Faulting};
 pub use job::{Backlog, Job};
@@ -50,6 +52,7 @@ use std::sync::Arc;
 
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Who};
+use chain::Chain;
 use others::Others;
 use turn::Log;
 
@@ -73,6 +76,7 @@ pub struct Tasks {
     /// Jobs are asked for from this total on; `None`: none is.
     least: Option<Ns>,
     jobs: Vec<Job>,
+    chain: Option<Chain>,
     /// Which threads each one wakes.
     wakes: BTreeMap<Tid, Vec<Tid>>,
 }
@@ -93,8 +97,15 @@ impl Tasks {
             begins_at: None,
             least: None,
             jobs: Vec::new(),
+            chain: None,
             wakes: BTreeMap::new(),
         }
+    }
+
+    /// The same, which also follows a chain of threads that wake each other, by patterns for their names. Fewer than two: none.
+    #[must_use]
+    pub fn with_chain(self, names: &[String]) -> Tasks {
+        Tasks { chain: (names.len() > 1).then(|| Chain::new(names)), ..self }
     }
 
     /// The same with a deadline for each thread.
@@ -150,7 +161,9 @@ impl Tasks {
         }
         if let Some(log) = self.logs.get_mut(&tid) {
             log.named(activation, &self.deadlines);
-            return add(log, activation, self.name, self.least, &mut self.jobs);
+            let found = add(log, activation, self.name, self.least, &mut self.jobs);
+            self.follow(tid);
+            return found;
         }
         if self.logs.len() >= self.limit && !self.make_room(activation.blocked) {
             self.others.woken(activation);
@@ -159,7 +172,19 @@ impl Tasks {
         }
         let log = self.logs.entry(tid).or_insert_with(|| Log::new(None, self.begins_at.clone()));
         log.named(activation, &self.deadlines);
-        add(log, activation, self.name, self.least, &mut self.jobs)
+        log.ask_for_turns(self.chain.is_some());
+        let found = add(log, activation, self.name, self.least, &mut self.jobs);
+        self.follow(tid);
+        found
+    }
+
+    /// Turns of `tid` that are over join the chain.
+    fn follow(&mut self, tid: Tid) {
+        let (Some(chain), Some(log)) = (&mut self.chain, self.logs.get_mut(&tid)) else { return };
+        let (comm, turns) = log.take_turns();
+        let deadline = self.deadlines.while_running(&chain.name());
+        chain.blocked(&comm, tid, log.last());
+        chain.add(&comm, &turns, deadline);
     }
 
     /// The thread that has been silent for the longest time joins the others.
@@ -213,6 +238,9 @@ impl Tasks {
             log.end(end, self.name, || blocks(tid));
             self.jobs.extend(log.take_jobs());
         }
+        let tids: Vec<Tid> = self.logs.keys().copied().filter(|_| self.chain.is_some()).collect();
+        tids.into_iter().for_each(|tid| self.follow(tid));
+        self.chain.iter_mut().for_each(|chain| chain.ends(end));
     }
 
     /// What releasers did after their last activation that was recorded.
@@ -257,6 +285,8 @@ impl Tasks {
         let active = self.logs.values().chain(&self.ended).filter(|log| !log.is_empty());
         let mut tasks: Vec<Task> = active.map(|log| log.report(self.name)).collect();
         tasks.extend(self.others.report());
+        let of_chain = |chain: &Chain| chain.report(self.deadlines.while_running(&chain.name()));
+        tasks.extend(self.chain.as_ref().map(of_chain));
         for wait in waits {
             let deadline = self.deadlines.while_running(&wait.thread.comm);
             wait.add_to_tasks(&mut tasks, deadline, end);

@@ -318,6 +318,7 @@ impl Sums {
             thread,
             process,
             policy,
+            chain: None,
             outside_ns: None,
             other_turns: Vec::new(),
             several_waits: None,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::chain::Followed;
 use super::deadlines::HeldTo;
 use super::faulting::Faulting;
 use super::point::Class;
@@ -20,6 +21,10 @@ pub struct Task {
     pub process: Tid,
     /// `SCHED_FIFO`, …
     pub policy: String,
+    /// It is no thread but a chain of threads that wake each other, named `first>second>last`: its responses are from the release
+    /// of the first one's activation to the end of the last one's. `None`: a thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<Followed>,
     /// Where it waits for its next activation: `clock_nanosleep TIMER_ABSTIME`, `read 5 (timerfd)`, `futex …`; `None`: it never blocked twice.
     pub waits_in: Option<String>,
     /// That is where its jobs begin, as the user said; else it is inferred.

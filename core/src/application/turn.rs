@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::candidates::Candidates;
+use super::chain::Seen;
 use super::cycles::Cycles;
 use super::deadlines::{fits, Deadlines};
 use super::job::{Due, Job, Jobs};
@@ -26,6 +27,10 @@ use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
 mod backlog;
 mod ending;
+mod over;
+mod resumed;
+
+use resumed::WaitedIn;
 
 const LEARNING: usize = 64;
 /// How many waits of a turn that returned at once are kept apart.
@@ -74,6 +79,9 @@ pub(super) struct Log {
     wakers: Vec<Tid>,
     /// The thread that created it, where that was recorded.
     created_by: Option<Tid>,
+    waited_in: WaitedIn,
+    /// Turns that are over, for a chain; `None`: there is none.
+    turns: Option<Vec<Seen>>,
     comm: Option<Comm>,
 }
 
@@ -83,8 +91,10 @@ struct Turn {
     begin: Mono,
     execution: Ns,
     late: Option<LateSleeps>,
-    /// Who released it.
+    /// Who released it, and when.
     via: Via,
+    waker: Tid,
+    waking: Mono,
     /// Since when the part of it that goes on was due, and the longest part before.
     part: Mono,
     longest: Ns,
@@ -114,6 +124,8 @@ impl Log {
             several: Several::default(),
             wakers: Vec::new(),
             created_by: None,
+            waited_in: WaitedIn::default(),
+            turns: None,
             comm: None,
         }
     }
@@ -146,6 +158,8 @@ impl Log {
         activation: &Activation,
         name: fn(Point) -> Option<&'static str>,
     ) -> (bool, Option<Tid>) {
+        let activation =
+            &self.waited_in.resumed(activation, self.learning.last().or(self.before.as_ref()), name);
         let waker = self.new_waker(activation);
         let first = self.before.is_none() && self.learning.is_empty() && activation.is_first();
         self.created_by = self.created_by.or_else(|| waker.filter(|_| first));
@@ -321,9 +335,7 @@ impl Log {
             Some((left, _)) if Some(left) == self.main => {
                 let late = self.late.take();
                 let begin = release(activation, late);
-                let via = activation.via;
-                let (execution, longest) = (Ns::ZERO, Ns::ZERO);
-                self.turn = Some(Turn { begin, execution, late: None, via, part: begin, longest });
+                self.turn = Some(Turn::released(activation, begin));
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
                 self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
@@ -348,11 +360,12 @@ impl Log {
             self.lost_until(activation.blocked);
             let turn = self.turn.take();
             let late = turn.map_or(self.late, |turn| turn.late);
-            let last = late.map(|late| activation.blocked.since(late.last));
+            let (last_one, last) = (last, late.map(|late| activation.blocked.since(late.last)));
             if let Some(turn) = turn {
                 self.cycles.finished(activation.blocked);
+                self.is_over(&turn, turn.part, activation);
                 let response = Some(activation.blocked.since(turn.part));
-                self.perhaps_several(&turn, activation.blocked, place);
+                self.perhaps_several(&turn, last_one, place);
                 self.jobs.iter_mut().for_each(|jobs| jobs.ends(turn.part, activation.blocked, name));
                 self.sums.finished(turn.execution, Finished { response, late, last });
             } else {

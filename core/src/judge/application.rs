@@ -122,6 +122,7 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     if verdict.outcome == Some(Outcome::Pass) {
         let is_judged = |task: &&Task| task.held_to.map_or(asked.deadline, |held| held.deadline_ns).is_some();
         verdict.reasons.extend(coverage::covers(run.tasks.iter().filter(is_judged)));
+        verdict.reasons.extend(run.tasks.iter().filter(is_judged).filter_map(coverage::end_to_end));
     }
     verdict
 }

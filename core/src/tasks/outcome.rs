@@ -300,6 +300,7 @@ fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread,
         process,
         policy: done.rule.policy_name().to_owned(),
         waits_in: source(plan, done).map(|thread| wait_name(thread.boundary).to_owned()),
+        chain: None,
         is_chosen: true,
         timer_driven: source(plan, done).is_some_and(|thread| {
             matches!(thread.boundary, super::program::Boundary::Timer | super::program::Boundary::Sleep)

@@ -105,7 +105,8 @@ impl Recording {
         let jobs = settings.jobs.then(|| JobBook::new(&settings));
         let mut tasks = Tasks::new(settings.threads, None, recorder::syscall_name)
             .with_deadlines(settings.deadlines.clone())
-            .with_activation(settings.activation.as_deref());
+            .with_activation(settings.activation.as_deref())
+            .with_chain(&settings.chain);
         let late = Late::new(settings.late.clone(), settings.jobs);
         jobs.iter().for_each(|jobs| tasks.ask_for_jobs(late.wanted_of(jobs)));
         let since_reset = settings.old_files.then(SinceReset::default);

@@ -24,6 +24,8 @@ pub struct Settings {
     pub deadlines: Deadlines,
     /// Where jobs begin, a pattern of the shell for places; `None`: it is inferred for each thread.
     pub activation: Option<String>,
+    /// Threads that wake each other, whose time from end to end is measured, as patterns for names; empty: none.
+    pub chain: Vec<String>,
     /// Threads whose figures are kept apart, about 100 KB each; those of others are added up as one.
     pub threads: usize,
     /// Preemption model in force, for explanations (`rt`, `full`, …).
@@ -52,6 +54,7 @@ impl Settings {
             threshold: Ns::from_us(200),
             deadlines: Deadlines::default(),
             activation: None,
+            chain: Vec::new(),
             threads: 512,
             preemption: None,
             switch: false,

@@ -69,6 +69,8 @@ pub struct Plan {
     pub on_late: Wanted,
     /// Where jobs begin, a pattern for places.
     pub activation: Option<String>,
+    /// Threads that wake each other, in this order; empty: no chain.
+    pub chain: Vec<String>,
     /// Directory of the old files.
     pub latency_hist: Option<PathBuf>,
     /// Potential latencies wanted.
@@ -174,6 +176,7 @@ impl Plan {
             threshold: self.threshold,
             deadlines: self.deadlines_in_force(),
             activation: self.activation.clone(),
+            chain: self.chain.clone(),
             preemption,
             switch: self.switch,
             old_files: self.latency_hist.is_some(),

@@ -18,6 +18,8 @@ impl Log {
         let due = late.last.max(turn.part).min(cut.blocked);
         let begin = std::mem::replace(&mut turn.part, due);
         turn.longest = turn.longest.max(response);
+        let of_turn = *turn;
+        self.is_over(&of_turn, begin, cut);
         let period = self.sums.period_ns();
         self.cycles.finished(cut.blocked);
         self.jobs.iter_mut().for_each(|jobs| {
@@ -32,16 +34,23 @@ impl Log {
     }
 
     /// A late turn in which the thread may have taken up another job without waiting for it.
-    pub(super) fn perhaps_several(&mut self, turn: &Turn, end: Mono, place: Id) {
+    /// `last`: the activation that ends it.
+    pub(super) fn perhaps_several(&mut self, turn: &Turn, last: &Activation, place: Id) {
+        let end = last.blocked;
         let response = end.since(turn.begin);
         let Some(deadline) = self.due.deadline.filter(|&deadline| response > deadline) else { return };
+        let queues = may_queue(&self.places.get(place));
         let queue = match turn.via {
-            _ if !may_queue(&self.places.get(place)) => Queue::None,
+            _ if !queues => Queue::None,
             Via::Timer => Queue::None,
             Via::Thread => Queue::OfThreads,
             Via::Interrupt => Queue::OfOthers,
         };
         let part = (turn.part > turn.begin).then(|| turn.longest.max(end.since(turn.part)));
+        // It armed a timer that had expired by then: its next job may have begun there, without a wait.
+        let armed = turn.late.filter(|late| queues && late.count > u16::from(last.at_once));
+        let rearmed = armed.map(|late| late.most.max(end.since(late.last)));
+        let part = rearmed.map(|certain| part.map_or(certain, |part| part.min(certain))).or(part);
         self.several.late(turn.begin, end, deadline, part, queue);
     }
 

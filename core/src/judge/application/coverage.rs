@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application::{OtherTurns, Task, OTHERS};
+use crate::application::{Followed, OtherTurns, Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
 use crate::run::Run;
@@ -28,11 +28,13 @@ pub(super) fn doubts(run: &Run, tasks: &[Task], deadline: Ns) -> Vec<String> {
 /// very call that its jobs begin with, at regular times, has twice as many that are half as long: only who knows the program
 /// sees that.
 pub(super) fn covers<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
-    let inferred = tasks.filter(|task| !task.is_chosen && task.activations > 0);
+    let inferred = tasks.filter(|task| !task.is_chosen && task.activations > 0 && task.chain.is_none());
     let mut told: Vec<String> = inferred
         .filter_map(|task| {
             let every = task.period.as_ref().map(|period| format!(", every {}", period.median_ns));
-            Some(format!("{} in {}{}", task.thread, task.waits_in.as_ref()?, every.unwrap_or_default()))
+            let drifts = task.polls_every_ns.map(|_| " (a relative time: each job moves all later ones)");
+            let (every, drifts) = (every.unwrap_or_default(), drifts.unwrap_or_default());
+            Some(format!("{} in {}{every}{drifts}", task.thread, task.waits_in.as_ref()?))
         })
         .collect();
     if told.len() > LISTED {
@@ -52,6 +54,7 @@ pub(super) fn covers<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option<String
 fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let name = &task.thread;
     let mut doubts = Vec::new();
+    doubts.extend(not_followed(task));
     let wait = task.waits_in.as_deref().unwrap_or("one place twice");
     let shown = |longer: Ns| longer.told_apart(deadline).0;
     if let Some(outside) = task.outside_ns.filter(|&outside| outside > deadline).map(shown) {
@@ -82,9 +85,14 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             "{name}: a wait in {wait} did not end at its period: if that wait was inside a job, the job took up to {longest}"
         ));
     }
-    if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every > deadline) {
+    // What it polls for may have come when it had just gone to sleep.
+    let own = longest_response(task);
+    if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every + own > deadline)
+    {
         doubts.push(format!(
-            "{name}: it sleeps {every} between its jobs; the release of the event that it polls for is not visible"
+            "{name}: it sleeps {every} between its jobs; the release of the event that it polls for is not visible, and may be {} \
+             before the end of the job",
+            every + own
         ));
     }
     if let Some(several) = task.several_jobs.filter(|several| several.longest_ns > deadline) {
@@ -101,6 +109,48 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         doubts.push(format!("{name}: {} of its activations were not recorded", task.not_recorded));
     }
     doubts
+}
+
+/// What was measured of a chain.
+pub(super) fn end_to_end(task: &Task) -> Option<String> {
+    let (chain, max) = (task.chain.as_ref()?, longest_response(task));
+    let cut_off = match chain.cut_off {
+        0 => String::new(),
+        n => format!("; {n} under way when the recording began or ended are not in it"),
+    };
+    Some(format!(
+        "{}: {} activations were followed by wake-ups from the first release to the last end, {max} at most{cut_off}",
+        task.thread.comm, task.activations
+    ))
+}
+
+/// Activations of a chain whose end is not known.
+fn not_followed(task: &Task) -> Option<String> {
+    let (chain, name) = (task.chain.as_ref()?, &task.thread.comm);
+    let names: Vec<&str> = name.split('>').collect();
+    if task.activations == 0 && chain.broken == 0 {
+        return Some(format!("{name}: no activation of '{}' was followed from end to end", names[0]));
+    }
+    let (nth, _) = chain.broken_before.iter().enumerate().find(|(_, &count)| count > 0)?;
+    let (from, to) = (names.get(nth)?, names.get(nth + 1)?);
+    Some(format!(
+        "{name}: {} of {} activations of '{}' were not followed to the end of '{}': no wake-up of '{to}' by '{from}' shows \
+         the link. What '{to}' takes without waiting for it is not seen",
+        chain.broken,
+        chain.broken + task.activations,
+        names[0],
+        names.last()?
+    ))
+}
+
+/// Whether a chain that was followed all the time measured `task` with all that released it.
+fn is_in_chain(task: &Task, tasks: &[Task]) -> bool {
+    let mut whole = tasks.iter().filter_map(|task| task.chain.as_ref()).filter(|chain| chain.broken == 0);
+    let by_chain = |chain: &Followed| {
+        chain.threads.contains(&task.thread.tid)
+            && task.released_by.iter().all(|tid| chain.threads.contains(tid))
+    };
+    whole.any(by_chain)
 }
 
 /// Turns that would be longer if jobs began at another wait.
@@ -204,7 +254,7 @@ fn released_late(task: &Task, tasks: &[Task], deadline: Ns) -> Option<String> {
         }
     }
     let own = longest(task);
-    (all > deadline && own <= deadline && all > own).then(|| {
+    (all > deadline && own <= deadline && all > own && !is_in_chain(task, tasks)).then(|| {
         format!(
             "{}: other threads of the application release it, up to {all} end to end; only its own {own} was measured",
             task.thread

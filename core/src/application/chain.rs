@@ -1,0 +1,278 @@
+//! From the release of one thread's activation to the end of another one's, along the wake-ups between them: `--chain A,B,C`.
+//!
+//! A turn of A wakes B, whose turn it begins; that one wakes C. The time from A's release to the end of C's turn is the
+//! response of the chain; where a turn begins several, the last end counts. A wake-up is what the recorder sees of a link: where
+//! a turn of A begins none of B (B was at work when A posted, or took its data from memory by a timer of its own), the
+//! activation is not followed, and counted so. What was under way when the recording began or ended is neither.
+//!
+//! Memory: [`KEPT`] turns of each stage; when they are full, the older half is linked and forgotten.
+
+use serde::{Deserialize, Serialize};
+
+use super::deadlines::fits;
+use super::places::Places;
+use super::sums::{layout, Sums};
+use super::Task;
+use crate::histogram::Histogram;
+use crate::series::{Quantity, Series, Thread};
+use crate::time::{Mono, Ns, Tid};
+
+/// Turns of each stage that are kept.
+const KEPT: usize = 1 << 16;
+
+/// How much of a chain was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Followed {
+    /// Activations of the first thread that were not followed to an end of the last one.
+    pub broken: u64,
+    /// Of these, the ones of which the last link seen is before this stage: one number for each stage after the first.
+    pub broken_before: Vec<u64>,
+    /// Not counted: under way when the recording began or ended.
+    pub cut_off: u64,
+    /// All threads of the chain.
+    pub threads: Vec<Tid>,
+}
+
+/// A turn of a thread of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub tid: Tid,
+    /// Who released it; `None`: a timer or an interrupt.
+    pub waker: Option<Tid>,
+    pub waking: Mono,
+    pub begin: Mono,
+    pub end: Mono,
+}
+
+#[derive(Clone, Default)]
+struct Stage {
+    pattern: String,
+    /// Its threads.
+    threads: Vec<Tid>,
+    /// When the first activation of one of its threads ended.
+    known_from: Option<Mono>,
+    turns: Vec<Seen>,
+}
+
+/// Of one chain.
+#[derive(Clone)]
+pub(super) struct Chain {
+    stages: Vec<Stage>,
+    followed: Followed,
+    histogram: Option<Histogram>,
+    misses: u64,
+    most: Option<Ns>,
+    /// When the last turn ended that is known.
+    now: Mono,
+}
+
+impl Chain {
+    /// `names`: patterns for names of threads, in the order in which they wake each other.
+    pub fn new(names: &[String]) -> Chain {
+        let stages: Vec<Stage> =
+            names.iter().map(|name| Stage { pattern: name.clone(), ..Stage::default() }).collect();
+        let followed =
+            Followed { broken_before: vec![0; names.len().saturating_sub(1)], ..Followed::default() };
+        Chain { stages, followed, histogram: None, misses: 0, most: None, now: Mono(0) }
+    }
+
+    /// The name under which it is reported.
+    pub fn name(&self) -> String {
+        self.stages.iter().map(|stage| stage.pattern.as_str()).collect::<Vec<_>>().join(">")
+    }
+
+    /// An activation of a thread of this name ended at `blocked`.
+    pub fn blocked(&mut self, comm: &str, tid: Tid, blocked: Mono) {
+        self.now = self.now.max(blocked);
+        for stage in self.stages.iter_mut().filter(|stage| fits(&stage.pattern, comm)) {
+            let first = stage.known_from.map_or(blocked, |known| known.min(blocked));
+            stage.known_from = Some(first);
+            if !stage.threads.contains(&tid) {
+                stage.threads.push(tid);
+            }
+        }
+    }
+
+    /// The recording ended.
+    pub fn ends(&mut self, end: Mono) {
+        self.now = self.now.max(end);
+    }
+
+    /// Turns of a thread of this name that are over; `deadline`: of the chain.
+    pub fn add(&mut self, comm: &str, turns: &[Seen], deadline: Option<Ns>) {
+        for stage in self.stages.iter_mut().filter(|stage| fits(&stage.pattern, comm)) {
+            stage.turns.extend_from_slice(turns);
+        }
+        let full = self.stages.iter().find(|stage| stage.turns.len() >= KEPT);
+        if let Some(full) = full {
+            let middle = full.turns[KEPT / 2].begin;
+            self.link(Some(middle), deadline);
+        }
+    }
+
+    /// Links what was released before `until`, and forgets it; `None`: all.
+    fn link(&mut self, until: Option<Mono>, deadline: Option<Ns>) {
+        for stage in &mut self.stages {
+            // By who woke it, then by when.
+            stage.turns.sort_by_key(|turn| (turn.waker, turn.waking));
+        }
+        let known_from = self.stages.iter().map(|stage| stage.known_from.unwrap_or(Mono(u64::MAX))).max();
+        let is_due = |turn: &Seen| until.is_none_or(|until| turn.begin < until);
+        let Some((first, rest)) = self.stages.split_first() else { return };
+        let mut first: Vec<Seen> = first.turns.clone();
+        first.sort_by_key(|turn| turn.begin);
+        let reached: Vec<Result<Mono, usize>> = first.iter().map(|turn| end_of(turn, rest)).collect();
+        for (nth, turn) in first.iter().enumerate().filter(|(_, turn)| is_due(turn)) {
+            // The next one is not followed and was released before this ended: the end may be that of both.
+            let next = first.get(nth + 1).zip(reached.get(nth + 1));
+            let of_both = next.and_then(|(next, reached)| Some((next.begin, reached.err()?)));
+            let of_both = of_both.filter(|&(begin, _)| reached[nth].is_ok_and(|end| begin < end));
+            match of_both.map_or(reached[nth], |(_, stage)| Err(stage)) {
+                Ok(end) => self.record(end.since(turn.begin), deadline),
+                // Where the end of the recording is still within the deadline, nothing is late yet.
+                Err(_) if known_from.is_some_and(|known| turn.begin < known) => self.followed.cut_off += 1,
+                Err(_) if deadline.is_some_and(|deadline| self.now.since(turn.begin) <= deadline) => {
+                    self.followed.cut_off += 1;
+                }
+                Err(stage) => {
+                    self.followed.broken += 1;
+                    self.followed.broken_before[stage] += 1;
+                }
+            }
+        }
+        for stage in &mut self.stages {
+            stage.turns.retain(|turn| until.is_some_and(|until| turn.begin >= until));
+        }
+    }
+
+    fn record(&mut self, response: Ns, deadline: Option<Ns>) {
+        self.histogram.get_or_insert_with(|| Histogram::new(layout())).record(response);
+        if let Some(deadline) = deadline.filter(|&deadline| response > deadline) {
+            self.misses += 1;
+            self.most = self.most.max(Some(response.saturating_sub(deadline)));
+        }
+    }
+
+    /// As a task whose response times are those of the chain.
+    pub fn report(&self, deadline: Option<Ns>) -> Task {
+        let mut whole = self.clone();
+        whole.link(None, deadline);
+        whole.followed.threads = whole.stages.iter().flat_map(|stage| stage.threads.clone()).collect();
+        let thread = Thread { tid: Tid(0), comm: self.name(), prio: None };
+        let series = whole.histogram.map(|histogram| {
+            let mut series = Series::new(Quantity::Response, None, histogram);
+            series.thread = Some(thread.clone());
+            series.missed = Some(0);
+            series
+        });
+        let activations = series.as_ref().map_or(0, |series| series.histogram.count());
+        Task {
+            thread,
+            is_chosen: true,
+            deadline_ns: deadline,
+            misses: whole.misses,
+            miss_max_ns: whole.most,
+            activations,
+            series: series.into_iter().collect(),
+            chain: Some(whole.followed),
+            ..Sums::new(None).report(None, &Places::default(), false)
+        }
+    }
+}
+
+/// When the last turn ended that `turn` began in the last of `stages`; else the first of them that it did not reach.
+fn end_of(turn: &Seen, stages: &[Stage]) -> Result<Mono, usize> {
+    let Some((next, rest)) = stages.split_first() else { return Ok(turn.end) };
+    let from = next.turns.partition_point(|one| (one.waker, one.waking) < (Some(turn.tid), turn.begin));
+    let woken = next.turns[from..].iter();
+    let woken = woken.take_while(|one| one.waker == Some(turn.tid) && one.waking <= turn.end);
+    let ends = woken.map(|one| end_of(one, rest).map_err(|stage| stage + 1));
+    ends.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Err(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn seen(tid: i32, waker: Option<i32>, begin: u64, end: u64) -> Seen {
+        let (waking, begin, end) = (Mono(begin * MS), Mono(begin * MS), Mono(end * MS));
+        Seen { tid: Tid(tid), waker: waker.map(Tid), waking, begin, end }
+    }
+
+    /// Ten activations of 100 ms: `a` from 0 to 15, wakes `b` at 14, which wakes `c` at 30.
+    fn chain(leave_out: Option<u64>, wakes: i32) -> Task {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let mut chain = Chain::new(&names);
+        for (tid, name) in (1..).zip(&names) {
+            chain.blocked(name, Tid(tid), Mono(0));
+        }
+        for k in 1..=10 {
+            let r = k * 100;
+            chain.add("c", &[seen(3, Some(2), r + 30, r + 60)], None);
+            if Some(k) != leave_out {
+                chain.add("b", &[seen(2, Some(wakes), r + 14, r + 35)], None);
+            }
+            chain.add("a", &[seen(1, None, r, r + 15)], None);
+        }
+        chain.blocked("a", Tid(1), Mono(2_000 * MS));
+        chain.report(Some(Ns(40 * MS)))
+    }
+
+    #[test]
+    fn a_chain_takes_from_the_first_release_to_the_last_end_and_each_late_one_is_counted() {
+        let task = chain(None, 1);
+        let response = &task.of(Quantity::Response).unwrap().histogram;
+        assert_eq!((response.count(), response.max()), (10, Some(Ns(60 * MS))));
+        assert_eq!((task.misses, task.miss_max_ns), (10, Some(Ns(20 * MS))));
+        assert_eq!(task.chain.unwrap().broken, 0);
+        assert_eq!(task.thread.comm, "a>b>c");
+    }
+
+    #[test]
+    fn an_activation_whose_link_is_not_seen_is_counted_with_the_stage_that_it_did_not_reach() {
+        let task = chain(Some(4), 1);
+        let followed = task.chain.unwrap();
+        assert_eq!((task.activations, followed.broken, followed.broken_before), (9, 1, vec![1, 0]));
+        let followed = chain(None, 9).chain.unwrap();
+        assert_eq!((followed.broken, followed.broken_before), (10, vec![10, 0]), "somebody else wakes b");
+    }
+
+    #[test]
+    fn a_turn_that_begins_several_lasts_until_the_last_of_them_ends_and_needs_them_all() {
+        let mut chain = Chain::new(&["a", "b"].map(str::to_owned));
+        chain.blocked("a", Tid(1), Mono(0));
+        chain.blocked("b", Tid(2), Mono(0));
+        chain.add("a", &[seen(1, None, 100, 120)], None);
+        chain.add("b", &[seen(2, Some(1), 105, 110), seen(2, Some(1), 115, 150)], None);
+        let max = chain.report(None).of(Quantity::Response).unwrap().histogram.max();
+        assert_eq!(max, Some(Ns(50 * MS)));
+    }
+
+    #[test]
+    fn many_turns_take_no_more_room_and_none_is_forgotten() {
+        let mut chain = Chain::new(&["a", "b"].map(str::to_owned));
+        chain.blocked("a", Tid(1), Mono(0));
+        chain.blocked("b", Tid(2), Mono(0));
+        for k in 1..200_000 {
+            chain.add("a", &[seen(1, None, k * 10, k * 10 + 2)], None);
+            chain.add("b", &[seen(2, Some(1), k * 10 + 1, k * 10 + 4)], None);
+            assert!(chain.stages.iter().all(|stage| stage.turns.len() <= KEPT));
+        }
+        let task = chain.report(None);
+        assert_eq!((task.activations, task.chain.unwrap().broken), (199_999, 0));
+    }
+
+    #[test]
+    fn what_began_before_all_were_seen_or_goes_on_at_the_end_is_cut_off() {
+        let mut chain = Chain::new(&["a", "b"].map(str::to_owned));
+        chain.blocked("a", Tid(1), Mono(0));
+        chain.add("a", &[seen(1, None, 10, 12), seen(1, None, 990, 992)], None);
+        chain.blocked("b", Tid(2), Mono(50 * MS));
+        chain.blocked("a", Tid(1), Mono(1_000 * MS));
+        let followed = chain.report(Some(Ns(40 * MS))).chain.unwrap();
+        assert_eq!((followed.cut_off, followed.broken), (2, 0));
+    }
+}

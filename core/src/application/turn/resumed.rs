@@ -1,0 +1,34 @@
+//! A wait that a stop interrupted, and that goes on: in the system call restart_syscall(2), which is no place of its own.
+//!
+//! The kernel makes that call for sleeps by a relative time, polls and waits with a timeout, where no handler ran. The
+//! program has not gone on meanwhile.
+
+use super::super::sums::missing_between;
+use crate::trace::activation::{Activation, Point};
+
+/// Where a thread waited before it was stopped; `None`: not known.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WaitedIn(Option<(Point, u32, u16)>);
+
+impl WaitedIn {
+    /// `activation`, which follows `last`, with the place that it waits in.
+    pub fn resumed(
+        &mut self,
+        activation: &Activation,
+        last: Option<&Activation>,
+        name: fn(Point) -> Option<&'static str>,
+    ) -> Activation {
+        if last.is_none_or(|last| missing_between(last, activation).0 > 0) {
+            self.0 = None;
+        }
+        if name(activation.point) == Some("restart_syscall") {
+            let waited_in = self.0.unwrap_or((activation.point, activation.site, activation.stack));
+            let (point, site, stack) = waited_in;
+            return Activation { point, site, stack, ..*activation };
+        }
+        if activation.point.syscall != Point::STOPPED {
+            self.0 = Some((activation.point, activation.site, activation.stack));
+        }
+        *activation
+    }
+}
