@@ -127,7 +127,9 @@ pub(super) fn each(text: &str) -> Vec<&str> {
     for line in text.split_inclusive('\n') {
         let said = line.trim_start().strip_prefix('#').map(str::trim_start);
         let is_release = line.contains(" latency trace v1");
-        if said.is_some_and(|said| said.starts_with("tracer:")) || is_release && has_release {
+        if said.is_some_and(|said| said.starts_with("tracer:"))
+            || is_release && (has_release || starts.is_empty())
+        {
             starts.push(at);
             has_release = false;
         }

@@ -15,11 +15,13 @@ use crate::time::{Mono, Ns};
 pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
     // A mail program may have broken a line before its figures.
     let lines = || text.lines().map(str::trim);
-    let whole = lines().zip(std::iter::once("").chain(lines())).map(|(line, before)| {
-        match line.starts_with("inner/outer(us):") {
-            true => Cow::Owned(format!("{before} {line}")),
-            false => Cow::Borrowed(line),
-        }
+    let is_rest = |line: &str| {
+        let head = line.split_once("inner/outer(us):").map(|(head, _)| head.trim());
+        head.is_some_and(|head| head.bytes().all(|byte| byte == b'#' || byte.is_ascii_digit()))
+    };
+    let whole = lines().zip(std::iter::once("").chain(lines())).map(|(line, before)| match is_rest(line) {
+        true => Cow::Owned(format!("{before} {line}")),
+        false => Cow::Borrowed(line),
     });
     let samples: Vec<(Cow<'_, str>, Sample)> =
         whole.filter_map(|line| Sample::parse(&line).map(|sample| (line, sample))).collect();

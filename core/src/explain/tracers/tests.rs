@@ -365,6 +365,10 @@ fn of_several_reports_in_one_text_none_has_the_figure_of_another() {
         "{sentence}"
     );
     assert!(report.limits.iter().any(|limit| limit.contains("3 reports")), "{:?}", report.limits);
+    let without_first_line = texts.concat().replacen("# tracer: irqsoff\n", "", 1);
+    let (report, sentence, _) = pasted(&without_first_line);
+    assert!(sentence.contains("from a2 to b2"), "{sentence}");
+    assert!(report.limits.iter().any(|limit| limit.contains("3 reports")), "{:?}", report.limits);
 }
 
 #[test]
@@ -417,10 +421,9 @@ fn a_silence_in_which_another_task_came_is_nobodys() {
 
 #[test]
 fn the_cpu_of_a_broken_line_of_hwlat_is_that_before_the_break() {
-    let text = "# tracer: hwlat
- <...>-791 [001] dn..... 328.409602: #1
-inner/outer(us): 37140/28212 ts:1795710083.070572098 count:20
-";
-    let (report, _, total) = pasted(text);
-    assert_eq!((total, report.worst.unwrap().cpu), (Ns::from_us(37_140), Cpu(1)));
+    for rest in ["#1\ninner/outer(us): 37140/28212", "\n#1   inner/outer(us): 37140/28212"] {
+        let line = format!("<...>-791 [001] dn..... 328.409602: {rest} ts:1795710083.070572098 count:20");
+        let (report, _, total) = pasted(&format!("# tracer: hwlat\n{line}\n"));
+        assert_eq!((total, report.worst.unwrap().cpu), (Ns::from_us(37_140), Cpu(1)));
+    }
 }
