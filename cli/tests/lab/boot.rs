@@ -1,9 +1,10 @@
 //! Boots the guests, again where one hung, and unpacks what they sent.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use lathunt_host::testing::may_run;
 
@@ -16,6 +17,7 @@ use crate::GUESTS;
 const BOOTS: usize = 6;
 
 /// Why there are no results.
+#[derive(Clone)]
 enum NoGuest {
     /// Something is missing on this machine.
     Missing(String),
@@ -29,43 +31,41 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The results of `scenario`; `None` when the test called `test` is skipped because the lab cannot run here.
+    /// The results of `scenario` in the first guest that runs it; `None` when the test called `test` is skipped because
+    /// the lab cannot run here.
     ///
     /// # Panics
     /// When the guest did not come up, or the scenario did not end with 0; shows what it said.
     pub fn of(scenario: &str, test: &str) -> Option<Outcome> {
-        static RESULTS: OnceLock<Result<PathBuf, NoGuest>> = OnceLock::new();
-        match RESULTS.get_or_init(boot) {
+        let guest = GUESTS.iter().find(|guest| guest.scenarios.contains(&scenario));
+        Outcome::on(guest.unwrap_or_else(|| panic!("no guest runs {scenario}")).name, scenario, test)
+    }
+
+    /// The same in the guest called `name`.
+    ///
+    /// # Panics
+    /// See [`of`](Outcome::of).
+    pub fn on(name: &str, scenario: &str, test: &str) -> Option<Outcome> {
+        let guest = GUESTS.iter().find(|guest| guest.name == name);
+        let guest = guest.unwrap_or_else(|| panic!("no guest is called {name}"));
+        match results_of(guest) {
             Err(NoGuest::Missing(reason)) => {
-                let ran = may_run(test, Some(reason));
+                let ran = may_run(test, Some(&reason));
                 assert!(!ran, "a reason was given");
                 None
             }
             Err(NoGuest::Failed(what)) => panic!("{what}"),
-            Ok(results) => {
-                let outcome = Outcome { directory: results.join(scenario) };
-                let guest = Guest::of(scenario).unwrap_or_else(|| panic!("no guest runs {scenario}"));
+            Ok(directory) => {
+                let outcome = Outcome { directory: directory.join("results").join(name).join(scenario) };
                 assert!(
                     outcome.directory.join("status").exists(),
                     "nothing came of scenario {scenario}:\n{}",
-                    tail(&guest.ports(results.parent().unwrap_or(results)).console)
+                    tail(&guest.ports(&directory).console)
                 );
                 let status = outcome.text("status");
                 assert_eq!(status.trim(), "0", "scenario {scenario} failed:\n{}", outcome.text("stderr"));
                 Some(outcome)
             }
-        }
-    }
-
-    /// The same for a scenario that needs `commands`: skipped where the binary does not have them (yet).
-    pub fn with(commands: &[&str], scenario: &str, test: &str) -> Option<Outcome> {
-        let there = Outcome::of("kernel", test)?.text("commands");
-        let absent = commands.iter().find(|&&command| !there.lines().any(|line| line == command));
-        let reason = absent.map(|command| format!("this lathunt has no command '{command}'"));
-        if may_run(test, reason.as_deref()) {
-            Outcome::of(scenario, test)
-        } else {
-            None
         }
     }
 
@@ -81,26 +81,32 @@ impl Outcome {
     }
 }
 
-fn boot() -> Result<PathBuf, NoGuest> {
-    let directory = prepared()?;
-    let results = directory.join("results");
+/// The lab's directory, in which `results/GUEST` has what came of `guest`: booted at the first call for it, and one after
+/// the other, for they would disturb each other.
+fn results_of(guest: &'static Guest) -> Result<PathBuf, NoGuest> {
+    static BOOTED: Mutex<BTreeMap<&str, Result<PathBuf, NoGuest>>> = Mutex::new(BTreeMap::new());
+    let mut booted = BOOTED.lock().unwrap_or_else(PoisonError::into_inner);
+    booted.entry(guest.name).or_insert_with(|| boot(guest)).clone()
+}
+
+fn boot(guest: &Guest) -> Result<PathBuf, NoGuest> {
+    let directory = prepared(guest)?;
+    let results = directory.join("results").join(guest.name);
     let _ = fs::remove_dir_all(&results); // left over from an earlier run
     fs::create_dir_all(&results).map_err(|error| failed("create", &results, &error))?;
     // What came whole is judged also when the rest did not come.
-    for guest in GUESTS {
-        for _ in 0..BOOTS {
-            let is_missing = |name: &&str| !results.join(name).join("status").exists();
-            let missing: Vec<&str> = guest.scenarios.iter().copied().filter(is_missing).collect();
-            if missing.is_empty() {
-                break;
-            }
-            let end =
-                guest.run(&directory, &missing).map_err(|error| failed("run", Path::new("qemu"), &error))?;
-            let unpacked = unpack(&guest.ports(&directory).sent, &results)?;
-            eprintln!("the guest {} for {}: {end} {unpacked}", guest.name, missing.join(", "));
+    for _ in 0..BOOTS {
+        let is_missing = |name: &&str| !results.join(name).join("status").exists();
+        let missing: Vec<&str> = guest.scenarios.iter().copied().filter(is_missing).collect();
+        if missing.is_empty() {
+            break;
         }
+        let end =
+            guest.run(&directory, &missing).map_err(|error| failed("run", Path::new("qemu"), &error))?;
+        let unpacked = unpack(&guest.ports(&directory).sent, &results)?;
+        eprintln!("the guest {} for {}: {end} {unpacked}", guest.name, missing.join(", "));
     }
-    Ok(results)
+    Ok(directory)
 }
 
 /// Several tars one after the other; the check sums of gzip show whether the serial line lost anything. Says what tar
@@ -116,13 +122,16 @@ fn unpack(sent: &Path, results: &Path) -> Result<String, NoGuest> {
     Ok(String::from_utf8_lossy(&unpacked.stderr).into_owned())
 }
 
-/// The directory with kernel and initrd: `LATHUNT_LAB` when it was prepared before, else `lab/prepare` makes it.
-fn prepared() -> Result<PathBuf, NoGuest> {
-    if let Some(directory) = std::env::var_os("LATHUNT_LAB") {
-        return Ok(directory.into());
+/// The directory with kernel and initrd: `LATHUNT_LAB` when they were prepared before, else `lab/prepare` makes them.
+fn prepared(guest: &Guest) -> Result<PathBuf, NoGuest> {
+    if let Some(directory) = std::env::var_os("LATHUNT_LAB").map(PathBuf::from) {
+        if guest.is_in(&directory) {
+            return Ok(directory);
+        }
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/prepare");
-    let output = Command::new(&script).output().map_err(|error| failed("run", &script, &error))?;
+    let output =
+        Command::new(&script).arg(guest.kernel).output().map_err(|error| failed("run", &script, &error))?;
     let (said, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     match output.status.code() {
         Some(0) => Ok(said.lines().last().unwrap_or_default().into()),

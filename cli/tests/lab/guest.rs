@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 /// One machine.
 pub struct Guest {
     pub name: &'static str,
+    /// As `lab/prepare` names it: architecture, version.
+    pub kernel: &'static str,
     /// What it is made of, for QEMU.
     pub machine: &'static [&'static str],
     /// In their order; each is `lab/scenarios/NAME.sh`.
@@ -29,10 +31,18 @@ pub const TWO_CPUS: &[&str] = &["-smp", "2"];
 /// Silence of those.
 pub const SILENCE: Duration = Duration::from_secs(15);
 
+/// The generic board of QEMU with a core of Arm's. It has one serial port; results leave by virtio's, whose driver is in
+/// the kernel. (By a serial port on PCI some got lost: the port stood still until the kernel gave up on it.)
+const ARM64: &[&str] =
+    &["-machine", "virt,gic-version=3", "-cpu", "cortex-a57", "-device", "virtio-serial-pci"];
+/// no_timer_check: at its start the kernel waits a moment for the timer, which a busy host's emulator does not give in
+/// time, and panics.
+const AMD64_LINE: &str = "console=ttyS0 lab.ports=ttyS1,ttyS2 tsc=reliable clocksource=tsc no_timer_check";
+
 /// Longest life of a guest: far more than it takes, for a host that has other work.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What a guest sends through its serial ports.
+/// What a guest sends through its ports.
 pub struct Ports {
     /// What it says.
     pub console: PathBuf,
@@ -42,11 +52,6 @@ pub struct Ports {
 }
 
 impl Guest {
-    /// The one that runs `scenario`.
-    pub fn of(scenario: &str) -> Option<&'static Guest> {
-        crate::GUESTS.iter().find(|guest| guest.scenarios.contains(&scenario))
-    }
-
     /// The files in `directory` to which its ports go.
     pub fn ports(&self, directory: &Path) -> Ports {
         let [console, sent, alive] = ["console.log", "results.tgz", "alive"]
@@ -85,24 +90,49 @@ impl Guest {
 
     fn start(&self, directory: &Path, scenarios: &[&str]) -> std::io::Result<Child> {
         let Ports { console, sent, alive } = self.ports(directory);
-        let port = |file: PathBuf| ["-serial".to_owned(), format!("file:{}", file.display())];
+        let architecture = self.architecture();
+        let (emulator, fixed, said) = match architecture {
+            "arm64" => ("qemu-system-aarch64", ARM64, "console=ttyAMA0 lab.ports=vport0p1,vport0p2"),
+            _ => ("qemu-system-x86_64", &[][..], AMD64_LINE),
+        };
         // noirqdebug: with the interrupt of the serial port in a thread, the kernel takes the port's interrupts for
-        // spurious ones after some 100 KB and turns them off. no_timer_check: at its start the kernel waits a moment for
-        // the timer, which a busy host's emulator does not give in time, and panics.
-        let line = format!(
-            "console=ttyS0 quiet panic=-1 tsc=reliable clocksource=tsc noirqdebug no_timer_check lab.run={}",
-            scenarios.join(",")
-        );
-        Command::new("qemu-system-x86_64")
-            .args(["-accel", "tcg", "-m", "1G", "-no-reboot", "-display", "none", "-monitor", "none"])
+        // spurious ones after some 100 KB and turns them off.
+        let line = format!("{said} quiet panic=-1 noirqdebug lab.run={}", scenarios.join(","));
+        let mut qemu = Command::new(emulator);
+        qemu.args(["-accel", "tcg", "-m", "1G", "-no-reboot", "-display", "none", "-monitor", "none"])
+            .args(fixed)
             .args(self.machine)
             .args(["-net", "none", "-append", &line])
             .arg("-kernel")
-            .arg(directory.join("vmlinux"))
+            .arg(directory.join(format!("{}.kernel", self.kernel)))
             .arg("-initrd")
-            .arg(directory.join("initrd"))
-            .args([console, sent, alive].into_iter().flat_map(port))
-            .stdin(Stdio::null())
-            .spawn()
+            .arg(directory.join(format!("{architecture}.initrd")))
+            .args(["-serial", &format!("file:{}", console.display())]);
+        for (port, file) in [("sent", sent), ("alive", alive)] {
+            let file = file.display();
+            match architecture {
+                "arm64" => qemu
+                    .args(["-chardev", &format!("file,id={port},path={file}")])
+                    .args(["-device", &format!("virtserialport,chardev={port}")]),
+                _ => qemu.args(["-serial", &format!("file:{file}")]),
+            };
+        }
+        qemu.stdin(Stdio::null()).spawn()
+    }
+
+    /// As Debian names it; the initrd has that name.
+    fn architecture(&self) -> &'static str {
+        if self.kernel.starts_with("arm64") {
+            "arm64"
+        } else {
+            "amd64"
+        }
+    }
+
+    /// Whether `directory` has all that is booted.
+    pub fn is_in(&self, directory: &Path) -> bool {
+        [format!("{}.kernel", self.kernel), format!("{}.initrd", self.architecture())]
+            .iter()
+            .all(|file| directory.join(file).exists())
     }
 }

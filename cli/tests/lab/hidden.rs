@@ -14,7 +14,11 @@ const MODES: [(&str, &str); 2] = [("plain", "plain"), ("threadjob", "spawner")];
 #[test]
 #[ignore = "lab: run by make test"]
 fn late_jobs_have_their_number_and_size_where_the_kernel_shows_every_switch() {
-    let Some(outcome) = Outcome::with(&["record"], "hidden", "lab: late work in hiding") else { return };
+    let Some(outcome) = Outcome::of("hidden", "lab: late work in hiding") else { return };
+    late_jobs_are_counted_and_sized(&outcome);
+}
+
+pub fn late_jobs_are_counted_and_sized(outcome: &Outcome) {
     for (mode, thread) in MODES {
         let talk = outcome.text(&format!("{mode}.talk"));
         let truth =

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::boot::Outcome;
 
 fn history() -> Option<Value> {
-    let outcome = Outcome::with(&["monitor"], "monitor", "lab: monitor")?;
+    let outcome = Outcome::of("monitor", "lab: monitor")?;
     Some(serde_json::from_str(&outcome.text("history.json")).unwrap())
 }
 

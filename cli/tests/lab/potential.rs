@@ -21,11 +21,18 @@ use guest::{Guest, SILENCE, SILENCE_OF_VIRTUAL_TIME, TWO_CPUS, VIRTUAL_TIME};
 const GUESTS: &[Guest] = &[
     Guest {
         name: "traced-virtual-time",
+        kernel: "traced",
         machine: VIRTUAL_TIME,
         scenarios: &["potential-same"],
         silence: SILENCE_OF_VIRTUAL_TIME,
     },
-    Guest { name: "traced-two-cpus", machine: TWO_CPUS, scenarios: &["potential-tracers"], silence: SILENCE },
+    Guest {
+        name: "traced-two-cpus",
+        kernel: "traced",
+        machine: TWO_CPUS,
+        scenarios: &["potential-tracers"],
+        silence: SILENCE,
+    },
 ];
 
 const POTENTIAL: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];

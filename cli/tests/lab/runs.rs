@@ -10,7 +10,7 @@ use lathunt_host::inject::Kind;
 use crate::boot::Outcome;
 use crate::freeze;
 
-fn run_of(outcome: &Outcome, file: &str) -> Run {
+pub fn run_of(outcome: &Outcome, file: &str) -> Run {
     let text = outcome.text(file);
     Run::from_json(&text).unwrap_or_else(|error| panic!("{file}: {error}\n{}", outcome.text("stderr")))
 }
@@ -18,7 +18,7 @@ fn run_of(outcome: &Outcome, file: &str) -> Run {
 #[test]
 #[ignore = "lab: run by make test"]
 fn a_short_hunt_ends_with_a_valid_run_on_preempt_rt() {
-    let Some(outcome) = Outcome::with(&["hunt"], "hunt", "lab: hunt") else { return };
+    let Some(outcome) = Outcome::of("hunt", "lab: hunt") else { return };
     let run = run_of(&outcome, "run.json");
     assert_ne!(outcome.text("hunt-status").trim(), "1", "hunt could not measure");
     assert!(run.complete);
@@ -36,11 +36,16 @@ fn a_short_hunt_ends_with_a_valid_run_on_preempt_rt() {
 #[test]
 #[ignore = "lab: run by make test"]
 fn the_recorders_load_from_the_same_object_and_see_every_cpu() {
-    let Some(outcome) = Outcome::with(&["hunt"], "hunt", "lab: recorders") else { return };
-    let run = run_of(&outcome, "run.json");
+    let Some(outcome) = Outcome::of("hunt", "lab: recorders") else { return };
+    sees_every_cpu(&outcome, 1000);
+}
+
+/// More than `least` samples of each quantity.
+pub fn sees_every_cpu(outcome: &Outcome, least: u64) {
+    let run = run_of(outcome, "run.json");
     for quantity in [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup] {
         for cpu in [Cpu(0), Cpu(1)] {
-            assert!(of_cpu(&run, quantity, cpu) > 1000, "no {} on CPU {cpu}", quantity.name());
+            assert!(of_cpu(&run, quantity, cpu) > least, "no {} on CPU {cpu}", quantity.name());
         }
     }
 }
@@ -48,8 +53,12 @@ fn the_recorders_load_from_the_same_object_and_see_every_cpu() {
 #[test]
 #[ignore = "lab: run by make test"]
 fn parts_add_up_in_every_explanation() {
-    let Some(outcome) = Outcome::with(&["hunt"], "hunt", "lab: parts") else { return };
-    let run = run_of(&outcome, "run.json");
+    let Some(outcome) = Outcome::of("hunt", "lab: parts") else { return };
+    every_explanation_adds_up(&outcome);
+}
+
+pub fn every_explanation_adds_up(outcome: &Outcome) {
+    let run = run_of(outcome, "run.json");
     let explained: Vec<&Explanation> =
         run.peaks.iter().filter_map(|peak| peak.explanation.as_ref()).collect();
     assert!(!explained.is_empty(), "no peak is explained");

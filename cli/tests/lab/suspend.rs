@@ -10,7 +10,7 @@ const SLEPT_MS: std::ops::Range<f64> = 1_000.0..10_000.0;
 #[test]
 #[ignore = "lab: run by make test"]
 fn a_sleep_of_the_machine_is_recorded_and_is_no_latency() {
-    let Some(outcome) = Outcome::with(&["monitor"], "suspend", "lab: suspend") else { return };
+    let Some(outcome) = Outcome::of("suspend", "lab: suspend") else { return };
     let json: Value = serde_json::from_str(&outcome.text("history.json")).unwrap();
     let events = json["events"].as_array().unwrap();
     let sleeps: Vec<&Value> = events.iter().filter(|event| event["kind"] == "suspend").collect();
