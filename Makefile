@@ -10,7 +10,7 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab lab-potential bench fuzz mutants torture kills many-runs dist check install uninstall
+.PHONY: help setup build hunt test lab lab-potential bench fuzz mutants torture kills many-runs dist deb check install uninstall
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -32,6 +32,7 @@ test: ## All tests, also those that need root and the PREEMPT_RT lab; says what 
 lab: ## Only the lab: our binary under Debian's PREEMPT_RT kernel in QEMU
 	@scripts/setup test
 	@lab/prepare >/dev/null
+	@lab/prepare arm64-6.12 >/dev/null || true # its tests say why they are skipped
 	cargo test --locked --package lathunt --test lab -- --include-ignored --show-output
 
 lab-potential: ## Potential latencies on a kernel with their tracepoints, which is built first: ten minutes, once
@@ -51,6 +52,9 @@ kills: ## kill -9 each long-running command 400 times: nothing is left; an hour 
 
 dist: ## Static binaries and tarballs for x86-64 and aarch64, in target/dist (DIST_ARGS=--twice: proves that two builds are equal)
 	@scripts/dist $(DIST_ARGS)
+
+deb: dist ## Debian packages of these binaries, for amd64 and arm64, in target/dist
+	@scripts/deb
 
 many-runs: ## Ask 1,000 run files with DuckDB (from PyPI) and check the answers: docs/howto/many-runs.md
 	@scripts/many-runs
