@@ -48,16 +48,9 @@ fn pulses_in_a_hunt_on_arm64_are_found_sized_and_blamed() {
 
 #[test]
 #[ignore = "lab: run by make test"]
-fn injected_latencies_on_arm64_are_among_the_worst_of_a_recording_and_blamed() {
-    let Some(outcome) = of("record") else { return };
-    record::injected_are_found_and_blamed(&outcome);
-}
-
-#[test]
-#[ignore = "lab: run by make test"]
 fn late_jobs_on_arm64_have_their_number_and_size() {
-    let Some(outcome) = of("hidden") else { return };
-    hidden::late_jobs_are_counted_and_sized(&outcome);
+    let Some(outcome) = of("jobs") else { return };
+    hidden::late_jobs_are_counted_and_sized(&outcome, &[("plain", "plain")]);
 }
 
 #[test]

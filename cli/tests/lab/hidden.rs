@@ -15,11 +15,12 @@ const MODES: [(&str, &str); 2] = [("plain", "plain"), ("threadjob", "spawner")];
 #[ignore = "lab: run by make test"]
 fn late_jobs_have_their_number_and_size_where_the_kernel_shows_every_switch() {
     let Some(outcome) = Outcome::of("hidden", "lab: late work in hiding") else { return };
-    late_jobs_are_counted_and_sized(&outcome);
+    late_jobs_are_counted_and_sized(&outcome, &MODES);
 }
 
-pub fn late_jobs_are_counted_and_sized(outcome: &Outcome) {
-    for (mode, thread) in MODES {
+/// In each of these modes, with the thread that is late there.
+pub fn late_jobs_are_counted_and_sized(outcome: &Outcome, modes: &[(&str, &str)]) {
+    for &(mode, thread) in modes {
         let talk = outcome.text(&format!("{mode}.talk"));
         let truth =
             talk.lines().find_map(|line| line.strip_prefix("TRUTH ")).unwrap_or_else(|| panic!("{talk}"));

@@ -37,7 +37,7 @@ fn injected_latencies_are_among_the_worst_of_a_recording_and_blamed() {
 }
 
 /// Gives the run.
-pub fn injected_are_found_and_blamed(outcome: &Outcome) -> Run {
+fn injected_are_found_and_blamed(outcome: &Outcome) -> Run {
     let run = run_of(outcome, "injected.json");
     assert_ne!(outcome.text("injected-status").trim(), "1", "{}", outcome.text("injected.talk"));
     // It was stopped long before its 60 s.
