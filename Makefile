@@ -1,11 +1,11 @@
-# Two commands do everything, set-up included: `make hunt` and `make test`. The rest is for those who change lathunt.
+# `make hunt` and `make test` need no other command; they include the setup. The other targets are for development.
 
-# rustup's cargo is found also before the first new login.
+# Find rustup's cargo even before the next login.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-# How long `make hunt` measures, and anything else for it: make hunt DURATION=10s HUNT_ARGS="--deadline 100us".
+# Duration of `make hunt`, and its other options: make hunt DURATION=10s HUNT_ARGS="--deadline 100us".
 DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
@@ -21,59 +21,59 @@ setup:
 build: setup ## Build the release binary (target/release/lathunt)
 	cargo build --release --locked --package lathunt --package lathunt-tracer --package lathunt-runtime
 
-hunt: build ## Measure this machine for 60 s under load, explain the worst, give a verdict and a report
-	@# 2 (deadline exceeded) and 3 (inconclusive) are verdicts, which are printed; make would call them errors.
+hunt: build ## Measure this machine for 60 s under load, explain the worst cases, print a verdict and write a report
+	@# Exit codes 2 (deadline exceeded) and 3 (inconclusive) are verdicts, not errors of make.
 	$(BINARY) hunt -D $(DURATION) $(HUNT_ARGS) || case $$? in 2 | 3) ;; *) exit 1 ;; esac
 
-test: ## All tests, also those that need root and the PREEMPT_RT lab; says what was skipped
+test: ## All tests, including those that need root and the PREEMPT_RT lab; lists skipped tests
 	@scripts/setup test
 	@scripts/test
 
-lab: ## Only the lab: our binary under Debian's PREEMPT_RT kernel in QEMU
+lab: ## Only the lab tests: the binary on Debian's PREEMPT_RT kernels in QEMU
 	@scripts/setup test
 	@lab/prepare >/dev/null
 	@lab/prepare arm64-6.12 >/dev/null || true # its tests say why they are skipped
 	cargo test --locked --package lathunt --test lab -- --include-ignored --show-output
 
-lab-potential: ## Potential latencies on a kernel with their tracepoints, which is built first: ten minutes, once
+lab-potential: ## Test potential latencies on a kernel with the preemptirq tracepoints (built on first use, ten minutes)
 	@scripts/setup kernel
 	@lab/build-traced-kernel
 	LATHUNT_LAB="$$(lab/prepare traced | tail -n 1)" cargo test --locked --package lathunt --features traced-kernel --test lab_potential -- --include-ignored --show-output
 
-mutants: ## Weaken 20 lines that lead to a verdict, one after the other: does a test fail?
+mutants: ## Mutation test: weaken 20 lines that lead to a verdict, one at a time; a test must fail for each
 	@scripts/mutants
 
-fuzz: ## Feed decoders and parsers what coverage-guided mutation makes, a minute each (SECONDS=600; TARGET=ctf: one of them)
+fuzz: ## Coverage-guided fuzzing of decoders and parsers, one minute each (SECONDS=600; TARGET=ctf: only this one)
 	@scripts/fuzz $(or $(SECONDS),60) $(TARGET)
 
-kills: ## kill -9 each long-running command 400 times: nothing is left; an hour (KILLED=NAME: one command)
+kills: ## kill -9 each long-running command 400 times and check that nothing is left; one hour (KILLED=NAME: one command)
 	@scripts/setup test
 	LATHUNT_KILLS=400 LATHUNT_REQUIRE=1 $(if $(KILLED),LATHUNT_KILLED=$(KILLED)) cargo test --locked --package lathunt --test killed -- --ignored --nocapture --exact kills_at_random_moments_leave_nothing
 
-dist: ## Static binaries and tarballs for x86-64 and aarch64, in target/dist (DIST_ARGS=--twice: proves that two builds are equal)
+dist: ## Static binaries and tarballs for x86-64 and aarch64, in target/dist (DIST_ARGS=--twice: check that two builds are identical)
 	@scripts/dist $(DIST_ARGS)
 
-deb: dist ## Debian packages of these binaries, for amd64 and arm64, in target/dist
+deb: dist ## Debian packages of the binaries of dist, for amd64 and arm64, in target/dist
 	@scripts/deb
 
-many-runs: ## Ask 1,000 run files with DuckDB (from PyPI) and check the answers: docs/howto/many-runs.md
+many-runs: ## Query 1,000 run files with DuckDB (from PyPI) and check the results: docs/howto/many-runs.md
 	@scripts/many-runs
 
-bench: ## Cost and speed, as ratios to the peers measured in the same run
+bench: ## Benchmarks: cost and speed, as ratios to comparable tools measured in the same run
 	@scripts/setup test
 	cargo bench --locked --workspace
 
-torture: ## Preempt threads of lathunt-runtime ten million times and compare all registers: 20 minutes
+torture: ## Preempt threads of lathunt-runtime ten million times and compare all registers; 20 minutes
 	LATHUNT_TORTURE=10000000 cargo test --release --locked --package lathunt-runtime --test torture
 
-check: ## What must be clean before a commit: format, lints, docs, sizes, links, aarch64
+check: ## Checks that must pass before a commit: format, lints, docs, sizes, links, aarch64
 	@scripts/setup test
 	@scripts/check
 
 # Debian's own cyclictest is not shadowed unless asked: see docs/decisions/0003-install-layout.md.
-install: ## Install binary, links, manual pages, and headers and libraries of tracer and runtime (PREFIX, DESTDIR; CYCLICTEST=yes puts the drop-in into bin, CAPABILITIES=yes lets users measure without root)
+install: ## Install binary, links, manual pages, and headers and libraries of tracer and runtime (PREFIX, DESTDIR; CYCLICTEST=yes: install the cyclictest replacement in bin; CAPABILITIES=yes: let users measure without root)
 	@test -x $(BINARY) -a -e target/release/liblathunt_tracer.so -a -e target/release/liblathunt_runtime.so || { echo "make install: run 'make build' first (as yourself, not as root)" >&2; exit 1; }
 	@scripts/install "$(DESTDIR)" "$(PREFIX)" "$(CYCLICTEST)" "$(CAPABILITIES)"
 
-uninstall: ## Remove what install put there
+uninstall: ## Remove the installed files
 	@scripts/install --remove "$(DESTDIR)" "$(PREFIX)"
