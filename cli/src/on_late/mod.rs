@@ -94,7 +94,8 @@ impl OnLate {
         }
         let now = clock::mono();
         self.begun.retain(|&at| now.since(at) < MINUTE);
-        self.running.is_none() && self.begun.len() < self.per_minute
+        let acts = self.attendant.is_some() || self.wants_traces;
+        acts && self.running.is_none() && self.begun.len() < self.per_minute
     }
 
     /// Counts what measuring threads report. The largest of it, if that may be acted on now.
@@ -156,12 +157,22 @@ impl OnLate {
         self.kept.withheld = self.kept.withheld.saturating_sub(1);
         match self.attendant.as_mut().map(|attendant| attendant.act(&case)) {
             Some(Ok(())) => self.running = Some(action),
-            Some(Err(error)) => self.keep(Action {
-                end: Some(clock::mono()),
-                did: action.did.into_iter().chain([error.to_string()]).collect(),
-                ..action
-            }),
+            Some(Err(error)) => {
+                self.attendant = None;
+                eprintln!("lathunt: --on-late: {error}: no further command or signal");
+                self.undone(action);
+            }
             None => self.keep(Action { end: Some(clock::mono()), ..action }),
+        }
+    }
+
+    /// Nobody is there to act: what counts is the trace, if one was kept.
+    fn undone(&mut self, action: Action) {
+        if action.did.is_empty() {
+            self.begun.pop_back();
+            self.kept.withheld += 1;
+        } else {
+            self.keep(Action { end: Some(clock::mono()), ..action });
         }
     }
 

@@ -1,7 +1,8 @@
 //! The process that acts: waits for a case, does what was asked for, ends all of it in time, answers, waits again.
 //!
 //! It is the subreaper of everything that it starts, so that nothing leaves its reach, and it ends with the socket to the
-//! measuring process. A command gets the case in memory, not through a pipe: one that never reads stdin blocks nobody.
+//! measuring process. Above it is a second one, its guard, which only waits: who kills one of them leaves the other, which
+//! ends what is left (`guard`). A command gets the case in memory, not through a pipe: one that never reads stdin blocks nobody.
 //!
 //! It is forked from a process that may have threads: it takes no lock of ours and ends with `_exit`. What commands print
 //! goes to stderr.
@@ -12,14 +13,19 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use lathunt_core::time::{Mono, Ns};
 
+use super::guard::{Guard, Line};
+use super::output::Output;
 use super::{Action, Case, Done, Rules};
 use crate::clock::mono;
-use crate::load::{become_ordinary, hung_up, until_alone, NICE};
+use crate::load::{become_ordinary, until_alone, NICE};
+
+/// Variables of the environment that another user gets.
+const PASSED_ON: [&str; 5] = ["PATH", "LANG", "LC_ALL", "TZ", "TERM"];
 
 /// Characters of a command that are said again.
 const SHOWN: usize = 200;
@@ -83,21 +89,26 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
     let _ = crate::sched::set_affinity(&rules.cpus); // where it is refused, all CPUs that there are
                                                      // SAFETY: `become_ordinary` kept it open, and nothing else in this process knows it.
     let stderr = (stderr >= 3).then(|| unsafe { OwnedFd::from_raw_fd(stderr) });
+    let Some(guard) = Guard::fork() else {
+        // SAFETY: _exit runs nothing of the parent's.
+        unsafe { libc::_exit(0) } // the guard, when its time is over
+    };
+    let _ = stream.write_all(&std::process::id().to_ne_bytes());
     let mut heard = Vec::new();
     loop {
         let mut bytes = [0; 65_536];
-        match stream.read(&mut bytes) {
+        match guard.while_idle(|| stream.read(&mut bytes)) {
             Ok(0) => break,
             Ok(length) => heard.extend_from_slice(&bytes[..length]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         }
+        let line = Line { stream: &stream, guard };
         let Some((case, length)) = parts(&heard) else { continue };
         heard.drain(..length);
         let begin = mono();
-        let did: Vec<String> = begun(actions, &stream)
-            .map(|action| one(action, &case, rules, &stream, stderr.as_ref()))
-            .collect();
+        let did: Vec<String> =
+            begun(actions, &line).map(|action| one(action, &case, rules, &line, stderr.as_ref())).collect();
         let times = [begin, mono()].map(|at| at.0.to_string());
         if stream.write_all(&framed(&times.into_iter().chain(did).collect::<Vec<_>>())).is_err() {
             break;
@@ -109,21 +120,16 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
 }
 
 /// The actions that still begin: none does once the measurement is gone.
-fn begun<'a>(actions: &'a [Action], stream: &'a UnixStream) -> impl Iterator<Item = &'a Action> {
-    actions.iter().take_while(|_| !hung_up(stream.as_raw_fd(), 0))
+fn begun<'a>(actions: &'a [Action], line: &'a Line) -> impl Iterator<Item = &'a Action> {
+    actions.iter().take_while(|_| !line.is_cut(0))
 }
 
-fn one(
-    action: &Action,
-    case: &[String],
-    rules: &Rules,
-    stream: &UnixStream,
-    stderr: Option<&OwnedFd>,
-) -> String {
+fn one(action: &Action, case: &[String], rules: &Rules, line: &Line, stderr: Option<&OwnedFd>) -> String {
     match action {
         Action::Signal(target) => target.send(),
         Action::Command(command) => {
-            let ended = run(command, case, rules, stderr).map(|child| wait(child, rules, stream));
+            let ended =
+                run(command, case, rules, stderr).map(|(child, output)| wait(child, rules, line, output));
             let shown: String = command.chars().take(SHOWN).collect();
             let cut = if shown.len() < command.len() { "…" } else { "" };
             format!("{shown}{cut}: {}", ended.unwrap_or_else(|why| why))
@@ -137,15 +143,18 @@ fn run(
     case: &[String],
     rules: &Rules,
     stderr: Option<&OwnedFd>,
-) -> Result<libc::pid_t, String> {
+) -> Result<(libc::pid_t, Output), String> {
     let (json, environment) = case.split_first().ok_or("no case")?;
     let stdin = in_memory(json).map_err(|error| format!("cannot hand the case over: {error}"))?;
-    let output = || {
-        let copy = stderr.and_then(|stderr| stderr.try_clone().ok());
-        copy.map_or_else(Stdio::null, Stdio::from)
-    };
+    // The descriptor of the terminal is not for another user, who could read there what is typed.
+    let mut output = Output::of(stderr, rules.user.is_some());
     let mut program = Command::new("/bin/sh");
-    program.args(["-c", command]).stdin(stdin).stdout(output()).stderr(output());
+    program.args(["-c", command]).stdin(stdin).stdout(output.end()).stderr(output.end());
+    if rules.user.is_some() {
+        // Nor is what root's environment holds.
+        program.env_clear();
+        program.envs(std::env::vars_os().filter(|(name, _)| PASSED_ON.iter().any(|passed| name == passed)));
+    }
     for variable in environment.chunks_exact(2) {
         program.env(&variable[0], &variable[1]);
     }
@@ -166,7 +175,10 @@ fn run(
             Ok(())
         });
     }
-    program.spawn().map(|child| child.id() as libc::pid_t).map_err(|error| format!("cannot start: {error}"))
+    let child = program.spawn().map_err(|error| format!("cannot start: {error}"))?;
+    drop(program); // with its ends of the output
+    output.is_handed_over();
+    Ok((child.id() as libc::pid_t, output))
 }
 
 fn in_memory(text: &str) -> std::io::Result<File> {
@@ -184,21 +196,23 @@ fn in_memory(text: &str) -> std::io::Result<File> {
 }
 
 /// Until nothing of it is left, its time is over, or the measuring process is gone: then what is left is killed.
-fn wait(child: libc::pid_t, rules: &Rules, stream: &UnixStream) -> String {
+fn wait(child: libc::pid_t, rules: &Rules, line: &Line, mut output: Output) -> String {
     let begun = Instant::now();
     let mut ended = None;
     loop {
         let mut status = 0;
+        output.pass_on();
         // SAFETY: waits for any child of this process and writes to a local.
         match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
             -1 => break, // no child: nothing of it is left
-            0 if begun.elapsed() > rules.timeout || hung_up(stream.as_raw_fd(), 5) => break,
+            0 if begun.elapsed() > rules.timeout || line.is_cut(5) => break,
             pid if pid == child => ended = Some(ExitStatus::from_raw(status)),
             _ => {}
         }
     }
     let in_time = begun.elapsed() <= rules.timeout;
     until_alone();
+    output.pass_on();
     let limit = Ns(rules.timeout.as_nanos() as u64);
     match ended.map(|status| (status.code(), status.signal())) {
         None if in_time => "killed: the measurement ended".to_owned(),

@@ -7,6 +7,8 @@
 //! Not here: which case is late, how many actions are allowed, and traces (`cli::on_late`).
 
 mod attendant;
+mod guard;
+mod output;
 pub mod signal;
 
 use std::io::{ErrorKind, Read, Write};
@@ -69,7 +71,8 @@ pub struct Done {
 /// The process that acts. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Attendant {
-    pid: libc::pid_t,
+    guard: libc::pid_t, // our child
+    pid: libc::pid_t,   // of the process that acts, below it
     stream: Option<UnixStream>,
     heard: Vec<u8>,
     timeout: Duration,
@@ -93,12 +96,14 @@ impl Attendant {
                 drop(ours);
                 attendant::attend(&actions, &rules, theirs)
             }
-            pid => {
+            guard => {
                 drop(theirs);
+                let pid = acting(&ours)
+                    .map_err(|error| Error::new("start", "the process that acts on late cases", error))?;
                 let set = ours.set_nonblocking(true);
                 set.map_err(|error| Error::new("use", "the socket for --on-late", error))?;
                 let (stream, heard) = (Some(ours), Vec::new());
-                Ok(Attendant { pid, stream, heard, timeout, actions: count, busy: false })
+                Ok(Attendant { guard, pid, stream, heard, timeout, actions: count, busy: false })
             }
         }
     }
@@ -186,12 +191,20 @@ impl Attendant {
     }
 }
 
+/// Its id, which is the first thing that it says.
+fn acting(mut stream: &UnixStream) -> std::io::Result<libc::pid_t> {
+    let mut id = [0; 4];
+    stream.set_read_timeout(Some(GRACE))?;
+    stream.read_exact(&mut id)?;
+    Ok(i32::from_ne_bytes(id))
+}
+
 impl Drop for Attendant {
     fn drop(&mut self) {
         self.stream = None; // it sees the end of the stream, kills what runs, and ends
         let begun = Instant::now();
         // SAFETY: waits for our own child, with no status wanted.
-        while unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0 {
+        while unsafe { libc::waitpid(self.guard, std::ptr::null_mut(), libc::WNOHANG) } == 0 {
             if begun.elapsed() > GRACE {
                 return; // something below it does not die; it goes on trying
             }

@@ -65,11 +65,16 @@ impl Target {
         let process = unsafe { OwnedFd::from_raw_fd(opened as i32) };
         let target = Target { pid, signal, process };
         target.deliver(0).map_err(|error| Error::new("send", format!("a signal to '{text}'"), error))?;
+        if is_of_the_kernel(pid) {
+            return Err(refused("it is a thread of the kernel, which takes no signals"));
+        }
         if name.is_none() && !handles(pid, signal) {
             return Err(refused(
                 "it does not handle SIGUSR1 and would be ended by it: name the signal (signal:PID:TERM)",
             ));
         }
+        // What was read of it was of the process that is open here, not of one that has its id by now.
+        target.deliver(0).map_err(|error| Error::new("send", format!("a signal to '{text}'"), error))?;
         Ok(target)
     }
 
@@ -105,6 +110,15 @@ impl fmt::Display for Target {
         let name = NAMED.iter().find(|(_, signal)| *signal == self.signal).map_or("?", |(name, _)| name);
         write!(f, "SIG{name} to process {}", self.pid)
     }
+}
+
+/// By `PF_KTHREAD` (include/linux/sched.h) among the flags of the process, the ninth field of its stat.
+fn is_of_the_kernel(pid: libc::pid_t) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit_once(')').map(|(_, after_name)| after_name); // a name may contain anything
+    let flags = after_name.and_then(|rest| rest.split_ascii_whitespace().nth(6)?.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
 /// Whether the process catches or ignores `signal`.

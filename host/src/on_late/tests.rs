@@ -65,6 +65,71 @@ fn a_command_that_runs_when_the_measurement_is_over_is_killed() {
 }
 
 #[test]
+fn nothing_of_a_command_is_left_when_the_process_that_acts_or_its_guard_is_killed() {
+    let place = tempfile::tempdir().unwrap();
+    for kills_guard in [false, true] {
+        let file = place.path().join(format!("pids-{kills_guard}"));
+        let command = format!(
+            "setsid sh -c 'sleep 83 & sleep 84' & echo $! > {0}; sleep 85 & echo $! >> {0}; wait",
+            file.display()
+        );
+        let mut attendant =
+            Attendant::start(vec![Action::Command(command)], rules(Duration::from_secs(60))).unwrap();
+        attendant.act(&Case { json: "{}", environment: &[] }).unwrap();
+        let left = || {
+            let pids = fs::read_to_string(&file).unwrap_or_default();
+            let alive = |pid: &&str| fs::exists(format!("/proc/{pid}")).unwrap();
+            pids.lines().filter(alive).count()
+        };
+        let await_it = |count: usize| {
+            let begun = Instant::now();
+            while left() != count {
+                assert!(begun.elapsed() < Duration::from_secs(20), "{} are left", left());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        await_it(2);
+        let killed = if kills_guard { attendant.guard } else { attendant.pid };
+        // SAFETY: a process of ours that lives.
+        unsafe { libc::kill(killed, libc::SIGKILL) };
+        await_it(0);
+        assert!(attendant.wait().unwrap().did[0].contains("was killed"));
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_command_of_another_user_gets_neither_the_environment_nor_the_descriptors_of_root() {
+    use std::os::unix::fs::PermissionsExt;
+    let no_root = (crate::trusted::me() != 0).then_some("needs root");
+    if !crate::testing::may_run("a_command_of_another_user_gets_neither", no_root) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let seen = place.path().join("seen");
+    let command = format!(
+        "{{ id -u; env; for fd in /proc/$$/fd/*; do echo fd $(readlink $fd); done; }} > {} 2>&1",
+        seen.display()
+    );
+    let user = User::of_command(Some("65534")).unwrap();
+    assert!(user.is_some() && std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let mut attendant =
+        Attendant::start(vec![Action::Command(command)], Rules { user, ..rules(Duration::from_secs(20)) })
+            .unwrap();
+    let done = acted(&mut attendant, "{}");
+    assert!(done.did[0].ends_with(": exit status 0"), "{done:?}");
+    let seen = fs::read_to_string(&seen).unwrap();
+    assert!(seen.starts_with("65534\n") && seen.contains("\nPATH=") && seen.contains("LATHUNT_LIMIT_NS=7"));
+    assert!(!seen.contains("CARGO") && !seen.contains("SUDO"), "{seen}");
+    let others = seen.lines().filter_map(|line| line.strip_prefix("fd "));
+    let others =
+        others.filter(|fd| !fd.contains("seen") && !fd.contains("memfd:case") && !fd.contains("pipe:"));
+    // The shell keeps a copy of what it redirects.
+    assert_eq!(others.count(), 0, "{seen}");
+}
+
+#[test]
 fn a_signal_reaches_the_process_that_was_named() {
     let mut sleep = Command::new("sleep").arg("81").stdin(Stdio::null()).spawn().unwrap();
     let pid = sleep.id();
@@ -77,6 +142,7 @@ fn a_signal_reaches_the_process_that_was_named() {
         ("0", "above 1"),
         ("x", "above 1"),
         ("4194999", "no process"),
+        ("2:TERM", "thread of the kernel"),
         (&format!("{pid}:NONE"), "no such signal"),
         (&std::process::id().to_string(), "this process"),
     ] {
