@@ -46,7 +46,7 @@ const RECORDED: [(&str, u64, &[&str]); 27] = [
     (
         "wakeup_rt_no_heading.txt",
         3_852_000,
-        &["waited at least", "own figure is not there", "sh/721 (nice 0) had it for 3.65"],
+        &["waited at least", "own latency is missing", "sh/721 (nice 0) had it for 3.65"],
     ),
     (
         "wakeup_rt_graph.txt",
@@ -107,7 +107,7 @@ const RECORDED: [(&str, u64, &[&str]); 27] = [
         &[
             "from 19.344791022",
             "thread dd/441 took 14.619 ms (26 %) in 4 runs",
-            "of 40.171 ms (72 %) no event of the kernel tells",
+            "no event of the kernel accounts for 40.171 ms (72 %)",
         ],
     ),
     ("osnoise_events_latency.txt", 55_421_466, &["thread dd/441 took 14.619 ms (26 %) in 4 runs"]),
@@ -115,14 +115,14 @@ const RECORDED: [(&str, u64, &[&str]); 27] = [
         "hwlat.txt",
         214_311_000,
         &[
-            "CPU 0 stood still for 214.311 ms",
+            "CPU 0 stalled for 214.311 ms",
             "inner 4.294 ms, outer 214.311 ms; 9 gap(s)",
             "worst of 27 samples",
         ],
     ),
-    ("hwlat_verbose.txt", 214_311_000, &["CPU 0 stood still"]),
+    ("hwlat_verbose.txt", 214_311_000, &["CPU 0 stalled"]),
     // The time in brackets happens to have no letter.
-    ("hwlat_verbose_digits.txt", 37_140_000, &["CPU 1 stood still for 37.140 ms", "worst of 2 samples"]),
+    ("hwlat_verbose_digits.txt", 37_140_000, &["CPU 1 stalled for 37.140 ms", "worst of 2 samples"]),
     (
         "function.txt",
         2_012_000,
@@ -138,7 +138,7 @@ const RECORDED: [(&str, u64, &[&str]); 27] = [
     ),
     ("timerlat.dat", 18223021, &["CPU 0", "(sample #58)", "the CPU was idle"]),
     ("osnoise.dat", 74_559_000, &["CPU 0", "20 × without a cause in the kernel (HW)", "osnoise/0/177"]),
-    ("hwlat.dat", 40_640_000, &["CPU 1 stood still for 40.640 ms", "2 gap(s)", "worst of 13 samples"]),
+    ("hwlat.dat", 40_640_000, &["CPU 1 stalled for 40.640 ms", "2 gap(s)", "worst of 13 samples"]),
     // trace-cmd record -p wakeup_rt: it holds the text; trace-cmd extract -s: the events of another wake-up.
     (
         "wakeup_rt_text.dat",
@@ -161,7 +161,7 @@ const RECORDED: [(&str, u64, &[&str]); 27] = [
     ),
     ("wakeup_dl_6.12.txt", 640_000, &["dl/608 (DL) waited 640 µs", "dd/259 (nice 0) had it for 612 µs"]),
     ("timerlat_report.txt", 3_559_924, &["after the expiry"]),
-    ("hwlat_report.txt", 40_640_000, &["CPU 1 stood still for 40.640 ms"]),
+    ("hwlat_report.txt", 40_640_000, &["CPU 1 stalled for 40.640 ms"]),
 ];
 
 fn report(name: &str) -> Report {

@@ -243,11 +243,11 @@ fn a_wake_up_whose_switch_in_was_not_recorded_is_told_with_the_most_that_it_took
     let listed = find(&source, &Question::Wakeups, &Whose::default());
     assert_eq!((listed.count, listed.unseen_switch_ins), (0, 1));
     let limits = limits(&listed);
-    let said = "1 wake-up is not listed, whose switch-in was not recorded: it took at most 100 µs, until 1.010100000";
+    let said = "1 wake-up is not listed because the switch-in was not recorded: it took at most 100 µs, until 1.010100000";
     assert!(limits.iter().any(|limit| limit == said), "{limits:?}");
     let summary = summarize(&source);
     assert_eq!((summary.wakeups.count, summary.wakeups.unseen_switch_ins), (0, 1));
-    let said = "! 1 more whose switch-in was not recorded (taking at most 100 µs) are not counted";
+    let said = "! 1 more with no recorded switch-in (at most 100 µs) are not counted";
     assert!(summary.to_text().contains(said), "{}", summary.to_text());
     assert!(summary.threads.iter().all(|thread| thread.ready_ns.0 <= 100_000), "{:?}", summary.threads);
     let whose = Whose { tid: None, comm: Some("bg".to_owned()) };
@@ -296,6 +296,6 @@ CPU:1 [LOST 5 EVENTS]
     let (least, end) = found.longest_begun_in_loss.unwrap();
     assert_eq!((least.0, end.0), (800_000_000, 1_900_000_000));
     let limits = limits(&found);
-    let said = "1 more ended whose begin is lost with other events: the longest took 800.000 ms or more, until 1.900000000";
+    let said = "1 more have no start event (lost): the longest took at least 800.000 ms, until 1.900000000";
     assert!(limits.iter().any(|limit| limit == said), "{limits:?}");
 }

@@ -241,7 +241,7 @@ fn a_packet_that_a_soft_timer_sends_is_followed_to_who_armed_it() {
 #[test]
 #[ignore = "root: run by make test"]
 fn timer_slack_is_not_taken_for_the_sleep_that_was_asked_for() {
-    explains("timer_slack", "rt", &["longer than it wanted, by its timer slack"]);
+    explains("timer_slack", "rt", &["longer than requested, by its timer slack"]);
 }
 
 #[test]

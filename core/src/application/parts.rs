@@ -71,8 +71,8 @@ pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part
     if let Some(backlog) = &job.backlog {
         let until = backlog.until.clamp(job.begin, job.end);
         let label = match backlog.cause.as_str() {
-            "" => "backlog: the job before it was not over".to_owned(),
-            cause => format!("backlog: the job before it was not over ({cause})"),
+            "" => "backlog: the previous job was not finished".to_owned(),
+            cause => format!("backlog: the previous job was not finished ({cause})"),
         };
         let cause = if backlog.cause.is_empty() { "backlog of the job before" } else { &backlog.cause };
         push(&mut parts, &mut cursor, until, What::Backlog, label, cause.to_owned());
@@ -98,7 +98,7 @@ pub(super) fn step(
         waits(before, a, cursor, name, parts);
     }
     if let Some((due, _)) = a.timer.filter(|_| a.slack > Ns::ZERO) {
-        let label = "timer slack: its timer may come so much later".to_owned();
+        let label = "timer slack: its timer may expire this much later".to_owned();
         push(parts, cursor, due + a.slack, What::Slack, label, "timer slack".to_owned());
     }
     if a.timer.is_some() {
@@ -267,7 +267,7 @@ pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str
         |(part, _)| (part.cause.clone(), advice(part, &thread)),
     );
     let unexplained_ns = tree.total_unexplained();
-    let limits = vec![format!("{why}: the parts are the sums that the recorder keeps of the thread")];
+    let limits = vec![format!("{why}: the parts are sums that the recorder keeps per thread")];
     let total_ns = tree.duration_ns;
     Some(Explanation { sentence, advice, tree, total_ns, unexplained_ns, cause, limits })
 }
@@ -310,7 +310,7 @@ fn advice(part: &Part, thread: &Thread) -> String {
             format!("give {comm} a runtime (sched_setattr) that covers its longest job, or a shorter period")
         }
         What::Preempted => format!("raise the priority of {comm}, or keep other real-time tasks and interrupts off its CPU"),
-        What::Sleeps => format!("{comm} sleeps within its job: let it wait once for each job"),
+        What::Sleeps => format!("{comm} sleeps within its job: let it wait only once per job"),
         What::Blocked if part.cause.starts_with("mutex without") => format!(
             "give the mutex priority inheritance (PTHREAD_PRIO_INHERIT), and shorten what {by} does while it holds it"
         ),
@@ -324,8 +324,8 @@ fn advice(part: &Part, thread: &Thread) -> String {
         What::Slack => format!(
             "make {comm} a real-time thread, whose timers have no slack, or set its slack to 1 ns (prctl PR_SET_TIMERSLACK)"
         ),
-        What::TimerLate | What::WakeUp => format!("see the wake-ups of {comm}: who had its CPU, or kept interrupts off there"),
-        What::Backlog => "one job that overran made the next ones late: see that one".to_owned(),
+        What::TimerLate | What::WakeUp => format!("see the wake-ups of {comm}: the task on its CPU, or the code that kept interrupts off there"),
+        What::Backlog => "a job that overran made the next ones late: see that job".to_owned(),
     }
 }
 

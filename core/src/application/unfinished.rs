@@ -40,13 +40,13 @@ impl std::fmt::Display for Unfinished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let after = self.after_ns;
         let what = match self.state {
-            State::Ended => return write!(f, "its last turn ended with the thread, after {after}"),
+            State::Ended => return write!(f, "its last job ended with the thread, after {after}"),
             State::Waits => "it waited for a CPU".to_owned(),
             State::Runs => "it had a CPU".to_owned(),
             State::Preempted => "it was preempted".to_owned(),
             State::Blocked => format!("it waited in {}", self.place.as_deref().unwrap_or("another place")),
         };
-        write!(f, "its last turn was not over after {after}, when recording ended: {what}")
+        write!(f, "its last job was not finished after {after}, when recording ended: {what}")
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let task = with(late, 1);
         assert_eq!(
             task.late_end().unwrap().to_string(),
-            "its last turn ended with the thread, after 50.002 ms"
+            "its last job ended with the thread, after 50.002 ms"
         );
         let in_time = |tasks: &mut Tasks, next: Activation| {
             tasks.add(&Activation { point: exits, ..next });

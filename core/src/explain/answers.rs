@@ -132,7 +132,7 @@ impl Answer {
             tree: Some(explanation.tree),
             unexplained_ns: Some(explanation.unexplained_ns),
             sentence: Some(match passage.unfinished {
-                true => format!("not over when the trace ended, at least: {}", explanation.sentence),
+                true => format!("not finished when the trace ended, at least: {}", explanation.sentence),
                 false => explanation.sentence,
             }),
             remedy: Some(explanation.advice),
@@ -165,7 +165,7 @@ impl Answers {
     pub fn new(trace: TraceFacts, question: String, found: &Found) -> Answers {
         let mut limits = Vec::new();
         for marker in &found.impossible {
-            limits.push(format!("no event of this trace can be {marker}: was it recorded?"));
+            limits.push(format!("no event in this trace matches {marker}: was it recorded?"));
         }
         if found.is_call_unseen {
             limits.push("no event of this system call is in the trace: was it recorded?".to_owned());
@@ -173,7 +173,7 @@ impl Answers {
         let is_lossy = found.lost > 0 || found.lost_uncounted > 0;
         if is_lossy && found.is_damaged {
             limits.push(
-                "events are missing: lost by the recorder, or in what cannot be read of the file".to_owned(),
+                "events are missing: lost by the recorder, or in an unreadable part of the file".to_owned(),
             );
         } else if is_lossy {
             let places =
@@ -188,14 +188,14 @@ impl Answers {
         if let Some((least, end)) = found.longest_begun_in_loss {
             let count = found.begun_in_losses;
             limits.push(format!(
-                "{count} more ended whose begin is lost with other events: the longest took {least} or more, until {end}"
+                "{count} more have no start event (lost): the longest took at least {least}, until {end}"
             ));
         }
         if let Some((most, end)) = found.longest_unseen_switch_in {
             let (count, it) =
                 (found.unseen_switch_ins, if found.unseen_switch_ins == 1 { "it" } else { "the longest" });
             limits.push(format!(
-                "{} {} not listed, whose switch-in was not recorded: {it} took at most {most}, until {end}",
+                "{} {} not listed because the switch-in was not recorded: {it} took at most {most}, until {end}",
                 counted(count, "wake-up"),
                 if count == 1 { "is" } else { "are" }
             ));
@@ -206,30 +206,31 @@ impl Answers {
                 found.passages.iter().filter(|passage| passage.spans_loss).map(Passage::total).max();
             let longest = longest.map(|longest| format!(", the longest {longest}")).unwrap_or_default();
             limits.push(format!(
-                "{count} of the passages span{s} lost events (marked ?, after the others{longest}): begin and end may belong to \
+                "{count} of the passages span{s} lost events (marked ?, after the others{longest}): start and end may belong to \
                  different ones"
             ));
         }
         if found.from_wakeup {
-            let text = "sched_waking is not recorded: wake-ups count from sched_wakeup, which stands later";
+            let text =
+                "sched_waking is not recorded: wake-ups are counted from sched_wakeup, which comes later";
             limits.push(text.to_owned());
         }
         if found.without_waking > 0 {
             let count = counted(found.without_waking, "wake-up");
             limits.push(format!(
-                "{count} without a sched_waking: counted from sched_wakeup, which stands later"
+                "{count} without a sched_waking: counted from sched_wakeup, which comes later"
             ));
         }
         if found.unfinished > 0 {
             let count = counted(found.unfinished, "wake-up");
             limits.push(format!(
-                "{count} not over when the trace ended (marked ≥): the time is the least it took"
+                "{count} not finished when the trace ended (marked ≥): the time is a lower limit"
             ));
         }
         if let Some((least, name, end)) = &found.longest_waited_before {
             let count = counted(found.waited_before, "thread");
             limits.push(format!(
-                "{count} waited for a CPU already when the trace began, woken or preempted: {name} took at least {least}, until {end}"
+                "{count} were already waiting for a CPU when the trace started (woken or preempted): {name} took at least {least}, until {end}"
             ));
         }
         limits.extend(found.unanswerable.map(str::to_owned));
@@ -310,7 +311,7 @@ impl Answers {
         }
         for (place, answer) in self.passages.iter().take(MOST_LISTED).enumerate() {
             let key = answer.key.as_ref().map_or(String::new(), |key| format!("  key {key}"));
-            let begun = answer.begun_by.map_or(String::new(), |tid| format!("  begun by {tid}"));
+            let begun = answer.begun_by.map_or(String::new(), |tid| format!("  started by {tid}"));
             text.push_str(&cut(&format!(
                 "{:>5}{} {:>12}  {}/{}{key}{begun}  CPU {}  from {}",
                 place + 1,

@@ -172,7 +172,7 @@ fn late(
     let mut parts = Vec::new();
     let due = firing.programmed().unwrap_or(begin).clamp(begin, handler);
     if due > begin {
-        let label = "the timer was programmed to expire later than wanted (timer slack)";
+        let label = "the timer was programmed to expire later than requested (timer slack)";
         let mut slack = Segment::leaf(Kind::TimerLate, label, begin, due.since(begin));
         slack.evidence = firing.expire.iter().map(|(index, _)| record.evidence(*index)).collect();
         parts.push(slack);
@@ -301,7 +301,7 @@ impl<'r> Reading<'r> {
             return Ok(format!("exit from {}", share.name));
         }
         let Some(sample) = self.sample.filter(|sample| Some(sample.tid) == tid) else {
-            let why = format!("timer late while {} ran, without a stack to tell why", share.name);
+            let why = format!("timer late while {} ran, with no stack to show why", share.name);
             return Err(Open::because(why));
         };
         match interrupted_code(sample) {
@@ -310,7 +310,7 @@ impl<'r> Reading<'r> {
                 Err(Open { label, stood_still: true })
             }
             Code::Unknown => Err(Open::because(format!(
-                "timer late while {} ran; its stack does not tell why",
+                "timer late while {} ran; its stack does not show why",
                 share.name
             ))),
             Code::Kernel { .. } if where_interrupts_are_on(sample).is_some() => {

@@ -19,7 +19,7 @@ pub fn of(scene: &Scene, begin: Mono, end: Mono) -> Vec<String> {
     }
     let until = scene.record.until();
     if until < end && scene.total > Ns::ZERO {
-        limits.push(format!("the record ends {} before the end", end.since(until.max(begin))));
+        limits.push(format!("the record ends {} too early", end.since(until.max(begin))));
     }
     victim_events(scene, begin, end, &mut limits);
     missing_tracepoints(scene, &mut limits);
@@ -30,7 +30,7 @@ fn reach(scene: &Scene, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<Strin
     match scene.record.complete_from(cpu) {
         None => limits.push(format!("nothing was recorded on CPU {cpu}")),
         Some(from) if from > begin => {
-            limits.push(format!("the record of CPU {cpu} begins {} after the begin", from.since(begin)));
+            limits.push(format!("the record of CPU {cpu} starts {} too late", from.since(begin)));
         }
         Some(_) => {}
     }
@@ -70,18 +70,20 @@ fn missing_tracepoints(scene: &Scene, limits: &mut Vec<String>) {
     let late: Ns =
         gaps.iter().filter(|gap| gap.label.starts_with("timer late")).map(|gap| gap.duration_ns).sum();
     if late.share_of(scene.total) > WORTH_A_REMARK {
-        limits.push("when interrupts are off is not traced (preemptirq:irq_disable would tell)".to_owned());
+        limits.push(
+            "interrupt-off sections are not traced (preemptirq:irq_disable would show them)".to_owned(),
+        );
     }
     let timed = scene.shares.iter().any(|share| share.phase == Phase::TimerLate);
     if timed && !recorded(|kind| matches!(kind, Kind::TimerExpireEntry { .. })) {
         limits.push(
-            "hrtimer_expire_entry is not recorded: where the timer's handler began is concluded".to_owned(),
+            "hrtimer_expire_entry is not recorded: the start of the timer's handler is inferred".to_owned(),
         );
     }
     let stateless = |share: &&Share| share.role == Role::Idle && share.context == Context::Idle(None);
     if scene.shares.iter().any(|share| stateless(&share))
         && !recorded(|k| matches!(k, Kind::IdleEnter { .. }))
     {
-        limits.push("cpu_idle is not recorded: the idle state is not known".to_owned());
+        limits.push("cpu_idle is not recorded: the idle state is unknown".to_owned());
     }
 }

@@ -30,7 +30,7 @@ pub enum Marker {
 
 /// Not a marker; the text says what one looks like.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no marker: write sys:600, mark:TEXT, event:NAME or event:NAME[field==value]")]
+#[error("'{0}' is not a marker: write sys:600, mark:TEXT, event:NAME or event:NAME[field==value]")]
 pub struct NotAMarker(String);
 
 impl std::str::FromStr for Marker {

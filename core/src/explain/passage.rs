@@ -41,7 +41,7 @@ fn part(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Sh
         }
         State::Ended => (Kind::Blocked, "ended", Vec::new()),
         State::Unborn => (Kind::Blocked, "the thread does not exist yet", Vec::new()),
-        State::Unknown => (Kind::Lost, "what the thread did is not recorded", Vec::new()),
+        State::Unknown => (Kind::Lost, "the activity of the thread is not recorded", Vec::new()),
     };
     let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
     part.inferred = stretch.inferred;

@@ -432,19 +432,19 @@ fn unanswerable(source: &dyn Source, question: &Question) -> Option<&'static str
     let has = |names: &[&str]| classes.iter().any(|class| names.contains(&class.name.as_str()));
     match question {
         Question::Wakeups if !has(&["sched_switch"]) => {
-            Some("sched_switch is not recorded: when threads got the CPU is not known")
+            Some("sched_switch is not recorded: the times at which threads got a CPU are unknown")
         }
         Question::Wakeups if !has(&["sched_waking", "sched_wakeup", "sched_wakeup_new"]) => {
-            Some("no wake-up is recorded (sched_waking): only when threads got the CPU is known")
+            Some("no wake-up is recorded (sched_waking): only the times at which threads got a CPU are known")
         }
         Question::Syscall(_) if !classes.iter().any(|class| is_call(&class.name)) => {
             Some("no system call is recorded (raw_syscalls:sys_enter and sys_exit)")
         }
         Question::At(_) if !has(&["sched_switch"]) => {
-            Some("sched_switch is not recorded: who had the CPU is not known")
+            Some("sched_switch is not recorded: the task on the CPU is unknown")
         }
         Question::IrqToThread(..) if !has(&["irq_handler_entry"]) => {
-            Some("irq_handler_entry is not recorded: when interrupts came is not known")
+            Some("irq_handler_entry is not recorded: the times of interrupts are unknown")
         }
         _ => None,
     }

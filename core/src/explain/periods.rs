@@ -254,10 +254,10 @@ impl Periods {
 
     fn none(&self) -> String {
         match self.others {
-            0 => "no periodic thread: none was woken by timers at even distances\n".to_owned(),
-            1 => "the one periodic thread is not the one that was asked for (--tid, --comm)\n".to_owned(),
+            0 => "no periodic thread: no thread was woken by timers at regular intervals\n".to_owned(),
+            1 => "the only periodic thread is not the selected one (--tid, --comm)\n".to_owned(),
             others => {
-                format!("none of the {others} periodic threads is one that was asked for (--tid, --comm)\n")
+                format!("none of the {others} periodic threads is selected (--tid, --comm)\n")
             }
         }
     }

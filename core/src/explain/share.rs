@@ -199,7 +199,7 @@ pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally
     let split = (phase == Phase::Waiting).then(|| loans::split(record, slices));
     for slice in split.as_deref().unwrap_or(slices) {
         match slice.context {
-            Context::Unknown => gaps.push(gap(slice, "who had the CPU is not recorded")),
+            Context::Unknown => gaps.push(gap(slice, "the task on the CPU is not recorded")),
             Context::Lost => gaps.push(gap(slice, "events lost")),
             context => {
                 let source = if let Context::Idle(_) = context { Context::Idle(None) } else { context };

@@ -79,8 +79,8 @@ impl Silence {
     pub fn told(&self, comm: &str) -> String {
         let Silence { cpu, last, moved: (tid, at) } = *self;
         format!(
-            "CPU {cpu} has no event after {last}, though {comm}/{tid} was moved there at {at}: the end of its stream is missing (a file \
-             that was cut off), or one thread ran on without any"
+            "CPU {cpu} has no event after {last}, although {comm}/{tid} was moved there at {at}: the end of its stream is missing (truncated \
+             file), or one thread kept running without any event"
         )
     }
 }

@@ -142,7 +142,7 @@ fn waits_for_a_cpu(frame: &str) -> bool {
 /// What is known where two CPUs took no interrupt at the same time.
 pub fn of_both(cpu: Cpu, other: Cpu) -> String {
     format!(
-        "no interrupt came of a timer that was due on CPU {cpu}, nor did one on CPU {other}: the machine stood still, or both had them off"
+        "no timer interrupt came although a timer was due on CPU {cpu}, nor did one on CPU {other}: the machine stalled, or both CPUs had interrupts off"
     )
 }
 
@@ -186,7 +186,7 @@ impl Together {
         share.net = share.net.saturating_sub(net);
         let cpu = self.cpu;
         let label = format!(
-            "CPU {cpu} stood still: no interrupt came of a timer that was due, nor did one on CPU {other}, where interrupts were on"
+            "CPU {cpu} stalled: no timer interrupt came although a timer was due, nor did one on CPU {other}, where interrupts were on"
         );
         Some(Segment::unexplained(self.kind, label, begin, net))
     }

@@ -200,21 +200,19 @@ impl Summary {
         let unseen: u64 = self.cpus.iter().map(|cpu| cpu.unseen_switches).sum();
         if unseen > 0 {
             let told = format!(
-                "{unseen} context switches were not recorded (nor marked as lost): what went on around them is not counted"
+                "{unseen} context switches were not recorded (nor marked as lost): the activity around them is not counted"
             );
             wrap(&mut text, "! ", &told);
         }
         if let Some(longest) = self.wakeups.longest_unseen_ns {
             let more = self.wakeups.unseen_switch_ins;
-            let told = format!(
-                "{more} more whose switch-in was not recorded (taking at most {longest}) are not counted"
-            );
+            let told = format!("{more} more with no recorded switch-in (at most {longest}) are not counted");
             wrap(&mut text, "! ", &told);
         }
         if let Some(longest) = self.wakeups.longest_spanning_ns {
             let spanning_losses = self.wakeups.spanning_losses;
             let told = format!(
-                "{spanning_losses} more with lost events on the way (seeming up to {longest}) are not counted"
+                "{spanning_losses} more with lost events in between (apparently up to {longest}) are not counted"
             );
             wrap(&mut text, "! ", &told);
         }

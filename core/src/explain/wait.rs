@@ -24,7 +24,7 @@ const SWITCHING: Ns = Ns::from_us(10);
 /// The shares of a stretch in which `victim` was runnable, as parts of the tree.
 pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
     let Some(cpu) = stretch.cpu else {
-        let label = "it is not recorded on which CPU it waited";
+        let label = "the CPU on which it waited is not recorded";
         return vec![Segment::unexplained(super::Kind::WakeupWait, label, stretch.begin, stretch.length())];
     };
     let slices = record.slices(cpu, stretch.begin, stretch.end);
@@ -114,11 +114,11 @@ enum Why {
 impl Why {
     fn gap(&self, still: &Share) -> Segment {
         let (cpu, name) = (still.cpu, &still.name);
-        let none = "no interrupt came of a timer that was due";
+        let none = "no timer interrupt came although a timer was due";
         let (label, is_proved) = match self {
-            Why::InUser => (format!("CPU {cpu} stood still: with {name} in user mode, {none}"), true),
+            Why::InUser => (format!("CPU {cpu} stalled: with {name} in user mode, {none}"), true),
             Why::OnAtLast(place) => {
-                (format!("CPU {cpu} stood still: with {name} in {place}, where interrupts are on, {none}"), true)
+                (format!("CPU {cpu} stalled: with {name} in {place}, where interrupts are on, {none}"), true)
             }
             Why::OnBefore(place) => (
                 format!("{none} on CPU {cpu}, and the last one before found {name} in {place}, where interrupts are on"),

@@ -175,8 +175,9 @@ mod tests {
         };
         let late = told(6_000_000);
         assert!(late.contains("execution –, behind a task of its priority 15.000 ms\n"), "{late}");
-        assert!(late
-            .contains("    its last turn was not over after 6.000 ms, when recording ended: it had a CPU\n"));
+        assert!(late.contains(
+            "    its last job was not finished after 6.000 ms, when recording ended: it had a CPU\n"
+        ));
         assert!(!told(5_000_000).contains("last turn"), "it may yet be over in time");
     }
 }

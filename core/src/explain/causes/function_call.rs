@@ -33,8 +33,8 @@ fn clause(blame: &Blame) -> String {
 fn advice(blame: &Blame) -> String {
     match blame.share.functions.first() {
         Some((function, _)) => format!(
-            "another CPU had {function} run here: find the sender (tracepoints csd_queue_cpu, ipi_send_cpu) and stop it"
+            "another CPU requested {function} on this CPU: find the sender (tracepoints csd_queue_cpu, ipi_send_cpu) and stop it"
         ),
-        None => "record csd_function_entry to see which function another CPU had run here".to_owned(),
+        None => "record csd_function_entry to see which function another CPU requested here".to_owned(),
     }
 }

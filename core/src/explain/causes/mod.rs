@@ -166,17 +166,20 @@ fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, 
             "timer late, unexplained",
             "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
         )
-    } else if largest.label.contains(" stood still: ") {
+    } else if largest.label.contains(" stalled: ") {
         (
             "the CPU stood still",
             "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
         )
     } else if lost {
-        ("events lost", "the evidence is gone: enlarge the flight ring, or record fewer events")
+        ("events lost", "events were lost: enlarge the flight ring, or record fewer events")
     } else if largest.label.starts_with("blocked") || largest.label.contains(" blocked") {
-        ("blocked", "the thread waited for something it asked for: record it with `lathunt trace` and ask `lathunt explain`")
+        (
+            "blocked",
+            "the thread was blocked: record it with `lathunt trace` and ask `lathunt explain` for the reason",
+        )
     } else {
-        ("unexplained", "the record does not show it: see the limits below for what is missing")
+        ("unexplained", "the record does not show the cause: the limits below list what is missing")
     };
     let what = format!("{} unexplained, most of it: {}", amount(unexplained, scene.total), largest.label);
     (key.to_owned(), what, advice.to_owned())

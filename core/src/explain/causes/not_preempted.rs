@@ -30,14 +30,14 @@ fn clause(blame: &Blame) -> String {
     let Role::Keeps { in_user, left, unserved } = share.role else { return share.name.clone() };
     let how = match (in_user, blame.preemption) {
         _ if unserved => {
-            "and took no interrupt of a timer that was due (it kept them off, or the CPU stood still)"
+            "and served no timer interrupt although a timer was due (interrupts off, or the CPU stalled)"
                 .to_owned()
         }
-        (Some(true), _) => "though the waking found it in user mode,".to_owned(),
+        (Some(true), _) => "although it was in user mode at the waking,".to_owned(),
         (_, Some(model)) if !preempts(model) => {
             format!("in kernel code that preemption model '{model}' does not preempt")
         }
-        _ if share.stack.is_empty() => "and was not preempted (no stack tells why)".to_owned(),
+        _ if share.stack.is_empty() => "and was not preempted (no stack shows why)".to_owned(),
         (_, Some(_)) => "with preemption disabled".to_owned(),
         (_, None) => "not preemptible there".to_owned(),
     };
@@ -54,11 +54,11 @@ fn advice(blame: &Blame) -> String {
     let comm = blame.share.comm();
     match (blame.share.role, blame.preemption) {
         (Role::Keeps { in_user: Some(true), .. }, _) => {
-            "the victim was not let run: look at RT throttling (sched_rt_runtime_us), the fair server and cgroup limits; or the CPU stood still meanwhile: compare `lathunt hwlat`"
+            "the victim was runnable but not scheduled: check RT throttling (sched_rt_runtime_us), the fair server and cgroup limits; or the CPU stalled: compare with `lathunt hwlat`"
                 .to_owned()
         }
         (Role::Keeps { unserved: true, .. }, _) => format!(
-            "measure the host and the hardware alone: `lathunt hwlat`; if they are not it, find where {comm} disables interrupts"
+            "measure the host and the hardware alone: `lathunt hwlat`; if they are not the cause, find where {comm} disables interrupts"
         ),
         (_, Some(model)) if !preempts(model) => {
             format!("boot with preempt=full or use PREEMPT_RT ('{model}' is in force), or keep {comm} off this CPU")

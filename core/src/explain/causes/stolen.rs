@@ -15,10 +15,9 @@ fn key(_: &Blame) -> String {
 }
 
 fn clause(blame: &Blame) -> String {
-    format!("the host took CPU {} from this machine (its steal clock)", blame.share.cpu)
+    format!("the host ran something else on CPU {} (steal clock)", blame.share.cpu)
 }
 
 fn advice(_: &Blame) -> String {
-    "give this virtual CPU a CPU of the host of its own (pin it, no overcommitment), or measure on bare metal"
-        .to_owned()
+    "dedicate a host CPU to this virtual CPU (pin it, no overcommitment), or measure on bare metal".to_owned()
 }

@@ -19,6 +19,6 @@ fn clause(blame: &Blame) -> String {
 }
 
 fn advice(_: &Blame) -> String {
-    "this is what a switch costs here: compare with an idle machine, and look at frequency and cache"
+    "this is the cost of a context switch here: compare with an idle machine, and check CPU frequency and caches"
         .to_owned()
 }

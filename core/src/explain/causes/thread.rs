@@ -29,7 +29,7 @@ fn advice(blame: &Blame) -> String {
     let comm = blame.share.comm();
     match blame.share.role {
         Role::SharesFairly => {
-            "give the victim a real-time priority (chrt -f), or the CPU to it alone".to_owned()
+            "give the victim a real-time priority (chrt -f), or a CPU of its own".to_owned()
         }
         Role::Wins => format!("lower the priority of {comm}, shorten its runs, or pin it to another CPU"),
         _ => format!("record priorities (sched_switch) to judge {comm}; or pin it to another CPU"),

@@ -31,7 +31,7 @@ fn clause(blame: &Blame) -> String {
 
 fn advice(blame: &Blame) -> String {
     if blame.share.is_outside_functions() {
-        return "programming the next event takes no such time: measure the hardware and the host alone: `lathunt hwlat`"
+        return "reprogramming the clock event does not take this long: measure the hardware and the host alone: `lathunt hwlat`"
             .to_owned();
     }
     "keep other timers off this CPU: nohz_full= and rcu_nocbs= against the tick, timer users pinned elsewhere"

@@ -26,7 +26,9 @@ fn advice(blame: &Blame) -> String {
         Context::Vector(Vector::Reschedule) => {
             "wake-ups from other CPUs: keep threads that wake each other together"
         }
-        Context::Vector(Vector::IrqWork) => "find who queues irq_work here: perf and tracing do",
+        Context::Vector(Vector::IrqWork) => {
+            "find the source of the irq_work on this CPU: perf and tracing queue it"
+        }
         _ => "look at /proc/interrupts for the line that counts up on this CPU",
     }
     .to_owned()

@@ -26,7 +26,7 @@ fn clause(blame: &Blame) -> String {
 fn advice(blame: &Blame) -> String {
     let name = blame.share.comm();
     match blame.share.thread {
-        Some(_) => format!("the victim depends on {name}: raise its priority, or shorten what it does before it wakes the victim"),
-        None => format!("this is the time until {name} came: look at the device or timer behind it"),
+        Some(_) => format!("the victim depends on {name}: raise its priority, or shorten its work before it wakes the victim"),
+        None => format!("this is the time until {name} arrived: check the device or timer that raises it"),
     }
 }

@@ -266,7 +266,7 @@ fn a_thread_is_asked_for_by_its_last_name() {
     let named = |comm: &str| periods(&source, &Whose { tid: None, comm: Some(comm.to_owned()) });
     assert_eq!((named("axis").threads.len(), named("axis").others), (1, 0));
     assert_eq!((named("parent").threads.len(), named("parent").others), (0, 1));
-    assert!(named("parent").to_text().starts_with("the one periodic thread is not"));
+    assert!(named("parent").to_text().starts_with("the only periodic thread is not"));
 }
 
 #[test]

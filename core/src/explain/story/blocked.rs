@@ -156,11 +156,11 @@ impl Walk<'_, '_> {
                     self.say(Weight::Blame, net, told, format!("sleep of the kernel in {call}"), advice);
                 } else if depth == 0 {
                     self.clauses.slept(net);
-                    let advice = "the thread waited as long as it asked for";
+                    let advice = "the thread waited as long as it requested";
                     self.say(Weight::Wanted, net, told, "its own timeout".to_owned(), advice);
                 } else {
                     let advice = format!(
-                        "{comm} waits for its timeout while {} waits for it: let it hand over before",
+                        "{comm} waits for its timeout while {} waits for it: let it hand over first",
                         self.root.comm
                     );
                     self.say(Weight::Blame, net, told, format!("timeout of {comm}"), advice);
@@ -188,8 +188,9 @@ impl Walk<'_, '_> {
             Waker::Interrupt { label, proof, .. } => {
                 let net = b.since(a);
                 let told = format!("{} waited {{}} for {label}", self.subject(thread, depth));
-                let advice =
-                    format!("this is the time until {label} came: look at the device or timer behind it");
+                let advice = format!(
+                    "this is the time until {label} arrived: check the device or timer that raises it"
+                );
                 self.say(Weight::Blame, net, told, format!("waited for: {label}"), advice);
                 vec![self.awaited(&label, format!("waited for {label}"), a, b, &[proof])]
             }
@@ -228,7 +229,7 @@ impl Walk<'_, '_> {
                 (
                     format!("{subject} was blocked {{}}{}, held by {owner}{boost}", reason.text),
                     format!("PI mutex of {}", owner.comm),
-                    format!("the price of the critical section of {}: shorten it; inheritance already bounds the inversion", owner.comm),
+                    format!("the cost of the critical section of {}: shorten it; inheritance already bounds the inversion", owner.comm),
                 )
             }
             (Asked::Futex { mutex: true, .. }, Waker::Thread(owner)) => (

@@ -43,7 +43,7 @@ impl Walk<'_, '_> {
                         Some((at, call, by)) => (new, at, call, Some(by)),
                         None => {
                             self.missing.push(format!(
-                                "{thread} got another priority while it waited; sched_pi_setprio, or sys_enter of sched_setscheduler, would tell from whom"
+                                "{thread} got another priority while it waited; sched_pi_setprio, or sys_enter of sched_setscheduler, would show who changed it"
                             ));
                             let how = format!(", its priority having changed from {old} to {new} meanwhile");
                             changes.push(Change { at: None, new, how, lowered_by: None });

@@ -124,7 +124,7 @@ impl Clauses {
         if self.is_worth(self.backlog, total, TOLD) && self.backlog > Ns::ZERO {
             let (net, share) = (self.backlog, percent(self.backlog, total));
             sentence
-                .push_str(&format!(", {net} ({share}) of it backlog of the job before, which had overrun"));
+                .push_str(&format!(", {net} ({share}) of it backlog of the previous job, which had overrun"));
         }
         if !told.is_empty() {
             sentence = format!("{sentence}: {}", told.join("; "));
@@ -148,7 +148,7 @@ impl Clauses {
                 cause = "page faults".to_owned();
             }
         }
-        let advice = main.map_or("the record does not show it: see the limits below", |clause| {
+        let advice = main.map_or("the record does not show the cause: see the limits below", |clause| {
             // Its own time, and what it can do about what is in it.
             let often = hidden(clause.hidden, clause.net).filter(|_| clause.weight.is_wanted());
             often.map_or(clause.advice.as_str(), |(_, advice)| advice)

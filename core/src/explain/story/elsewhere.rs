@@ -59,7 +59,7 @@ impl Walk<'_, '_> {
                 format!("{idle}: it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
             }
             (_, Some(prio)) if prio.is_realtime() && self.came_from_elsewhere(thread, stretch.end, cpu) => {
-                format!("{idle}: why it did not go back there is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)")
+                format!("{idle}: why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)")
             }
             (_, Some(prio)) if prio.is_realtime() && self.may_be_offline(cpu, a, b) => {
                 self.ask("cpuhp_enter");

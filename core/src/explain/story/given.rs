@@ -281,9 +281,8 @@ impl Walk<'_, '_> {
             let at = self.record.event(entry).at.clamp(a, b);
             if at > a {
                 self.ask("csd_queue_cpu");
-                let label = format!(
-                    "until the function-call IPI {function} came: by whom it was sent is not recorded"
-                );
+                let label =
+                    format!("until the function-call IPI {function} came: its sender is not recorded");
                 parts.push(Segment::unexplained(Kind::Blocked, label, a, at.since(a)));
             }
             from = at;
@@ -298,7 +297,7 @@ impl Walk<'_, '_> {
                 b.since(from),
                 text,
                 format!("IPI: {function}"),
-                "see who kept interrupts off on that CPU",
+                "find the code that kept interrupts off on that CPU",
             );
             let inside = self.on_the_way(cpu, from, b);
             let label = format!("function-call IPI {function} to CPU {cpu}, which wakes {thread}");
@@ -319,6 +318,6 @@ impl Walk<'_, '_> {
 
     /// Notes a tracepoint that would have answered what stayed open.
     pub(super) fn ask(&mut self, tracepoint: &str) {
-        self.missing.push(format!("{tracepoint} is not recorded here: it would lead further"));
+        self.missing.push(format!("{tracepoint} is not recorded here: it would show the next step"));
     }
 }

@@ -52,8 +52,8 @@ impl Walk<'_, '_> {
     ) -> Segment {
         let (boosted, who) = self.readers(a, b);
         let text = format!(
-            "the RCU grace period took {{}}: {driver} waited until all CPUs had switched and all preempted readers were \
-             through{who}"
+            "the RCU grace period took {{}}: {driver} waited until all CPUs had switched and all preempted readers had \
+             finished{who}"
         );
         let advice = "keep what waits for RCU grace periods out of the passage (membarrier, changes of networks, cgroups, \
                       modules, namespaces); rcupdate.rcu_expedited=1 makes them shorter at the price of IPIs";
@@ -122,7 +122,7 @@ impl Walk<'_, '_> {
         match longest.filter(|(still, _)| worth(*still)) {
             Some((still, tid)) => {
                 let who = record.thread_by_id(tid);
-                format!("; {who} stood still for {still} of it, preempted, perhaps in a section")
+                format!("; {who} was preempted for {still} of it, perhaps in a read-side section")
             }
             None => String::new(),
         }
@@ -153,7 +153,12 @@ impl Walk<'_, '_> {
             let by = event.current.map(|tid| record.thread_by_id(tid).comm)?;
             let reader = record.thread_by_id(task.tid);
             (new < old && by.starts_with("rcub/")).then(|| {
-                (index, format!("{reader}, preempted in its section and boosted by {by} ({old} => {new})"))
+                (
+                    index,
+                    format!(
+                        "{reader}, preempted in its read-side section and boosted by {by} ({old} => {new})"
+                    ),
+                )
             })
         })
     }

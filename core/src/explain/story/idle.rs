@@ -51,7 +51,7 @@ impl Walk<'_, '_> {
         let at = first.max(stretch.begin);
         self.ask("irq_vectors:* or irq:irq_handler_entry, and power:cpu_idle,");
         let label = format!(
-            "CPU {cpu} was awake when {thread} was woken: what it did until the switch is not recorded"
+            "CPU {cpu} was awake when {thread} was woken: its activity until the switch is not recorded"
         );
         Some(Segment::unexplained(Kind::WakeupWait, label, at, taken))
     }

@@ -107,7 +107,7 @@ pub fn explain_job(window: &Window, job: &JobPassage) -> Explanation {
     if let Some(until) = job.backlog_until.map(|until| until.clamp(begin, end)).filter(|until| *until > begin)
     {
         let before = walk.life(&root, begin, until, 0);
-        let label = "backlog: the job before it was not over";
+        let label = "backlog: the previous job was not finished";
         parts.push(Segment::group(Kind::Blocked, label, begin, until.since(begin), before));
         walk.clauses.backlog(until.since(begin));
         from = until;
@@ -203,7 +203,7 @@ impl Walk<'_, '_> {
             return Vec::new();
         }
         if depth > DEEPEST {
-            let label = format!("{thread}: the chain of wakers is longer than is followed");
+            let label = format!("{thread}: the chain of wakers exceeds the depth limit");
             return vec![Segment::unexplained(Kind::Blocked, label, a, b.since(a))];
         }
         self.path.push(thread.tid);
@@ -251,7 +251,7 @@ impl Walk<'_, '_> {
                 (Kind::Blocked, format!("{thread} does not exist yet"), self.unborn(thread, stretch, depth))
             }
             State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
-            State::Unknown => (Kind::Lost, format!("what {thread} did is not recorded"), Vec::new()),
+            State::Unknown => (Kind::Lost, format!("the activity of {thread} is not recorded"), Vec::new()),
         };
         let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
         part.thread = Some(thread.clone());

@@ -160,10 +160,10 @@ impl Walk<'_, '_> {
         let how = match error_code & 3 {
             3 => "a write to a page that is shared (copied, as after fork)",
             2 => "the first write to a page (cleared then; a huge page takes 100 µs and more)",
-            _ => "a page that was not there",
+            _ => "a page that was not present",
         };
         let place = self.page(None, Some(address));
-        Some(format!(", up to {net} of it in a page fault on {place}: {how}; where it ended is not recorded"))
+        Some(format!(", up to {net} of it in a page fault on {place}: {how}; its end is not recorded"))
     }
 
     /// Its page faults.

@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
     pub(super) fn reason(&mut self, tid: Tid, stretch: &Stretch, bits: u32) -> Reason {
         let at = stretch.begin;
         if bits & (STOPPED | TRACED) != 0 {
-            let how = if bits & TRACED != 0 { "in the hands of its tracer (ptrace)" } else { "by a signal" };
+            let how = if bits & TRACED != 0 { "by its tracer (ptrace)" } else { "by a signal" };
             return Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: None };
         }
         let call = self.linked.in_call(tid, at);
@@ -198,8 +198,8 @@ impl Walk<'_, '_> {
         if is_perhaps && !is_called {
             let thread = self.record.thread_by_id(tid);
             self.missing.push(format!(
-                "{thread} blocked behind a page fault that read nothing from a disk: sys_enter of all calls (lathunt trace \
-                 --events full) would tell whether it waited in it, or in a system call"
+                "{thread} blocked after a page fault that read nothing from a disk: sys_enter of all calls (lathunt trace \
+                 --events full) would show whether it waited in the fault or in a system call"
             ));
             return;
         }
@@ -214,8 +214,8 @@ impl Walk<'_, '_> {
         if self.linked.in_call(by.tid, stretch.end).is_none() {
             let thread = self.record.thread_by_id(tid);
             self.missing.push(format!(
-                "{thread} blocked just behind a page fault: sys_enter of all calls (lathunt trace --events full) would tell whether \
-                 it waited in it, for a page that {by} provides (userfaultfd), or in a system call"
+                "{thread} blocked right after a page fault: sys_enter of all calls (lathunt trace --events full) would show whether \
+                 it waited in the fault, for a page that {by} provides (userfaultfd), or in a system call"
             ));
         }
     }

@@ -68,7 +68,7 @@ pub fn explain_roundtrip(window: &Window, trip: &RoundTrip) -> Explanation {
         told.sentence = format!("the answer took {rest}");
     }
     if responder.is_none() {
-        told.limits.push("who answered is not in the record".to_owned());
+        told.limits.push("the answering task is not in the record".to_owned());
     }
     told
 }

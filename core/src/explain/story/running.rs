@@ -35,7 +35,7 @@ pub(super) fn hidden(Hidden { interrupts, faults }: Hidden, own: Ns) -> Option<(
         return Some((format!(", with {faults} page faults (counted here)"), advice));
     }
     much(interrupts).then(|| {
-        let advice = "keep away what interrupts it (the tree says who sends it): the way into and out of interrupts counts as the thread's own";
+        let advice = "keep these interrupts away from this CPU (the tree shows their source): interrupt entry and exit count as the thread's own time";
         (format!(", interrupted {interrupts} times (entry and exit code counted here)"), advice)
     })
 }
@@ -66,7 +66,7 @@ impl Walk<'_, '_> {
                         self.subject(thread, depth)
                     );
                     let advice =
-                        "switches are missing in the record: how these two shared the CPU is not known";
+                        "switches are missing in the record: how these two shared the CPU is unknown";
                     self.say(Weight::Blame, share.net, text, format!("thread: {}", holder.comm), advice);
                 } else if !matches!(share.context, Context::Idle(_)) {
                     let text = format!("{label} interrupted {} for {{}}", self.subject(thread, depth));
@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
             let text = format!("{subject} spun {{}} in the kernel{call}, waiting for {what}{meanwhile}");
             let advice = match holder {
                 Some(holder) => format!("{} did not let CPU {} answer: keep it off that CPU, or shorten what it does there; or avoid the call at run time", holder.comm, spin.cpu),
-                None => format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to tell all its CPUs), or avoid the call at run time", spin.cpu),
+                None => format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to notify all its CPUs), or avoid the call at run time", spin.cpu),
             };
             self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
         }
@@ -128,7 +128,7 @@ impl Walk<'_, '_> {
                 spin.duration_ns,
                 text,
                 "PI mutex".to_owned(),
-                "the price of another thread's critical section: shorten it",
+                "the cost of another thread's critical section: shorten it",
             );
             parts.push(spin);
         }
@@ -165,7 +165,7 @@ impl Walk<'_, '_> {
             self.say(Weight::Own, rest, text, cause, advice);
         } else {
             let advice = format!(
-                "{} depends on {}: shorten what that does before it hands over, or raise its priority",
+                "{} depends on {}: shorten the work of that thread before it hands over, or raise its priority",
                 self.root.comm, thread.comm
             );
             let text = format!("{subject} ran for {{}}{moved}");
@@ -182,9 +182,9 @@ pub(super) fn interrupt_advice(share: &Share) -> &'static str {
     match share.context {
         Context::Softirq(2 | 3) => "move the network interrupts and RPS away from this CPU, or limit the sender; PREEMPT_RT makes softirqs preemptible",
         Context::Softirq(_) => "move what raises this softirq to another CPU; PREEMPT_RT makes softirqs preemptible",
-        Context::Vector(Vector::LocalTimer) => "timers and the tick of this CPU: nohz_full, and keep what arms timers here on other CPUs",
+        Context::Vector(Vector::LocalTimer) => "timers and the tick of this CPU: nohz_full, and keep the tasks that arm timers here on other CPUs",
         Context::Vector(Vector::Reschedule) => "wake-ups sent to this CPU: keep the threads that it wakes on other CPUs",
-        Context::Vector(_) => "keep the sender's process off this CPU: what it changes in its memory or the kernel must be told to each CPU it ran on",
+        Context::Vector(_) => "keep the sender's process off this CPU: its changes to memory mappings or the kernel are sent to each CPU that it ran on",
         Context::HardIrq(_) => "move the interrupt to another CPU: /proc/irq/N/smp_affinity",
         _ => "the firmware or the watchdog: see the NMI counters",
     }

@@ -70,10 +70,10 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let Deferred { worker, name, raised, .. } = deferred;
-        let text = format!("{name} was left to {worker}, which took {{}} from its raising on");
+        let text = format!("{name} was deferred to {worker}, which took {{}} from the time it was raised");
         self.say(Weight::Frame, b.since(from), text, String::new(), "");
         let inside = self.life(worker, from, b, depth + 1);
-        let label = format!("{name}, left to {worker}");
+        let label = format!("{name}, deferred to {worker}");
         let mut group = Segment::group(Kind::Softirq, label, from, b.since(from), inside);
         group.evidence.extend(raised.map(|index| self.record.evidence(index)));
         group

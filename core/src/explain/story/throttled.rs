@@ -227,7 +227,7 @@ impl Walk<'_, '_> {
         if fires("sched_rt_period_timer", stretch.end, stretch.end) {
             "RT bandwidth: sched_rt_period_timer ends it"
         } else if fires("dl_task_timer", stretch.begin, stretch.begin) {
-            "the fair server gives ordinary threads their 50 ms: dl_task_timer begins it"
+            "the fair server gives ordinary threads their 50 ms: dl_task_timer starts it"
         } else if fires("sched_rt_period_timer", stretch.begin, stretch.end) {
             "RT bandwidth: sched_rt_period_timer"
         } else {

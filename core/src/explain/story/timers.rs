@@ -24,7 +24,7 @@ impl Walk<'_, '_> {
             _ => (None, false),
         };
         if expires.is_none() && armed.is_some() && self.record.window.other_clock {
-            let limit = "the trace's clock is not known to be the monotonic one: how late timers were is not known (trace-cmd record -C mono, perf record -k mono)";
+            let limit = "the trace's clock may not be CLOCK_MONOTONIC: the lateness of timers is unknown (trace-cmd record -C mono, perf record -k mono)";
             self.missing.push(limit.to_owned());
         }
         expires.filter(|due| *due <= firing.handler || may_fire).map(|due| due.min(firing.handler))
@@ -79,7 +79,7 @@ impl Walk<'_, '_> {
     /// What the kernel adds to the sleeps of threads without real-time priority, to let timers expire together.
     fn slack(&mut self, thread: &Thread, (a, b): (Mono, Mono), armed: Option<u32>, depth: usize) -> Segment {
         let text =
-            format!("{} slept {{}} longer than it wanted, by its timer slack", self.subject(thread, depth));
+            format!("{} slept {{}} longer than requested, by its timer slack", self.subject(thread, depth));
         let advice = "timer slack: prctl(PR_SET_TIMERSLACK, 1), or a real-time priority, which has none";
         self.say(Weight::Blame, b.since(a), text, "timer slack".to_owned(), advice);
         let label = format!("{thread} sleeps on: timer slack");
@@ -96,13 +96,14 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let told = format!(
-            "{} slept {{}}{reason} until its own timer woke it: how late the timer was is not recorded",
+            "{} slept {{}}{reason} until its own timer woke it: the lateness of the timer is not recorded",
             self.subject(thread, depth)
         );
         let label = format!(
-            "{thread} SLEEPS{reason} until its own timer woke it (how late that was is not recorded)"
+            "{thread} SLEEPS{reason} until its own timer woke it (the lateness of the timer is not recorded)"
         );
-        let advice = "record hrtimer_start and hrtimer_expire_entry: they tell whether it slept longer than it asked for";
+        let advice =
+            "record hrtimer_start and hrtimer_expire_entry: they show whether it slept longer than requested";
         self.slept(thread, span, (label, told), advice, proofs, depth)
     }
 
@@ -116,15 +117,15 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let told = format!(
-            "{} slept {{}} as it wanted{reason} (woken by its own timer)",
+            "{} slept {{}} as requested{reason} (woken by its own timer)",
             self.subject(thread, depth)
         );
-        let label = format!("{thread} SLEEPS as it wanted{reason} (its own timer)");
+        let label = format!("{thread} SLEEPS as requested{reason} (its own timer)");
         let advice = match depth {
-            0 => "the thread slept as long as it asked for".to_owned(),
+            0 => "the thread slept as long as it requested".to_owned(),
             _ => {
                 let root = &self.root.comm;
-                format!("{} sleeps while {root} waits for it: let it hand over before", thread.comm)
+                format!("{} sleeps while {root} waits for it: let it hand over first", thread.comm)
             }
         };
         self.slept(thread, span, (label, told), &advice, proofs, depth)
@@ -176,7 +177,7 @@ impl Walk<'_, '_> {
         let by = match (&who, armed) {
             (Some(who), Some(index)) => self.armed_by(who, index),
             (Some(who), None) => format!("armed by {who}"),
-            (None, _) => "armed by whom is not recorded".to_owned(),
+            (None, _) => "armed by an unknown task (not recorded)".to_owned(),
         };
         if let (Some(who), Some(index)) = (&who, armed) {
             let at = self.record.event(index).at.clamp(a, due);
@@ -188,7 +189,7 @@ impl Walk<'_, '_> {
         if due > from {
             let until = match expires {
                 Some(_) => "it expired",
-                None => "it fired: how late it was is not recorded",
+                None => "it fired: its lateness is not recorded",
             };
             let text = format!(
                 "{} waited {{}} for a timer ({function}) {by}, until {until}",
@@ -203,9 +204,9 @@ impl Walk<'_, '_> {
                 text,
                 cause,
                 if expires.is_some() {
-                    "the timer was set for this moment: look at who sets it"
+                    "the timer was set for this moment: find the code that sets it"
                 } else {
-                    "look at who sets the timer, and for when"
+                    "find the code that sets the timer, and its expiry"
                 },
             );
             let expire = firing.expire.map(|(index, _)| index);
@@ -239,7 +240,7 @@ impl Walk<'_, '_> {
         let by = match (&who, armed) {
             (Some(who), Some(index)) => format!(" {}", self.armed_by(who, index)),
             (_, Some(_)) => " armed in an interrupt".to_owned(),
-            _ => ", armed by whom is not recorded".to_owned(),
+            _ => ", armed by an unknown task (not recorded)".to_owned(),
         };
         let mut parts = Vec::new();
         if let Some(index) = armed.filter(|_| set > a) {
@@ -260,9 +261,9 @@ impl Walk<'_, '_> {
                 None => format!("timer {function}"),
             };
             let advice = if delays {
-                "the kernel puts this work off on purpose: look for a setting of what queued it, or do not wait for it here"
+                "the kernel delays this work on purpose: look for a setting of the subsystem that queued it, or do not wait for it here"
             } else {
-                "the timer was set for this moment: look at who sets it"
+                "the timer was set for this moment: find the code that sets it"
             };
             self.say(Weight::Blame, fired.since(set), text, cause, advice);
             let label = format!("{what}{by} runs until its expiry (in whole ticks, never early)");
@@ -316,7 +317,7 @@ impl Walk<'_, '_> {
             late,
             text,
             "timer late".to_owned(),
-            "see who kept interrupts off on that CPU, or whether the hardware or the host was late",
+            "find the code that kept interrupts off on that CPU, or whether the hardware or the host was late",
         );
         parts
     }

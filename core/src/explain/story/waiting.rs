@@ -25,7 +25,7 @@ impl Walk<'_, '_> {
     /// The parts of a stretch in which `thread` wanted a CPU.
     pub(super) fn waiting(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
         let Some(cpu) = stretch.cpu else {
-            let label = format!("on which CPU {thread} waited is not recorded");
+            let label = format!("the CPU on which {thread} waited is not recorded");
             return vec![Segment::unexplained(Kind::WakeupWait, label, stretch.begin, stretch.length())];
         };
         let mut prio = self.prio_then(thread, stretch);
@@ -258,14 +258,14 @@ impl Walk<'_, '_> {
                     (true, _) => format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU"),
                     (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
                     (false, Some(Inherits::IfMutex)) => format!("priority inversion: if it waits for a mutex, use one with priority inheritance, else {raise}"),
-                    (false, _) => format!("priority inversion that no lock can inherit away: {raise}"),
+                    (false, _) => format!("priority inversion that priority inheritance cannot fix: {raise}"),
                 };
                 (label, text, advice)
             }
             _ if self.changed.is_some() => (
                 format!("{holder}{elsewhere}"),
                 format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran{elsewhere}"),
-                format!("find who changes the priority of {} while it waits", thread.comm),
+                format!("find the task that changes the priority of {} while it waits", thread.comm),
             ),
             _ => (
                 format!("{holder}, priority not recorded"),
@@ -328,8 +328,7 @@ impl Walk<'_, '_> {
         let place = match (late, work, call) {
             (Some(late), ..) => format!("the reschedule interrupt (IPI) came only after {late}"),
             _ if unserved.is_some() => {
-                "a timer was due and no interrupt came: interrupts off there, or the CPU stood still"
-                    .to_owned()
+                "a timer was due and no interrupt came: interrupts off there, or the CPU stalled".to_owned()
             }
             (_, Some(function), _) => {
                 format!("in work item {}, {off}", self.record.text(function))
@@ -341,10 +340,10 @@ impl Walk<'_, '_> {
         };
         let advice = match late {
             None if unserved.is_some() => {
-                "measure the host and the hardware alone: `lathunt hwlat`; where interrupts are off, preemptirq:irq_disable would tell".to_owned()
+                "measure the host and the hardware alone: `lathunt hwlat`; preemptirq:irq_disable would show where interrupts are off".to_owned()
             }
             Some(_) => "the interrupt between the CPUs was late: interrupts off there, or the host did not run that virtual CPU".to_owned(),
-            None if preempts => format!("find where {} has preemption off (preemptirq:preempt_disable would tell), or keep it off this CPU", holder.comm),
+            None if preempts => format!("find where {} has preemption off (preemptirq:preempt_disable would show it), or keep it off this CPU", holder.comm),
             None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
         };
         (place, advice)

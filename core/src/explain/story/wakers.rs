@@ -62,9 +62,7 @@ impl<'w> Walk<'_, 'w> {
         }
         if matches!(waking.kind, What::Wakeup { .. }) && self.is_far(index, waking) {
             self.ask("sched_waking");
-            return Waker::Unknown(
-                "sched_wakeup does not tell by whom it was woken, perhaps from another CPU",
-            );
+            return Waker::Unknown("sched_wakeup does not record the waker, which may be on another CPU");
         }
         let Some(slice) = record.waker(index) else {
             return Waker::Unknown("the waker is not recorded");
@@ -83,7 +81,9 @@ impl<'w> Walk<'_, 'w> {
             | Context::Unseen(_) => self.by_interrupt(thread, &slice, index, waking),
             Context::Thread(_) | Context::Idle(_) => match self.open(index, waking, waking.at).call {
                 Some((entry, csd, function)) => self.by_call(entry, csd, function, waking),
-                None => Waker::Unknown("woken from the idle loop, for whom is not recorded"),
+                None => {
+                    Waker::Unknown("woken from the idle loop, on behalf of an unknown task (not recorded)")
+                }
             },
             Context::Unknown | Context::Lost => Waker::Unknown("the waker's context is not certain"),
         }
@@ -134,7 +134,7 @@ impl<'w> Walk<'_, 'w> {
             Some(slice) if slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)) => {
                 self.by_interrupt(thread, &slice, index, event)
             }
-            _ => Waker::Unknown("in what interrupt is not certain"),
+            _ => Waker::Unknown("the interrupt is not certain"),
         }
     }
 

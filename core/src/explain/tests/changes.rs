@@ -48,7 +48,7 @@ fn a_priority_that_changed_by_nobodys_recorded_doing_blames_no_rank() {
         .replace("310 c0 ret 144", "");
     let said = [
         "its priority having changed from RT 30 to nice 0 meanwhile",
-        "sched_pi_setprio, or sys_enter of sched_setscheduler, would tell from whom",
+        "sched_pi_setprio, or sys_enter of sched_setscheduler, would show who changed it",
     ];
     expect(&unseen, (110, 710), &said, &["not preempted", "of equal or higher priority", "tuner"]);
 }
@@ -120,7 +120,7 @@ fn inheritance_is_advised_only_where_it_can_help() {
         expect(
             &events(call),
             (20, 770),
-            &[inversion, "no lock can inherit away: raise owner above hog"],
+            &[inversion, "priority inheritance cannot fix: raise owner above hog"],
             &no,
         );
     }
@@ -171,7 +171,7 @@ fn a_cpu_that_goes_offline_is_no_idle_one_that_the_thread_is_kept_from() {
     expect(moved, (10, 750), &said, &["pinned", "was idle"]);
     // Back online it could have run there.
     let back = moved.replace("111 c0 switch", "106 c0 online 1\n 111 c0 switch");
-    let said = ["while CPU 1 was idle: why it did not go back there is not recorded"];
+    let said = ["while CPU 1 was idle: why it was not migrated is not recorded"];
     expect(&back, (112, 750), &said, &["pinned", "while CPU 1 was taken"]);
     // Without these events only the thread that takes CPUs offline shows.
     let unseen = moved
@@ -224,7 +224,7 @@ fn of_a_chain_of_locks_each_owner_is_known_by_its_own_priority() {
     ] {
         assert!(told.contains(words), "'{words}' in {told}");
     }
-    assert!(explanation.tree.adds_up() && !told.contains("would tell from whom"), "{told}");
+    assert!(explanation.tree.adds_up() && !told.contains("would show who changed it"), "{told}");
 }
 
 #[test]

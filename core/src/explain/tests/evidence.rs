@@ -39,8 +39,8 @@ fn evidence_that_begins_late_or_ends_early_is_a_limit_and_a_gap() {
     let mut window = notation::window(LATE);
     window.complete_from.insert(crate::time::Cpu(1), crate::time::Mono(150_000));
     let explanation = explained(&window, 100, 530);
-    assert!(explanation.limits.contains(&"the record of CPU 1 begins 50.0 µs after the begin".to_owned()));
-    assert!(explanation.limits.contains(&"the record ends 14.0 µs before the end".to_owned()));
+    assert!(explanation.limits.contains(&"the record of CPU 1 starts 50.0 µs too late".to_owned()));
+    assert!(explanation.limits.contains(&"the record ends 14.0 µs too early".to_owned()));
     assert_eq!(explanation.unexplained_ns.0, 64_000);
 }
 

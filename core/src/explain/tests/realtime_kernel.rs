@@ -142,7 +142,7 @@ fn a_softirq_that_loses_the_cpu_in_its_midst_goes_on_when_its_thread_does() {
     );
     let explanation = explained(&window, 50, 1050);
     let said = &explanation.sentence;
-    assert!(said.contains("softirq TIMER was left to ktimers/1/28 (RT 1)"), "{said}");
+    assert!(said.contains("softirq TIMER was deferred to ktimers/1/28 (RT 1)"), "{said}");
     assert!(said.contains("occupied by hog/9 (RT 40) (priority inversion"), "{said}");
     assert_eq!(explanation.unexplained_ns.0, 0, "{explanation:#?}");
 }

@@ -28,7 +28,7 @@ fn a_page_fault_is_over_where_the_thread_did_something_else_since() {
         "130 c1 signal other/70 10",
     ];
     for other in others {
-        let unsaid = ["in a page fault", "did is not recorded"];
+        let unsaid = ["in a page fault", "the activity of"];
         expect(&behind_a_fault(other), (50, 800), &["until child/60", "blocked 540 µs"], &unsaid);
     }
     // A handler that interrupts the fault is not the thread.

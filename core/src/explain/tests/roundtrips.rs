@@ -68,7 +68,7 @@ fn what_the_responder_does_itself_is_its_turnaround_and_nobody_elses() {
 fn without_events_or_with_times_of_another_clock_nobody_is_blamed() {
     let nothing = told("0 c0 switch idle > idle", (20_105, 20_112), None);
     assert_eq!((nothing.unexplained_ns, nothing.cause.as_str()), (nothing.total_ns, "unexplained"));
-    assert!(nothing.limits.iter().any(|limit| limit.contains("who answered")));
+    assert!(nothing.limits.iter().any(|limit| limit.contains("the answering task")));
     // Zero: the responder has another clock. What is recorded here still counts.
     let other_clock = told(HOGGED, (0, 0), None);
     assert_eq!(other_clock.cause, "thread: hog", "{}", other_clock.sentence);

@@ -20,11 +20,11 @@ const SLEEPS_LONG: &str = "
 #[test]
 fn what_came_on_top_of_a_long_sleep_is_told_and_is_the_cause() {
     let said = ["slept 149.980 ms", "waited 4.996 ms (3 %) for CPU 1, occupied by other/70"];
-    let told = expect(SLEEPS_LONG, (5, 155_005), &said, &["slept as long as it asked"]);
+    let told = expect(SLEEPS_LONG, (5, 155_005), &said, &["slept as long as it requested"]);
     assert_eq!(told.cause, "thread: other");
     // The way to the CPU that every wake-up has is neither.
     let short = SLEEPS_LONG.replace("155000 c1", "150090 c1");
-    let told = expect(&short, (5, 150_095), &["slept as long as it asked"], &["waited"]);
+    let told = expect(&short, (5, 150_095), &["slept as long as it requested"], &["waited"]);
     assert_eq!(told.cause, "its own sleep");
 }
 
@@ -112,11 +112,11 @@ fn the_timeout_of_another_thread_is_a_cause() {
       9100 c0 switch slow/60:S > idle
     ";
     let told =
-        expect(events, (22, 9_050), &["slow/60 (nice 0) waited 8.977 ms"], &["as long as it asked for"]);
+        expect(events, (22, 9_050), &["slow/60 (nice 0) waited 8.977 ms"], &["as long as it requested"]);
     assert_eq!(told.cause, "timeout of slow");
     let own = events.replace("slow/60", "x/1").replace("rt/50@50", "slow/60").replace("x/1", "rt/50@50");
     let own = own.replace(" c0", " c2").replace(" c1", " c0").replace(" c2", " c1");
-    assert_eq!(expect(&own, (12, 9_015), &["as long as it asked for"], &[]).cause, "its own timeout");
+    assert_eq!(expect(&own, (12, 9_015), &["as long as it requested"], &[]).cause, "its own timeout");
 }
 
 const FROZEN: &str = "

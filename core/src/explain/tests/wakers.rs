@@ -48,7 +48,7 @@ fn a_wakeup_that_another_cpu_handed_over_blames_nobody_who_happened_to_run() {
         600 c0 switch helper/60:S > idle
     ";
     let said = [
-        "sched_wakeup does not tell by whom it was woken, perhaps from another CPU",
+        "sched_wakeup does not record the waker, which may be on another CPU",
         "sched_waking is not recorded",
     ];
     expect(events, (20, 520), &said, &["until bystander", "reschedule woke"]);
@@ -78,12 +78,12 @@ fn who_waits_for_a_new_thread_waits_for_its_creator_first() {
         600 c0 switch job/61:S > idle
     ";
     let said = ["until starter/60 (nice 0) created job/61", "job/61 (nice 0) RUNNABLE on CPU 0: created"];
-    let explanation = expect(events, (20, 520), &said, &["did is not recorded"]);
+    let explanation = expect(events, (20, 520), &said, &["the activity of"]);
     assert_eq!(explanation.unexplained_ns.0, 0);
     let without_fork = events.replace("300 c0 fork starter/60 job/61", "");
-    expect(&without_fork, (20, 520), &said, &["did is not recorded"]);
+    expect(&without_fork, (20, 520), &said, &["the activity of"]);
     let without_new = events.replace("310 c0 new job/61", "");
-    expect(&without_new, (20, 520), &said, &["did is not recorded"]);
+    expect(&without_new, (20, 520), &said, &["the activity of"]);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn vfork_waits_for_the_child_until_it_runs_another_program() {
         900 c0 switch rt/51:S > idle
     ";
     let said = ["in vfork", "rt/51 (nice 0) RUNNABLE on CPU 0: created", "hog/80 (RT 20)"];
-    expect(events, (100, 720), &said, &["did is not recorded", "page fault"]);
+    expect(events, (100, 720), &said, &["the activity of", "page fault"]);
 }
 
 #[test]
@@ -145,8 +145,9 @@ fn a_page_that_another_thread_provides_is_a_page_fault_too() {
     expect(&other_call, (50, 400), &["until pager/60"], &["in a page fault", "userfaultfd"]);
     // As recordings without these calls have it.
     let hidden = events.replace("300 c0 call 16 5 3223890435", "").replace("320 c0 ret 16", "");
-    let said =
-        ["would tell whether it waited in it, for a page that pager/60 (nice 0) provides (userfaultfd)"];
+    let said = [
+        "would show whether it waited in the fault, for a page that pager/60 (nice 0) provides (userfaultfd)",
+    ];
     expect(&hidden, (50, 400), &said, &["in a page fault on"]);
     let later = hidden.replace("110 c1 switch", "305 c1 switch");
     expect(&later, (50, 400), &["rt/50 (RT 95) BLOCKED"], &["userfaultfd"]);
@@ -237,7 +238,7 @@ const LATE_SLEEP: &str = "
 
 #[test]
 fn a_late_timer_is_no_wanted_sleep_by_whatever_its_expiry_is_known() {
-    let slept = ["slept 390 µs (44 %) as it wanted", "timer late"];
+    let slept = ["slept 390 µs (44 %) as requested", "timer late"];
     expect(LATE_SLEEP, (20, 915), &slept, &["not recorded: "]);
     // The handler's event tells it, and no arming is recorded.
     let unarmed = LATE_SLEEP.replace("8 c1 arm 410", "");
@@ -250,23 +251,18 @@ fn a_late_timer_is_no_wanted_sleep_by_whatever_its_expiry_is_known() {
     expect(&by_now, (20, 915), &slept, &["how late"]);
     // Of a timer with slack that came within it, it is known that it was not late.
     let slack = LATE_SLEEP.replace("arm 410", "arm 1100 800");
-    expect(&slack, (20, 915), &["slept 780 µs", "longer than it wanted, by its timer slack"], &["how late"]);
+    expect(&slack, (20, 915), &["slept 780 µs", "longer than requested, by its timer slack"], &["how late"]);
 }
 
 #[test]
 fn of_a_sleep_whose_expiry_is_not_recorded_nothing_is_claimed() {
     let unknown = LATE_SLEEP.replace("8 c1 arm 410", "");
-    let said = ["until its own timer woke it", "how late the timer was is not recorded"];
+    let said = ["until its own timer woke it", "the lateness of the timer is not recorded"];
     expect(&unknown, (20, 915), &said, &["as it wanted", "asked for it", "timer late"]);
     let of_another = LATE_SLEEP
         .replace("timer+ hrtimer_wakeup", "timer+ posix_timer_fn")
         .replace("8 c1 arm 410", "8 c0 runs maker/60\n 9 c0 arm 99000000000");
-    expect(
-        &of_another,
-        (20, 915),
-        &["until it fired: how late it was is not recorded"],
-        &["until it expired"],
-    );
+    expect(&of_another, (20, 915), &["until it fired: its lateness is not recorded"], &["until it expired"]);
 }
 
 #[test]

@@ -153,15 +153,15 @@ pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
     let (before, own) = split_at(&gaps(&steps, begin, end), at_switch);
     let mut tree = parts(&steps, &before, total, |task| names.of(task));
     if own > Ns::ZERO {
-        let label = "the switch itself, and what the tracer writes down before it reads the clock";
+        let label = "the switch itself, and the work of the tracer before it reads the clock";
         let mut leaf = Segment::leaf(Kind::Scheduler, label, at_switch, own);
         leaf.inferred = true;
         tree.push(leaf);
     }
     let mut limits = Vec::new();
     let mut tree = if steps.is_empty() {
-        limits.push("the text has a heading and no line: what happened meanwhile is not in it".to_owned());
-        let gap = Segment::unexplained(Kind::WakeupWait, "no line of the trace is there", begin, total);
+        limits.push("the text has a header but no lines: the events in between are missing".to_owned());
+        let gap = Segment::unexplained(Kind::WakeupWait, "the trace has no lines", begin, total);
         Segment::group(Kind::WakeupWait, format!("{victim} woken → switched in"), begin, total, vec![gap])
     } else {
         Segment::group(Kind::WakeupWait, format!("{victim} woken → switched in"), begin, total, tree)
@@ -280,7 +280,7 @@ pub(super) fn longest_step(steps: &[Step], gaps: &[Gap], total: Ns) -> String {
     let outside: Ns = gaps.iter().filter(|gap| gap.is_outside(total)).map(|gap| gap.length).sum();
     if outside > Ns::ZERO {
         let share = percent(outside, total);
-        told.push_str(&format!("; of {outside} ({share}) no line is in the text"));
+        told.push_str(&format!("; the text has no lines for {outside} ({share})"));
     }
     told
 }
@@ -341,10 +341,11 @@ pub(super) fn finish(
     mut explanation: crate::explain::segment::Explanation,
 ) -> Report {
     let tracer = &heading.tracer;
-    let rule = "who had the CPU is the task that the lines name; what filled the time between two lines is not recorded";
+    let rule =
+        "the task on the CPU is the one that the lines name; the activity between two lines is not recorded";
     explanation.limits.push(rule.to_owned());
     if heading.latency.is_none() && tracer != "function" {
-        let limit = "the tracer's own figure is not there (its text has it with the option latency-format, and tracing_max_latency): the total is that from the first line to the last";
+        let limit = "the tracer's own latency is missing (its text has it with the option latency-format, and tracing_max_latency): the total is the time from the first line to the last";
         explanation.limits.push(limit.to_owned());
     }
     Report {

@@ -132,10 +132,11 @@ impl Calls {
         let worst = self.longest.or(self.longest_away);
         if worst.is_none() && self.unmeasured > 0 {
             limits.push(
-                "how long the calls took is not in the text: echo 1 > options/funcgraph-duration".to_owned(),
+                "the durations of the calls are not in the text: echo 1 > options/funcgraph-duration"
+                    .to_owned(),
             );
         } else if worst.is_none() {
-            limits.push("no function returned in the trace: how long any took is not recorded".to_owned());
+            limits.push("no function returned in the trace: no duration is recorded".to_owned());
         }
         let worst = worst.map(|call| finding(&call));
         let question = "longest call in the function graph".to_owned();
@@ -182,7 +183,7 @@ fn finding(call: &Call) -> Finding {
             percent(call.length, total)
         ));
     }
-    let advice = "function tracing itself adds to every call; whether a thread waited for this one, a wakeup tracer or scheduler events would tell".to_owned();
+    let advice = "function tracing itself adds to every call; a wakeup tracer or scheduler events would show whether a thread waited for this one".to_owned();
     let told = (sentence, format!("function: {}", shown(&call.name)), advice);
     Finding { thread: who, cpu: call.cpu, begin, explanation: explanation(tree, told, Vec::new()) }
 }
@@ -217,9 +218,7 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let mut limits: Vec<String> =
         heading.missing(calls.lines).filter(|text| text.contains("overwritten")).into_iter().collect();
     if calls.lines == 0 && !has_cpus {
-        limits.push(
-            "on which CPU the calls were is not in the text: echo 1 > options/funcgraph-cpu".to_owned(),
-        );
+        limits.push("the CPUs of the calls are not in the text: echo 1 > options/funcgraph-cpu".to_owned());
     }
     calls.report(format!("text of the function_graph tracer{}", heading.on()), limits)
 }

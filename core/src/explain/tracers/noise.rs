@@ -35,10 +35,10 @@ pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
         let known = step.map(|step| step.cpu).or(sample.cpu);
         let cpu = known.unwrap_or_default();
         let on = known.map_or("a CPU that is not printed".to_owned(), |cpu| format!("CPU {cpu}"));
-        let width = sample.count.map_or("how many gaps it had is not printed".to_owned(), |count| format!("{count} gap(s) in that width"));
+        let width = sample.count.map_or("the number of its gaps is not printed".to_owned(), |count| format!("{count} gap(s) in that width"));
         let nmi = sample.nmi.map_or(String::new(), |nmi| format!(", {nmi} NMI(s)"));
         let sentence = format!(
-            "{on} stood still for {total} although its loop ran with interrupts off (inner {inner}, outer {outer}; {width}{nmi}): firmware (SMI), a hypervisor or the hardware took it; worst of {} samples",
+            "{on} stalled for {total} although its loop ran with interrupts off (inner {inner}, outer {outer}; {width}{nmi}): firmware (SMI), a hypervisor or the hardware took it; worst of {} samples",
             samples.len()
         );
         let advice = "count SMIs (lathunt hwlat reads the counter), switch off power management and USB legacy support in the firmware; on a virtual machine look at steal time".to_owned();
@@ -147,7 +147,7 @@ fn detailed(steps: &[Step], place: usize, start: Mono, total: Ns) -> Finding {
     let share = percent(left, total);
     if left.0 * 20 >= total.0 && is_whole {
         sentence.push_str(&format!(
-            "; of {left} ({share}) no event of the kernel tells: firmware (SMI), a hypervisor or the hardware"
+            "; no event of the kernel accounts for {left} ({share}): firmware (SMI), a hypervisor or the hardware"
         ));
     } else if left.0 * 20 >= total.0 {
         sentence.push_str(&format!("; {left} ({share}) are not explained by the text"));
@@ -181,7 +181,7 @@ fn of_period(step: &Step, period: &Period, count: usize) -> Finding {
         "osnoise on CPU {cpu}: the longest single noise took {total}, in the period that ended at {}; all noise of it took {noise} of {runtime} ({share:.2} % available): {hw} × without a cause in the kernel (HW), {nmi} × NMI, {irq} × IRQ, {softirq} × softirq, {thread} × thread; worst of {count} periods",
         step.at
     );
-    let advice = "which of them was the longest is not in this table: record the events osnoise:* beside it, or stop at it (osnoise/stop_tracing_us)".to_owned();
+    let advice = "this table does not show which of them was the longest: also record the events osnoise:*, or stop at it (osnoise/stop_tracing_us)".to_owned();
     let label = "single noise whose source the table does not name";
     let gap = Segment::unexplained(Kind::Passage, label, step.at, total);
     let tree = Segment::group(
@@ -203,7 +203,7 @@ fn of_period(step: &Step, period: &Period, count: usize) -> Finding {
 fn report(heading: &Heading, question: &str, lines: u64, count: u64, worst: Option<Finding>) -> Report {
     let mut limits: Vec<String> = heading.missing(lines).into_iter().collect();
     if worst.is_none() {
-        limits.push(format!("no line of the tracer is in the text: {question} is not known"));
+        limits.push(format!("the text has no line of the tracer: {question} is unknown"));
     }
     let format = format!("text of the {} tracer{}", heading.tracer, heading.on());
     Report { format, question: question.to_owned(), lines, count, worst, limits }

@@ -29,8 +29,8 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let kind = if heading.tracer == "preemptoff" { Kind::Thread } else { Kind::IrqsOff };
     let mut limits = Vec::new();
     let inside = if steps.is_empty() {
-        limits.push("the text has a heading and no line: what happened meanwhile is not in it".to_owned());
-        vec![Segment::unexplained(kind, "no line of the trace is there", begin, total)]
+        limits.push("the text has a header but no lines: the events in between are missing".to_owned());
+        vec![Segment::unexplained(kind, "the trace has no lines", begin, total)]
     } else {
         inside
     };
@@ -38,7 +38,7 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
     tree.thread = Some(who.clone());
     let cpu = heading.cpu.or(steps.first().map(|step| step.cpu)).unwrap_or_default();
     let place =
-        |place: &Option<String>| place.clone().unwrap_or_else(|| "a place that is not printed".to_owned());
+        |place: &Option<String>| place.clone().unwrap_or_else(|| "a function that is not printed".to_owned());
     let (started, ended) = (place(&heading.started), place(&heading.ended));
     let amount = heading.amount(total);
     let mut sentence = format!("{what} for {amount} on CPU {cpu} by {who}, from {started} to {ended}");

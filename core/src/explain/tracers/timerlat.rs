@@ -154,7 +154,7 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
         parts.add_counted(kind_of(["irq", "nmi", "softirq", "thread", ""][order]), &name, start, net, count);
     }
     if noises.is_empty() {
-        limits.push("no osnoise:* event is in the text: what ran meanwhile was not recorded (echo 1 > events/osnoise/enable)".to_owned());
+        limits.push("no osnoise:* event is in the text: the code that ran in between was not recorded (echo 1 > events/osnoise/enable)".to_owned());
     }
     let stack = steps[place..]
         .iter()
@@ -195,7 +195,8 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
     let label = format!("expiry of the timer → {place}");
     let mut tree = Segment::group(Kind::Passage, label, begin, total, parts.parts);
     tree.stack = code.to_vec();
-    limits.push("times of the lines have µs, those of the noise ns: a part may be wrong by 1 µs".to_owned());
+    limits
+        .push("times of the lines are in µs, those of the noise in ns: a part may be off by 1 µs".to_owned());
     Finding { thread: who, cpu, begin, explanation: explanation(tree, (sentence, cause, advice), limits) }
 }
 
@@ -234,9 +235,9 @@ fn advice_for(name: &str) -> String {
     match name {
         name if name.starts_with("thread ") => format!("{name} was not preempted: find where it keeps preemption off, or keep it off this CPU"),
         name if name.starts_with("timer late") && name.contains("idle") => "forbid deep idle states (0 in /dev/cpu_dma_latency), or measure the hardware alone (lathunt hwlat)".to_owned(),
-        name if name.starts_with("timer late") => "interrupts were off on that CPU, or the hardware or the host was late: the irqsoff tracer, and lathunt hwlat, tell which".to_owned(),
-        name if name.starts_with("from its thread") => "what its thread does before it returns: signals, work of tasks, the exit path of the system call".to_owned(),
-        name if name.starts_with("the timer's interrupt") => "timers of this CPU: keep what arms them on other CPUs (nohz_full)".to_owned(),
+        name if name.starts_with("timer late") => "interrupts were off on that CPU, or the hardware or the host was late: the irqsoff tracer and lathunt hwlat show which".to_owned(),
+        name if name.starts_with("from its thread") => "the work of its thread before it returns: signals, task work, the exit path of the system call".to_owned(),
+        name if name.starts_with("the timer's interrupt") => "timers of this CPU: keep the tasks that arm them on other CPUs (nohz_full)".to_owned(),
         _ => "move the interrupt to another CPU: /proc/irq/N/smp_affinity".to_owned(),
     }
 }

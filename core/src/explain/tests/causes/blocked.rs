@@ -107,7 +107,7 @@ fn a_wake_in_interrupt_context_never_names_the_interrupted_thread() {
         "
         cause waited for: hard IRQ 25 (virtio0)
         waited 220 µs: it was blocked until hard IRQ 25 (virtio0) on CPU 1 woke it, for 202 µs (92 %)
-        → this is the time until hard IRQ 25 (virtio0) came: look at the device or timer behind it
+        → this is the time until hard IRQ 25 (virtio0) arrived: check the device or timer that raises it
                 µs      %       begin   what
              220.0  100.0        +0.0   programmed wake-up → user space
              202.0   91.8        +0.0     blocked
@@ -211,11 +211,11 @@ fn a_victim_whose_way_to_the_cpu_is_not_recorded_is_not_said_to_have_waited_for_
         500,
         "
         cause unexplained
-        waited 400 µs: 400 µs (100 %) unexplained, most of it: what the thread did is not recorded
-        → the record does not show it: see the limits below for what is missing
+        waited 400 µs: 400 µs (100 %) unexplained, most of it: the activity of the thread is not recorded
+        → the record does not show the cause: the limits below list what is missing
                 µs      %       begin   what
              400.0  100.0        +0.0   programmed wake-up → user space
-             400.0  100.0        +0.0 ?   unexplained: what the thread did is not recorded
+             400.0  100.0        +0.0 ?   unexplained: the activity of the thread is not recorded
         ! no waking of the victim is recorded in the passage
         ! no switch-in of the victim is recorded in the passage
         ",

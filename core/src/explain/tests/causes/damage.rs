@@ -21,13 +21,13 @@ fn lost_events_leave_a_gap_and_a_limit() {
         "
         cause events lost
         waited 320 µs: 246 µs (77 %) unexplained, most of it: events lost
-        → the evidence is gone: enlarge the flight ring, or record fewer events
+        → events were lost: enlarge the flight ring, or record fewer events
                 µs      %       begin   what
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: timer late while hog/99 (RT 98) ran, without a
-                                            stack to tell why
+               1.0    0.3        +0.0 ?     unexplained: timer late while hog/99 (RT 98) ran, with no stack
+                                            to show why
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
@@ -63,7 +63,7 @@ fn a_silent_cpu_was_held_by_the_thread_that_left_it_next() {
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: who had the CPU is not recorded
+               1.0    0.3        +0.0 ?     unexplained: the task on the CPU is not recorded
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
@@ -94,22 +94,22 @@ fn a_lost_exit_of_an_interrupt_leaves_its_time_unexplained() {
         420,
         "
         cause unexplained
-        waited 320 µs: 281 µs (88 %) unexplained, most of it: who had the CPU is not recorded
-        → the record does not show it: see the limits below for what is missing
+        waited 320 µs: 281 µs (88 %) unexplained, most of it: the task on the CPU is not recorded
+        → the record does not show the cause: the limits below list what is missing
                 µs      %       begin   what
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: timer late while any/3 (RT 98) ran, without a stack
-                                            to tell why
+               1.0    0.3        +0.0 ?     unexplained: timer late while any/3 (RT 98) ran, with no stack
+                                            to show why
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
               10.0    3.1      +200.0       hard IRQ 26 (virtio1)
                5.0    1.6        +5.0       any/3 (RT 98), of equal or higher priority
                2.0    0.6        +3.0       vector local_timer: hrtimer_wakeup
-             190.0   59.4       +10.0 ?     unexplained: who had the CPU is not recorded
-              90.0   28.1      +210.0 ?     unexplained: who had the CPU is not recorded
+             190.0   59.4       +10.0 ?     unexplained: the task on the CPU is not recorded
+              90.0   28.1      +210.0 ?     unexplained: the task on the CPU is not recorded
               20.0    6.2      +300.0     switched in → user space
               20.0    6.2      +300.0       return to user space
         ",
@@ -152,7 +152,7 @@ fn a_switch_in_that_was_not_recorded_is_inferred_from_the_next_event() {
                2.0    0.6        +3.0       vector local_timer: hrtimer_wakeup
               20.0    6.2      +300.0     switched in → user space
               20.0    6.2      +300.0       return to user space
-        ! cpu_idle is not recorded: the idle state is not known
+        ! cpu_idle is not recorded: the idle state is unknown
         ",
     );
 }

@@ -53,8 +53,8 @@ fn a_storm_of_interrupts_is_counted_and_added_up() {
              300.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.7        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: timer late while any/3 (RT 98) ran, without a stack
-                                            to tell why
+               1.0    0.3        +0.0 ?     unexplained: timer late while any/3 (RT 98) ran, with no stack
+                                            to show why
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              287.0   95.7        +3.0     waking → switched in
@@ -91,8 +91,8 @@ fn softirq_work_in_ksoftirqd_is_judged_as_a_thread() {
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: timer late while ktimers/1/19 (RT 96) ran, without
-                                            a stack to tell why
+               1.0    0.3        +0.0 ?     unexplained: timer late while ktimers/1/19 (RT 96) ran, with no
+                                            stack to show why
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
@@ -225,14 +225,14 @@ fn a_flood_of_function_calls_is_told_from_a_single_one() {
         cause flood of vector call_function_single
         waited 200 µs: a flood of 15 × vector call_function_single: flush_tlb_func ran on CPU 1 for 165 µs
         (82 %)
-        → another CPU had flush_tlb_func run here: find the sender (tracepoints csd_queue_cpu, ipi_send_cpu)
-          and stop it
+        → another CPU requested flush_tlb_func on this CPU: find the sender (tracepoints csd_queue_cpu,
+        ipi_send_cpu) and stop it
                 µs      %       begin   what
              200.0  100.0        +0.0   programmed wake-up → user space
                2.0    1.0        +0.0     timer late
                1.0    0.5        +1.0       vector local_timer
-               1.0    0.5        +0.0 ?     unexplained: timer late while any/3 (nice 0) ran, without a
-                                            stack to tell why
+               1.0    0.5        +0.0 ?     unexplained: timer late while any/3 (nice 0) ran, with no stack
+                                            to show why
                1.0    0.5        +2.0     timer interrupt
                1.0    0.5        +2.0       vector local_timer: hrtimer_wakeup
              187.0   93.5        +3.0     waking → switched in

@@ -75,7 +75,7 @@ fn a_late_timer_over_user_code_is_never_called_interrupts_off() {
                1.0    0.2      +414.0       switching away from spin/7 (nice 0)
                5.0    1.2      +415.0     switched in → user space
                5.0    1.2      +415.0       return to user space
-        ! when interrupts are off is not traced (preemptirq:irq_disable would tell)
+        ! interrupt-off sections are not traced (preemptirq:irq_disable would show them)
         ",
     );
 }
@@ -117,7 +117,7 @@ fn an_interrupt_taken_while_the_timer_was_due_refutes_interrupts_off() {
                1.0    0.2      +414.0       switching away from vnd/812 (nice 0)
                5.0    1.2      +415.0     switched in → user space
                5.0    1.2      +415.0       return to user space
-        ! when interrupts are off is not traced (preemptirq:irq_disable would tell)
+        ! interrupt-off sections are not traced (preemptirq:irq_disable would show them)
         ",
     );
 }
@@ -145,7 +145,7 @@ fn a_function_call_with_interrupts_off_is_named_and_not_the_interrupted_thread()
         "
         cause vector call_function_single
         waited 520 µs: vector call_function_single: spin_with_irqs_off ran on CPU 1 for 501 µs (96 %)
-        → another CPU had spin_with_irqs_off run here: find the sender (tracepoints csd_queue_cpu,
+        → another CPU requested spin_with_irqs_off on this CPU: find the sender (tracepoints csd_queue_cpu,
           ipi_send_cpu) and stop it
                 µs      %       begin   what
              520.0  100.0        +0.0   programmed wake-up → user space
@@ -236,7 +236,7 @@ fn a_victim_that_was_still_busy_is_its_own_cause() {
                2.0    0.6      +303.0       vector local_timer: hrtimer_wakeup
               10.0    3.1      +310.0     switched in → user space
               10.0    3.1      +310.0       return to user space
-        ! cpu_idle is not recorded: the idle state is not known
+        ! cpu_idle is not recorded: the idle state is unknown
         ",
     );
 }
@@ -264,10 +264,7 @@ fn a_victim_that_armed_its_timer_in_time_is_not_blamed_for_being_interrupted_by_
     assert!(unknown.cause.contains("unexplained"), "{}", unknown.cause);
     assert_eq!(unknown.unexplained_ns.0, 300_000);
     let in_user = passage("402 c1 stack rt/50 user");
-    assert!(
-        in_user.sentence.contains("stood still") || in_user.cause.contains("unexplained"),
-        "{in_user:#?}"
-    );
+    assert!(in_user.sentence.contains("stalled") || in_user.cause.contains("unexplained"), "{in_user:#?}");
     let masked = passage(
         "402 c1 stack rt/50 kernel hrtimer_interrupt asm_sysvec_apic_timer_interrupt _raw_spin_unlock_irqrestore \
          vnd_ioctl",

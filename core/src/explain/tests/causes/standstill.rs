@@ -31,8 +31,8 @@ fn nobody_is_blamed_where_timers_that_were_due_show_that_the_cpu_stood_still() {
         1910,
         "
         cause the CPU stood still
-        waited 1.810 ms: 1.401 ms (77 %) unexplained, most of it: CPU 1 stood still: with spin/33 (nice 0)
-        in user mode, no interrupt came of a timer that was due
+        waited 1.810 ms: 1.401 ms (77 %) unexplained, most of it: CPU 1 stalled: with spin/33 (nice 0) in
+        user mode, no timer interrupt came although a timer was due
         → measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts
                 µs      %       begin   what
             1810.0  100.0        +0.0   programmed wake-up → user space
@@ -45,8 +45,8 @@ fn nobody_is_blamed_where_timers_that_were_due_show_that_the_cpu_stood_still() {
             1805.0   99.7        +3.0     waking → switched in
              193.0   10.7      +205.0       spin/33 (nice 0), lower in priority, not preempted
              212.0   11.7        +3.0       vector local_timer, most outside its functions (3×)
-            1400.0   77.3      +300.0 ?     unexplained: CPU 1 stood still: with spin/33 (nice 0) in user
-                                            mode, no interrupt came of a timer that was due
+            1400.0   77.3      +300.0 ?     unexplained: CPU 1 stalled: with spin/33 (nice 0) in user mode,
+                                            no timer interrupt came although a timer was due
                2.0    0.1     +1808.0     switched in → user space
                2.0    0.1     +1808.0       return to user space
         ",
@@ -92,8 +92,8 @@ fn a_timer_interrupt_that_took_long_outside_its_functions_blames_none_of_them() 
         cause timer interrupt
         waited 807 µs: timer interrupts (most outside their timers' functions) ran on CPU 1 for 802 µs (99
         %)
-        → programming the next event takes no such time: measure the hardware and the host alone: `lathunt
-          hwlat`
+        → reprogramming the clock event does not take this long: measure the hardware and the host alone:
+        `lathunt hwlat`
                 µs      %       begin   what
              807.0  100.0        +0.0   programmed wake-up → user space
              805.0   99.8        +0.0     waking → switched in
@@ -126,7 +126,7 @@ fn nobody_is_blamed_for_what_stopped_another_cpu_too() {
     let together = cause("300 c0 still 1590");
     assert_eq!(together.cause, "the CPU stood still");
     let says =
-        "CPU 1 stood still: no interrupt came of a timer that was due, nor did one on CPU 0, where interrupts were on";
+        "CPU 1 stalled: no timer interrupt came although a timer was due, nor did one on CPU 0, where interrupts were on";
     assert!(together.sentence.contains(says), "{}", together.sentence);
     assert!(together.unexplained_ns.0 >= 1_490_000, "{together:#?}");
     for another in ["300 c0 still 600", "300 c0 still 4000", "300 c1 still 1590", "1640 c0 still 1900"] {
@@ -136,7 +136,7 @@ fn nobody_is_blamed_for_what_stopped_another_cpu_too() {
     assert_eq!(it_ran.cause, "irqs off: reader", "it took an NMI meanwhile");
 }
 
-/// Both were in the kernel, so neither proves that it stood still: no thread is blamed, unless one waited for the other.
+/// Both were in the kernel, so neither proves that it stalled: no thread is blamed, unless one waited for the other.
 #[test]
 fn nobody_is_blamed_where_two_cpus_took_no_interrupt_at_the_same_time() {
     let other = |due: u64, at: u64, stack: &str| {
@@ -156,7 +156,7 @@ fn nobody_is_blamed_where_two_cpus_took_no_interrupt_at_the_same_time() {
     for place in ["kernel down_read", "kernel+ driver_write f", "kernel _raw_spin_unlock_irqrestore f"] {
         let both = case(place, &other(150, 1_700, "kernel vfs_write"));
         assert_eq!(both.cause, "unexplained", "{place}");
-        let says = "no interrupt came of a timer that was due on CPU 1, nor did one on CPU 0";
+        let says = "no timer interrupt came although a timer was due on CPU 1, nor did one on CPU 0";
         assert!(both.sentence.contains(says), "{}", both.sentence);
         assert!(Standstills::default().note(Cpu(1), &both).is_empty(), "likely is not proved");
         for (due, at, stack) in [
@@ -239,7 +239,7 @@ fn a_thread_in_the_kernel_that_took_no_interrupt_either_is_not_said_to_have_kept
     let cause = |due: &str| explained(&notation::window(&events.replace("^DUE", due)), 100, 1910);
     let none = cause("300");
     assert_eq!(none.cause, "no interrupts: reader");
-    let says = "and took no interrupt of a timer that was due (it kept them off, or the CPU stood still)";
+    let says = "and served no timer interrupt although a timer was due (interrupts off, or the CPU stalled)";
     assert!(none.sentence.contains(says) && none.advice.contains("lathunt hwlat"), "{none:#?}");
     assert_eq!(cause("1700").cause, "preemption off: reader", "the timer was due at the end of it");
 }

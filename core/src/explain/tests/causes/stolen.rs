@@ -28,9 +28,8 @@ fn what_else_would_be_unexplained_is_the_hosts_as_far_as_its_clock_says() {
         520,
         "
         cause host took the CPU
-        waited 420 µs: the host took CPU 1 from this machine (its steal clock) for 400 µs (95 %)
-        → give this virtual CPU a CPU of the host of its own (pin it, no overcommitment), or measure on bare
-          metal
+        waited 420 µs: the host ran something else on CPU 1 (steal clock) for 400 µs (95 %)
+        → dedicate a host CPU to this virtual CPU (pin it, no overcommitment), or measure on bare metal
                 µs      %       begin   what
              420.0  100.0        +0.0   programmed wake-up → user space
              411.0   97.9        +0.0     timer late
@@ -57,9 +56,8 @@ fn nobody_is_blamed_for_time_that_the_host_must_have_taken() {
         520,
         "
         cause host took the CPU
-        waited 420 µs: the host took CPU 1 from this machine (its steal clock) for 386 µs (92 %)
-        → give this virtual CPU a CPU of the host of its own (pin it, no overcommitment), or measure on bare
-          metal
+        waited 420 µs: the host ran something else on CPU 1 (steal clock) for 386 µs (92 %)
+        → dedicate a host CPU to this virtual CPU (pin it, no overcommitment), or measure on bare metal
                 µs      %       begin   what
              420.0  100.0        +0.0   programmed wake-up → user space
              411.0   97.9        +0.0     timer late
@@ -86,7 +84,7 @@ fn time_that_the_host_may_have_taken_elsewhere_stays_with_who_had_the_cpu() {
         "
         cause irqs off: vnd
         waited 420 µs: vnd/812 (nice 0) kept interrupts off on CPU 1, in vnd_ioctl, for 314 µs (75 %); the
-        host took CPU 1 from this machine (its steal clock) for 96.0 µs (23 %)
+        host ran something else on CPU 1 (steal clock) for 96.0 µs (23 %)
         → find the section around vnd_ioctl that disables interrupts (driver or kernel update), or move vnd
           away
                 µs      %       begin   what
@@ -122,9 +120,8 @@ fn a_thread_that_stood_still_did_not_hold_the_cpu() {
         920,
         "
         cause host took the CPU
-        waited 820 µs: the host took CPU 1 from this machine (its steal clock) for 775 µs (95 %)
-        → give this virtual CPU a CPU of the host of its own (pin it, no overcommitment), or measure on bare
-          metal
+        waited 820 µs: the host ran something else on CPU 1 (steal clock) for 775 µs (95 %)
+        → dedicate a host CPU to this virtual CPU (pin it, no overcommitment), or measure on bare metal
                 µs      %       begin   what
              820.0  100.0        +0.0   programmed wake-up → user space
              810.0   98.8        +0.0     waking → switched in

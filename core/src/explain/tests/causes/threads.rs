@@ -140,8 +140,8 @@ fn a_thread_that_takes_page_faults_says_so() {
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: timer late while fault/77 (nice 0) ran, without a
-                                            stack to tell why
+               1.0    0.3        +0.0 ?     unexplained: timer late while fault/77 (nice 0) ran, with no
+                                            stack to show why
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
@@ -174,14 +174,14 @@ fn a_migration_splits_the_wait_between_two_cpus() {
         "
         cause thread: hog
         waited 320 µs: hog/99 (RT 98), of equal or higher priority, held CPU 1 for 150 µs (47 %); low/6 (RT
-        10) held CPU 0 and was not preempted (no stack tells why) for 145 µs (45 %)
+        10) held CPU 0 and was not preempted (no stack shows why) for 145 µs (45 %)
         → lower the priority of hog, shorten its runs, or pin it to another CPU
                 µs      %       begin   what
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: timer late while low/6 (RT 10) ran, without a stack
-                                            to tell why
+               1.0    0.3        +0.0 ?     unexplained: timer late while low/6 (RT 10) ran, with no stack
+                                            to show why
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              147.0   45.9        +3.0     waking → switched in
@@ -258,8 +258,8 @@ fn a_boosted_thread_counts_with_the_priority_it_was_lent() {
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
                1.0    0.3        +1.0       vector local_timer
-               1.0    0.3        +0.0 ?     unexplained: timer late while owner/33 (RT 98) ran, without a
-                                            stack to tell why
+               1.0    0.3        +0.0 ?     unexplained: timer late while owner/33 (RT 98) ran, with no
+                                            stack to show why
                1.0    0.3        +2.0     timer interrupt
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
@@ -289,10 +289,10 @@ fn a_thread_in_user_mode_that_runs_on_points_at_throttling() {
         420,
         "
         cause not let run, behind spin
-        waited 320 µs: spin/33 (nice 0) held CPU 1 though the waking found it in user mode, for 295 µs (92
-        %)
-        → the victim was not let run: look at RT throttling (sched_rt_runtime_us), the fair server and
-          cgroup limits; or the CPU stood still meanwhile: compare `lathunt hwlat`
+        waited 320 µs: spin/33 (nice 0) held CPU 1 although it was in user mode at the waking, for 295 µs
+        (92 %)
+        → the victim was runnable but not scheduled: check RT throttling (sched_rt_runtime_us), the fair
+          server and cgroup limits; or the CPU stalled: compare with `lathunt hwlat`
                 µs      %       begin   what
              320.0  100.0        +0.0   programmed wake-up → user space
                2.0    0.6        +0.0     timer late
