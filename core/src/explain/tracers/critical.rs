@@ -324,7 +324,7 @@ fn is_timers(step: &Step) -> bool {
 pub(super) fn of_lines(steps: &[Step], heading: &Heading) -> Vec<String> {
     let mut limits = Vec::new();
     if steps.iter().any(|step| step.omitted) {
-        limits.push("lines were left out of the text: who ran there is not known".to_owned());
+        limits.push("lines were left out of the text: the task on the CPU there is unknown".to_owned());
     }
     if heading.latency.is_some() && steps.iter().any(|step| step.task.comm.len() == CUT_AT) {
         limits.push("this format cuts names of threads to 8 characters".to_owned());

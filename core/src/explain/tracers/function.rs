@@ -39,7 +39,7 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let told = (sentence, format!("thread: {}", task.comm), advice);
     let mut limits = Vec::new();
     if is_omitted {
-        limits.push("lines were left out of the text: who ran there is not known".to_owned());
+        limits.push("lines were left out of the text: the task on the CPU there is unknown".to_owned());
     }
     finish(heading, lines, task, cpu, begin, explanation(tree, told, limits))
 }
