@@ -178,6 +178,6 @@ mod tests {
         assert!(late.contains(
             "    its last job was not finished after 6.000 ms, when recording ended: it had a CPU\n"
         ));
-        assert!(!told(5_000_000).contains("last turn"), "it may yet be over in time");
+        assert!(!told(5_000_000).contains("last job"), "it may yet be over in time");
     }
 }
