@@ -42,7 +42,7 @@ fn a_hunt_on_arm64_loads_the_recorders_and_explains_what_it_finds() {
 fn pulses_in_a_hunt_on_arm64_are_found_sized_and_blamed() {
     let Some(outcome) = of("pulses") else { return };
     let run = runs::run_of(&outcome, "run.json");
-    record::pulses_are_found_and_blamed(&outcome, &run);
+    record::pulses_with_evidence_are_blamed(&outcome, &run);
     record::one_pulse_of_each_kind_is_sized(&outcome, &run);
 }
 
