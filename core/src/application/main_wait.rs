@@ -11,6 +11,8 @@ use crate::trace::activation::{Activation, Via};
 
 /// So many distances show that releases are regular.
 const FEW: usize = 3;
+/// So many waits in a place where nobody waits for a job, such as a page fault, would make it the main one.
+const OFTEN: usize = 16;
 
 /// `at`: where each of `activations` blocked; `chosen`: a pattern for the place, said by the user.
 pub(super) fn main_wait(
@@ -30,7 +32,8 @@ pub(super) fn main_wait(
     }
     // Nobody waits for a job in a page fault or in a call that moves it to another CPU, however often.
     let may_begin = |place: &Id| !matches!(places.get(*place).class, Class::Other | Class::PageFault);
-    if chosen.is_none() && count.keys().any(may_begin) {
+    let often = |(place, &(blocked, _)): (&Id, &(usize, usize))| !may_begin(place) && blocked >= OFTEN;
+    if chosen.is_none() && count.keys().any(may_begin) && count.iter().any(often) {
         count.retain(|place, _| may_begin(place));
     }
     let most = count.values().map(|&(blocked, _)| blocked).max()?;
