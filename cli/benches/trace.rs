@@ -20,7 +20,7 @@ const LATHUNT: &str = env!("CARGO_BIN_EXE_lathunt");
 /// A round trip of the pipe is six to eighteen events in `lathunt trace`, some six in `perf sched record`.
 const LOOPS: u32 = 400_000;
 const ENOUGH: f64 = 5e6;
-/// System calls that mark a passage, and how often there is one.
+/// System calls that mark an interval, and how often there is one.
 const MARKS: [i64; 2] = [600, 601];
 const BETWEEN_MARKS: Duration = Duration::from_millis(50);
 
@@ -92,7 +92,7 @@ fn ftrace(place: &Path, rounds: usize) {
     }
 }
 
-/// The pipe under `lathunt trace`, with a passage between two marks now and then.
+/// The pipe under `lathunt trace`, with an interval between two marks now and then.
 fn record(directory: &Path, loops: u32) -> Option<()> {
     let (loops, over) = (loops.to_string(), AtomicBool::new(false));
     let record = ["trace", "--ring", "128M", "-o", text(directory), "--"];

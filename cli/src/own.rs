@@ -14,7 +14,7 @@ pub const PICTURE_MARK: &[u8; 28] = b"\x00\x00\x00\x10tEXtSoftware\x00lathunt6\\
 /// Signature and first chunk of a PNG.
 pub const PICTURE_HEAD: usize = 33;
 /// In every trace for Perfetto: the name of its first group of tracks.
-const PERFETTO_GROUP: &[u8] = b"passage 1: ";
+const PERFETTO_GROUP: &[u8] = b"interval 1: ";
 
 /// A kind of file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -61,22 +61,22 @@ fn a_trace_that_was_exported_as_ctf_is_explained_as_before() {
 }
 
 #[test]
-fn every_explained_passage_adds_up_in_the_json() {
+fn every_explained_interval_adds_up_in_the_json() {
     let path = case("inversion");
     let path = path.to_str().unwrap();
     let answers = json(&[path, "--between", "sys:600", "sys:601", "--worst", "3", "--json"]);
-    let passages = answers["passages"].as_array().unwrap();
-    assert_eq!(passages.len(), 3);
-    for passage in passages {
-        assert_eq!(passage["total_ns"].as_u64().unwrap(), explained(&passage["tree"]));
-        assert!(passage["sentence"].is_string() && passage["remedy"].is_string());
+    let intervals = answers["passages"].as_array().unwrap();
+    assert_eq!(intervals.len(), 3);
+    for interval in intervals {
+        assert_eq!(interval["total_ns"].as_u64().unwrap(), explained(&interval["tree"]));
+        assert!(interval["sentence"].is_string() && interval["remedy"].is_string());
     }
     let wakeups = json(&[path, "--wakeups", "--comm", "servo*", "--json"]);
     assert!(wakeups["passages"]
         .as_array()
         .unwrap()
         .iter()
-        .all(|passage| passage["thread"]["comm"] == "servoctl"));
+        .all(|interval| interval["thread"]["comm"] == "servoctl"));
     assert!(json(&[path, "--summary", "--json"])["wakeups"]["count"].as_u64().unwrap() > 10);
 }
 
@@ -145,7 +145,7 @@ fn options_that_a_question_would_pass_over_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let (trace, out) = (trace.to_str().unwrap(), out.to_str().unwrap());
-    let of_passages: [&[&str]; 7] = [
+    let of_intervals: [&[&str]; 7] = [
         &["--worst", "3"],
         &["--threshold", "1ms"],
         &["--evidence"],
@@ -160,7 +160,7 @@ fn options_that_a_question_would_pass_over_are_refused() {
         assert!(said.contains(&format!("{} says nothing to {}", option[0], question[0])), "{said}");
         assert!(!Path::new(out).exists(), "nothing is written");
     };
-    for option in of_passages {
+    for option in of_intervals {
         refuses(&["--summary"], option);
         refuses(&["--periods"], option);
         refuses(&["--ctf", out], option);

@@ -107,7 +107,7 @@ fn what_the_document_says_about_reading_holds() {
     assert!(Run::from_json(&json.to_string()).unwrap_err().to_string().contains("newer lathunt"));
 }
 
-/// What `lathunt explain --json` prints: to a question about passages, with `--summary`, and with `--periods`.
+/// What `lathunt explain --json` prints: to a question about intervals, with `--summary`, and with `--periods`.
 #[derive(schemars::JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, clippy::large_enum_variant)] // only its schema is asked for

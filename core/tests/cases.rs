@@ -1,5 +1,5 @@
 //! Recorded traces with known causes: each `NAME.dat` was recorded from `NAME.c`, and `NAME.truth.json` says what must
-//! and what must not be said of its worst passage. See tests/data/cases/README.md.
+//! and what must not be said of its worst interval. See tests/data/cases/README.md.
 #![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
 
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use lathunt_core::explain::answers::{Answer, Answers, TraceFacts};
-use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::explain_interval;
+use lathunt_core::explain::intervals::{find, FoundInterval, Question, Whose};
 use lathunt_core::explain::load::window;
-use lathunt_core::explain::passages::{find, Passage, Question, Whose};
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::text::{Options, WIDTH};
-use lathunt_core::explain::TimerPassage;
+use lathunt_core::explain::Interval;
 use lathunt_core::export::kernel_ctf;
 use lathunt_core::time::Cpu;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
@@ -38,19 +38,19 @@ fn question(cmdline: &str) -> Question {
     }
 }
 
-/// Explains the worst passage; gives it and everything said about it.
-fn answered(source: &dyn Source, cmdline: &str) -> (Passage, String) {
+/// Explains the worst interval; gives it and everything said about it.
+fn answered(source: &dyn Source, cmdline: &str) -> (FoundInterval, String) {
     let found = find(source, &question(cmdline), &Whose::default());
-    let worst = found.passages.first().expect("there is a passage").clone();
+    let worst = found.intervals.first().expect("there is an interval").clone();
     let window = window(source, &found, worst.begin, worst.end);
     let record = Record::new(&window);
-    let Passage { tid, cpu, begin, end, .. } = worst;
-    let explanation = explain_passage(&record, &TimerPassage { tid, cpu, begin, end });
+    let FoundInterval { tid, cpu, begin, end, .. } = worst;
+    let explanation = explain_interval(&record, &Interval { tid, cpu, begin, end });
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, worst.total());
     let facts = TraceFacts { events: found.events, lost: found.lost, ..TraceFacts::default() };
     let mut answers = Answers::new(facts, cmdline.to_owned(), &found);
-    answers.passages.push(Answer::explained(&worst, explanation));
+    answers.intervals.push(Answer::explained(&worst, explanation));
     let text = answers.to_text(Options { evidence: true, stacks: true });
     assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     // A name must be found although the terminal breaks the line in it.
@@ -190,13 +190,13 @@ fn begins_and_ends_in_different_threads_pair_by_value_only() {
         fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/udp_wake.dat")).unwrap();
     let trace = TraceDat::open(&bytes).unwrap();
     let by_thread = find(&trace, &question("--between sys:600 sys:601"), &Whose::default());
-    assert_eq!(by_thread.passages, vec![]);
+    assert_eq!(by_thread.intervals, vec![]);
     assert!(
         by_thread.unmatched_ends == 4
             && by_thread.begin_threads.iter().any(|name| name.starts_with("planner/"))
     );
     let by_key = find(&trace, &question("--between sys:600 sys:601 --pair arg0"), &Whose::default());
     assert_eq!((by_key.count, by_key.unmatched_begins, by_key.unmatched_ends), (4, 0, 0));
-    assert!(by_key.passages.iter().all(|passage| passage.begun_by.is_some()));
-    assert!(by_key.passages.windows(2).all(|pair| pair[0].total() >= pair[1].total()));
+    assert!(by_key.intervals.iter().all(|interval| interval.begun_by.is_some()));
+    assert!(by_key.intervals.windows(2).all(|pair| pair[0].total() >= pair[1].total()));
 }

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use lathunt_core::explain::cpu::Context;
+use lathunt_core::explain::intervals::{find, Question, Whose};
 use lathunt_core::explain::load::window;
-use lathunt_core::explain::passages::{find, Question, Whose};
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::summary::summarize;
 use lathunt_core::time::{Cpu, Mono};
@@ -98,8 +98,8 @@ fn the_time_of_pages_that_cannot_be_read_is_nobodys() {
         let slices = record.slices(Cpu(0), Mono(after.0 + 1), end.min(before));
         assert!(slices.iter().all(|slice| slice.context == Context::Lost), "{slices:?}");
     }
-    let over = found.passages.iter().filter(|passage| passage.begin < before && passage.end > after);
-    assert!(over.clone().all(|passage| passage.spans_loss), "{:?}", over.collect::<Vec<_>>());
+    let over = found.intervals.iter().filter(|interval| interval.begin < before && interval.end > after);
+    assert!(over.clone().all(|interval| interval.spans_loss), "{:?}", over.collect::<Vec<_>>());
 }
 
 #[test]

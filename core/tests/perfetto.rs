@@ -7,12 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use lathunt_core::explain::answers::Answer;
-use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::explain_interval;
+use lathunt_core::explain::intervals::{find, Question, Whose};
 use lathunt_core::explain::lanes::{lanes, Lanes, Of};
 use lathunt_core::explain::load::window;
-use lathunt_core::explain::passages::{find, Question, Whose};
 use lathunt_core::explain::record::Record;
-use lathunt_core::explain::TimerPassage;
+use lathunt_core::explain::Interval;
 use lathunt_core::export::perfetto;
 use lathunt_core::time::Ns;
 use lathunt_core::trace::event::{Event, Kind, LeftAs, Level};
@@ -97,7 +97,7 @@ fn number(message: &[(String, Value)], name: &str) -> u64 {
     }
 }
 
-/// The worst passage between the system calls 600 and 601 of a recorded case.
+/// The worst interval between the system calls 600 and 601 of a recorded case.
 fn worst(case: &str) -> (Window, Answer, Lanes) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/cases/{case}.dat"));
     let bytes = fs::read(path).unwrap();
@@ -105,11 +105,11 @@ fn worst(case: &str) -> (Window, Answer, Lanes) {
     let question =
         Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair: None };
     let found = find(&source, &question, &Whose::default());
-    let worst = &found.passages[0];
+    let worst = &found.intervals[0];
     let window = window(&source, &found, worst.begin, worst.end);
     let record = Record::new(&window);
-    let passage = TimerPassage { tid: worst.tid, cpu: worst.cpu, begin: worst.begin, end: worst.end };
-    let answer = Answer::explained(worst, explain_passage(&record, &passage));
+    let interval = Interval { tid: worst.tid, cpu: worst.cpu, begin: worst.begin, end: worst.end };
+    let answer = Answer::explained(worst, explain_interval(&record, &interval));
     let drawn = lanes(&record, &answer);
     (window, answer, drawn)
 }
@@ -142,9 +142,9 @@ fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
         assert!(lane.bars.iter().all(|bar| bar.begin < bar.end || lane.of == Of::Path(1)), "{lane:?}");
         assert!(lane.bars.windows(2).all(|pair| pair[0].end <= pair[1].begin), "{lane:?}");
     }
-    let file = perfetto::trace(&window, 1, "passage 1", &drawn, &[]);
+    let file = perfetto::trace(&window, 1, "interval 1", &drawn, &[]);
     assert!(
-        perfetto::trace(&window, 2, "passage 2", &drawn, &[&drawn]).len() < file.len(),
+        perfetto::trace(&window, 2, "interval 2", &drawn, &[&drawn]).len() < file.len(),
         "events stand once"
     );
     let Value::Message(trace) = Value::Message(decode(&schema(), "Trace", &file)) else { unreachable!() };
@@ -223,7 +223,7 @@ fn wakings(file: &[u8]) -> Vec<(u64, u64, u64)> {
 #[test]
 fn wakeups_are_drawn_with_their_waker_but_for_interrupts_also_without_sched_waking() {
     let (mut window, _, drawn) = worst("inversion");
-    let with = wakings(&perfetto::trace(&window, 1, "passage 1", &drawn, &[]));
+    let with = wakings(&perfetto::trace(&window, 1, "interval 1", &drawn, &[]));
     let within = |event: &&Event| event.at >= drawn.begin && event.at <= drawn.end;
     let waker = |event: &Event| match event.level {
         Level::Thread => event.current.map_or(0, |tid| tid.0 as u64),
@@ -247,7 +247,7 @@ fn wakeups_are_drawn_with_their_waker_but_for_interrupts_also_without_sched_waki
         Kind::Wakeup { task, .. } => Some(task.tid.0),
         _ => None,
     };
-    let without = wakings(&perfetto::trace(&window, 1, "passage 1", &drawn, &[]));
+    let without = wakings(&perfetto::trace(&window, 1, "interval 1", &drawn, &[]));
     assert_eq!(without, recorded(&window, of_wakeup));
     assert!(without.len() > 3, "{without:?}");
 }

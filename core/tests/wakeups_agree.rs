@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use lathunt_core::explain::answers::{Answers, TraceFacts};
-use lathunt_core::explain::passages::{find, Found, Question, Whose};
+use lathunt_core::explain::intervals::{find, Found, Question, Whose};
 use lathunt_core::explain::summary::summarize;
 use lathunt_core::time::Tid;
 use lathunt_core::trace::ftrace_text::FtraceText;
@@ -40,7 +40,7 @@ fn the_summary_counts_the_wake_ups_that_are_listed() {
         let more = listed.count - listed.unfinished - (summed.count + summed.spanning_losses);
         assert!(more <= listed.without_waking, "{name}: {more} of {}", listed.without_waking);
         assert_eq!(summed.spanning_losses, listed.spanning_losses, "{name}");
-        let over = || listed.passages.iter().filter(|p| !p.unfinished);
+        let over = || listed.intervals.iter().filter(|p| !p.unfinished);
         let worst = |spans| over().find(|p| p.spans_loss == spans).map(|p| p.total());
         assert_eq!(Some(summed.worst_ns).filter(|_| summed.count > 0), worst(false), "{name}");
         assert_eq!(summed.longest_spanning_ns, worst(true), "{name}");
@@ -66,8 +66,8 @@ CPU:1 [LOST 5 EVENTS]
     let source = FtraceText::open(text.as_bytes()).unwrap();
     let listed = find(&source, &Question::Wakeups, &Whose::default());
     let summed = summarize(&source).wakeups;
-    let passages = listed.passages.iter().map(|passage| (passage.total().0, passage.spans_loss));
-    (passages.collect(), (summed.count, summed.spanning_losses))
+    let intervals = listed.intervals.iter().map(|interval| (interval.total().0, interval.spans_loss));
+    (intervals.collect(), (summed.count, summed.spanning_losses))
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_thread_that_is_woken_on_its_way_to_sleep_waits_from_its_switch_out_on() {
         let text = on_the_way_to_sleep(wakeup);
         let source = FtraceText::open(text.as_bytes()).unwrap();
         let listed = find(&source, &Question::Wakeups, &Whose::default());
-        let [passage] = listed.passages.as_slice() else { panic!("{listed:?}") };
-        assert_eq!((passage.begin.0, passage.total().0), (1_001_002_000, 5_002_000));
+        let [interval] = listed.intervals.as_slice() else { panic!("{listed:?}") };
+        assert_eq!((interval.begin.0, interval.total().0), (1_001_002_000, 5_002_000));
         let summed = summarize(&source);
         assert_eq!((summed.wakeups.count, summed.wakeups.worst_ns.0), (1, 5_002_000));
         let victim = summed.threads.iter().find(|thread| thread.comm == "v").unwrap();
@@ -116,7 +116,7 @@ fn a_waking_while_it_ran_is_none_where_another_ends_the_sleep() {
     let text = on_the_way_to_sleep(again);
     let source = FtraceText::open(text.as_bytes()).unwrap();
     let listed = find(&source, &Question::Wakeups, &Whose::default());
-    assert_eq!(listed.passages[0].total().0, 1_000_000);
+    assert_eq!(listed.intervals[0].total().0, 1_000_000);
     assert_eq!(summarize(&source).wakeups.worst_ns.0, 1_000_000);
 }
 
@@ -147,12 +147,12 @@ fn the_heading_of_a_text_tells_what_was_overwritten() {
 ";
     let source = FtraceText::open(text.as_bytes()).unwrap();
     let listed = find(&source, &Question::Wakeups, &Whose::default());
-    let passages: Vec<_> = listed.passages.iter().map(|p| (p.total().0, p.spans_loss)).collect();
+    let intervals: Vec<_> = listed.intervals.iter().map(|p| (p.total().0, p.spans_loss)).collect();
     // The doubtful one after the certain one, though it may be longer.
-    assert_eq!((listed.lost, passages), (1000, vec![(210_000, false), (300_000, true)]));
+    assert_eq!((listed.lost, intervals), (1000, vec![(210_000, false), (300_000, true)]));
 }
 
-/// A thread begins a passage and ends; another that is given its number ends one that it did not begin.
+/// A thread begins an interval and ends; another that is given its number ends one that it did not begin.
 #[test]
 fn a_number_that_is_given_again_is_another_thread() {
     let text = "
@@ -167,8 +167,8 @@ fn a_number_that_is_given_again_is_another_thread() {
     let question =
         Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair: None };
     let found = find(&source, &question, &Whose::default());
-    let passages: Vec<_> = found.passages.iter().map(|p| (p.total().0, p.comm.as_str())).collect();
-    assert_eq!(passages, [(2_000_000, "second")]);
+    let intervals: Vec<_> = found.intervals.iter().map(|p| (p.total().0, p.comm.as_str())).collect();
+    assert_eq!(intervals, [(2_000_000, "second")]);
     assert_eq!((found.unmatched_begins, found.unmatched_ends), (1, 1));
     let question = Question::Between {
         from: "sys:600".parse().unwrap(),
@@ -176,7 +176,7 @@ fn a_number_that_is_given_again_is_another_thread() {
         pair: None,
     };
     let found = find(&source, &question, &Whose::default());
-    assert_eq!(found.passages[0].total().0, 1_000_000, "the end of the thread may end the passage");
+    assert_eq!(found.intervals[0].total().0, 1_000_000, "the end of the thread may end the interval");
     let summary = summarize(&source);
     assert_eq!(summary.threads[0].blocked_ns.0, 0, "who has ended is not blocked");
 }
@@ -198,7 +198,7 @@ fn without_sched_waking_wake_ups_count_from_sched_wakeup() {
         let text = text(first);
         let source = FtraceText::open(text.as_bytes()).unwrap();
         let found = find(&source, &Question::Wakeups, &Whose::default());
-        assert_eq!(found.passages.iter().map(|p| p.total().0 / 1000).collect::<Vec<_>>(), [expected]);
+        assert_eq!(found.intervals.iter().map(|p| p.total().0 / 1000).collect::<Vec<_>>(), [expected]);
         assert_eq!(found.from_wakeup, first.is_empty());
         let summary = summarize(&source);
         assert_eq!((summary.wakeups.count, summary.wakeups.worst_ns.0 / 1000), (1, expected));
@@ -223,7 +223,7 @@ fn an_unseen_switch_is_said_and_no_time_is_made_up_for_it() {
     assert_eq!((of(2).run_ns.0, of(2).ready_ns.0, of(4).run_ns.0), (100_000_000, 100_000_000, 200_000_000));
     assert_eq!(summary.wakeups.worst_ns.0 / 1_000_000, 100, "since it was woken last");
     let listed = find(&source, &Question::Wakeups, &Whose::default());
-    assert_eq!(listed.passages.iter().map(|p| p.total().0).collect::<Vec<_>>(), [100_000_000]);
+    assert_eq!(listed.intervals.iter().map(|p| p.total().0).collect::<Vec<_>>(), [100_000_000]);
     let (most, until) = listed.longest_unseen_switch_in.unwrap();
     assert_eq!((listed.unseen_switch_ins, most.0, until.0), (1, 600_000_000, 2_100_000_000), "woken again");
     assert_eq!((summary.wakeups.unseen_switch_ins, summary.wakeups.longest_unseen_ns), (1, Some(most)));
@@ -277,9 +277,9 @@ fn a_system_call_without_any_event_may_not_have_been_recorded() {
     assert_eq!(asks(600, 8), (0, false), "another thread's was");
 }
 
-/// A passage may be the worst of all and have lost its begin: that it was so long at least is said.
+/// An interval may be the worst of all and have lost its begin: that it was so long at least is said.
 #[test]
-fn a_passage_whose_begin_was_lost_is_told_with_the_least_that_it_took() {
+fn an_interval_whose_begin_was_lost_is_told_with_the_least_that_it_took() {
     let text = "
               rt-9     [001] d..2.     1.000000: sys_enter: NR 600 (1, 0, 0, 0, 0, 0)
               rt-9     [001] d..2.     1.001000: sys_enter: NR 601 (1, 0, 0, 0, 0, 0)

@@ -2,7 +2,7 @@
 //! agree on its size (± 10 % or 20 µs beyond the undisturbed level), and the culprit named is the injected one.
 
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::explain::{explain_peak, Explanation, Kind as What, Segment, TimerPassage};
+use lathunt_core::explain::{explain_peak, Explanation, Interval, Kind as What, Segment};
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::calibrate::{agree, disturb, error, Disturbance, Seen, Sight};
 use lathunt_host::inject::{Kind, WORKER};
@@ -28,8 +28,8 @@ fn online() -> CpuSet {
 }
 
 fn explained(sight: &Sight, seen: &Seen, cpu: Cpu) -> Option<Explanation> {
-    let passage = TimerPassage { tid: seen.victim, cpu, begin: sight.peak.expected, end: sight.peak.woken };
-    let explanation = explain_peak(sight.window.as_ref()?, &passage);
+    let interval = Interval { tid: seen.victim, cpu, begin: sight.peak.expected, end: sight.peak.woken };
+    let explanation = explain_peak(sight.window.as_ref()?, &interval);
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     assert_eq!(explanation.total_ns, sight.peak.latency);
     assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, explanation.total_ns);

@@ -184,13 +184,13 @@ macro_rules! event {
     };
 }
 
-/// Declares the two events of a passage, `NAME_begin` with fields and `NAME_end` without:
+/// Declares the two events of an interval, `NAME_begin` with fields and `NAME_end` without:
 /// `span!(Compute = "control:compute" { axis: u32 });` then `let _passage = Compute::begin(axis);`
 #[macro_export]
 macro_rules! span {
     ($(#[$doc:meta])* $visible:vis $name:ident = $text:literal { $($field:ident : $type:ty),* $(,)? }) => {
         $(#[$doc])*
-        #[must_use = "the passage ends when this is dropped"]
+        #[must_use = "the interval ends when this is dropped"]
         $visible struct $name(());
 
         const _: () = {
@@ -198,7 +198,7 @@ macro_rules! span {
             $crate::event!(@ [$text, "_end"] End {});
 
             impl $name {
-                /// The passage begins; it ends when the result is dropped.
+                /// The interval begins; it ends when the result is dropped.
                 #[inline(always)]
                 #[allow(dead_code)]
                 $visible fn begin($($field: <$type as $crate::field::FieldType>::Value<'_>),*) -> $name {

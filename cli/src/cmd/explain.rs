@@ -1,4 +1,4 @@
-//! `lathunt explain`: from a recorded trace and a question to the passages it means, and to their causes.
+//! `lathunt explain`: from a recorded trace and a question to the intervals it means, and to their causes.
 
 mod cores;
 mod exports;
@@ -11,15 +11,15 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail, Result};
 use lathunt_core::explain::answers::{Answer, Answers, TraceFacts};
-use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::explain_interval;
+use lathunt_core::explain::intervals::{find, find_realtime_wakeups, Found, FoundInterval, Question, Whose};
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::markers::Marker;
-use lathunt_core::explain::passages::{find, find_realtime_wakeups, Found, Passage, Question, Whose};
 use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::text::Options;
 use lathunt_core::explain::tracers;
-use lathunt_core::explain::TimerPassage;
+use lathunt_core::explain::Interval;
 use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
 use lathunt_core::trace::source::Source;
 use lathunt_core::trace::syscall_names::SyscallTable;
@@ -101,7 +101,7 @@ pub struct ExplainArgs {
     exports: Exports,
 }
 
-/// Reads the trace, finds the passages, explains the worst.
+/// Reads the trace, finds the intervals, explains the worst.
 ///
 /// # Errors
 /// One line about the trace that cannot be read, or the question that it cannot answer.
@@ -110,7 +110,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         bail!("one question at a time: --between, --wakeups, --syscall, --at, --irq-to-thread, --periods or --summary");
     }
     if let Some((asked, option)) = args.ignored() {
-        bail!("{option} says nothing to {asked}: leave it away, or ask for passages (--between, --wakeups, --syscall, --at, --irq-to-thread)");
+        bail!("{option} says nothing to {asked}: leave it away, or ask for intervals (--between, --wakeups, --syscall, --at, --irq-to-thread)");
     }
     let trace = input::trace_of(&args.trace)?;
     let args = ExplainArgs { trace, ..args };
@@ -199,22 +199,22 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     answers.limits.extend(source.info().limits.iter().cloned());
     if let Some(below) = below {
         answers.limits.push(below);
-    } else if found.passages.is_empty() {
+    } else if found.intervals.is_empty() {
         answers.limits.extend(names::absent(source, &whose));
         answers.limits.push(nothing(&found, &question));
     }
     let mut drawing = Drawing::new(&args.exports);
-    for (place, passage) in found.passages.iter().enumerate() {
-        answers.passages.push(if place < args.worst.unwrap_or(1) {
-            let mut window = window(source, &found, passage.begin, passage.end);
+    for (place, interval) in found.intervals.iter().enumerate() {
+        answers.intervals.push(if place < args.worst.unwrap_or(1) {
+            let mut window = window(source, &found, interval.begin, interval.end);
             noted.fill(&mut window);
             names.fill(&mut window);
             let record = Record::new(&window);
-            let answer = explained(&record, passage);
+            let answer = explained(&record, interval);
             drawing.add(&window, &record, &answer);
             answer
         } else {
-            Answer::listed(passage)
+            Answer::listed(interval)
         });
     }
     drawing.write(&args.exports, &answers)?;
@@ -236,11 +236,11 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
 /// real-time thread, else of any.
 fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found) {
     let found = find(source, &Question::Threshold, whose);
-    if !found.passages.is_empty() {
+    if !found.intervals.is_empty() {
         return (Question::Threshold, "over cyclictest's threshold, from expiry to report".to_owned(), found);
     }
     let found = find_realtime_wakeups(source, whose);
-    if !found.passages.is_empty() {
+    if !found.intervals.is_empty() {
         let asked =
             "of real-time threads from waking to switched in (nothing was asked: --help lists the questions)";
         return (Question::Wakeups, asked.to_owned(), found);
@@ -258,7 +258,7 @@ fn tracer(args: &ExplainArgs, report: tracers::Report) -> Result<ExitCode> {
         false => answers.to_text(Options { evidence: args.evidence, stacks: true }),
     };
     out::print(&text)?;
-    Ok(answered(answers.passages.is_empty()))
+    Ok(answered(answers.intervals.is_empty()))
 }
 
 /// How a question ends that has its answer.
@@ -269,9 +269,9 @@ fn answered(is_damaged: bool) -> ExitCode {
     }
 }
 
-fn explained(record: &Record, passage: &Passage) -> Answer {
-    let Passage { tid, cpu, begin, end, .. } = *passage;
-    Answer::explained(passage, explain_passage(record, &TimerPassage { tid, cpu, begin, end }))
+fn explained(record: &Record, interval: &FoundInterval) -> Answer {
+    let FoundInterval { tid, cpu, begin, end, .. } = *interval;
+    Answer::explained(interval, explain_interval(record, &Interval { tid, cpu, begin, end }))
 }
 
 impl ExplainArgs {
@@ -291,7 +291,7 @@ impl ExplainArgs {
 
     /// What is asked, and an option that it would pass over.
     fn ignored(&self) -> Option<(&'static str, &'static str)> {
-        let of_passages = [
+        let of_intervals = [
             (self.worst.is_some(), "--worst"),
             (self.threshold.is_some(), "--threshold"),
             (self.evidence, "--evidence"),
@@ -303,10 +303,10 @@ impl ExplainArgs {
         let of_threads = [(self.tid.is_some(), "--tid"), (self.comm.is_some(), "--comm")];
         let of_answers = [(self.json, "--json")];
         let (asked, options) = match () {
-            () if self.periods => ("--periods", of_passages.to_vec()),
-            () if self.summary => ("--summary", [&of_passages[..], &of_threads].concat()),
+            () if self.periods => ("--periods", of_intervals.to_vec()),
+            () if self.summary => ("--summary", [&of_intervals[..], &of_threads].concat()),
             () if !self.asks() && self.exports.ctf.is_some() => {
-                ("--ctf alone", [&of_passages[..], &of_threads, &of_answers].concat())
+                ("--ctf alone", [&of_intervals[..], &of_threads, &of_answers].concat())
             }
             () => return None,
         };
@@ -356,18 +356,18 @@ fn moment(text: &str) -> Result<Mono> {
 
 /// Leaves the shorter ones out. What the reader should know then: that all were, or that more may never have been kept.
 fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
-    let (kept, not_kept) = (found.passages.len(), found.count > found.passages.len() as u64);
-    let longest = found.passages.iter().map(Passage::total).max();
-    found.passages.retain(|passage| passage.total() >= threshold);
-    if found.passages.len() == kept && not_kept {
+    let (kept, not_kept) = (found.intervals.len(), found.count > found.intervals.len() as u64);
+    let longest = found.intervals.iter().map(FoundInterval::total).max();
+    found.intervals.retain(|interval| interval.total() >= threshold);
+    if found.intervals.len() == kept && not_kept {
         return Some(format!("only the {kept} longest were kept: more may have reached {threshold}"));
     }
-    found.count = found.passages.len() as u64;
-    let longest = longest.filter(|_| found.passages.is_empty());
+    found.count = found.intervals.len() as u64;
+    let longest = longest.filter(|_| found.intervals.is_empty());
     longest.map(|longest| format!("none reached {threshold}: the longest took {longest}"))
 }
 
-/// Why there is no passage.
+/// Why there is no interval.
 fn nothing(found: &Found, question: &Question) -> String {
     let why = not_found(found, question);
     match found.is_damaged {
@@ -379,7 +379,7 @@ fn nothing(found: &Found, question: &Question) -> String {
 fn not_found(found: &Found, question: &Question) -> String {
     let (begins, ends) = (&found.begin_threads, &found.end_threads);
     if let (Question::At(_), Some((first, last))) = (question, found.reach) {
-        return format!("no such passage: the trace reaches from {first} to {last}");
+        return format!("no such interval: the trace reaches from {first} to {last}");
     }
     if let (Question::Between { pair: Some(field), .. }, true) =
         (question, found.unmatched_begins + found.unmatched_ends > 0)
@@ -396,7 +396,7 @@ fn not_found(found: &Found, question: &Question) -> String {
             names(ends)
         );
     }
-    "no such passage in this trace".to_owned()
+    "no such interval in this trace".to_owned()
 }
 
 fn damage(source: &dyn Source, found: &Found) -> String {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::devtools::Browser;
 
-/// The axis counts from the passage, the arrows read bars, plus and minus zoom, 0 shows all.
+/// The axis counts from the interval, the arrows read bars, plus and minus zoom, 0 shows all.
 fn keyboard(browser: &mut Browser) {
     let tick = |browser: &mut Browser, place: &str| {
         let text =
@@ -18,8 +18,8 @@ fn keyboard(browser: &mut Browser) {
     assert!(browser.eval(ticks).as_u64().unwrap() >= 3, "an axis");
     let zeros = "[...document.querySelectorAll('.ticks span')].filter((t) => /^0 /.test(t.textContent)).map((t) => \
                  t.getBoundingClientRect().left - document.querySelector('rect.asked').getBoundingClientRect().left)";
-    let off = browser.eval(zeros)[0].as_f64().expect("the start of the passage is 0");
-    assert!(off.abs() < 2.0, "0 is {off} px from the start of the passage");
+    let off = browser.eval(zeros)[0].as_f64().expect("the start of the interval is 0");
+    assert!(off.abs() < 2.0, "0 is {off} px from the start of the interval");
     let whole = tick(browser, "-1");
     browser.eval("document.querySelector('.bars').focus()");
     browser.key("ArrowRight", false);

@@ -68,7 +68,7 @@ fn a_dash_is_stdin_and_a_directory_shows_what_is_in_it() {
     command.args(["explain", "-", "--wakeups"]).stdin(fs::File::open(TRACE).unwrap());
     let (piped, code) = told(&command.output().unwrap());
     assert_eq!(code, Some(0), "{piped}");
-    assert_eq!(by_name.lines().nth(1), piped.lines().find(|line| line.contains("passages")), "{piped}");
+    assert_eq!(by_name.lines().nth(1), piped.lines().find(|line| line.contains("intervals")), "{piped}");
     let place = tempfile::tempdir().unwrap();
     fs::copy(TRACE, place.path().join("trace.dat")).unwrap();
     let (text, code) = explain(&[place.path().to_str().unwrap()]);

@@ -1,7 +1,7 @@
 //! Causes made on purpose, recorded by `lathunt trace`, and found by `lathunt explain`.
 //!
 //! The programs are those of the recorded cases (core/tests/data/cases): each says itself who holds what for how long.
-//! Here the *constructed* passage is asked for, by its number, and must be explained by what the program did; times
+//! Here the *constructed* interval is asked for, by its number, and must be explained by what the program did; times
 //! of this machine are not compared. A busy machine can spoil a try (the thread that should hold the lock runs too
 //! late), so there are several.
 
@@ -32,11 +32,11 @@ fn build(name: &str, directory: &Path) -> PathBuf {
     program
 }
 
-/// Words, each of which must be said of the passage; those between bars are alternatives.
+/// Words, each of which must be said of the interval; those between bars are alternatives.
 type Words<'a> = &'a [&'a str];
 
 /// Records the program of case `name` with `events` (and options behind it) and gives what is said of its constructed
-/// passage.
+/// interval.
 fn said(name: &str, events: &str) -> String {
     let truth = std::fs::read_to_string(cases().join(format!("{name}.truth.json"))).unwrap();
     let truth: Value = serde_json::from_str(&truth).unwrap();
@@ -55,9 +55,9 @@ fn said(name: &str, events: &str) -> String {
     asked.extend(truth["cmdline"].as_str().unwrap().split_whitespace());
     let answers: Value = serde_json::from_str(&lathunt_ok(&asked)).unwrap();
     let wanted = truth["worst_arg0"].to_string();
-    let passages = answers["passages"].as_array().unwrap();
-    let passage = passages.iter().find(|passage| passage["key"].as_str() == Some(&wanted));
-    passage.unwrap_or_else(|| panic!("{name}: no passage {wanted} in {answers:#}")).to_string()
+    let intervals = answers["passages"].as_array().unwrap();
+    let interval = intervals.iter().find(|interval| interval["key"].as_str() == Some(&wanted));
+    interval.unwrap_or_else(|| panic!("{name}: no interval {wanted} in {answers:#}")).to_string()
 }
 
 fn missing<'w>(said: &str, words: Words<'w>) -> Option<&'w str> {
@@ -65,7 +65,7 @@ fn missing<'w>(said: &str, words: Words<'w>) -> Option<&'w str> {
     words.iter().copied().find(|words| !words.split('|').any(|word| said.contains(&word.to_lowercase())))
 }
 
-/// Within a few tries, all `words` are said of the constructed passage of case `name`.
+/// Within a few tries, all `words` are said of the constructed interval of case `name`.
 fn explains(name: &str, events: &str, words: Words) {
     if !may_trace(name) {
         return;
@@ -314,5 +314,5 @@ fn a_recording_of_nothing_that_was_asked_for_says_so() {
     lathunt_ok(&["trace", "-o", shown(out.path()), "-D", "0.1"]);
     let answer = lathunt(&["explain", shown(out.path()), "--between", "sys:998", "sys:999"]);
     let told = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert!(answer.status.success() && told.contains("no such passage"), "{told}");
+    assert!(answer.status.success() && told.contains("no such interval"), "{told}");
 }

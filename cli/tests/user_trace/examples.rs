@@ -99,7 +99,7 @@ LATHUNT_EVENT(t, all, (u8, a), (u16, b), (u32, c), (u64, d), (s8, e), (s16, f), 
 LATHUNT_EVENT(t, text, (str, a, 32));
 LATHUNT_EVENT(t, none);
 LATHUNT_EVENT(t, unused, (u8, a));
-LATHUNT_SPAN(t, passage, (u32, a));
+LATHUNT_SPAN(t, interval, (u32, a));
 LATHUNT_SPAN(t, bare);
 int main(void)
 {
@@ -111,7 +111,7 @@ int main(void)
         LATHUNT_EMIT(t, all, 1, 2, 3, 4, -1, -2, -3, -4, 1.5f, 2.5, true, -1, "long text", "abcdef", "xyz", "123456", 6);
     else
         LATHUNT_EMIT(t, none);
-    LATHUNT_SCOPE(t, passage, 7);
+    LATHUNT_SCOPE(t, interval, 7);
     LATHUNT_SCOPE(t, bare);
     return 0;
 }

@@ -1,4 +1,4 @@
-//! Instrumented programs and the kernel by one clock: a passage between two events of a program is explained by what
+//! Instrumented programs and the kernel by one clock: an interval between two events of a program is explained by what
 //! the kernel did meanwhile.
 
 use lathunt_host::testing::{lacks_root, may_run};
@@ -8,8 +8,8 @@ use super::lab::Lab;
 
 #[test]
 #[ignore = "root: run by make test"]
-fn a_passage_between_two_events_of_a_program_is_explained_by_the_kernel() {
-    if !may_run("a_passage_between_two_events_of_a_program_is_explained_by_the_kernel", lacks_root()) {
+fn an_interval_between_two_events_of_a_program_is_explained_by_the_kernel() {
+    if !may_run("an_interval_between_two_events_of_a_program_is_explained_by_the_kernel", lacks_root()) {
         return;
     }
     let lab = Lab::new();
@@ -29,8 +29,8 @@ fn a_passage_between_two_events_of_a_program_is_explained_by_the_kernel() {
         .unwrap();
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     let answers: Value = serde_json::from_slice(&answer.stdout).unwrap();
-    let passage = &answers["passages"][0];
-    assert!(passage["total_ns"].as_u64().unwrap() >= 100_000, "{answers:#}");
-    let told = passage.to_string();
-    assert!(told.contains("emitter") && told.contains("timer"), "it slept by its timer: {passage:#}");
+    let interval = &answers["passages"][0];
+    assert!(interval["total_ns"].as_u64().unwrap() >= 100_000, "{answers:#}");
+    let told = interval.to_string();
+    assert!(told.contains("emitter") && told.contains("timer"), "it slept by its timer: {interval:#}");
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::passages::{Found, Passage};
+use super::intervals::{Found, FoundInterval};
 use super::segment::{Explanation, Segment};
 use super::text::{render, wrap, Options, WIDTH};
 use super::tracers::Report;
@@ -21,11 +21,12 @@ pub struct Answers {
     pub trace: TraceFacts,
     /// What was asked: `sys:600 → sys:601`.
     pub question: String,
-    /// How many passages there are; of more than 100,000 only the worst are in `passages`.
+    /// How many intervals there are; of more than 100,000 only the worst are in `passages`.
     #[serde(default)]
     pub count: u64,
-    /// All passages, worst first; the worst of them explained.
-    pub passages: Vec<Answer>,
+    /// All intervals, worst first; the worst of them explained.
+    #[serde(rename = "passages")]
+    pub intervals: Vec<Answer>,
     /// Begins without an end.
     pub unmatched_begins: u64,
     /// Ends without a begin.
@@ -53,7 +54,7 @@ pub struct TraceFacts {
     pub lost: u64,
 }
 
-/// One passage, and where it is among the worst its explanation.
+/// One interval, and where it is among the worst its explanation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
@@ -73,10 +74,10 @@ pub struct Answer {
     pub end: Mono,
     /// Its length: the explained leaves of `tree` plus `unexplained_ns`.
     pub total_ns: Ns,
-    /// Events were lost between begin and end: these may belong to different passages.
+    /// Events were lost between begin and end: these may belong to different intervals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spans_loss: bool,
-    /// The trace ended before the passage did: it took at least this long.
+    /// The trace ended before the interval did: it took at least this long.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unfinished: bool,
     /// The parts.
@@ -100,19 +101,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A passage that is only listed.
+    /// An interval that is only listed.
     #[must_use]
-    pub fn listed(passage: &Passage) -> Answer {
+    pub fn listed(interval: &FoundInterval) -> Answer {
         Answer {
-            thread: Thread { tid: passage.tid, comm: passage.comm.clone(), prio: None },
-            begun_by: passage.begun_by,
-            key: passage.key.clone(),
-            cpu: passage.cpu,
-            begin: passage.begin,
-            end: passage.end,
-            total_ns: passage.total(),
-            spans_loss: passage.spans_loss,
-            unfinished: passage.unfinished,
+            thread: Thread { tid: interval.tid, comm: interval.comm.clone(), prio: None },
+            begun_by: interval.begun_by,
+            key: interval.key.clone(),
+            cpu: interval.cpu,
+            begin: interval.begin,
+            end: interval.end,
+            total_ns: interval.total(),
+            spans_loss: interval.spans_loss,
+            unfinished: interval.unfinished,
             tree: None,
             unexplained_ns: None,
             sentence: None,
@@ -124,14 +125,14 @@ impl Answer {
 
     /// The same with its explanation.
     #[must_use]
-    pub fn explained(passage: &Passage, explanation: Explanation) -> Answer {
+    pub fn explained(interval: &FoundInterval, explanation: Explanation) -> Answer {
         let thread = explanation.tree.thread.clone();
-        let listed = Answer::listed(passage);
+        let listed = Answer::listed(interval);
         Answer {
             thread: thread.unwrap_or(listed.thread.clone()),
             tree: Some(explanation.tree),
             unexplained_ns: Some(explanation.unexplained_ns),
-            sentence: Some(match passage.unfinished {
+            sentence: Some(match interval.unfinished {
                 true => format!("not finished when the trace ended, at least: {}", explanation.sentence),
                 false => explanation.sentence,
             }),
@@ -156,7 +157,7 @@ impl Answer {
     }
 }
 
-/// Passages listed on the terminal.
+/// Intervals listed on the terminal.
 const MOST_LISTED: usize = 40;
 
 impl Answers {
@@ -203,10 +204,10 @@ impl Answers {
         if found.spanning_losses > 0 {
             let (count, s) = (found.spanning_losses, if found.spanning_losses == 1 { "s" } else { "" });
             let longest =
-                found.passages.iter().filter(|passage| passage.spans_loss).map(Passage::total).max();
+                found.intervals.iter().filter(|interval| interval.spans_loss).map(FoundInterval::total).max();
             let longest = longest.map(|longest| format!(", the longest {longest}")).unwrap_or_default();
             limits.push(format!(
-                "{count} of the passages span{s} lost events (marked ?, after the others{longest}): start and end may belong to \
+                "{count} of the intervals span{s} lost events (marked ?, after the others{longest}): start and end may belong to \
                  different ones"
             ));
         }
@@ -246,7 +247,7 @@ impl Answers {
             trace,
             question,
             count: found.count,
-            passages: Vec::new(),
+            intervals: Vec::new(),
             unmatched_begins: found.unmatched_begins,
             unmatched_ends: found.unmatched_ends,
             limits,
@@ -266,7 +267,7 @@ impl Answers {
             let end = finding.begin + finding.explanation.total_ns;
             let (tid, comm) = (finding.thread.tid, finding.thread.comm.clone());
             let (begun_by, key, spans_loss) = (None, None, false);
-            let passage = Passage {
+            let interval = FoundInterval {
                 tid,
                 comm,
                 begun_by,
@@ -277,17 +278,17 @@ impl Answers {
                 spans_loss,
                 unfinished: false,
             };
-            Answer::explained(&passage, finding.explanation)
+            Answer::explained(&interval, finding.explanation)
         });
-        answers.passages.extend(worst);
+        answers.intervals.extend(worst);
         answers
     }
 
-    /// The terminal text: all passages, then the explained ones.
+    /// The terminal text: all intervals, then the explained ones.
     #[must_use]
     pub fn to_text(&self, options: Options) -> String {
         let mut text = String::new();
-        let listed = self.passages.len();
+        let listed = self.intervals.len();
         let clock = if self.trace.clock.is_empty() { "?" } else { &self.trace.clock };
         text.push_str(&cut(&format!(
             "{}: {}, {} events, clock {clock}",
@@ -299,7 +300,7 @@ impl Answers {
             (true, count) => format!("{}: the worst of {count}", self.question),
             _ => format!(
                 "{} {}; {} and {} unmatched",
-                counted(self.count, "passage"),
+                counted(self.count, "interval"),
                 self.question,
                 counted(self.unmatched_begins, "begin"),
                 counted(self.unmatched_ends, "end")
@@ -309,7 +310,7 @@ impl Answers {
         for limit in &self.limits {
             wrap(&mut text, "! ", limit);
         }
-        for (place, answer) in self.passages.iter().take(MOST_LISTED).enumerate() {
+        for (place, answer) in self.intervals.iter().take(MOST_LISTED).enumerate() {
             let key = answer.key.as_ref().map_or(String::new(), |key| format!("  key {key}"));
             let begun = answer.begun_by.map_or(String::new(), |tid| format!("  started by {tid}"));
             text.push_str(&cut(&format!(
@@ -336,9 +337,9 @@ impl Answers {
         if unlisted > 0 && !self.is_tracers {
             text.push_str(&format!("       … and {unlisted} shorter ones\n"));
         }
-        for (place, answer) in self.passages.iter().enumerate() {
+        for (place, answer) in self.intervals.iter().enumerate() {
             if let Some(explanation) = answer.explanation() {
-                text.push_str(&format!("\npassage {}:\n", place + 1));
+                text.push_str(&format!("\ninterval {}:\n", place + 1));
                 text.push_str(&render(&explanation, options));
             }
         }
@@ -346,7 +347,7 @@ impl Answers {
     }
 }
 
-/// `1 passage`, `2 passages`.
+/// `1 interval`, `2 intervals`.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

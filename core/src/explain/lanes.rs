@@ -1,4 +1,4 @@
-//! What is drawn of an explained passage: a lane for each CPU, for each thread that the explanation names, and for each
+//! What is drawn of an explained interval: a lane for each CPU, for each thread that the explanation names, and for each
 //! level of the explanation itself. [`crate::export::perfetto`] writes lanes for the Perfetto UI,
 //! [`crate::report::explanation`] draws them.
 //!
@@ -70,7 +70,7 @@ pub struct Lane {
     pub bars: Vec<Bar>,
 }
 
-/// The lanes around one passage.
+/// The lanes around one interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lanes {
     /// Where they begin.
@@ -81,7 +81,7 @@ pub struct Lanes {
     pub lanes: Vec<Lane>,
 }
 
-/// Threads drawn beside the passage's own.
+/// Threads drawn beside the interval's own.
 const MOST_THREADS: usize = 12;
 
 /// The lanes of `answer`, with a tenth of its length on either side.

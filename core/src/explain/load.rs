@@ -1,11 +1,11 @@
-//! From a recorded trace to the window around a passage: what happened in it, and what led to it.
+//! From a recorded trace to the window around an interval: what happened in it, and what led to it.
 //!
-//! The record behind a passage matters too: who holds the lock, who armed the timer, who used up the real-time
+//! The record behind an interval matters too: who holds the lock, who armed the timer, who used up the real-time
 //! bandwidth. As much of it is kept as memory allows; what that limits is seen from [`Window::complete_from`].
 
 use std::collections::{HashMap, VecDeque};
 
-use super::passages::Found;
+use super::intervals::Found;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, Level};
 use crate::trace::item::{Loss, Span};
@@ -14,15 +14,15 @@ use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
 use crate::trace::window::Window;
 
-/// How far back the record goes behind a passage: the period of real-time throttling and a little more.
+/// How far back the record goes behind an interval: the period of real-time throttling and a little more.
 const BACK: Ns = Ns::from_ms(1_200);
 /// How far it goes on behind the end: who left the CPU then tells who had it.
 const ON: Ns = Ns::from_ms(5);
 /// The switch itself is done within this time of its event.
 const SWITCHING: Ns = Ns::from_us(100);
-/// Events kept from before the passage.
+/// Events kept from before the interval.
 const MOST_BEFORE: usize = 200_000;
-/// Events kept in all; a longer passage is cut.
+/// Events kept in all; a longer interval is cut.
 const MOST: usize = 1_500_000;
 
 /// The events around `[begin, end]`.
@@ -88,7 +88,7 @@ fn at_switches(events: &mut VecDeque<Event>) {
     }
 }
 
-/// Losses that are not over when the window is: in it they end with the passage, or with the window where they begin
+/// Losses that are not over when the window is: in it they end with the interval, or with the window where they begin
 /// behind that.
 fn reaching_out(found: &Found, begin: Mono, end: Mono, to: Mono) -> impl Iterator<Item = Event> + '_ {
     let open = move |loss: &&Loss| loss.before >= to && loss.after.is_some_and(|after| after < to);

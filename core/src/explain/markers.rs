@@ -1,4 +1,4 @@
-//! Markers: which events begin and end a passage.
+//! Markers: which events begin and end an interval.
 //!
 //! `sys:600` is the entry of a system call, also of one that does not exist; `mark:TEXT` a text that contains TEXT,
 //! written by `trace_marker` or `trace_printk`; `event:NAME[field==value]` any event of the trace, the value being
@@ -12,7 +12,7 @@ use crate::trace::item::Record;
 use crate::trace::normalize::{is_text, Normalizer};
 use crate::trace::source::Source;
 
-/// What begins or ends a passage.
+/// What begins or ends an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Marker {
     /// Entry of the system call with this number.

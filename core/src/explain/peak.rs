@@ -1,12 +1,12 @@
 //! A live peak as a tree: timer late, timer interrupt, waking → switched in, switched in → user space.
 //!
-//! What follows the waking is explained by `passage`.
+//! What follows the waking is explained by `timer_interval`.
 
 use super::lateness::{self, Firing};
 use super::record::Record;
-use super::scene::{Scene, TimerPassage, WakePassage};
+use super::scene::{Interval, Scene, WakeInterval};
 use super::segment::{Explanation, Kind, Segment};
-use super::{causes, passage};
+use super::{causes, timer_interval};
 use crate::series::Thread;
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind as What};
@@ -22,26 +22,26 @@ enum Of {
 
 /// Where the time from a programmed wake-up went. Never fails: what the window does not show is unexplained.
 #[must_use]
-pub fn explain_peak(window: &Window, passage: &TimerPassage) -> Explanation {
-    explain(&Record::new(window), passage, Of::Timer)
+pub fn explain_peak(window: &Window, interval: &Interval) -> Explanation {
+    explain(&Record::new(window), interval, Of::Timer)
 }
 
 /// The same where the switch-in is the end.
 #[must_use]
-pub fn explain_timer_wakeup(window: &Window, passage: &TimerPassage) -> Explanation {
-    explain(&Record::new(window), passage, Of::TimerToSwitchIn)
+pub fn explain_timer_wakeup(window: &Window, interval: &Interval) -> Explanation {
+    explain(&Record::new(window), interval, Of::TimerToSwitchIn)
 }
 
 /// The same for a wake-up without a timer.
 #[must_use]
-pub fn explain_wakeup(window: &Window, passage: &WakePassage) -> Explanation {
-    let WakePassage { tid, cpu, begin, end } = *passage;
-    explain(&Record::new(window), &TimerPassage { tid, cpu, begin, end }, Of::Wake)
+pub fn explain_wakeup(window: &Window, interval: &WakeInterval) -> Explanation {
+    let WakeInterval { tid, cpu, begin, end } = *interval;
+    explain(&Record::new(window), &Interval { tid, cpu, begin, end }, Of::Wake)
 }
 
-fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
-    let TimerPassage { tid, cpu, begin, .. } = *passage;
-    let end = passage.end.max(begin);
+fn explain(record: &Record, interval: &Interval, of: Of) -> Explanation {
+    let Interval { tid, cpu, begin, .. } = *interval;
+    let end = interval.end.max(begin);
     let victim = victim(record, tid, begin, end);
     let mut shares = Vec::new();
     let mut parts = Vec::new();
@@ -52,7 +52,7 @@ fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
             from = waking.1.at;
         }
     }
-    parts.extend(passage::parts(record, &victim, from, end, &mut shares));
+    parts.extend(timer_interval::parts(record, &victim, from, end, &mut shares));
     let label = match of {
         Of::Timer => "programmed wake-up → user space",
         Of::TimerToSwitchIn => "programmed wake-up → switched in",
@@ -64,7 +64,7 @@ fn explain(record: &Record, passage: &TimerPassage, of: Of) -> Explanation {
     causes::conclude(scene, begin, end)
 }
 
-/// The victim as its waking or its switch-in in the passage shows it.
+/// The victim as its waking or its switch-in in the interval shows it.
 fn victim(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
     let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
         What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),

@@ -19,7 +19,7 @@ mod jobs;
 use serde::{Deserialize, Serialize};
 
 use self::jobs::Task;
-use super::passages::Whose;
+use super::intervals::Whose;
 use super::text::{cut, wrap};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::source::Source;

@@ -8,7 +8,7 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 
 /// A programmed wake-up that came late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimerPassage {
+pub struct Interval {
     /// The victim.
     pub tid: Tid,
     /// Where it was measured.
@@ -21,7 +21,7 @@ pub struct TimerPassage {
 
 /// A wake-up without a timer: waking → switched in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WakePassage {
+pub struct WakeInterval {
     /// The victim.
     pub tid: Tid,
     /// Where it was switched in.

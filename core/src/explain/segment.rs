@@ -11,7 +11,7 @@ use crate::time::{Cpu, Mono, Ns};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// The whole passage (the root), or a group of what follows one another.
+    /// The whole interval (the root), or a group of what follows one another.
     Passage,
     /// Expiry of the timer → its handler.
     TimerLate,
@@ -65,7 +65,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
-    /// Which part of the passage it is: `timer late`.
+    /// Which part of the interval it is: `timer late`.
     pub label: String,
     /// When it began.
     pub begin: Mono,
@@ -253,7 +253,7 @@ impl Segment {
     }
 }
 
-/// Where the time of one passage went. `total_ns` is the explained leaves plus `unexplained_ns`.
+/// Where the time of one interval went. `total_ns` is the explained leaves plus `unexplained_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::cpu::{Context, Slice};
-use super::loans;
+use super::pi_boost;
 use super::record::{softirq_name, vector_name, Record};
 use super::segment::{Evidence, Kind, Segment};
 use crate::series::Thread;
@@ -16,7 +16,7 @@ use crate::trace::event::{Kind as Event, LeftAs, Level, Sym, TaskRef};
 /// More than any interrupt needs before and after its functions.
 const WAY_IN_AND_OUT: Ns = Ns::from_us(50);
 
-/// Which part of a passage a share belongs to.
+/// Which part of an interval a share belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The timer was due and its interrupt did not come.
@@ -196,7 +196,7 @@ pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally
     // Who is lent a priority while the victim waits has a part with it and one without.
     let mut sums: BTreeMap<(Context, Option<Prio>), Sum> = BTreeMap::new();
     let mut gaps = Vec::new();
-    let split = (phase == Phase::Waiting).then(|| loans::split(record, slices));
+    let split = (phase == Phase::Waiting).then(|| pi_boost::split(record, slices));
     for slice in split.as_deref().unwrap_or(slices) {
         match slice.context {
             Context::Unknown => gaps.push(gap(slice, "the task on the CPU is not recorded")),
@@ -304,7 +304,7 @@ fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
 /// What the thread of a slice was lent: of interest while the victim waits for the CPU.
 fn lent(record: &Record, phase: Phase, slice: &Slice) -> Option<Prio> {
     if phase == Phase::Waiting {
-        loans::shown(record, slice)
+        pi_boost::shown(record, slice)
     } else {
         None
     }

@@ -17,7 +17,7 @@ pub struct Options {
 
 /// Sentence, advice, tree and limits of `explanation`, each line ending in a newline.
 ///
-/// Each line of the tree: time, share of the total, begin (from the begin of the passage), what. `~` marks what is
+/// Each line of the tree: time, share of the total, begin (from the begin of the interval), what. `~` marks what is
 /// concluded rather than recorded, `?` what is not explained.
 #[must_use]
 pub fn render(explanation: &Explanation, options: Options) -> String {

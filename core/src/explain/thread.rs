@@ -1,4 +1,4 @@
-//! The states of one thread over a passage: running, waiting for a CPU, blocked.
+//! The states of one thread over an interval: running, waiting for a CPU, blocked.
 //!
 //! From its switches, wakings and migrations. A thread that an event names as running without a switch-in runs from
 //! that event on (marked as inferred). What is contradictory or not recorded is [`State::Unknown`].
@@ -46,9 +46,9 @@ pub struct Stretch {
     pub state: State,
     /// The CPU it is on, or whose run queue it is in; where blocked, the one it left.
     pub cpu: Option<Cpu>,
-    /// The event that began it; absent where it began before the passage and no event before it is recorded.
+    /// The event that began it; absent where it began before the interval and no event before it is recorded.
     pub began_by: Option<u32>,
-    /// The event that ended it; absent at the end of the passage.
+    /// The event that ended it; absent at the end of the interval.
     pub ended_by: Option<u32>,
     /// Concluded rather than recorded.
     pub inferred: bool,

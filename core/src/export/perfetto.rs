@@ -1,4 +1,4 @@
-//! Explained passages for the Perfetto UI (ui.perfetto.dev): the scheduler's and interrupts' events as ftrace gives them,
+//! Explained intervals for the Perfetto UI (ui.perfetto.dev): the scheduler's and interrupts' events as ftrace gives them,
 //! and as tracks of its own the explanation and, for each CPU, all that interrupted it: of x86's vectors and of
 //! NMIs Perfetto draws nothing by itself.
 //!
@@ -16,13 +16,13 @@ use crate::trace::window::Window;
 const BUNDLE: usize = 512;
 /// Sequence of our packets.
 const SEQUENCE: u64 = 1;
-/// Numbers of tracks for each passage.
+/// Numbers of tracks for each interval.
 const TRACKS: u64 = 1 << 40;
 /// Of those, the first for a CPU's interrupts; those before are for levels.
 const INTERRUPTS: u64 = 1 << 32;
 
-/// One explained passage: the events of `window` within `lanes` that are not in those of `before` as well, and the
-/// explanation under `name`. Traces of several passages, each with its own `number`, are one when appended.
+/// One explained interval: the events of `window` within `lanes` that are not in those of `before` as well, and the
+/// explanation under `name`. Traces of several intervals, each with its own `number`, are one when appended.
 #[must_use]
 pub fn trace(window: &Window, number: u64, name: &str, lanes: &Lanes, before: &[&Lanes]) -> Vec<u8> {
     let mut out = Message::default();

@@ -45,7 +45,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// The explanation of a passage counts all time of the loop's own thread as its own doing. Where that is a part to
+    /// The explanation of an interval counts all time of the loop's own thread as its own doing. Where that is a part to
     /// speak of, the parts of the gap are the better sentence, because the loop did not run.
     pub fn retell(&self, explanation: &mut Explanation) {
         let named =

@@ -120,7 +120,7 @@ mod tests {
             .map(|&(label, ns)| Segment::leaf(Kind::Thread, label, Mono(begin), Ns(ns)))
             .collect();
         let total_ns: Ns = parts.iter().map(|part| part.duration_ns).sum();
-        let tree = Segment::group(Kind::Passage, "passage", Mono(begin), total_ns, parts);
+        let tree = Segment::group(Kind::Passage, "interval", Mono(begin), total_ns, parts);
         let (sentence, advice, cause) = (String::new(), String::new(), String::new());
         let unexplained_ns = Ns::ZERO;
         let explanation =

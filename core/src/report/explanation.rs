@@ -1,4 +1,4 @@
-//! Explained passages as one self-contained page: a timeline of CPUs, the threads involved and the explanation, and the
+//! Explained intervals as one self-contained page: a timeline of CPUs, the threads involved and the explanation, and the
 //! tree beside it.
 //!
 //! The page loads nothing and asks nobody (its policy forbids it); without JavaScript all is shown, with it the
@@ -23,7 +23,7 @@ const ROW: f64 = 20.0;
 /// Bars narrower than this are drawn this wide.
 const NARROWEST: f64 = 0.6;
 
-/// The page of `answers`; `lanes` belong to its explained passages, in their order.
+/// The page of `answers`; `lanes` belong to its explained intervals, in their order.
 #[must_use]
 pub fn page(answers: &Answers, lanes: &[Lanes]) -> String {
     let mut out = String::new();
@@ -38,30 +38,30 @@ pub fn page(answers: &Answers, lanes: &[Lanes]) -> String {
     let facts = &answers.trace;
     let _ = writeln!(
         out,
-        "<p class=\"subtitle\">{}, {} events, {} lost, clock {}; {} passages</p>",
+        "<p class=\"subtitle\">{}, {} events, {} lost, clock {}; {} intervals</p>",
         markup(&facts.format),
         facts.events,
         facts.lost,
         markup(&facts.clock),
-        answers.passages.len()
+        answers.intervals.len()
     );
     for limit in &answers.limits {
         let _ = writeln!(out, "<p class=\"limit\">{}</p>", markup(limit));
     }
-    let explained = answers.passages.iter().enumerate().filter(|(_, answer)| answer.tree.is_some());
+    let explained = answers.intervals.iter().enumerate().filter(|(_, answer)| answer.tree.is_some());
     for ((place, answer), lanes) in explained.zip(lanes) {
-        passage(&mut out, place, answer, lanes);
+        interval(&mut out, place, answer, lanes);
     }
     listed(&mut out, answers);
     let _ = write!(out, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
     out
 }
 
-fn passage(out: &mut String, place: usize, answer: &Answer, lanes: &Lanes) {
+fn interval(out: &mut String, place: usize, answer: &Answer, lanes: &Lanes) {
     let Some(explanation) = explanation(answer) else { return };
     let _ = writeln!(
         out,
-        "<section class=\"passage\"><h2>passage {}: {}</h2>\n<p class=\"sentence\">{}</p>",
+        "<section class=\"interval\"><h2>interval {}: {}</h2>\n<p class=\"sentence\">{}</p>",
         place + 1,
         answer.total_ns,
         markup(&explanation.sentence)
@@ -123,8 +123,8 @@ fn timeline(out: &mut String, number: usize, answer: &Answer, lanes: &Lanes) {
         let _ =
             write!(out, "<span class=\"l-key\"><i class=\"{}\"></i>{}</span> ", class(look), meaning(look));
     }
-    out.push_str("<span class=\"l-key\"><i class=\"asked\"></i>the passage</span></p>\n");
-    // What the script needs for the axis: ns shown, and how many of them are before the passage.
+    out.push_str("<span class=\"l-key\"><i class=\"asked\"></i>the interval</span></p>\n");
+    // What the script needs for the axis: ns shown, and how many of them are before the interval.
     let _ = writeln!(
         out,
         "<div class=\"lanes\" data-ns=\"{span}\" data-zero=\"{}\"><div class=\"names\">",
@@ -136,7 +136,7 @@ fn timeline(out: &mut String, number: usize, answer: &Answer, lanes: &Lanes) {
     }
     let _ = writeln!(
         out,
-        "</div><div class=\"area\"><svg class=\"bars\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline of passage {number}. Up and \
+        "</div><div class=\"area\"><svg class=\"bars\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline of interval {number}. Up and \
          down arrow choose a lane, left and right read its bars, plus and minus zoom, shift and arrows move, 0 shows all.\" \
          viewBox=\"0 0 {WIDTH} {height}\" height=\"{height}\" preserveAspectRatio=\"none\">"
     );
@@ -167,14 +167,14 @@ fn timeline(out: &mut String, number: usize, answer: &Answer, lanes: &Lanes) {
     out.push_str("</div></div></div>\n<p class=\"reading\" aria-live=\"polite\"></p>\n");
     let _ = writeln!(
         out,
-        "<p class=\"note\">{} shown, from {}; the axis counts from the start of the passage. <span class=\"hint\">Wheel, + and −: zoom; \
+        "<p class=\"note\">{} shown, from {}; the axis counts from the start of the interval. <span class=\"hint\">Wheel, + and −: zoom; \
          drag: move; arrows: read; double click, 0: all.</span></p>",
         Ns(lanes.end.since(lanes.begin).0),
         lanes.begin
     );
 }
 
-/// The axis of the whole timeline, for a page without scripts: 0 is the start of the passage.
+/// The axis of the whole timeline, for a page without scripts: 0 is the start of the interval.
 fn ticks(out: &mut String, span_ns: f64, zero_ns: f64) {
     let (unit, per) = match span_ns {
         ..2e3 => ("ns", 1.0),
@@ -238,8 +238,8 @@ fn meaning(look: Look) -> &'static str {
 
 fn listed(out: &mut String, answers: &Answers) {
     const MOST: usize = 1000;
-    out.push_str("<h2>all passages</h2>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">#<th class=\"n\">length<th>thread<th>key<th class=\"n\">CPU<th class=\"n\">from</thead><tbody>\n");
-    for (place, answer) in answers.passages.iter().take(MOST).enumerate() {
+    out.push_str("<h2>all intervals</h2>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">#<th class=\"n\">length<th>thread<th>key<th class=\"n\">CPU<th class=\"n\">from</thead><tbody>\n");
+    for (place, answer) in answers.intervals.iter().take(MOST).enumerate() {
         let _ = writeln!(
             out,
             "<tr><td class=\"n\">{}<td class=\"n\">{}<td>{}<td>{}<td class=\"n\">{}<td class=\"n\">{}",
@@ -252,11 +252,11 @@ fn listed(out: &mut String, answers: &Answers) {
         );
     }
     out.push_str("</tbody></table></div>\n");
-    if answers.passages.len() > MOST {
+    if answers.intervals.len() > MOST {
         let _ = writeln!(
             out,
             "<p class=\"note\">and {} more (--json lists all)</p>",
-            answers.passages.len() - MOST
+            answers.intervals.len() - MOST
         );
     }
 }

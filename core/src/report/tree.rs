@@ -1,6 +1,6 @@
 //! The tree of an explanation as rows with bars, from the outermost part to the innermost.
 //!
-//! A bar lies where its time lies in the passage: reading down the rows is reading along the time. What was added up
+//! A bar lies where its time lies in the interval: reading down the rows is reading along the time. What was added up
 //! from several occurrences begins at the first.
 
 use crate::explain::segment::with_faults;

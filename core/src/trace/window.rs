@@ -1,4 +1,4 @@
-//! Events around a passage, with what is needed to read them: what an explanation is given.
+//! Events around an interval, with what is needed to read them: what an explanation is given.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::event::{Event, Strings};
 use super::syscall_names::SyscallTable;
 use crate::time::{Cpu, Mono, Tid};
 
-/// Events around a passage, in the order of time, with what is needed to read them.
+/// Events around an interval, in the order of time, with what is needed to read them.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     /// All CPUs, ascending in time.

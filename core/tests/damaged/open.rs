@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::convert::Infallible;
 
 use lathunt_core::explain::answers::Answer;
-use lathunt_core::explain::explain_passage;
+use lathunt_core::explain::explain_interval;
+use lathunt_core::explain::intervals::{find, FoundInterval, Question, Whose};
 use lathunt_core::explain::lanes::lanes;
 use lathunt_core::explain::load::window;
-use lathunt_core::explain::passages::{find, Passage, Question, Whose};
 use lathunt_core::explain::periods::periods;
 use lathunt_core::explain::record::Record;
 use lathunt_core::explain::summary::summarize;
-use lathunt_core::explain::TimerPassage;
+use lathunt_core::explain::Interval;
 use lathunt_core::export::kernel_ctf;
 use lathunt_core::time::Mono;
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
@@ -92,14 +92,14 @@ fn ask(source: &dyn Source) {
     }
     let found = find(source, &Question::Wakeups, &Whose::default());
     assert_eq!(found.events, summary.events);
-    let Some(passage) = found.passages.first() else { return };
-    let Passage { tid, cpu, begin, end, .. } = *passage;
+    let Some(interval) = found.intervals.first() else { return };
+    let FoundInterval { tid, cpu, begin, end, .. } = *interval;
     let window = window(source, &found, begin, end);
     let record = Record::new(&window);
-    let explanation = explain_passage(&record, &TimerPassage { tid, cpu, begin, end });
+    let explanation = explain_interval(&record, &Interval { tid, cpu, begin, end });
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, explanation.total_ns);
-    let lanes = lanes(&record, &Answer::explained(passage, explanation));
+    let lanes = lanes(&record, &Answer::explained(interval, explanation));
     assert!(lanes.begin <= begin && end <= lanes.end);
 }
 

@@ -1,7 +1,7 @@
 //! What a flight record tells of a late wake-up, with its activation or without.
 
 use lathunt_core::comm::Comm;
-use lathunt_core::explain::{self, Explanation, Standstills, TimerPassage, WakePassage};
+use lathunt_core::explain::{self, Explanation, Interval, Standstills, WakeInterval};
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Tid};
@@ -36,8 +36,8 @@ impl Evidence {
         }
         let plain = activation.map_or_else(|| woken_at(&window, tid, begin), |a| a.timer.is_none());
         Some(match plain {
-            true => explain::explain_wakeup(&window, &WakePassage { tid, cpu, begin, end }),
-            false => explain::explain_timer_wakeup(&window, &TimerPassage { tid, cpu, begin, end }),
+            true => explain::explain_wakeup(&window, &WakeInterval { tid, cpu, begin, end }),
+            false => explain::explain_timer_wakeup(&window, &Interval { tid, cpu, begin, end }),
         })
     }
 

@@ -2,7 +2,7 @@
 //! blocked, which the rings do not.
 
 use lathunt_core::application::{self, Job};
-use lathunt_core::explain::{self, Explanation, JobPassage, TimerPassage};
+use lathunt_core::explain::{self, Explanation, Interval, JobInterval};
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::activation::Activation;
 use lathunt_core::trace::event::{Event, Kind, Level};
@@ -36,9 +36,9 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     job.steps.iter().for_each(|a| add_waking(&mut window, a));
     job.steps.iter().for_each(|a| add_call(&mut window, a));
     let last = job.steps.last()?;
-    let of = TimerPassage { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
+    let of = Interval { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
     let backlog_until = job.backlog.as_ref().map(|backlog| backlog.until);
-    let told = explain::explain_job(&window, &JobPassage { of, backlog_until });
+    let told = explain::explain_job(&window, &JobInterval { of, backlog_until });
     let is_of_all = told.total_ns == job.total();
     if is_of_all && told.unexplained_ns.0 * UNEXPLAINED <= told.total_ns.0 {
         return Some(told);

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::explain::{self, text, TimerPassage};
+use lathunt_core::explain::{self, text, Interval};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::instrument::cyclic::{OnPeak, ThreadResult, ThreadSpec};
 use lathunt_host::recorder::{self, Freezer, Frozen, Recorder};
@@ -115,8 +115,8 @@ fn explained(broke: &Broke, frozen: &Frozen, results: &[ThreadResult]) -> Vec<St
     let Some(tid) = victim.map(|thread| thread.tid) else {
         return vec!["not explained: the thread is not known".to_owned()];
     };
-    let passage = TimerPassage { tid, cpu: broke.cpu, begin: broke.expected, end: broke.woken };
-    let explanation = explain::explain_peak(&window, &passage);
+    let interval = Interval { tid, cpu: broke.cpu, begin: broke.expected, end: broke.woken };
+    let explanation = explain::explain_peak(&window, &interval);
     text::render(&explanation, text::Options { evidence: false, stacks: true })
         .lines()
         .map(str::to_owned)

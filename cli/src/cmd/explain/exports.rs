@@ -42,13 +42,13 @@ impl Exports {
     }
 }
 
-/// What is drawn of the passages explained so far.
+/// What is drawn of the intervals explained so far.
 #[derive(Debug)]
 pub struct Drawing {
     wanted: bool,
     perfetto: bool,
     lanes: Vec<Lanes>,
-    /// Files of Perfetto can be appended to one another: each passage has its own events.
+    /// Files of Perfetto can be appended to one another: each interval has its own events.
     traces: Vec<u8>,
 }
 
@@ -59,7 +59,7 @@ impl Drawing {
         Drawing { wanted, perfetto: exports.perfetto.is_some(), lanes: Vec::new(), traces: Vec::new() }
     }
 
-    /// Takes in one explained passage.
+    /// Takes in one explained interval.
     pub fn add(&mut self, window: &Window, record: &Record, answer: &Answer) {
         if !self.wanted {
             return;
@@ -67,8 +67,8 @@ impl Drawing {
         let drawn = lanes(record, answer);
         if self.perfetto {
             let number = self.lanes.len() + 1;
-            let name = format!("passage {number}: {} of {}", answer.total_ns, answer.thread.comm);
-            // Events that two passages share are written with the first alone.
+            let name = format!("interval {number}: {} of {}", answer.total_ns, answer.thread.comm);
+            // Events that two intervals share are written with the first alone.
             let known: Vec<&Lanes> = self.lanes.iter().collect();
             self.traces.extend(perfetto::trace(window, number as u64, &name, &drawn, &known));
         }

@@ -1,6 +1,6 @@
 //! Which threads a trace has, for a question about a thread that it has not.
 
-use lathunt_core::explain::passages::Whose;
+use lathunt_core::explain::intervals::Whose;
 use lathunt_core::trace::source::Source;
 
 use super::cores::by_all;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use lathunt_core::explain::{self, Explanation, Standstills, TimerPassage};
+use lathunt_core::explain::{self, Explanation, Interval, Standstills};
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Cpu, Mono, Tid};
@@ -135,7 +135,7 @@ impl Peaks {
         let mut window = frozen.decode(symbols).map_err(|damage| damage.to_string())?;
         window.preemption.clone_from(&self.preemption);
         window.standstills = self.standstills.beside(cpu, begin, end);
-        Ok(explain::explain_peak(&window, &TimerPassage { tid: victim, cpu, begin, end }))
+        Ok(explain::explain_peak(&window, &Interval { tid: victim, cpu, begin, end }))
     }
 
     /// The cases that standstills on other CPUs may have to do with.

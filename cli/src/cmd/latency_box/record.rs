@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use lathunt_core::conditions::Conditions;
-use lathunt_core::explain::{explain_peak, explain_roundtrip, Explanation, RoundTrip, TimerPassage};
+use lathunt_core::explain::{explain_peak, explain_roundtrip, Explanation, Interval, RoundTrip};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Loss, Run};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
@@ -80,7 +80,7 @@ impl Recording {
 
     /// Explains `peak`, the preemption of cycle `sequence` in channel number `at`.
     pub fn explain_preemption(&self, at: usize, sequence: u64, peak: &mut Peak) {
-        let of = TimerPassage {
+        let of = Interval {
             tid: peak.victim.tid,
             cpu: peak.cpu,
             begin: peak.begin,

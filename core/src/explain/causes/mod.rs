@@ -24,7 +24,7 @@ mod vector;
 mod victim;
 mod waited_for;
 
-use super::limits;
+use super::caveats;
 use super::scene::Scene;
 use super::segment::{Explanation, Gap, WORTH_A_REMARK};
 use super::share::Share;
@@ -110,7 +110,7 @@ pub fn conclude(scene: Scene, begin: Mono, end: Mono) -> Explanation {
     if main.is_some() && unexplained.share_of(scene.total) > WORTH_A_REMARK {
         sentence.push_str(&format!("; {} unexplained", amount(unexplained, scene.total)));
     }
-    let limits = limits::of(&scene, begin, end);
+    let limits = caveats::of(&scene, begin, end);
     Explanation {
         sentence,
         advice,

@@ -2,7 +2,7 @@
 
 use super::wakers::expect;
 use crate::explain::record::Record;
-use crate::explain::{explain_passage, TimerPassage};
+use crate::explain::{explain_interval, Interval};
 use crate::time::{Cpu, Mono, Prio, Tid};
 use crate::trace::event::Kind;
 
@@ -214,8 +214,8 @@ fn of_a_chain_of_locks_each_owner_is_known_by_its_own_priority() {
             *old = now.insert(task.tid.0, *new).unwrap();
         }
     }
-    let passage = TimerPassage { tid: Tid(70), cpu: Cpu(1), begin: Mono(90_000), end: Mono(650_000) };
-    let explanation = explain_passage(&Record::new(&window), &passage);
+    let interval = Interval { tid: Tid(70), cpu: Cpu(1), begin: Mono(90_000), end: Mono(650_000) };
+    let explanation = explain_interval(&Record::new(&window), &interval);
     let told = format!("{} {:?} {:?}", explanation.sentence, explanation.tree, explanation.limits);
     for words in [
         "held by mid/60 (RT 80), which is RT 20 by itself and was boosted to RT 80",

@@ -16,30 +16,28 @@ mod streams;
 mod wakers;
 mod weighing;
 
-use super::explain_passage;
+use super::explain_interval;
 use super::peak::explain_peak;
 use super::record::Record;
-use super::scene::TimerPassage;
+use super::scene::Interval;
 use super::segment::Explanation;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::window::Window;
 
-/// The passage of thread 50 on CPU 1 from `begin` to `end` (µs).
+/// The interval of thread 50 on CPU 1 from `begin` to `end` (µs).
 fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
-    let passage =
-        TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
-    let explanation = explain_peak(window, &passage);
+    let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
+    let explanation = explain_peak(window, &interval);
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     assert_eq!(explanation.total_ns.0, (end - begin) * 1_000);
     assert_eq!(explanation.tree.total_explained() + explanation.unexplained_ns, explanation.total_ns);
     explanation
 }
 
-/// The same as a passage between two markers.
+/// The same as an interval between two markers.
 fn told(window: &Window, begin: u64, end: u64) -> Explanation {
-    let passage =
-        TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
-    explain_passage(&Record::new(window), &passage)
+    let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
+    explain_interval(&Record::new(window), &interval)
 }
 
 /// The same as text, with a line for the cause, compared line by line.

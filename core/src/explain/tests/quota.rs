@@ -1,13 +1,13 @@
 //! A CPU that idles although a thread is on its run queue: the CPU quota of a cgroup.
 
+use super::super::critical_path::explain_interval;
 use super::super::record::Record;
-use super::super::scene::TimerPassage;
+use super::super::scene::Interval;
 use super::super::segment::Explanation;
-use super::super::story::explain_passage;
 use super::notation;
 use crate::time::{Cpu, Mono, Tid};
 
-/// The passage of worker/50 from 1 to 101 ms, as `released` ends what keeps it from the CPU.
+/// The interval of worker/50 from 1 to 101 ms, as `released` ends what keeps it from the CPU.
 fn explained(released: &str) -> Explanation {
     let events = format!(
         "
@@ -23,9 +23,9 @@ fn explained(released: &str) -> Explanation {
         101000 c1 call 601 1
         "
     );
-    let passage = TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(1_000_000), end: Mono(101_000_000) };
+    let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin: Mono(1_000_000), end: Mono(101_000_000) };
     let window = notation::window(&events);
-    let explanation = explain_passage(&Record::new(&window), &passage);
+    let explanation = explain_interval(&Record::new(&window), &interval);
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     explanation
 }
@@ -49,9 +49,8 @@ fn a_thread_that_is_thrown_out_as_it_is_chosen_waits_for_its_quota_and_then_for_
              18000 c1 vec+ local_timer\n18001 c1 timer+ sched_cfs_period_timer 18000\n18005 c1 timer-\n\
              18010 c1 vec- local_timer\n21000 c1 switch as/7:R > worker/50\n21500 c1 switch worker/50:S > idle"
         );
-        let passage =
-            TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(5_000_000), end: Mono(21_100_000) };
-        explain_passage(&Record::new(&notation::window(&events)), &passage)
+        let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin: Mono(5_000_000), end: Mono(21_100_000) };
+        explain_interval(&Record::new(&notation::window(&events)), &interval)
     };
     let throttled = told(8_000);
     assert!(throttled.tree.adds_up(), "{throttled:#?}");
@@ -86,9 +85,8 @@ fn the_quota_is_told_also_where_others_use_the_cpu_meanwhile() {
             "0 c1 switch idle > worker/50\n{turns}98000 c1 vec+ local_timer\n98001 c1 timer+ {timer} 98000\n98005 c1 timer-\n\
              98010 c1 vec- local_timer\n100500 c1 switch ld/9:R > worker/50\n101500 c1 switch worker/50:S > idle"
         );
-        let passage =
-            TimerPassage { tid: Tid(50), cpu: Cpu(1), begin: Mono(1_000_000), end: Mono(101_000_000) };
-        explain_passage(&Record::new(&notation::window(&events)), &passage)
+        let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin: Mono(1_000_000), end: Mono(101_000_000) };
+        explain_interval(&Record::new(&notation::window(&events)), &interval)
     };
     let throttled = told("sched_cfs_period_timer");
     assert_eq!(throttled.cause, "CPU quota of the cgroup", "{}", throttled.sentence);

@@ -3,14 +3,14 @@
 
 use super::notation;
 use crate::explain::record::Record;
-use crate::explain::{explain_passage, Explanation, TimerPassage};
+use crate::explain::{explain_interval, Explanation, Interval};
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::window::{Mapping, Window};
 
 fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
     let (begin, end) = (Mono(begin * 1000), Mono(end * 1000));
-    let passage = TimerPassage { tid: Tid(259), cpu: Cpu(1), begin, end };
-    let explanation = explain_passage(&Record::new(window), &passage);
+    let interval = Interval { tid: Tid(259), cpu: Cpu(1), begin, end };
+    let explanation = explain_interval(&Record::new(window), &interval);
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
     explanation
 }

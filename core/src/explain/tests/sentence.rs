@@ -1,4 +1,4 @@
-//! What of a passage is told, and what is called its cause.
+//! What of an interval is told, and what is called its cause.
 
 use super::wakers::expect;
 

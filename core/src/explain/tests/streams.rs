@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::super::critical_path::explain_interval;
 use super::super::peak::{explain_peak, explain_wakeup};
 use super::super::record::Record;
-use super::super::scene::{TimerPassage, WakePassage};
-use super::super::story::explain_passage;
+use super::super::scene::{Interval, WakeInterval};
 use super::super::text::{render, Options};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Vector};
@@ -155,13 +155,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_parts_of_any_passage_add_up(
+    fn the_parts_of_any_interval_add_up(
         window in window(), tid in 0i32..6, cpu in 0u32..4, begin in 0u64..21_000, end in 0u64..21_000
     ) {
         let (tid, cpu, begin, end) = (Tid(tid), Cpu(cpu), Mono(begin), Mono(end));
-        let timer = explain_peak(&window, &TimerPassage { tid, cpu, begin, end });
-        let wake = explain_wakeup(&window, &WakePassage { tid, cpu, begin, end });
-        let life = explain_passage(&Record::new(&window), &TimerPassage { tid, cpu, begin, end });
+        let timer = explain_peak(&window, &Interval { tid, cpu, begin, end });
+        let wake = explain_wakeup(&window, &WakeInterval { tid, cpu, begin, end });
+        let life = explain_interval(&Record::new(&window), &Interval { tid, cpu, begin, end });
         for explanation in [timer, wake, life] {
             let tree = &explanation.tree;
             prop_assert!(tree.adds_up(), "{explanation:#?}");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lathunt_core::conditions::{Capability, LeftCpu};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::explain::record::Record;
-use lathunt_core::explain::{explain_passage, Kind, TimerPassage};
+use lathunt_core::explain::{explain_interval, Interval, Kind};
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::hwlat::classify::{classify, Evidence};
 use lathunt_core::hwlat::{Found, Gap};
@@ -283,8 +283,8 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
 /// Everybody but the loop itself who had the CPU inside the gap; `None` when the record does not reach.
 fn software(raw: &Raw, frozen: &Frozen, symbols: &Symbols) -> Option<Vec<(String, Ns)>> {
     let window = frozen.decode(symbols).ok()?;
-    let passage = TimerPassage { tid: raw.tid, cpu: raw.cpu, begin: raw.begin, end: raw.end };
-    let explanation = explain_passage(&Record::new(&window), &passage);
+    let interval = Interval { tid: raw.tid, cpu: raw.cpu, begin: raw.begin, end: raw.end };
+    let explanation = explain_interval(&Record::new(&window), &interval);
     let leaves = explanation.tree.leaves();
     if leaves.iter().any(|leaf| leaf.kind == Kind::Lost) {
         return None;

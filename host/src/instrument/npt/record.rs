@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use lathunt_core::explain::record::Record;
-use lathunt_core::explain::{explain_passage, Explanation, TimerPassage};
+use lathunt_core::explain::{explain_interval, Explanation, Interval};
 use lathunt_core::npt::gap::{shares, Gap, Shares};
 use lathunt_core::time::{Mono, Ns, Tid};
 use lathunt_core::trace::flight::headers;
@@ -87,8 +87,8 @@ impl Pieces {
         };
         let record = Record::new(&window);
         let told = |gap: Gap| {
-            let passage = TimerPassage { tid, cpu: gap.cpu, begin: gap.begin, end: gap.end };
-            let explanation = explain(gap.length()).then(|| explain_passage(&record, &passage));
+            let interval = Interval { tid, cpu: gap.cpu, begin: gap.begin, end: gap.end };
+            let explanation = explain(gap.length()).then(|| explain_interval(&record, &interval));
             Seen { shares: Some(shares(&record, tid, &gap)), explanation, gap }
         };
         gaps.into_iter().map(told).collect()

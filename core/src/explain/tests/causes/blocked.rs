@@ -216,8 +216,8 @@ fn a_victim_whose_way_to_the_cpu_is_not_recorded_is_not_said_to_have_waited_for_
                 µs      %       begin   what
              400.0  100.0        +0.0   programmed wake-up → user space
              400.0  100.0        +0.0 ?   unexplained: the activity of the thread is not recorded
-        ! no waking of the victim is recorded in the passage
-        ! no switch-in of the victim is recorded in the passage
+        ! no waking of the victim is recorded in the interval
+        ! no switch-in of the victim is recorded in the interval
         ",
     );
 }

@@ -1,7 +1,7 @@
 //! The timer's interrupt came late.
 
 use super::super::{expect, notation};
-use crate::explain::{explain_timer_wakeup, TimerPassage};
+use crate::explain::{explain_timer_wakeup, Interval};
 use crate::time::{Cpu, Mono, Tid};
 
 #[test]
@@ -243,7 +243,7 @@ fn a_victim_that_was_still_busy_is_its_own_cause() {
 
 #[test]
 fn a_victim_that_armed_its_timer_in_time_is_not_blamed_for_being_interrupted_by_it() {
-    let passage = |more: &str| {
+    let interval = |more: &str| {
         let window = notation::window(&format!(
             "
               0 c1 from arming
@@ -258,14 +258,14 @@ fn a_victim_that_armed_its_timer_in_time_is_not_blamed_for_being_interrupted_by_
             "
         ));
         let (begin, end) = (Mono(100_000), Mono(402_000));
-        explain_timer_wakeup(&window, &TimerPassage { tid: Tid(50), cpu: Cpu(1), begin, end })
+        explain_timer_wakeup(&window, &Interval { tid: Tid(50), cpu: Cpu(1), begin, end })
     };
-    let unknown = passage("");
+    let unknown = interval("");
     assert!(unknown.cause.contains("unexplained"), "{}", unknown.cause);
     assert_eq!(unknown.unexplained_ns.0, 300_000);
-    let in_user = passage("402 c1 stack rt/50 user");
+    let in_user = interval("402 c1 stack rt/50 user");
     assert!(in_user.sentence.contains("stalled") || in_user.cause.contains("unexplained"), "{in_user:#?}");
-    let masked = passage(
+    let masked = interval(
         "402 c1 stack rt/50 kernel hrtimer_interrupt asm_sysvec_apic_timer_interrupt _raw_spin_unlock_irqrestore \
          vnd_ioctl",
     );
@@ -285,8 +285,8 @@ fn a_wake_up_that_is_measured_to_the_switch_in_says_so() {
         110 c1 switch idle > rt/50@95
     ";
     let (begin, end) = (Mono(100_000), Mono(110_000));
-    let passage = TimerPassage { tid: Tid(50), cpu: Cpu(1), begin, end };
-    let explanation = explain_timer_wakeup(&notation::window(events), &passage);
+    let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin, end };
+    let explanation = explain_timer_wakeup(&notation::window(events), &interval);
     assert_eq!(explanation.tree.label, "programmed wake-up → switched in");
     assert!(explanation.tree.adds_up() && explanation.tree.children.len() == 3, "{explanation:#?}");
 }

@@ -1,4 +1,4 @@
-//! What the sentence is made of: one clause for each thing that took a worthwhile part of the passage.
+//! What the sentence is made of: one clause for each thing that took a worthwhile part of the interval.
 
 use super::running::{hidden, Hidden};
 use crate::explain::segment::Segment;
@@ -42,17 +42,17 @@ impl Weight {
     }
 }
 
-/// Below this share of the passage, or of what its thread did not sleep of it, a clause is left out.
+/// Below this share of the interval, or of what its thread did not sleep of it, a clause is left out.
 const WORTH: f64 = 0.05;
 /// Beside a long sleep, what takes less is not told, or not the cause.
 const TOLD: Ns = Ns::from_us(100);
 const A_CAUSE: Ns = Ns::from_ms(1);
-/// What a thread did itself is the cause of a passage where it is so many times all that others did.
+/// What a thread did itself is the cause of an interval where it is so many times all that others did.
 const OWN: u64 = 4;
 /// Most clauses in a sentence.
 const MOST: usize = 6;
 
-/// Clauses in the order of the passage; equal ones are added up.
+/// Clauses in the order of the interval; equal ones are added up.
 #[derive(Debug, Default)]
 pub struct Clauses {
     all: Vec<Clause>,
@@ -73,7 +73,7 @@ impl Clauses {
         self.backlog = net;
     }
 
-    /// So long the thread of the passage slept because it wanted to: what came on top may be a small part of the whole.
+    /// So long the thread of the interval slept because it wanted to: what came on top may be a small part of the whole.
     pub fn slept(&mut self, net: Ns) {
         if !self.is_job {
             self.slept = self.slept + net;
@@ -156,7 +156,7 @@ impl Clauses {
         (sentence, cause, advice.to_owned())
     }
 
-    /// Whether something of this length is worth a word, or `least` of it and more is where most of the passage was slept.
+    /// Whether something of this length is worth a word, or `least` of it and more is where most of the interval was slept.
     fn is_worth(&self, net: Ns, total: Ns, least: Ns) -> bool {
         net.share_of(total) >= WORTH
             || net >= least && net.share_of(total.saturating_sub(self.slept)) >= WORTH
@@ -188,7 +188,7 @@ impl Clauses {
             (Some(blame), Some(wanted)) if self.is_job && wanted.net > blame.net.max(unexplained) => {
                 Some(wanted)
             }
-            // Most of the passage is what the thread did itself on the CPU: nobody else made it that long.
+            // Most of the interval is what the thread did itself on the CPU: nobody else made it that long.
             (Some(blame), Some(wanted))
                 if wanted.weight == Weight::Own && wanted.net.0 >= OWN * blame.net.max(all).0 =>
             {
@@ -236,13 +236,13 @@ mod tests {
         Clause { weight, net: Ns::from_us(us), text: format!("{cause} took {{}}"), cause, advice, hidden }
     }
 
-    /// The cause of a passage of 1 ms of which so much is not explained.
+    /// The cause of an interval of 1 ms of which so much is not explained.
     fn concluded(unexplained_us: u64, clauses: Vec<Clause>) -> (String, String) {
         let mut all = Clauses::default();
         clauses.into_iter().for_each(|clause| all.push(clause));
         let gap = Segment::unexplained(Kind::Lost, "events lost", Mono(0), Ns::from_us(unexplained_us));
         let rest = Segment::leaf(Kind::Thread, "the rest", Mono(0), Ns::from_us(1_000 - unexplained_us));
-        let tree = Segment::group(Kind::Passage, "passage", Mono(0), Ns::from_us(1_000), vec![gap, rest]);
+        let tree = Segment::group(Kind::Passage, "interval", Mono(0), Ns::from_us(1_000), vec![gap, rest]);
         let (sentence, cause, _) = all.conclude(&Thread::default(), &tree);
         (cause, sentence)
     }

@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
     ) -> Vec<Segment> {
         match waker {
             Waker::Unfinished => {
-                let why = "still blocked at the end of the passage";
+                let why = "still blocked at the end of the interval";
                 let label = format!("{thread} blocked{text}: {why}");
                 vec![Segment::unexplained(Kind::Blocked, label, a, b.since(a))]
             }

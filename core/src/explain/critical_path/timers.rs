@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
         self.slept(thread, span, (label, told), &advice, proofs, depth)
     }
 
-    /// A sleep for its own timer: the thread of the passage wanted it; another one is to blame for it, because it was
+    /// A sleep for its own timer: the thread of the interval wanted it; another one is to blame for it, because it was
     /// waited for.
     fn slept(
         &mut self,

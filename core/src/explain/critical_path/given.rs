@@ -113,7 +113,7 @@ impl Walk<'_, '_> {
             let others = self.others_on(dev, thread, from, done);
             let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
             self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
-            "the device took this long: keep disk I/O out of the passage, or use a faster device or an I/O scheduler for it");
+            "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it");
             let label = format!("{what} is in flight (block I/O)");
             parts.push(self.awaited(&what, label, from, done, &[issued, Some(complete)]));
         }

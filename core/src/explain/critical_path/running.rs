@@ -136,7 +136,7 @@ impl Walk<'_, '_> {
             spin.duration_ns = spin.duration_ns.min(rest);
             rest = rest.saturating_sub(spin.duration_ns);
             let text = format!("{} spun {{}} on the CPU for {what}", self.subject(thread, depth));
-            let advice = "another CPU holds this lock of the kernel: keep what it does there (the same file, pipe, memory or device) away from the passage";
+            let advice = "another CPU holds this lock of the kernel: keep what it does there (the same file, pipe, memory or device) away from the interval";
             self.say(Weight::Blame, spin.duration_ns, text, "lock of the kernel".to_owned(), advice);
             parts.push(spin);
         }

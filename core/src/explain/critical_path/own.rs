@@ -48,12 +48,12 @@ impl Walk<'_, '_> {
                     true => String::new(),
                     false => format!("; whether it waited for something there is not recorded ({})", unseen.join(", ")),
                 };
-                let advice = format!("the time is spent in the kernel, in {call}: keep this call out of the passage{unseen}");
+                let advice = format!("the time is spent in the kernel, in {call}: keep this call out of the interval{unseen}");
                 (format!("its own system call: {call}"), advice)
             }
             None if sees_calls || unseen.len() < kinds.len() => (
                 "its own running".to_owned(),
-                "the time is the thread's own: shorten what it does in the passage".to_owned(),
+                "the time is the thread's own: shorten what it does in the interval".to_owned(),
             ),
             None => (
                 "its own running".to_owned(),

@@ -95,12 +95,12 @@ impl Search<'_> {
             let current = Some(begun.tid);
             let kind = Kind::Other { name: Default::default() };
             let end = Event { at: last, cpu, current, level: Level::Unsaid, kind };
-            let (counted, kept) = (self.found.count, self.found.passages.len());
+            let (counted, kept) = (self.found.count, self.found.intervals.len());
             let tid = begun.tid;
             self.keep(begun, tid, &end);
             self.found.unfinished += self.found.count - counted;
-            if let Some(passage) = self.found.passages.get_mut(kept) {
-                passage.unfinished = true;
+            if let Some(interval) = self.found.intervals.get_mut(kept) {
+                interval.unfinished = true;
             }
         }
     }

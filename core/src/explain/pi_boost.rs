@@ -1,6 +1,6 @@
 //! Which priority a running thread had that others lent it: `sched_pi_setprio` stands on the CPU of who lends.
 //!
-//! Not here: what it set itself (only its departure tells), and what the loan meant ([`super::story`]).
+//! Not here: what it set itself (only its departure tells), and what the loan meant ([`super::critical_path`]).
 
 use super::cpu::{Context, Slice};
 use super::record::Record;

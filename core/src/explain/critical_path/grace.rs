@@ -55,7 +55,7 @@ impl Walk<'_, '_> {
             "the RCU grace period took {{}}: {driver} waited until all CPUs had switched and all preempted readers had \
              finished{who}"
         );
-        let advice = "keep what waits for RCU grace periods out of the passage (membarrier, changes of networks, cgroups, \
+        let advice = "keep what waits for RCU grace periods out of the interval (membarrier, changes of networks, cgroups, \
                       modules, namespaces); rcupdate.rcu_expedited=1 makes them shorter at the price of IPIs";
         self.say(Weight::Blame, b.since(a), text, "RCU grace period".to_owned(), advice);
         let label = format!("{driver} waits for all CPUs to pass a quiescent state (RCU grace period){who}");

@@ -1,11 +1,11 @@
 //! Interrupts of line 4, as text: what they feed, and what they do not.
 
-use crate::explain::passages::{find, Question, Whose};
+use crate::explain::intervals::{find, Question, Whose};
 use crate::time::Tid;
 use crate::trace::ftrace_text::FtraceText;
 
-/// Lengths in µs of the passages from IRQ 4 to thread 50, and whether they are only paired in order.
-fn passages(lines: &str) -> (Vec<u64>, bool) {
+/// Lengths in µs of the intervals from IRQ 4 to thread 50, and whether they are only paired in order.
+fn intervals(lines: &str) -> (Vec<u64>, bool) {
     let text: String = lines
         .lines()
         .filter_map(|line| line.trim().split_once(' '))
@@ -17,7 +17,7 @@ fn passages(lines: &str) -> (Vec<u64>, bool) {
         .collect();
     let source = FtraceText::open(text.as_bytes()).unwrap();
     let found = find(&source, &Question::IrqToThread(4, Tid(50)), &Whose::default());
-    (found.passages.iter().map(|passage| passage.total().as_us() as u64).collect(), found.only_in_order)
+    (found.intervals.iter().map(|interval| interval.total().as_us() as u64).collect(), found.only_in_order)
 }
 
 const TO_READER: &str = "sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=reader next_pid=50 next_prio=49";
@@ -26,7 +26,7 @@ const WAKES_READER: &str = "sched_waking: comm=reader pid=50 prio=49 target_cpu=
 
 #[test]
 fn a_deferred_work_item_is_followed_from_the_interrupt_that_queued_it() {
-    let told = passages(&format!(
+    let told = intervals(&format!(
         "
         100 x-7 irq_handler_entry: irq=4 name=ttyS0
         101 x-7 workqueue_queue_work: work struct=0xff10 function=flush_to_ldisc workqueue=events req_cpu=1 cpu=1
@@ -47,7 +47,7 @@ fn a_deferred_work_item_is_followed_from_the_interrupt_that_queued_it() {
 
 #[test]
 fn softirqs_and_interrupt_threads_hand_on_and_other_interrupts_do_not() {
-    let told = passages(&format!(
+    let told = intervals(&format!(
         "
         100 x-7 irq_handler_entry: irq=4 name=eth0
         101 x-7 softirq_raise: vec=3 [action=NET_RX]
@@ -76,7 +76,7 @@ fn softirqs_and_interrupt_threads_hand_on_and_other_interrupts_do_not() {
 
 #[test]
 fn where_no_event_leads_to_the_thread_the_order_is_told_and_said_to_be_that() {
-    let told = passages(&format!(
+    let told = intervals(&format!(
         "
         100 x-7 irq_handler_entry: irq=4 name=eth0
         101 x-7 irq_handler_exit: irq=4 ret=handled

@@ -8,16 +8,16 @@ use crate::trace::event::Event;
 use crate::trace::item::Loss;
 use crate::trace::window::Mapping;
 
-/// One passage.
+/// One interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct FoundInterval {
     /// The thread whose life it is: the one that ended it.
     pub tid: Tid,
     /// Its name, where known.
     pub comm: String,
     /// The thread that began it, if another.
     pub begun_by: Option<Tid>,
-    /// The paired value; for a passage by thread the first argument of a system call.
+    /// The paired value; for an interval by thread the first argument of a system call.
     pub key: Option<String>,
     /// Where it ended.
     pub cpu: Cpu,
@@ -25,13 +25,13 @@ pub struct Passage {
     pub begin: Mono,
     /// When it ended.
     pub end: Mono,
-    /// Events were lost on the way: begin and end may belong to different passages.
+    /// Events were lost on the way: begin and end may belong to different intervals.
     pub spans_loss: bool,
     /// The trace ended first: it took at least this long.
     pub unfinished: bool,
 }
 
-impl Passage {
+impl FoundInterval {
     /// Its length.
     #[must_use]
     pub fn total(&self) -> Ns {
@@ -64,7 +64,7 @@ pub enum Question {
     At(Mono),
 }
 
-/// Whose passages.
+/// Whose intervals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whose {
     /// This thread's only.
@@ -86,7 +86,7 @@ impl Whose {
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Worst first, equal ones in the order of time; those that span a loss after all others: they may be none.
-    pub passages: Vec<Passage>,
+    pub intervals: Vec<FoundInterval>,
     /// How many there were, also those not kept ([`MOST`](super::MOST)).
     pub count: u64,
     /// Of them, those with lost events between begin and end.
@@ -128,7 +128,7 @@ pub struct Found {
     pub lost_uncounted: u64,
     /// The file is damaged: not all that is missing was lost by the recorder.
     pub is_damaged: bool,
-    /// Passages whose begin was lost.
+    /// Intervals whose begin was lost.
     pub begun_in_losses: u64,
     /// Of the one that took longest, the least that it took, and its end.
     pub longest_begun_in_loss: Option<(Ns, Mono)>,

@@ -1,7 +1,7 @@
-//! The passages of a trace: between two markers, wake-ups, system calls, from an interrupt to its thread.
+//! The intervals of a trace: between two markers, wake-ups, system calls, from an interrupt to its thread.
 //!
-//! One walk over the whole trace; what is kept is a few words a passage. Threads pair begins with ends unless a value
-//! does: a passage may begin in one thread and end in another, and then it is the life of the one that ends it.
+//! One walk over the whole trace; what is kept is a few words an interval. Threads pair begins with ends unless a value
+//! does: an interval may begin in one thread and end in another, and then it is the life of the one that ends it.
 
 mod fed;
 #[cfg(test)]
@@ -26,16 +26,16 @@ use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
-pub use question::{Found, Passage, Question, Whose};
+pub use question::{Found, FoundInterval, Question, Whose};
 
-/// Passages kept; of more only the worst stay.
+/// Intervals kept; of more only the worst stay.
 pub const MOST: usize = 100_000;
 /// Losses kept.
 const MOST_LOSSES: usize = 10_000;
 /// Lasting events kept.
 const MOST_LASTING: usize = 10_000;
 
-/// Finds the passages that `question` asks for in `source`.
+/// Finds the intervals that `question` asks for in `source`.
 #[must_use]
 pub fn find(source: &dyn Source, question: &Question, whose: &Whose) -> Found {
     search(source, Search::new(source, question, whose))
@@ -119,7 +119,7 @@ struct Search<'s> {
     /// The latest moment before which events are missing.
     lost_until: Mono,
     silences: Silences,
-    /// The last end of a passage, by thread.
+    /// The last end of an interval, by thread.
     ended: HashMap<Tid, Mono>,
     found: Found,
 }
@@ -196,7 +196,7 @@ impl<'s> Search<'s> {
             Item::Event(record) => record,
             Item::Lost(loss) => {
                 self.turns.lost(loss.cpu);
-                // Where only switches are missing, no begin and no end of a passage is.
+                // Where only switches are missing, no begin and no end of an interval is.
                 if loss.count != Some(0) {
                     self.found.count_loss(loss.count);
                     self.lost_until = self.lost_until.max(loss.before);
@@ -264,7 +264,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// From an interrupt to the thread it feeds: each wake-up ends one passage.
+    /// From an interrupt to the thread it feeds: each wake-up ends one interval.
     fn fed(&mut self, event: &Event) {
         let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
             return;
@@ -273,7 +273,7 @@ impl<'s> Search<'s> {
         else {
             return;
         };
-        // Preempted and back on the CPU, it is in the same passage.
+        // Preempted and back on the CPU, it is in the same interval.
         if self.fed_since.replace(at) != Some(at) {
             self.keep(Begun::new(at, tid, None), tid, event);
         }
@@ -370,7 +370,7 @@ impl<'s> Search<'s> {
         let spans_loss = begun.at < self.lost_until;
         self.found.count += 1;
         self.found.spanning_losses += u64::from(spans_loss);
-        self.found.passages.push(Passage {
+        self.found.intervals.push(FoundInterval {
             tid,
             comm,
             begun_by: (begun.tid != tid).then_some(begun.tid),
@@ -381,9 +381,9 @@ impl<'s> Search<'s> {
             spans_loss,
             unfinished: false,
         });
-        if self.found.passages.len() >= 2 * MOST {
-            sort(&mut self.found.passages);
-            self.found.passages.truncate(MOST);
+        if self.found.intervals.len() >= 2 * MOST {
+            sort(&mut self.found.intervals);
+            self.found.intervals.truncate(MOST);
         }
     }
 
@@ -408,14 +408,14 @@ impl<'s> Search<'s> {
         let end = self.found.reach.map_or(Mono(0), |(_, last)| last);
         self.found.silent =
             self.silences.found(end).map(|silence| silence.told(&self.comm(silence.moved.0))).collect();
-        // Names may be known only later than the passage.
-        let mut passages = std::mem::take(&mut self.found.passages);
-        for passage in passages.iter_mut().filter(|passage| passage.comm.is_empty()) {
-            passage.comm = self.comm(passage.tid);
+        // Names may be known only later than the interval.
+        let mut intervals = std::mem::take(&mut self.found.intervals);
+        for interval in intervals.iter_mut().filter(|interval| interval.comm.is_empty()) {
+            interval.comm = self.comm(interval.tid);
         }
-        sort(&mut passages);
-        passages.truncate(MOST);
-        self.found.passages = passages;
+        sort(&mut intervals);
+        intervals.truncate(MOST);
+        self.found.intervals = intervals;
         self.found.mappings = self.mappings.into_known();
         self.found
     }
@@ -450,6 +450,7 @@ fn unanswerable(source: &dyn Source, question: &Question) -> Option<&'static str
     }
 }
 
-fn sort(passages: &mut [Passage]) {
-    passages.sort_by_key(|passage| (passage.spans_loss, std::cmp::Reverse(passage.total()), passage.begin));
+fn sort(intervals: &mut [FoundInterval]) {
+    intervals
+        .sort_by_key(|interval| (interval.spans_loss, std::cmp::Reverse(interval.total()), interval.begin));
 }

@@ -9,7 +9,7 @@ use super::share::{Phase, Role, Share};
 use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::Kind;
 
-/// One line for each limit of `scene`, whose passage is `[begin, end)`.
+/// One line for each limit of `scene`, whose interval is `[begin, end)`.
 #[must_use]
 pub fn of(scene: &Scene, begin: Mono, end: Mono) -> Vec<String> {
     let mut limits = Vec::new();
@@ -54,11 +54,11 @@ fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>
     let tid = scene.victim.tid;
     let mut events = scene.record.events_of(tid, begin, end);
     if !events.any(|(_, event)| matches!(event.kind, Kind::Waking { task, .. } | Kind::Wakeup { task, .. } if task.tid == tid)) {
-        limits.push("no waking of the victim is recorded in the passage".to_owned());
+        limits.push("no waking of the victim is recorded in the interval".to_owned());
     }
     let mut events = scene.record.events_of(tid, begin, end);
     if !events.any(|(_, event)| matches!(event.kind, Kind::Switch { next, .. } if next.tid == tid)) {
-        limits.push("no switch-in of the victim is recorded in the passage".to_owned());
+        limits.push("no switch-in of the victim is recorded in the interval".to_owned());
     }
 }
 

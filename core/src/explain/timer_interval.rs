@@ -1,6 +1,6 @@
 //! The victim of a live peak from its waking on: waiting for a CPU, back to user space, blocked.
 //!
-//! Where it was blocked, [`super::story`] goes on: who ended that, and what kept that one.
+//! Where it was blocked, [`super::critical_path`] goes on: who ended that, and what kept that one.
 
 use super::cpu::Context;
 use super::record::Record;
@@ -9,7 +9,7 @@ use super::share::{tally, Phase, Role, Share};
 use super::standstill::Together;
 use super::stolen::Stolen;
 use super::thread::{states, State, Stretch};
-use super::{story, wait};
+use super::{critical_path, wait};
 use crate::series::Thread;
 use crate::time::{Mono, Ns};
 
@@ -37,7 +37,7 @@ fn part(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Sh
             (Kind::ReturnToUser, "switched in → user space", running(record, thread, stretch, shares))
         }
         State::Blocked(bits) => {
-            (Kind::Blocked, "blocked", story::behind(record, thread, stretch, bits, shares))
+            (Kind::Blocked, "blocked", critical_path::behind(record, thread, stretch, bits, shares))
         }
         State::Ended => (Kind::Blocked, "ended", Vec::new()),
         State::Unborn => (Kind::Blocked, "the thread does not exist yet", Vec::new()),

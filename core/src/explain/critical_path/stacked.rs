@@ -79,7 +79,7 @@ impl Walk<'_, '_> {
         let request = format!("disk request of {sectors} sectors of device {on}");
         let text = format!("the {request} took {{}} (block I/O)");
         self.say(Weight::Blame, done_at.since(issued_at), text, format!("block I/O: device {on}"),
-            "the device took this long: keep disk I/O out of the passage, or use a faster device or an I/O scheduler for it");
+            "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it");
         let proofs = [Some(*issued), Some(done.0)];
         let label = format!("{request} is in flight (block I/O)");
         inside.push(self.awaited(&request, label, issued_at, done_at, &proofs));

@@ -1,4 +1,4 @@
-//! Passages between events of the kernel: wake-ups, system calls, what ran at a moment, from an interrupt to its thread.
+//! Intervals between events of the kernel: wake-ups, system calls, what ran at a moment, from an interrupt to its thread.
 
 use super::{Begun, Question, Search, MOST};
 use crate::time::{Mono, Ns};

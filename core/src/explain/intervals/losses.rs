@@ -1,21 +1,21 @@
-//! Passages and events that were lost: which span a loss, and how long those are at least whose begin is among them.
+//! Intervals and events that were lost: which span a loss, and how long those are at least whose begin is among them.
 
 use super::Search;
 use crate::time::{Mono, Tid};
 use crate::trace::item::Loss;
 
 impl Search<'_> {
-    /// Passages of other CPUs that ended in the gap.
+    /// Intervals of other CPUs that ended in the gap.
     pub(super) fn lost_meanwhile(&mut self, loss: &Loss) {
         let Some(after) = loss.after else { return };
-        let within = self.found.passages.iter_mut().rev().take_while(|passage| passage.end >= after);
-        for passage in within.filter(|passage| !passage.spans_loss && passage.begin < loss.before) {
-            passage.spans_loss = true;
+        let within = self.found.intervals.iter_mut().rev().take_while(|interval| interval.end >= after);
+        for interval in within.filter(|interval| !interval.spans_loss && interval.begin < loss.before) {
+            interval.spans_loss = true;
             self.found.spanning_losses += 1;
         }
     }
 
-    /// An end without a begin, the first of its thread since events were lost: the passage is at least as old as these.
+    /// An end without a begin, the first of its thread since events were lost: the interval is at least as old as these.
     pub(super) fn begun_in_loss(&mut self, tid: Tid, before: Option<Mono>, end: Mono) {
         let lost = self.lost_until;
         if lost == Mono(0)

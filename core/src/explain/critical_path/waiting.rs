@@ -302,7 +302,7 @@ impl Walk<'_, '_> {
         label
     }
 
-    /// Set where `holder` is below the thread whose passage this is, which waits for the one that it holds up.
+    /// Set where `holder` is below the thread whose interval this is, which waits for the one that it holds up.
     fn inversion(&self, holder: &Thread, depth: usize) -> String {
         match (self.root.prio, holder.prio) {
             (Some(root), Some(prio)) if depth > 0 && root.is_realtime() && prio > root => {

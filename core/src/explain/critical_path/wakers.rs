@@ -33,7 +33,7 @@ pub(super) enum Waker<'w> {
     Call { queued: Option<u32>, entry: u32, function: String },
     /// Another interrupt, softirq or NMI; with the number of the softirq.
     Interrupt { label: String, proof: Option<u32>, softirq: Option<u8> },
-    /// Nobody yet: it was still blocked at the end of the passage.
+    /// Nobody yet: it was still blocked at the end of the interval.
     Unfinished,
     /// Not recorded, or not certain.
     Unknown(&'static str),

@@ -1,6 +1,6 @@
-//! Any passage of any thread, followed to its causes through everything that kept it waiting.
+//! Any interval of any thread, followed to its causes through everything that kept it waiting.
 //!
-//! The life of the thread in the passage is cut into running, runnable and blocked. A blocked stretch leads to what
+//! The life of the thread in the interval is cut into running, runnable and blocked. A blocked stretch leads to what
 //! ended it: the life of the thread that woke it, the timer and who armed it, the request and who issued it, the
 //! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
 //! interrupt context the interrupted thread is never named.
@@ -31,9 +31,9 @@ mod timers;
 mod waiting;
 mod wakers;
 
-use super::limits;
+use super::caveats;
 use super::record::Record;
-use super::scene::{Scene, TimerPassage};
+use super::scene::{Interval, Scene};
 use super::segment::{Explanation, Kind, Segment};
 use super::share::{Phase, Share};
 use super::thread::{states, State, Stretch};
@@ -50,11 +50,11 @@ use running::Hidden;
 /// Longest chain that is followed.
 const DEEPEST: usize = 10;
 
-/// The walk through one passage.
+/// The walk through one interval.
 struct Walk<'r, 'w> {
     record: &'r Record<'w>,
     linked: Linked<'r, 'w>,
-    /// Whose passage it is.
+    /// Whose interval it is.
     root: Thread,
     shares: Vec<Share>,
     clauses: Clauses,
@@ -70,34 +70,34 @@ struct Walk<'r, 'w> {
     missing: Vec<String>,
 }
 
-/// Where the time of any passage of any thread went. Never fails: what the record does not show is unexplained.
+/// Where the time of any interval of any thread went. Never fails: what the record does not show is unexplained.
 #[must_use]
-pub fn explain_passage(record: &Record, passage: &TimerPassage) -> Explanation {
-    let TimerPassage { tid, cpu, begin, .. } = *passage;
-    let end = passage.end.max(begin);
+pub fn explain_interval(record: &Record, interval: &Interval) -> Explanation {
+    let Interval { tid, cpu, begin, .. } = *interval;
+    let end = interval.end.max(begin);
     let root = thread_in(record, tid, begin, end);
     let mut walk = Walk::new(record, &root);
     let parts = walk.life(&root, begin, end, 0);
     let mut tree =
-        Segment::group(Kind::Passage, format!("passage of {root}"), begin, end.since(begin), parts);
+        Segment::group(Kind::Passage, format!("interval of {root}"), begin, end.since(begin), parts);
     tree.thread = Some(root.clone());
     walk.conclude(root, cpu, tree)
 }
 
 /// A job of a thread: from its release, which is its timer's expiry or its waking, to the wait for the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobPassage {
+pub struct JobInterval {
     /// Whose, from when to when, and where it ended.
-    pub of: TimerPassage,
+    pub of: Interval,
     /// Until when the job before it of the same thread went on, where that was not over at the release.
     pub backlog_until: Option<Mono>,
 }
 
 /// Where the time of a job went. What its thread does of itself in it may be the cause, too.
 #[must_use]
-pub fn explain_job(window: &Window, job: &JobPassage) -> Explanation {
+pub fn explain_job(window: &Window, job: &JobInterval) -> Explanation {
     let record = &Record::new(window);
-    let TimerPassage { tid, cpu, begin, .. } = job.of;
+    let Interval { tid, cpu, begin, .. } = job.of;
     let end = job.of.end.max(begin);
     let root = thread_in(record, tid, begin, end);
     let mut walk = Walk::new(record, &root);
@@ -170,9 +170,9 @@ impl Walk<'_, '_> {
         let (total_ns, unexplained_ns) = (tree.duration_ns, tree.total_unexplained());
         let scene =
             Scene { record: self.record, victim: root, cpu, total: total_ns, shares: self.shares, tree };
-        let mut limits = limits::of(&scene, begin, end);
-        // A passage may well lie within one turn on the CPU.
-        limits.retain(|limit| !limit.ends_with("of the victim is recorded in the passage"));
+        let mut limits = caveats::of(&scene, begin, end);
+        // An interval may well lie within one turn on the CPU.
+        limits.retain(|limit| !limit.ends_with("of the victim is recorded in the interval"));
         for missing in self.missing {
             if !limits.contains(&missing) {
                 limits.push(missing);
@@ -265,7 +265,7 @@ impl Walk<'_, '_> {
         stretch.began_by.map(|index| self.record.event(index).kind)
     }
 
-    /// How the sentence calls a thread: the passage's own is known.
+    /// How the sentence calls a thread: the interval's own is known.
     fn subject(&self, thread: &Thread, depth: usize) -> String {
         if depth == 0 {
             "it".to_owned()
