@@ -5,6 +5,7 @@ mod exports;
 mod files;
 mod input;
 mod names;
+mod nothing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ use crate::exit;
 use crate::out;
 use crate::trace_file::{TraceFile, WithSymbols};
 use exports::{Drawing, Exports};
+use nothing::{damage, leave_out_below, nothing};
 
 /// What stands below the options.
 const AFTER: &str = "Without a query, explain prints the summary of a directory and explains one latency: that in the output of a kernel tracer (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that exceeded cyclictest's threshold, else the worst wake-up of a real-time thread.
@@ -352,55 +354,4 @@ fn moment(text: &str) -> Result<Mono> {
     let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
     let nanos: u64 = format!("{decimals:0<9}").parse().map_err(|_| wrong())?;
     seconds.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(nanos)).map(Mono).ok_or_else(wrong)
-}
-
-/// Leaves the shorter ones out. What the reader should know then: that all were, or that more may never have been kept.
-fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
-    let (kept, not_kept) = (found.intervals.len(), found.count > found.intervals.len() as u64);
-    let longest = found.intervals.iter().map(FoundInterval::total).max();
-    found.intervals.retain(|interval| interval.total() >= threshold);
-    if found.intervals.len() == kept && not_kept {
-        return Some(format!("only the {kept} longest were kept: more may have reached {threshold}"));
-    }
-    found.count = found.intervals.len() as u64;
-    let longest = longest.filter(|_| found.intervals.is_empty());
-    longest.map(|longest| format!("none reached {threshold}: the longest took {longest}"))
-}
-
-/// Why there is no interval.
-fn nothing(found: &Found, question: &Question) -> String {
-    let why = not_found(found, question);
-    match found.is_damaged {
-        true => format!("{why}, as far as it can be read: it may be among what is damaged"),
-        false => why,
-    }
-}
-
-fn not_found(found: &Found, question: &Question) -> String {
-    let (begins, ends) = (&found.begin_threads, &found.end_threads);
-    if let (Question::At(_), Some((first, last))) = (question, found.reach) {
-        return format!("no such interval: the trace reaches from {first} to {last}");
-    }
-    if let (Question::Between { pair: Some(field), .. }, true) =
-        (question, found.unmatched_begins + found.unmatched_ends > 0)
-    {
-        return format!("no begin and end with the same value of {field}: do both events have this field?");
-    }
-    if !begins.is_empty() && !ends.is_empty() {
-        let names = |threads: &std::collections::BTreeSet<String>| {
-            threads.iter().cloned().collect::<Vec<_>>().join(", ")
-        };
-        return format!(
-            "no begin and end in one thread: begins in {}, ends in {}; pair them by a value: --pair arg0",
-            names(begins),
-            names(ends)
-        );
-    }
-    "no such interval in this trace".to_owned()
-}
-
-fn damage(source: &dyn Source, found: &Found) -> String {
-    let first =
-        source.info().damage.first().map(ToString::to_string).or_else(|| found.damage.first().cloned());
-    first.map_or(String::new(), |first| format!("; damaged at {first}"))
 }

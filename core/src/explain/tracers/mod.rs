@@ -12,6 +12,8 @@ mod graph;
 mod heading;
 mod net_noise;
 mod noise;
+#[cfg(test)]
+mod pasted_tests;
 mod recorded;
 mod rtla;
 mod section;

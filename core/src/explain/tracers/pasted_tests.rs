@@ -1,0 +1,149 @@
+//! Texts as people paste them: several reports in one, without heads, broken by mail.
+
+use super::read;
+use super::tests::pasted;
+use crate::time::{Cpu, Ns};
+
+#[test]
+fn a_heading_alone_is_no_latency_of_zero() {
+    for tracer in ["wakeup", "wakeup_rt", "wakeup_dl", "irqsoff", "preemptoff", "preemptirqsoff"] {
+        for latency in ["", "# latency: 0 us, #0/0, CPU#0 | (M:preempt VP:0, KP:0, SP:0 HP:0)\n"] {
+            let report = read(&format!("# tracer: {tracer}\n#\n{latency}")).unwrap();
+            assert_eq!((report.count, report.worst.is_none()), (0, true), "{tracer}");
+            assert!(report.limits[0].starts_with("no latency is in the text"), "{:?}", report.limits);
+        }
+    }
+}
+
+/// As recorded by trace-cmd: wake-ups one after the other, without a heading.
+#[test]
+fn of_several_wake_ups_the_longest_counts() {
+    let text = "# tracer: wakeup_rt
+a-5 [000] dN.4 10.000000: 5:120:R   + [000] 8: 19:R x
+a-5 [000] d..3 10.000100: 5:120:R ==> [000] 8: 19:R x
+b-6 [000] dN.4 20.000000: 6:120:R   + [000] 9: 29:R y
+b-6 [000] d..3 20.003000: 6:120:R ==> [000] 9: 29:R y
+b-6 [000] d..3 20.003010: <stack trace>
+a-5 [000] dN.4 30.000000: 5:120:R   + [000] 8: 19:R x
+a-5 [000] d..3 30.000200: 5:120:R ==> [000] 8: 19:R x
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!(total, Ns(3_010_000));
+    assert_eq!(report.worst.unwrap().thread.to_string(), "y/9 (RT 70)");
+    assert!(sentence.contains("waited at least 3.010 ms for CPU 0"), "{sentence}");
+    assert!(sentence.contains("b/6 (nice 0) had it for 3.000 ms"), "{sentence}");
+}
+
+/// The tracer writes down the switch to its victim alone: who came in between had the CPU, too.
+#[test]
+fn a_task_that_left_the_cpu_at_an_unknown_time_is_not_blamed() {
+    let text = |function: &str| {
+        format!(
+            "# tracer: wakeup_rt
+# wakeup_rt latency trace v1.1.5 on 6.1.0
+# latency: 20000 us, #5/5, CPU#1 | (M:preempt_rt VP:0, KP:0, SP:0 HP:0 #P:2)
+#    | task: ktimers/1-33 (uid:0 nice:0 policy:1 rt_prio:1)
+   hog-89  1dN.4.    0us :       89:120:R   + [001]      33: 98:R ktimers/1
+   hog-89  1dN...  100us : {function} <-asm_sysvec_apic_timer_interrupt
+rcuc/1-32  1d.h1. 19000us : hrtimer_interrupt <-__sysvec_apic_timer_interrupt
+rcuc/1-32  1d..3. 19900us : __schedule
+rcuc/1-32  1d..3. 20000us :       32: 98:S ==> [001]      33: 98:R ktimers/1
+"
+        )
+    };
+    let (report, sentence, _) = pasted(&text("irq_exit_rcu"));
+    let explanation = report.worst.unwrap().explanation;
+    assert!(sentence.contains("hog/89 (nice 0), then rcuc/1/32 (RT 1) had it for 18.900 ms"), "{sentence}");
+    assert_eq!(explanation.cause, "unexplained");
+    assert!(!format!("{sentence} {}", explanation.advice).contains("interrupts off"), "{sentence}");
+    // It was leaving: the time is that of the one that came.
+    let (report, sentence, _) = pasted(&text("preempt_schedule_irq"));
+    assert!(sentence.contains("rcuc/1/32 (RT 1) had it for 19.900 ms"), "{sentence}");
+    assert_eq!(report.worst.unwrap().explanation.cause, "thread: rcuc/1");
+}
+
+#[test]
+fn of_several_reports_in_one_text_none_has_the_figure_of_another() {
+    let one = |tracer: &str, us: u32, tid: u32| {
+        format!(
+            "# tracer: {tracer}
+# {tracer} latency trace v1.1.5 on 6.1.0
+# latency: {us} us, #2/2, CPU#1 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:2)
+#    | task: t-{tid} (uid:0 nice:0 policy:0 rt_prio:0)
+#  => started at: a{tid}
+#  => ended at:   b{tid}
+   t-{tid}  1d..1    0us : a{tid} <-c
+   t-{tid}  1d..1  {us}us : b{tid} <-c
+"
+        )
+    };
+    let texts = [one("irqsoff", 10, 1), one("preemptoff", 70, 2), one("irqsoff", 40, 3)];
+    let (report, sentence, total) = pasted(&texts.concat());
+    assert_eq!(total, Ns::from_us(70));
+    assert!(
+        sentence.contains("preemption off for 70.0 µs on CPU 1 by t/2 (nice 0), from a2 to b2"),
+        "{sentence}"
+    );
+    assert!(report.limits.iter().any(|limit| limit.contains("3 reports")), "{:?}", report.limits);
+    let without_first_line = texts.concat().replacen("# tracer: irqsoff\n", "", 1);
+    let (report, sentence, _) = pasted(&without_first_line);
+    assert!(sentence.contains("from a2 to b2"), "{sentence}");
+    assert!(report.limits.iter().any(|limit| limit.contains("3 reports")), "{:?}", report.limits);
+}
+
+#[test]
+fn the_analysis_of_rtla_is_read_in_all_its_forms() {
+    let alone = "count: 1 1
+rtla timerlat hit stop tracing
+  Previous IRQ interference:\t\tup to      2.20 us  IRQ handler delay:\t(exit from idle)\t    40.00 us (80.00 %)
+  IRQ latency:\t\t\t\t\t\t    41.00 us
+  Timerlat IRQ duration:\t\t\t\t     6.00 us (12.00 %)
+  Blocking thread:\t\t\t\t\t     1.00 us (2.00 %)
+  \t               swapper/2:0        \t\t     1.00 us
+------------------------------------------------------------------------
+  Thread latency:\t\t\t\t\t    50.00 us (100%)
+
+Max timerlat IRQ latency from idle: 41.00 us in cpu 2
+";
+    let (_, sentence, total) = pasted(alone);
+    assert_eq!(total, Ns::from_us(50));
+    assert!(
+        sentence.contains("IRQ handler delay:  (exit from idle) took 40 µs")
+            || sentence.contains("(exit from idle)"),
+        "{sentence}"
+    );
+    let quoted: String = alone.lines().map(|line| format!("> > {line}\n")).collect();
+    assert_eq!(pasted(&quoted).2, total);
+    let encoded = alone.replace("\t\t", "=C2=A0=C2=A0=\n=C2=A0");
+    assert_eq!(pasted(&encoded).2, total);
+    let of = |cpu: u32, us: u32| {
+        format!("## CPU {cpu} hit stop tracing, analyzing it ##\n  IRQ latency:    1.00 us\n  Blocking thread:  {us}.00 us (9 %)\n    x:7    {us}.00 us\n  Thread latency:   {us}.50 us (100%)\n")
+    };
+    let (report, sentence, total) = pasted(&(of(1, 20) + &of(3, 30)));
+    assert_eq!(total, Ns(30_500));
+    assert!(sentence.starts_with("rtla timerlat stopped on CPU 3"), "{sentence}");
+    assert!(report.limits.iter().any(|limit| limit.contains("2 analyses")));
+}
+
+#[test]
+fn a_silence_in_which_another_task_came_is_nobodys() {
+    let text = "# tracer: function
+ a-5 [000] d..2 1.000000: f <-g
+ b-6 [000] d..2 1.900000: f <-g
+ b-6 [000] ...1 1.900100: schedule <-h
+ b-6 [000] ...1 2.900100: f <-g
+ b-6 [000] ...1 2.900300: f <-g
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!((total, report.lines), (Ns::from_us(200), 5));
+    assert!(sentence.starts_with("b/6 had CPU 0 for 200 µs"), "{sentence}");
+}
+
+#[test]
+fn the_cpu_of_a_broken_line_of_hwlat_is_that_before_the_break() {
+    for rest in ["#1\ninner/outer(us): 37140/28212", "\n#1   inner/outer(us): 37140/28212"] {
+        let line = format!("<...>-791 [001] dn..... 328.409602: {rest} ts:1795710083.070572098 count:20");
+        let (report, _, total) = pasted(&format!("# tracer: hwlat\n{line}\n"));
+        assert_eq!((total, report.worst.unwrap().cpu), (Ns::from_us(37_140), Cpu(1)));
+    }
+}
