@@ -142,7 +142,7 @@ fn every_macro_compiles_without_a_warning_as_c_and_as_cpp_under_gcc_and_clang() 
                       p = [ [0] = 0x31, [1] = 0x32, [2] = 0x33, [3] = 0x34, [4] = 0x35 ]";
         assert!(text.contains(wanted), "{compiler}: {text}");
         let order: Vec<_> =
-            ["passage_begin", "bare_begin", "bare_end", "passage_end"].map(|name| text.find(name)).into();
+            ["interval_begin", "bare_begin", "bare_end", "interval_end"].map(|name| text.find(name)).into();
         assert!(order.windows(2).all(|pair| pair[0].is_some() && pair[0] < pair[1]), "{compiler}: {text}");
     }
 }
