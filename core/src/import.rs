@@ -327,7 +327,7 @@ fn notes(series: &Series, thread: &FromFile) -> Vec<String> {
     if series.lost > 0 {
         let what = match thread.is_bounded() {
             true => "only that none is above the maximum",
-            false => "nor is their maximum: what is told as the largest latency is that of the others",
+            false => "nor is their maximum: the largest latency is that of the other samples",
         };
         let lost = series.lost;
         notes.push(format!("{label}: the values of {lost} samples are not in the imported file, {what}"));

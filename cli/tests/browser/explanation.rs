@@ -34,6 +34,13 @@ fn keyboard(browser: &mut Browser) {
     }
     assert_ne!(tick(browser, "-1"), whole, "the axis follows");
     browser.key("0", false);
+    // A busy browser draws later.
+    for _ in 0..50 {
+        if tick(browser, "-1") == whole {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
     assert_eq!(tick(browser, "-1"), whole);
 }
 

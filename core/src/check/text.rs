@@ -1,4 +1,4 @@
-//! Findings for a terminal: the plain answers, then what is wrong, worst first, one line each and how to mend it.
+//! Findings for a terminal: the plain answers, then what is wrong, worst first, one line each with its fix.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub struct Shown {
     pub colour: bool,
     /// Good ones, reported ones and what does not apply in full, with why and source.
     pub all: bool,
-    /// Only what is to mend.
+    /// Only findings.
     pub only_bad: bool,
 }
 
@@ -128,7 +128,7 @@ fn tally(findings: &[Finding], good: usize, beside: usize, unknown: usize, repor
     let by_severity: Vec<String> =
         Severity::ALL.iter().map(|&severity| format!("{} {}", bad(severity), severity.name())).collect();
     format!(
-        "{} rules: {} to mend ({}), {unknown} unknown, {reported} reported, {good} good, {beside} do not apply.",
+        "{} rules: {} to fix ({}), {unknown} unknown, {reported} reported, {good} good, {beside} do not apply.",
         findings.len(),
         Severity::ALL.iter().map(|&severity| bad(severity)).sum::<usize>(),
         by_severity.join(", "),

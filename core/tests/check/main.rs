@@ -140,7 +140,7 @@ fn rules_are_complete_and_their_names_are_unique() {
         }
         let mends = !rule.fix.is_empty() || matches!(rule.expect, Expect::NotBuilt(_));
         let reports = rule.expect.only_shows() || rule.id == SHOWN;
-        assert!(mends || reports, "{} finds fault and says nothing of how to mend it", rule.id);
+        assert!(mends || reports, "{} finds fault and does not say how to fix it", rule.id);
     }
 }
 
@@ -157,7 +157,7 @@ fn the_number_of_rules_is_the_one_that_the_documentation_says() {
 }
 
 #[test]
-fn a_machine_that_is_well_set_up_has_nothing_to_mend() {
+fn a_machine_that_is_well_set_up_has_nothing_to_fix() {
     let snapshot = machine(RT_BOX);
     let facts = Facts::new(&snapshot, Profile::BusyPoll, None);
     let findings = check(&facts);

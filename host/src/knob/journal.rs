@@ -198,7 +198,7 @@ impl Journal {
                 let whole = text.len() - torn_tail(&text).len();
                 if whole < text.len() {
                     // The step it was to announce was not taken. Cut off, it cannot be taken for a damaged line later.
-                    file.set_len(whole as u64).map_err(|error| journal.cannot("mend", error))?;
+                    file.set_len(whole as u64).map_err(|error| journal.cannot("repair", error))?;
                 }
                 journal.torn = whole > 0 && !text[..whole].ends_with('\n');
                 journal.file = Some(file);

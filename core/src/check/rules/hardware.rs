@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["@hypervisor", "/sys/hypervisor/type", "/proc/cpuinfo"],
         expect: Judge(virtualisation),
         severity: High,
-        why: "the host takes the CPU whenever it likes, and no setting in here prevents that",
+        why: "the hypervisor can take the CPU at any time, and no setting of the guest prevents that",
         fix: &[Do("measure on bare metal, or bind each virtual CPU to a host CPU of its own")],
         source: "HW",
         profiles: EVERY,

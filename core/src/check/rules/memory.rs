@@ -70,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
             absent: "not built in",
         },
         severity: Medium,
-        why: "moves pages in the background; whoever touches one meanwhile waits",
+        why: "moves pages in the background; a thread that touches such a page waits",
         fix: &[Run("sysctl -w vm.compaction_proactiveness=0")],
         source: "xenomai kconf-checklist; practice",
         profiles: EVERY,
@@ -99,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
             Ok(if built { "built in".to_owned() } else { "not built in".to_owned() })
         }),
         severity: Info,
-        why: "pages in use can be moved (compaction, memory nodes, cpusets); whoever touches one meanwhile waits",
+        why: "pages in use can be moved (compaction, memory nodes, cpusets); a thread that touches such a page waits",
         fix: &[],
         source: "xenomai kconf-checklist",
         profiles: EVERY,

@@ -112,7 +112,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "core-scheduling",
-        title: "Threads that share their core with their like only (core scheduling)",
+        title: "Threads that share their core only with threads of the same cookie (core scheduling)",
         facts: &["@core_cookies"],
         expect: Judge(|facts| match facts.maybe("@core_cookies")? {
             None => Missing::not_here("no hyperthreads, or a kernel without core scheduling"),
