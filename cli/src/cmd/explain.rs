@@ -112,7 +112,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         bail!("one question at a time: --between, --wakeups, --syscall, --at, --irq-to-thread, --periods or --summary");
     }
     if let Some((asked, option)) = args.ignored() {
-        bail!("{option} says nothing to {asked}: leave it away, or ask for intervals (--between, --wakeups, --syscall, --at, --irq-to-thread)");
+        bail!("{option} has no effect with {asked}: drop it, or query intervals (--between, --wakeups, --syscall, --at, --irq-to-thread)");
     }
     let trace = input::trace_of(&args.trace)?;
     let args = ExplainArgs { trace, ..args };

@@ -21,7 +21,7 @@ pub struct Task {
     pub process: Tid,
     /// `SCHED_FIFO`, …
     pub policy: String,
-    /// It is no thread but a chain of threads that wake each other, named `first>second>last`: its responses are from the release
+    /// Not a thread but a chain of threads that wake each other, named `first>second>last`: its responses are from the release
     /// of the first one's activation to the end of the last one's. `None`: a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Followed>,

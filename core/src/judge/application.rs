@@ -145,7 +145,7 @@ fn lacks_period(task: &Task) -> String {
     match task.period {
         Some(_) => format!(
             "{name}: its deadline is its period, and the period changed: each job met the deadline of its own period, so there \
-             is no single deadline. Give the deadline as a time"
+             is not a single deadline. Give the deadline as a time"
         ),
         None => format!("{name}: its deadline is its period, but it was not released periodically. Give the deadline as a time"),
     }

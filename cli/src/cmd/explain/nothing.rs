@@ -1,10 +1,10 @@
-//! Why a question has no interval for an answer, or not all of them.
+//! Why a query found no interval, or not all of them.
 
 use lathunt_core::explain::intervals::{Found, FoundInterval, Question};
 use lathunt_core::time::Ns;
 use lathunt_core::trace::source::Source;
 
-/// Leaves the shorter ones out. What the reader should know then: that all were, or that more may never have been kept.
+/// Drops intervals shorter than the threshold. Returns a note if that dropped all of them, or if more were never kept.
 pub(super) fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String> {
     let (kept, not_kept) = (found.intervals.len(), found.count > found.intervals.len() as u64);
     let longest = found.intervals.iter().map(FoundInterval::total).max();
@@ -17,7 +17,7 @@ pub(super) fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String
     longest.map(|longest| format!("none reached {threshold}: the longest took {longest}"))
 }
 
-/// Why there is no interval.
+/// Why no interval was found.
 pub(super) fn nothing(found: &Found, question: &Question) -> String {
     let why = not_found(found, question);
     match found.is_damaged {

@@ -1,4 +1,4 @@
-//! A wait that a stop interrupted, and that goes on: in the system call restart_syscall(2), which is no place of its own.
+//! A wait that a stop interrupted, and that goes on: in the system call restart_syscall(2), which is not a wait site of its own.
 //!
 //! The kernel makes that call for sleeps by a relative time, polls and waits with a timeout, where no handler ran. The
 //! program has not gone on meanwhile.

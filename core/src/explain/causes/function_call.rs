@@ -8,7 +8,7 @@ use crate::trace::event::Vector;
 /// The rule.
 pub const CAUSE: Cause = Cause { name: "function call", matches, key, clause, advice };
 
-/// From so many in one interval on it is a flood.
+/// Number in one interval from which it is a flood.
 const FLOOD: u32 = 10;
 
 fn matches(share: &Share) -> bool {

@@ -7,7 +7,7 @@ use crate::explain::share::Share;
 /// The rule.
 pub const CAUSE: Cause = Cause { name: "hard IRQ", matches, key, clause, advice };
 
-/// From so many in one interval on it is a storm rather than an interrupt.
+/// Number in one interval from which it is a storm rather than an interrupt.
 const STORM: u32 = 10;
 
 fn matches(share: &Share) -> bool {

@@ -47,7 +47,7 @@ const WORTH: f64 = 0.05;
 /// Beside a long sleep, what takes less is not told, or not the cause.
 const TOLD: Ns = Ns::from_us(100);
 const A_CAUSE: Ns = Ns::from_ms(1);
-/// What a thread did itself is the cause of an interval where it is so many times all that others did.
+/// A thread's own time is the cause of an interval if it is this many times the time of all others.
 const OWN: u64 = 4;
 /// Most clauses in a sentence.
 const MOST: usize = 6;

@@ -1,4 +1,4 @@
-//! What of an interval is told, and what is called its cause.
+//! The sentence of an interval, and its cause.
 
 use super::wakers::expect;
 

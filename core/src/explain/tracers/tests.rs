@@ -263,7 +263,7 @@ fn a_thread_of_timerlat_in_user_space_counts_until_it_is_back_there() {
     assert!(sentence.contains("from its thread's start to user space took 3.9 µs (85 %)"), "{sentence}");
 }
 
-/// The tracer counts what interrupted its loop: what is not in the text is no hardware.
+/// The tracer counts what interrupted its loop: an interruption missing from the text is not the hardware's.
 #[test]
 fn noise_whose_events_are_not_in_the_text_is_not_the_hardwares() {
     let text = |interference: u32| {
